@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kode.errors import MemoryRefused
 from kode.memory.relations import Pair
-from kode.memory.statement import Change, Statement
+from kode.memory.statement import Amendment, Change, Statement
 from kode.messages import shorten
 
 DAMAGE = "damage"
@@ -187,7 +187,9 @@ class View:
                     self._put(entry._replace(end=change))
             for id in change.set:
                 if entry := self.entries.get(id):
-                    self._put(_amended(entry, change))
+                    statement = amend(entry.statement, change.set[id])
+                    amendments = (*entry.amendments, change)
+                    self._put(entry._replace(statement=statement, amendments=amendments))
             self.pairs += change.conflicts
             self.distinct.update(map(frozenset, change.distinct))
         if change.kind == DAMAGE:
@@ -242,10 +244,9 @@ def the_only(entries: Sequence[Entry], words: str, called: str = "") -> Entry:
     )
 
 
-def _amended(entry: Entry, change: Change) -> Entry:
-    old, amendment = entry.statement, change.set[entry.statement.id]
+def amend(statement: Statement, amendment: Amendment) -> Statement:
+    """A statement with what an amendment sets of it."""
     values = {part.name: getattr(amendment, part.name) for part in fields(amendment)}
     if amendment.details is not None:
-        values["details"] = {**old.details, **amendment.details}
-    new = replace(old, **{name: value for name, value in values.items() if value is not None})
-    return entry._replace(statement=new, amendments=(*entry.amendments, change))
+        values["details"] = {**statement.details, **amendment.details}
+    return replace(statement, **{name: new for name, new in values.items() if new is not None})

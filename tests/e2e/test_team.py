@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from kode.plugins.team.address import Address
-from kode.plugins.team.command import manage
+from kode.plugins.team.server import TeamLog, manage
 from tests.e2e.command import Place
 from tests.e2e.test_memory import call, run
 from tests.postgres import SYSTEM, started
@@ -24,9 +23,9 @@ def server():
 def machine(server, tmp_path):
     """The machine of a person who is of the team."""
     server.make_database("kode", "ada", "bob")
-    owner = Address(server.url("owner", "kode"), "default", "server")
+    owner = TeamLog(server.url("owner", "kode"), "default", "server")
     for action, person in (("init", None), ("admit", "ada"), ("admit", "bob")):
-        asyncio.run(manage(owner, action, person, None, tmp_path))
+        asyncio.run(manage(owner, action, person))
 
     def made(person):
         (tmp_path / person).mkdir()
@@ -51,5 +50,5 @@ def test_a_colleagues_note_is_prompted_even_after_an_outage(machine, server):
     system = str(requests[0]["messages"][0]["content"])
     assert "cannot be reached" in first.err
     assert "[rule] never force-push" in system
-    assert "memory: 1 change of default" in done.err
+    assert 'memory: ada: learned "never force-push"' in done.err
     assert "from ada on" in bob.run("memory", "show", "--memory", "notes").out

@@ -1,9 +1,4 @@
-"""Notes that a team shares through PostgreSQL: the server's side of it.
-
-address    where a team is
-server     the one door to psycopg: what is asked of the server (its tables: schema.sql)
-command    `kode memory team`, and what `kode doctor` says of the server
-"""
+"""Notes that a team shares through PostgreSQL: the server's side of it (its tables: schema.sql)."""
 
 from kode.plugin import Command, Plugin
 
@@ -14,11 +9,10 @@ PLUGIN = Plugin(
     summary="notes that a team shares",
     commands={
         "memory team": Command(
-            run="kode.plugins.team.command:main",
+            run="kode.plugins.team.server:main",
             summary="the members of a team's notes; init, admit, dismiss",
             systems=("notes",),
         ),
     },
     remote_logs={"postgresql": _OPEN, "postgres": _OPEN},
-    checks="kode.plugins.team.command:checks",
 )

@@ -2,6 +2,7 @@
 -- decided by row-level security, by the role that logged in (session_user, which SET ROLE does not
 -- change). Members read; they write through one function, which records who they are.
 
+BEGIN;
 CREATE SCHEMA IF NOT EXISTS kode;
 REVOKE ALL ON SCHEMA kode FROM PUBLIC;
 GRANT USAGE ON SCHEMA kode TO PUBLIC;
@@ -12,7 +13,6 @@ CREATE TABLE IF NOT EXISTS kode.members (
     scope text NOT NULL DEFAULT '*',  -- '*': all of the team; else the name of one project
     PRIMARY KEY (team, person, scope)
 );
-UPDATE kode.members SET scope = substr(scope, 9) WHERE scope LIKE 'project:%';
 
 CREATE TABLE IF NOT EXISTS kode.lines (
     team text NOT NULL,
@@ -73,3 +73,4 @@ $$;
 DROP TRIGGER IF EXISTS only_grows ON kode.lines;
 CREATE TRIGGER only_grows BEFORE UPDATE OR DELETE OR TRUNCATE ON kode.lines
     FOR EACH STATEMENT EXECUTE FUNCTION kode.refuse();
+COMMIT;

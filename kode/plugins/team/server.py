@@ -1,34 +1,54 @@
-"""The one door to psycopg: a team's lines on PostgreSQL, and its members. Who may see which lines
-the server decides (`schema.sql`).
+"""A team's lines on PostgreSQL, and `kode memory team`, which says who may see and write them; the
+server decides about each line (`schema.sql`).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+import hashlib
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from kode.plugin import (
-    KodeError,
+    ConfigError,
     MemoryRefused,
+    Parser,
     RemoteAnswer,
     RemoteLine,
+    keep_secret,
+    kode_home,
+    load_config,
+    print_either,
+    project_root,
     redact_secrets,
+    repository_name,
     require_extra,
+    working_directory,
 )
-from kode.plugins.team.address import Address, team_of
 
-if TYPE_CHECKING:
-    import psycopg
-
+Query = Callable[..., Awaitable[list[dict[str, Any]]]]
+"""(statement, the values after the team, which is its first) → rows."""
 CONNECT_S = 5
-REACH_S = 4.0
-"""How long `kode doctor` waits for the server."""
 LOCK_MS = 20_000
 """How long a line waits for those of colleagues."""
-MAX_LINES = 1_000
-"""Of one answer."""
-SCHEMA = resources.files("kode.plugins.team").joinpath("schema.sql")
+ALL = "*"
+"""The scope of who sees all of a team."""
+_NEW_LINES = """
+SELECT id, scope, line AS text, seq AS number, person, host,
+    to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS at
+FROM kode.lines WHERE team = %s AND seq > %s ORDER BY seq"""
+_MEMBERSHIP = """
+SELECT session_user AS person, array(
+    SELECT scope FROM kode.members WHERE team = %s AND person = session_user ORDER BY scope
+) AS scopes"""
+_ADMIT = "INSERT INTO kode.members VALUES (%s, %s, %s) ON CONFLICT DO NOTHING RETURNING 1"
+_DISMISS = """
+DELETE FROM kode.members WHERE team = %s AND person = %s AND %s IN ('*', scope) RETURNING 1"""
+_MEMBERS = "SELECT person, scope FROM kode.members WHERE team = %s ORDER BY 1, 2"
 
 
 class Unreachable(MemoryRefused):
@@ -36,167 +56,171 @@ class Unreachable(MemoryRefused):
 
 
 def open_log(settings: Any) -> "TeamLog":
-    """The server that a config's `memory.notes` names. Raises: ConfigError."""
-    return TeamLog(team_of(settings))
+    """The log that a config's `memory.notes` names. Raises: ConfigError."""
+    if settings.url is None:
+        raise ConfigError(
+            "No team is configured: set memory.notes.url, or KODE_NOTES_URL, to an address like "
+            "postgresql://ada@db.example/kode."
+        )
+    try:
+        parts = urlsplit(settings.url)
+        keep_secret(unquote(parts.password or ""))
+        parts.port  # noqa: B018 - reading it checks it
+    except ValueError:  # whose text may quote a password
+        raise ConfigError(
+            "memory.notes.url cannot be read. Write it as postgresql://PERSON@HOST/DATABASE, with "
+            "special characters of a password percent-encoded (/ as %2F, @ as %40)."
+        ) from None
+    host = settings.host or socket.gethostname().split(".")[0] or "unnamed"
+    return TeamLog(settings.url, settings.team, host)
 
 
+@dataclass(frozen=True)
 class TeamLog:
     """A team's log, as memory uses it: a connection for each exchange."""
 
-    def __init__(self, address: Address) -> None:
-        self._address = address
+    url: str
+    """As libpq reads it. It may hold a password: `label` is for showing."""
+    team: str
+    host: str
+    """What colleagues see of where a change was made."""
 
     @property
-    def key(self) -> str:
-        return self._address.key
+    def _parts(self) -> tuple[str, str, str, str]:
+        """Person, server, port and database, as far as the address names them."""
+        parts = urlsplit(self.url)
+        query, server = dict(parse_qsl(parts.query)), parts.netloc.rpartition("@")[2]
+        person = unquote(parts.username or "") or query.get("user", "")
+        database = unquote(parts.path.strip("/")) or query.get("dbname", "")
+        return person, server or query.get("host", ""), query.get("port", ""), database
 
     @property
     def label(self) -> str:
-        return self._address.label
+        """`platform on db.example:5432/kode`, without a password."""
+        _, server, _, database = self._parts
+        return f"{self.team} on {server or 'this machine'}/{database}"
+
+    @property
+    def key(self) -> str:
+        """Differs for each server, person and team: one may not see what another may."""
+        return hashlib.sha256("\0".join((*self._parts, self.team)).encode()).hexdigest()[:16]
 
     async def exchange(self, after: int, lines: Sequence[RemoteLine]) -> RemoteAnswer:
         """See `kode.contracts.RemoteLog`."""
-        refused = dict[str, str]()
+        refused, add = dict[str, str](), "SELECT kode.add_line(%s, %s, %s, %s, %s)"
+        async with self.open() as query:
+            for line in lines:
+                try:
+                    await query(add, line.id, line.scope, self.host, line.text)
+                except Unreachable:
+                    raise
+                except MemoryRefused as error:
+                    refused[line.id] = str(error)
+            (member,) = await query(_MEMBERSHIP)
+            new = [RemoteLine(**row) for row in await query(_NEW_LINES, after)]
+        return RemoteAnswer(**member, lines=new, refused=refused)
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Query]:
+        """A connection for as long as the block. Raises, like each query: MemoryRefused,
+        Unreachable."""
+        require_extra("team", MemoryRefused)
+        import psycopg
+        from psycopg.rows import dict_row
+
+        with self._as_refusals():
+            connection = await psycopg.AsyncConnection.connect(
+                self.url,
+                autocommit=True,
+                row_factory=dict_row,
+                connect_timeout=CONNECT_S,
+                application_name="kode",
+                options=f"-c lock_timeout={LOCK_MS} -c client_encoding=UTF8",
+            )
+
+        async def query(sql: str, *values: Any) -> list[dict[str, Any]]:
+            with self._as_refusals():
+                # A script of several statements takes no values.
+                needed = (self.team, *values) if "%s" in sql else None
+                cursor = await connection.execute(sql.encode(), needed)
+                return await cursor.fetchall() if cursor.description else []
+
         try:
-            async with open_server(self._address) as server:
-                for line in lines:
-                    try:
-                        await server.add(line)
-                    except Unreachable:
-                        raise
-                    except MemoryRefused as error:
-                        refused[line.id] = str(error)
-                person, scopes = await server.membership()
-                return RemoteAnswer(
-                    person=person,
-                    scopes=scopes,
-                    lines=await server.lines_after(after),
-                    refused=refused,
-                )
-        except Unreachable as error:
+            yield query
+        finally:
+            await connection.close()
+
+    @contextmanager
+    def _as_refusals(self) -> Iterator[None]:
+        """psycopg's errors as those of kode; no password is in them."""
+        import psycopg
+        from psycopg import errors
+
+        try:
+            yield
+        except (errors.InvalidSchemaName, errors.UndefinedTable, errors.UndefinedFunction) as error:
+            raise MemoryRefused(
+                "The database lacks tables of a team. Whoever owns it runs `kode memory team "
+                "init`, again after an update of kode."
+            ) from error
+        except (psycopg.Error, UnicodeEncodeError) as error:
+            line = redact_secrets(" ".join(str(error).split("\n")[0].split())).rstrip(".")
+            if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+                raise MemoryRefused(f"The server refused it: {line}.") from error
             raise Unreachable(
-                f"{self.label} cannot be reached ({error}). kode works with what is here; what is "
-                "remembered is sent when the server is back."
+                f"{self.label} cannot be reached ({line}). Check memory.notes.url; until it "
+                "answers, kode works with what is here, and sends later what is remembered."
             ) from error
 
 
-class Server:
-    """An open connection, for one team. Methods raise MemoryRefused, Unreachable."""
+# ── kode memory team ─────────────────────────────────────────────────────────────────────────────
 
-    def __init__(self, connection: "psycopg.AsyncConnection[Any]", address: Address) -> None:
-        self._connection = connection
-        self._team, self._host = address.team, address.host
 
-    async def membership(self) -> tuple[str, tuple[str, ...]]:
-        """The role that logged in, and the scopes that it sees: `*`, or projects."""
-        sql = (
-            "SELECT session_user, array(SELECT scope FROM kode.members WHERE team = %s "
-            "AND person = session_user ORDER BY scope)"
+def main(argv: Sequence[str]) -> int:
+    """Runs `kode memory team ...`. Raises: ConfigError, MemoryRefused, Unreachable."""
+    parser = Parser("kode memory team", "The members of a team's notes.")
+    parser.add_argument("action", nargs="?", choices=("init", "admit", "dismiss"))
+    parser.add_argument("person", nargs="?", metavar="PERSON", help="a role of the server")
+    parser.add_argument("--project", metavar="NAME", help="only this project; `.` for the one here")
+    parser.add_argument("--cwd", metavar="DIR", help="in this project")
+    values = parser.parse(argv, mixed=True)
+    cwd = working_directory(values)
+    notes = load_config(kode_home(), cwd, environ=os.environ, flags={}).config.memory.notes
+    scope = ALL if values.project is None else values.project
+    if scope == "." and not (scope := repository_name(project_root(cwd))):
+        raise ConfigError(
+            f"{cwd} is in no repository with an `origin`, which gives a project its name for all. "
+            "Run this in one, or name the project as github.com/org/repo."
         )
-        ((person, scopes),) = await self._rows(sql, (self._team,))
-        return str(person), tuple(scopes)
+    text = asyncio.run(manage(open_log(notes), values.action, values.person, scope))
+    print_either(None, text.split("\n"), as_json=False)
+    return 0
 
-    async def add(self, line: RemoteLine) -> None:
-        sql = "SELECT kode.add_line(%s, %s, %s, %s, %s)"
-        await self._rows(sql, (self._team, line.id, line.scope, self._host, line.text))
 
-    async def lines_after(self, number: int) -> list[RemoteLine]:
-        """The next lines, oldest first."""
-        sql = (
-            "SELECT id, scope, line, seq, person, host, "
-            "to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') FROM kode.lines "
-            "WHERE team = %s AND seq > %s ORDER BY seq LIMIT %s"
+async def manage(log: TeamLog, action: str | None, person: str | None, scope: str = ALL) -> str:
+    """Carries out one action, and says what it did; without one, lists the members. Raises:
+    ConfigError, MemoryRefused, Unreachable."""
+    if (person is None) == (action in ("admit", "dismiss")):
+        raise ConfigError(
+            "`kode memory team admit PERSON` and `dismiss PERSON` name a role of the server; "
+            "`init` and the list of the members take no person."
         )
-        names = ("id", "scope", "text", "number", "person", "host", "at")
-        rows = await self._rows(sql, (self._team, number, MAX_LINES))
-        return [RemoteLine(**dict(zip(names, row, strict=True))) for row in rows]
-
-    async def prepare(self) -> str:
-        """Makes the tables, or brings them up to date, and admits whoever asks; their name."""
-        with _faults():
-            async with self._connection.transaction():
-                await self._connection.execute(SCHEMA.read_bytes())
-        person, _ = await self.membership()
-        await self.admit(person, "*")
-        return person
-
-    # ── who is of the team ───────────────────────────────────────────────────────────────────
-
-    async def admit(self, person: str, scope: str) -> None:
-        """Lets a role see and write a scope."""
-        sql = "INSERT INTO kode.members VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
-        await self._run(sql, (self._team, person, scope))
-
-    async def dismiss(self, person: str, scope: str) -> int:
-        """Takes that back; how many memberships that were."""
-        sql = "DELETE FROM kode.members WHERE team = %s AND person = %s AND %s IN ('*', scope)"
-        return await self._run(sql, (self._team, person, scope))
-
-    async def members(self) -> list[tuple[str, str]]:
-        """Person and scope of all; who does not own the tables sees their own."""
-        sql = "SELECT person, scope FROM kode.members WHERE team = %s ORDER BY 1, 2"
-        return [(person, scope) for person, scope in await self._rows(sql, (self._team,))]
-
-    async def _rows(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        with _faults():
-            cursor = await self._connection.execute(sql.encode(), values)
-            return await cursor.fetchall()
-
-    async def _run(self, sql: str, values: Sequence[Any]) -> int:
-        with _faults():
-            return (await self._connection.execute(sql.encode(), values)).rowcount
-
-
-async def describe_reach(address: Address) -> tuple[bool, str]:
-    """Whether the server answers in time, and a sentence about that."""
-    try:
-        async with asyncio.timeout(REACH_S), open_server(address) as server:
-            person, scopes = await server.membership()
-    except (KodeError, TimeoutError) as error:
-        return False, f"{address.label}: cannot be reached: {error or 'no answer in time'}"
-    return True, f"{address.label}: reached as {person} ({', '.join(scopes) or 'no member'})"
-
-
-@asynccontextmanager
-async def open_server(address: Address) -> AsyncIterator[Server]:
-    """A connection for as long as the block. Raises: MemoryRefused, Unreachable."""
-    require_extra("team", MemoryRefused)
-    import psycopg
-
-    with _faults():
-        connection = await psycopg.AsyncConnection.connect(
-            address.url,
-            autocommit=True,
-            connect_timeout=CONNECT_S,
-            application_name="kode",
-            options=f"-c lock_timeout={LOCK_MS} -c client_encoding=UTF8",
-        )
-    try:
-        yield Server(connection, address)
-    finally:
-        await connection.close()
-
-
-@contextmanager
-def _faults() -> Iterator[None]:
-    """psycopg's errors as those of kode; no password is in them."""
-    import psycopg
-    from psycopg import errors
-
-    try:
-        yield
-    except (errors.InvalidSchemaName, errors.UndefinedTable, errors.UndefinedFunction) as error:
-        raise MemoryRefused(
-            "The database lacks tables of a team. Whoever owns it runs `kode memory team init`, "
-            "again after an update of kode."
-        ) from error
-    except errors.InsufficientPrivilege as error:
-        raise MemoryRefused(f"The server refused it: {_first_line(error)}.") from error
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise Unreachable(_first_line(error)) from error
-    except (psycopg.Error, UnicodeEncodeError) as error:
-        raise MemoryRefused(f"The server refused it: {_first_line(error)}.") from error
-
-
-def _first_line(error: Exception) -> str:
-    return redact_secrets(" ".join(str(error).split("\n")[0].split())).rstrip(".")
+    team = f"{'all' if scope == ALL else scope} of {log.label}"
+    async with log.open() as query:
+        if action == "init":
+            await query(resources.files(__package__).joinpath("schema.sql").read_text())
+            (member,) = await query(_MEMBERSHIP)
+            await query(_ADMIT, member["person"], ALL)
+            ready = f"{log.label} is ready, and {member['person']} is of the team."
+            return f"{ready}\nOthers join with `kode memory team admit PERSON`."
+        if action == "admit":
+            await query(_ADMIT, person, scope)
+            return f"{person} sees and writes {team}"
+        if action == "dismiss":
+            if not await query(_DISMISS, person, scope):
+                return f"{person} was no member of {team}"
+            leaves = "What their kode has from colleagues goes when it is next connected."
+            return f"{person} sees {team} no more. {leaves}"
+        rows = [(row["person"], row["scope"]) for row in await query(_MEMBERS)]
+    lines = [f"  {name}: {'all' if seen == ALL else seen}" for name, seen in rows]
+    return "\n".join([f"members of {log.label}, as far as you may see:", *lines])

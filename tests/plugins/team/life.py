@@ -1,6 +1,7 @@
 """People of a team, each on a machine of their own, that share notes through a server."""
 
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,8 @@ from kode.memory.notes.policy import NotesPolicy
 from kode.memory.policy import Addition
 from kode.memory.statement import Statement, Who
 from kode.memory.system import Memory
-from kode.plugins.team.address import Address
-from kode.plugins.team.server import open_server
-from tests.memory.sessions import Sessions
+from kode.plugins.team.server import TeamLog, manage
+from tests.memory.sessions import START, Sessions
 from tests.postgres import Postgres
 
 ALONE = "alone"
@@ -25,15 +25,21 @@ class Team:
     server: Postgres
     database: str
     root: Path
+    now: datetime = START
+    """By the clocks of all machines."""
+
+    def tick(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
 
     def url(self, person: str) -> str:
         return self.server.url(person, self.database)
 
     async def admit(self, *people: str, scope: str = "*", name: str = "platform") -> None:
-        async with open_server(Address(self.url("owner"), name, "server")) as server:
-            await server.prepare()
-            for person in people:
-                await server.admit(person, scope)
+        log = TeamLog(self.url("owner"), name, "server")
+        await manage(log, "init", None)
+        for person in people:
+            await manage(log, "admit", person, scope)
 
     async def open(
         self, person: str, *, name: str = "platform", machine: str = "", project: Path | None = None
@@ -44,7 +50,7 @@ class Team:
         notes = Notes(url=self.url(person), team=name, host=home.name)
         settings = {} if name == ALONE else {"notes": notes}
         sessions = Sessions(home, "notes", settings, project=project)
-        return Member(sessions, await sessions.open())
+        return Member(sessions, await sessions.open(now=self.tick))
 
     def rows(self, sql: str) -> list[str]:
         """The first column of what the owner gets."""

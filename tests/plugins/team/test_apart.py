@@ -7,8 +7,7 @@ import psycopg
 import pytest
 
 from kode.errors import MemoryRefused
-from kode.plugins.team.address import Address
-from kode.plugins.team.command import manage
+from kode.plugins.team.server import TeamLog, manage
 from tests.plugins.team.life import ALONE, exchange
 
 pytestmark = pytest.mark.slow
@@ -107,8 +106,8 @@ async def test_a_dismissed_member_keeps_only_their_own_notes(team):
     ada, bob = await team.open("ada"), await team.open("bob")
     await ada.keep("the zebra stands in the cellar")
     await exchange(ada, bob)
-    owner = Address(team.url("owner"), "platform", "h")
-    text = await manage(owner, "dismiss", "bob", None, Path("/"))
+    owner = TeamLog(team.url("owner"), "platform", "h")
+    text = await manage(owner, "dismiss", "bob")
     await bob.keep("written after that")
     await exchange(bob)
 
@@ -122,10 +121,10 @@ async def test_a_dismissed_member_keeps_only_their_own_notes(team):
 
 async def test_a_database_without_tables_says_who_makes_them(team):
     team.server.make_database(f"{team.database}-empty")
-    empty = Address(team.server.url("ada", f"{team.database}-empty"), "platform", "h")
+    empty = TeamLog(team.server.url("ada", f"{team.database}-empty"), "platform", "h")
 
     with pytest.raises(MemoryRefused, match="kode memory team init"):
-        await manage(empty, None, None, None, Path("/"))
+        await manage(empty, None, None)
 
 
 async def test_the_lines_only_grow_even_for_who_owns_them(team):

@@ -30,20 +30,19 @@ def test_four_commands_make_a_team_and_share_a_note(kode):
     admitted = kode("owner", "team", "admit", "eve", name="new")
     kode("owner", "add", "note", "the zebra stands in the cellar", name="new")
 
-    code, out, err = kode("eve", "search", "zebra", name="new")
+    code, out, _ = kode("eve", "search", "zebra", name="new")
 
     assert first[0] == again[0] == admitted[0] == 0
     assert "is ready" in first[1]
     assert "eve sees and writes all of new" in admitted[1]
     assert (code, "the zebra stands in the cellar" in out) == (0, True)
-    assert "memory: 1 change" in err
 
 
 def test_the_owner_sees_all_members_and_others_only_themselves(kode):
     assert "ada: all\n  bob: all" in kode("owner", "team")[1]
     assert "ada" not in kode("bob", "team")[1]
     assert kode("owner", "team", "admit")[0] == 3
-    assert "takes no person" in kode("owner", "team", "init", "eve")[2]
+    assert "take no person" in kode("owner", "team", "init", "eve")[2]
 
 
 @pytest.mark.parametrize("password", ["Tr0ub4dor-and-3", "ada"])
