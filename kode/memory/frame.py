@@ -94,20 +94,20 @@ def as_tool_errors() -> Iterator[None]:
 
 
 def check_read(
-    seen: Mapping[str, str], name: str, before: str, after: str, *, label: str, named: str = ""
+    seen: Mapping[str, str], name: str, before: str, after: str, *, label: str, removal: str = ""
 ) -> None:
     """Checks that `after` may replace the text `before`, called `name` in `seen`, and `label` in
-    the error. `named` is the part of it that the request names as what goes. Raises: MemoryRefused
-    for a text that was not shown whole, or where more than half would go unnamed."""
+    the error. `removal` is the part that the request names as what goes. Raises: MemoryRefused for
+    a text that was not shown whole, or where more than half would go unnamed."""
     version, what_to_do = seen.get(name), "Read or search for it, then change it."
-    left = len(before) - (len(named) if named in before else 0)
+    rest = len(before) - (len(removal) if removal in before else 0)
     if not before.strip():
         return
     if version is None:
         why = f"You have not been shown all of {label}, and replacing it would lose what it says"
     elif version != fingerprint(before):
         why = f"{label} was changed since you read it, by the user or another session"
-    elif len(before) > SMALL_CHARS and len(after) < left * KEPT_SHARE:
+    elif len(before) > SMALL_CHARS and len(after) < rest * KEPT_SHARE:
         why = f"More than half of {label} would be gone, and nothing says what"
         what_to_do = "Quote all that goes as the old text, or write what still holds."
     else:

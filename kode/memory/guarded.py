@@ -50,7 +50,7 @@ class Guarded(MemorySystem):
         self._emit: Emit = silent
         self._faults = Counter[str]()
         """Hook → its faults in a row."""
-        self._notified: set[str] = set()
+        self._notices: set[str] = set()
         self._state: Mapping[str, Any] = {}
 
     _open = _guard("open", 10.0, NoneType, "be opened", "Opening memory")
@@ -113,8 +113,8 @@ class Guarded(MemorySystem):
             yield is_off
         except Exception as error:
             self._faults[hook] += 1
-            if hook not in self._notified:
-                self._notified.add(hook)
+            if hook not in self._notices:
+                self._notices.add(hook)
                 reason = f"{type(error).__name__}: {error}".rstrip(". ") + "."
                 if isinstance(error, TimeoutError):
                     reason = f"it took longer than {limit_s:g} s."

@@ -40,13 +40,13 @@ class Pending:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._held: dict[str, int] = {}
+        self._locks: dict[str, int] = {}
         """Session → the open file whose lock this process holds."""
 
     def mark(self, session: str) -> bool:
         """Notes durably that a session has to be summed up. Returns False while another process
         sums up an earlier part of it: then mark it again after the next turn."""
-        if session in self._held:
+        if session in self._locks:
             return True
         if not _ID.fullmatch(session):
             return False
@@ -62,7 +62,7 @@ class Pending:
         """Takes the right to sum up a pending session; False if it is not pending any more, or
         another process has it open."""
         path, flags = self._folder / session, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT * create)
-        while session not in self._held:
+        while session not in self._locks:
             with durable.storage_errors(path, "open"):
                 try:
                     descriptor = os.open(path, flags, 0o600)
@@ -74,14 +74,14 @@ class Pending:
                 os.close(descriptor)
                 return False
             if os.fstat(descriptor).st_nlink:
-                self._held[session] = descriptor
+                self._locks[session] = descriptor
             else:
                 os.close(descriptor)  # another process has just ended it
         return True
 
     def leave(self, session: str) -> None:
         """Gives that right back; the session stays pending."""
-        descriptor = self._held.pop(session, None)
+        descriptor = self._locks.pop(session, None)
         if descriptor is not None:
             durable.unlock(descriptor)
             os.close(descriptor)

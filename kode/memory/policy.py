@@ -187,20 +187,20 @@ class OpenMemory:
 
     def archived_facts(self) -> list[Statement]:
         """The facts here that stand in no prompt, but may be found."""
-        view = self.store.view()
-        facts = (fact for place in self.store.fact_places() for fact in view.in_place(place))
+        store = self.store
+        facts = (fact for place in store.fact_places() for fact in store.view().in_place(place))
         return [fact for fact in facts if fact.state == "archived" and not fact.private]
 
     def notes(self) -> list[Statement]:
         """The records of past work here that a model may see, oldest first."""
-        view = self.store.view()
-        notes = (note for place in self.store.record_places() for note in view.current(place))
+        store = self.store
+        notes = (note for place in store.record_places() for note in store.view().current(place))
         return sorted((n for n in notes if not n.private), key=lambda note: note.claimed_at)
 
     def describe(self, statement: Statement) -> str:
         """A fact as a model sees it, with its date and what to know of it."""
-        remark = remarks(self.store, self.today()).get(statement.id, "")
-        return frame.describe(statement, remark)
+        doubts = remarks(self.store, self.today())
+        return frame.describe(statement, doubts.get(statement.id, ""))
 
     def describe_file(self, place: str) -> str:
         """The file of a place as a model sees it: its headings, and its facts with what to know of
@@ -297,9 +297,8 @@ class OpenMemory:
         try:
             until = addition.until.strip() and date.fromisoformat(addition.until.strip())
         except ValueError:
-            raise MemoryRefused(
-                f"`until` is {addition.until!r}: write a day as 2026-03-06. Nothing was changed."
-            ) from None
+            fault = f"`until` is {addition.until!r}: write a day as 2026-03-06."
+            raise MemoryRefused(f"{fault} Nothing was changed.") from None
         return self.store.new_statement(
             author,
             place,
@@ -316,24 +315,24 @@ class OpenMemory:
             if frame.escape(display(fact.text)) in text:
                 frame.mark_read(self.seen, fact.id, fact.text)
 
-    def check_replaced(self, old: Statement, text: str, named: str) -> None:
+    def check_replaced(self, old: Statement, text: str, removal: str) -> None:
         """Raises: MemoryRefused if the session's model was not shown the fact that it replaces, or
-        loses most of it without having `named` it."""
+        loses most of it without naming it as the `removal`."""
         label = f"the fact {quoted(old)}"
-        frame.check_read(self.seen, old.id, old.text, text, label=label, named=named)
+        frame.check_read(self.seen, old.id, old.text, text, label=label, removal=removal)
 
-    async def save(self, new: Statement, *, replaced: Statement | None = None) -> Outcome:
-        """Stores a statement of the model or the person, and announces it. It takes the place of a
-        `replaced` one that does not rank higher; else a question to the model finds what near it
+    async def save(self, new: Statement, *, old: Statement | None = None) -> Outcome:
+        """Stores a statement of the model or the person, and announces it. It takes the place of an
+        `old` one that does not rank higher; else a question to the model finds what near it
         says the same or is outdated. What counts for more stays beside it until the person decides.
         In a session that read outside text, what they did not type waits for their approval."""
         remark = scan.check(new.text, author=new.who)
         scan.check(f"{new.since} {new.source}")
         new, relations, kind = self.hold_back(new), NO_RELATIONS, "add"
-        if replaced and new.state == "waiting":
-            new = replace(new, replaces=(replaced.id,))
-        elif replaced:
-            relations, kind = Relations(outdated=((replaced.id, new.id),)), "replace"
+        if old and new.state == "waiting":
+            new = replace(new, replaces=(old.id,))
+        elif old:
+            relations, kind = Relations(outdated=((old.id, new.id),)), "replace"
         elif new.state == "current":  # what holds everywhere also bears on a project's facts
             facts = [
                 f for f in self.store.statements() if f"{f.place}/".startswith(f"{new.place}/")
@@ -341,11 +340,11 @@ class OpenMemory:
             judgment = await judge.compare(new, facts, self.settings, self.model, self.embedder)
             relations = judgment.relations
         outcome = await self.store.add(new, relations, kind=kind)
-        old, stays, confirm = outcome.conflict, outcome.statement, self.context.confirm
-        if old and stays and confirm:  # with a yes it is the person's own word
-            preview = f"Remembered: {quoted(old)}\nNow:        {quoted(stays)}"
+        first, second, confirm = outcome.conflict, outcome.statement, self.context.confirm
+        if first and second and confirm:  # with a yes it is the person's own word
+            preview = f"Remembered: {quoted(first)}\nNow:        {quoted(second)}"
             if await confirm("Replace what memory has", preview):
-                outcome = await self.store.decide(f"{old.id}+{stays.id}", "second")
+                outcome = await self.store.decide(f"{first.id}+{second.id}", "second")
         return self.announce(outcome, remark)
 
     def hold_back(self, new: Statement) -> Statement:
@@ -380,8 +379,8 @@ class OpenMemory:
     ) -> list[Ranked]:
         """The best `k` facts and notes whose ids are allowed, best first."""
         limit_s = INDEX_LIMIT_S if self.context.session_id else float("inf")
-        if left := self.update_indexes(limit_s):
-            self.warn(f"{left} notes could not be looked at yet: search again.")
+        if rest := self.update_indexes(limit_s):
+            self.warn(f"{rest} notes could not be looked at yet: search again.")
         return await search(
             (self.fact_index, self.note_index),
             query,
@@ -395,11 +394,11 @@ class OpenMemory:
     def find_related(self, query: str, statements: Iterable[Statement]) -> list[Statement]:
         """Those of some statements that bear on a message and that the session was not shown."""
         self.update_indexes(INDEX_LIMIT_S)
-        left = {new.id: new for new in statements if new.id not in self.shown_notes}
+        new = {note.id: note for note in statements if note.id not in self.shown_notes}
         return [
-            left[result.text.id]
+            new[result.text.id]
             for index in (self.fact_index, self.note_index)
-            for result in recall(index, query, self.context.now(), lambda text: text.id not in left)
+            for result in recall(index, query, self.context.now(), lambda text: text.id not in new)
         ]
 
     def update_indexes(self, limit_s: float) -> int:
@@ -410,9 +409,9 @@ class OpenMemory:
         facts = self.visible_facts() if self.context.session_id else self.store.statements()
         self.fact_index.update([self._indexed_text(f) for f in (*facts, *self.archived_facts())])
         notes = [self._indexed_text(note, note.claimed_at[:10]) for note in self.notes()]
-        left = self.note_index.update(notes, limit_s=limit_s)
-        self._indexed = (None if left else view, today)
-        return left
+        rest = self.note_index.update(notes, limit_s=limit_s)
+        self._indexed = (None if rest else view, today)
+        return rest
 
     def _indexed_text(self, statement: Statement, day: str = "") -> IndexedText:
         """With a day, texts of the same place and day are neighbours."""

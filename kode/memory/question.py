@@ -102,9 +102,9 @@ def build(
         if other.id in numbers
     }
     lines = [frame.describe(fact, remarks.get(fact.id, ""), names_user=True) for fact in known]
-    listed = "\n".join(f"{n}. {' '.join(line.split())}" for n, line in enumerate(lines, 1))
+    numbered = "\n".join(f"{n}. {' '.join(line.split())}" for n, line in enumerate(lines, 1))
     parts = (
-        f"The known lines:\n{credentials.redact(listed) or '(none)'}",
+        f"The known lines:\n{credentials.redact(numbered) or '(none)'}",
         f"New facts are lines {len(known) + 1}, {len(known) + 2} and so on." if transcript else "",
         UNQUOTED[keeps_unquoted] if transcript else ALL_LINES,
         f"The note so far:\n{credentials.redact(earlier)}" if earlier else "",
@@ -124,12 +124,12 @@ def choose_known(facts: Sequence[Statement], about: str, session: str) -> list[S
     newest = sorted(by_id, key=lambda id: by_id[id].claimed_at, reverse=True)
     of_session = [id for id in newest if session and by_id[id].session == session]
     by_turns = filter(None, chain.from_iterable(zip_longest(nearest, newest)))
-    chosen, room = set[str](), MAX_KNOWN_CHARS
+    choice, room = set[str](), MAX_KNOWN_CHARS
     for id in dict.fromkeys((*of_session, *by_turns)):
         if len(by_id[id].text) <= room:
-            chosen.add(id)
+            choice.add(id)
             room -= len(by_id[id].text)
-    return [fact for fact in facts if fact.id in chosen]
+    return [fact for fact in facts if fact.id in choice]
 
 
 # ── the answer ───────────────────────────────────────────────────────────────────────────────────
@@ -138,16 +138,16 @@ def choose_known(facts: Sequence[Statement], about: str, session: str) -> list[S
 def read(answer: str, known: int) -> Answer:
     """What an answer says to a question with so many known lines; what is damaged, cut off or
     copied from the instructions is left out."""
-    found = read_object(answer, ("narrative", "facts", "same", "outdated", "conflict"))
-    if found is None or (not found.is_complete and "facts" not in found.value):
+    whole = read_object(answer, ("narrative", "facts", "same", "outdated", "conflict"))
+    if whole is None or (not whole.is_complete and "facts" not in whole.value):
         return Answer()
-    value, rows = found.value, _list(found.value.get("facts"))
+    value, rows = whole.value, _list(whole.value.get("facts"))
     # The last value of an answer that was cut off may be half of one.
-    rows = rows if found.is_complete else rows[:-1]
+    rows = rows if whole.is_complete else rows[:-1]
     facts = tuple(_fact(row) for row in rows[:MAX_FACTS])  # without content, it keeps its number
-    noted = Answer(narrative=_text(value.get("narrative"), MAX_NARRATIVE_CHARS), facts=facts)
-    if not found.is_complete:
-        return noted
+    note = Answer(narrative=_text(value.get("narrative"), MAX_NARRATIVE_CHARS), facts=facts)
+    if not whole.is_complete:
+        return note
 
     def lines(rows: Iterable[Any]) -> Iterator[tuple[int, ...]]:
         """The numbers of lines in each row that is an array; 0 for what is none."""
@@ -156,19 +156,22 @@ def read(answer: str, known: int) -> Answer:
                 yield tuple(_number(number, known + len(facts)) for number in row)
 
     def pairs(rows: Iterable[Any]) -> tuple[tuple[int, int], ...]:
-        wanted = (row for row in lines(rows) if len(row) == 2 and len({0, *row}) == 3)
-        return tuple((first, second) for first, second in wanted)
+        both = (row for row in lines(rows) if len(row) == 2 and len({0, *row}) == 3)
+        return tuple((first, second) for first, second in both)
 
-    groups = (sorted({*row} - {0}) for row in lines(_list(value.get("same"))))
+    objects = {
+        name: [row for row in _list(value.get(name)) if isinstance(row, dict)]
+        for name in ("outdated", "withdrawn")
+    }
+    groups = (tuple(sorted({*row} - {0})) for row in lines(_list(value.get("same"))))
     withdrawn = (
         (_number(row.get("line"), known), _text(row.get("quote"), MAX_QUOTE_CHARS))
-        for row in _objects(value.get("withdrawn"))
+        for row in objects["withdrawn"]
     )
-    outdated = _objects(value.get("outdated"))
     return replace(
-        noted,
-        same=tuple(tuple(group) for group in groups if len(group) > 1),
-        outdated=pairs([row.get("line"), row.get("by")] for row in outdated),
+        note,
+        same=tuple(group for group in groups if len(group) > 1),
+        outdated=pairs([row.get("line"), row.get("by")] for row in objects["outdated"]),
         conflict=pairs(_list(value.get("conflict"))),
         withdrawn=tuple(row for row in withdrawn if row[0]),
     )
@@ -197,10 +200,6 @@ def _text(value: Any, max_chars: int) -> str:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [row for row in _list(value) if isinstance(row, dict)]
 
 
 def _number(value: Any, most: int) -> int:

@@ -99,10 +99,10 @@ def news(store: Store, last_change: str, last_day: str, today: date, session: st
 
     entries, texts = view.entries, {statement.text for statement in new.values()}
     new_ids = [id for id in new if id not in old and not is_own(entries[id].change)]
-    added = [f"{_quoted(new[id])} ({AUTHORS[new[id].who]}, now)" for id in new_ids]
-    left = [id for id in old if not (id in new or (id in entries and is_own(entries[id].end)))]
-    gone = [_quoted(old[id]) for id in left if old[id].text not in texts]
-    parts = [f"New: {', '.join(added)}."] if added else []
-    parts += [f"No longer: {', '.join(gone)}."] if gone else []
+    arrivals = [f"{_quoted(new[id])} ({AUTHORS[new[id].who]}, now)" for id in new_ids]
+    old_ids = [id for id in old if not (id in new or (id in entries and is_own(entries[id].end)))]
+    departures = [_quoted(old[id]) for id in old_ids if old[id].text not in texts]
+    parts = [f"New: {', '.join(arrivals)}."] if arrivals else []
+    parts += [f"No longer: {', '.join(departures)}."] if departures else []
     summary = shorten(" ".join(parts), MAX_NEWS_CHARS)
     return f"[Memory has changed. {summary}]" if summary else ""

@@ -80,11 +80,11 @@ _KEY_HEADER = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
 def _find_credential(text: str) -> Match | None:
     # Full-width and mathematical letters; NFKC may shift their places, so they are approximate.
     for form in dict.fromkeys((text, unicodedata.normalize("NFKC", text))):
-        found = [(secret.start, secret.kind) for secret in credentials.find(form)]
+        matches = [(secret.start, secret.kind) for secret in credentials.find(form)]
         if header := _KEY_HEADER.search(form):
-            found.append((header.start(), "private key"))
-        if found:
-            at, kind = min(found)
+            matches.append((header.start(), "private key"))
+        if matches:
+            at, kind = min(matches)
             what = f"it contains something like a credential ({kind})"
             return min(at, len(text) - 1), "credential", what
     return None
@@ -135,17 +135,17 @@ def _fold(char: str) -> str:
 @cache
 def _read_phrases() -> Mapping[str, re.Pattern[str]]:
     """The pattern of each category of `scan_phrases.txt`, whose header describes its format."""
-    listed, category = dict[str, list[str]](), ""
+    phrases, category = dict[str, list[str]](), ""
     text = resources.files(__package__ or "").joinpath("scan_phrases.txt").read_text("utf-8")
     for line in text.splitlines():
         if line.startswith("== "):
             category = line.strip("= ")
         elif line and not line.startswith("#"):
-            listed.setdefault(category, []).append(line)
-    markers = "|".join(map(re.escape, listed.pop(MARKUP)))
-    lead = "|".join(map(_pattern, listed.pop("before an order")))
+            phrases.setdefault(category, []).append(line)
+    markers = "|".join(map(re.escape, phrases.pop(MARKUP)))
+    lead = "|".join(map(_pattern, phrases.pop("before an order")))
     patterns = {MARKUP: re.compile(f"(?P<phrase>{markers})", re.IGNORECASE)}
-    for name, lines in listed.items():
+    for name, lines in phrases.items():
         orders = "|".join(map(_pattern, lines))
         patterns[name] = re.compile(f"{_BEGINS}(?:{lead}){{0,3}}(?P<phrase>{orders})")
     return patterns
@@ -161,10 +161,9 @@ def _pattern(phrase: str) -> str:
 
 
 def _one_of(word: str) -> str:
-    listed = (
+    choices = "|".join(
         re.escape(choice).replace("_", rf"\b{_GAP}") for choice in word.strip("[]").split("/")
     )
-    choices = "|".join(listed)
     if not word.startswith("["):
         return f"(?:{choices})"
     return f"(?:{choices})?" if _UNSPACED.search(word) else rf"(?:(?:{choices})\b{_GAP})?"

@@ -33,9 +33,9 @@ def verify_quote(quote: str, typed: Iterable[str]) -> str:
     """The quotation as it stands in one of the messages that the person typed; "" if it stands in
     none, is a part of a word, or its sentence ends in a question mark. Only white space may
     differ, and quotation marks around it."""
-    wanted = " ".join(quote.split()).strip(_MARKS)
-    words = wanted.split()
-    if len(words) < MIN_WORDS and not is_unspaced(wanted):
+    words = " ".join(quote.split()).strip(_MARKS).split()
+    text = " ".join(words)
+    if len(words) < MIN_WORDS and not is_unspaced(text):
         return ""
     pattern = re.compile(r"\s+".join(map(re.escape, words)))
     for message in typed:
@@ -43,7 +43,7 @@ def verify_quote(quote: str, typed: Iterable[str]) -> str:
             end = _END.search(message, match.end() - 1)
             is_asked = end is not None and any(mark in end[0] for mark in "?？؟")
             if not is_asked and not any(_is_in_word(message, at) for at in match.span()):
-                return wanted
+                return text
     return ""
 
 
@@ -84,13 +84,11 @@ def state(root: Path, source: str, source_hash: str) -> CodeState | None:
     if match is None or project != path_hash(root):
         return None
     first, last = int(match[2]), int(match[3] or match[2])
-    lines, wanted = _lines(root, match[1]), digest.removesuffix(REPEATED)
+    lines = _lines(root, match[1])
     if lines is None:
         return "gone"
-    is_unmoved = _hash(lines[first - 1 : last]) == wanted
-    if is_unmoved or (digest == wanted and _occurrences(lines, wanted, last - first + 1)):
-        return "unchanged"
-    return "changed"
+    is_unmoved = _hash(lines[first - 1 : last]) == digest.removesuffix(REPEATED)
+    return "unchanged" if is_unmoved or _occurrences(lines, digest, last - first + 1) else "changed"
 
 
 def _refused(what: str) -> MemoryRefused:
@@ -116,7 +114,7 @@ def _hash(lines: list[str]) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
 
 
-def _occurrences(lines: list[str], wanted: str, count: int) -> int:
+def _occurrences(lines: list[str], digest: str, count: int) -> int:
     """How often `count` lines with this hash stand there."""
     starts = range(len(lines) - count + 1)
-    return sum(_hash(lines[at : at + count]) == wanted for at in starts)
+    return sum(_hash(lines[at : at + count]) == digest for at in starts)

@@ -77,18 +77,18 @@ class Memory(OpenMemory):
         self.pending = Pending(context.root / "pending" / self.name)
         self.seen.update(state.get("seen", {}))
         self.shown_notes += state.get("shown", ())
-        self._known = str(state.get("change", "")), str(state.get("day", ""))
+        self._horizon = str(state.get("change", "")), str(state.get("day", ""))
         self.policy.restore(state)
         await self._follow_files()
         await self.policy.follow(self, OPEN_WAIT_S)
-        if not self._known[0]:
-            self._mark_known()
+        if not self._horizon[0]:
+            self._mark_news()
 
     async def inject(self, reason: InjectReason) -> Injection:
         if reason in ("compacted", "trimmed"):
             self.seen.clear()
         if reason != "resume":  # a resumed session keeps its beginning, and is told what is new
-            self._mark_known()
+            self._mark_news()
         return self.policy.prompt(self, reason)
 
     async def recall(self, turn: Turn) -> str:
@@ -96,8 +96,8 @@ class Memory(OpenMemory):
         await self.policy.follow(self, TURN_WAIT_S)
         if self.store.fact_file_times() != self._file_times:
             await self._follow_files()
-        changed = news(self.store, *self._known, self.today(), self.context.session_id or "")
-        self._mark_known()
+        changed = news(self.store, *self._horizon, self.today(), self.context.session_id or "")
+        self._mark_news()
         parts = (frame.escape(changed), await self.policy.recall(self, turn))
         return "\n\n".join(filter(None, parts))
 
@@ -135,8 +135,8 @@ class Memory(OpenMemory):
     def state(self) -> Mapping[str, Any]:
         state = {
             "buffer": self.policy.buffer,
-            "change": self._known[0],
-            "day": self._known[1],
+            "change": self._horizon[0],
+            "day": self._horizon[1],
             "seen": dict(self.seen),
             "shown": self.shown_notes[-MAX_SHOWN_NOTES:],
         }
@@ -154,10 +154,10 @@ class Memory(OpenMemory):
         if self.context.session_id and not self.context.read_only:
             self.pending.mark(self.context.session_id)
 
-    def _mark_known(self) -> None:
+    def _mark_news(self) -> None:
         """Notes what the session's model was told of: all changes, as they are today."""
         changes = self.store.log.changes()
-        self._known = changes[-1].id if changes else NO_CHANGE, self.today().isoformat()
+        self._horizon = changes[-1].id if changes else NO_CHANGE, self.today().isoformat()
 
     async def _follow_files(self) -> None:
         """Takes over what a person edited in the files of facts."""

@@ -33,7 +33,7 @@ async def _forget(memory: Memory) -> None:
 async def _contradict(memory: Memory) -> None:
     """The model says otherwise than the person."""
     old = memory.store.find(BETA)
-    await memory.save(memory.store.new_version(old, GAMMA, memory.author()), replaced=old)
+    await memory.save(memory.store.new_version(old, GAMMA, memory.author()), old=old)
 
 
 async def _settle(memory: Memory) -> None:

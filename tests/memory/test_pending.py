@@ -75,7 +75,7 @@ def test_a_kill_leaves_what_was_before_or_after_a_step(
             STEPS[step](pending)
         except Killed:
             pass
-    for descriptor in pending._held.values():  # as the end of the process does
+    for descriptor in pending._locks.values():  # as the end of the process does
         os.close(descriptor)
 
     left = after(tmp_path)

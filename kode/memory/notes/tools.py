@@ -91,7 +91,7 @@ async def update_memory(
     new = replace(new, details=layout.make_details(**{**old.details, **changed}))
     layout.check_note(new)
     if new.text != old.text:
-        return answer(memory, await memory.save(new, replaced=old))
+        return answer(memory, await memory.save(new, old=old))
     amendment = Amendment(details={"tags": layout.texts(new, "tags")})
     outcome = await memory.store.amend(old.id, amendment, memory.author(), "retag")
     return answer(memory, memory.announce(outcome))
@@ -109,7 +109,7 @@ async def update_soul(memory: OpenMemory, content: Annotated[str, "all of it"]) 
             memory.mark_shown(frame.escape(old.text), [old])
             text = frame.wrap("The soul as it is now.", old.text)
             raise MemoryRefused(f"{error}\n{text}") from error
-    return answer(memory, await memory.save(new, replaced=old))
+    return answer(memory, await memory.save(new, old=old))
 
 
 def _preview(memory: OpenMemory, context: ToolContext, arguments: Mapping[str, Any]) -> str:

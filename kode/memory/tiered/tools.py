@@ -91,7 +91,7 @@ async def use_memory(
             old = store.find(old_text, target or "")
             memory.check_replaced(old, content, old_text)
             author, remark = memory.model_author(quote, source)
-            outcome = await memory.save(store.new_version(old, content, author), replaced=old)
+            outcome = await memory.save(store.new_version(old, content, author), old=old)
             return answer(memory, outcome, remark)
         case "add":
             addition = Addition(

@@ -75,7 +75,7 @@ class Member:
     async def edit(self, id: str, text: str) -> None:
         old = self.memory.store.find(id)
         new = self.memory.store.new_version(old, text, self.memory.author())
-        await self.memory.save(new, replaced=old)
+        await self.memory.save(new, old=old)
 
     async def forget(self, words: str) -> None:
         store = self.memory.store

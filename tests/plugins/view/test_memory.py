@@ -72,7 +72,7 @@ async def test_a_button_decides_a_contradiction(browser):
         memory = opened.system
         old = memory.store.find("port")
         new = memory.store.new_version(old, "the port is 81", memory.author())
-        await memory.save(new, replaced=old)
+        await memory.save(new, old=old)
     page = browser.get("/memory")
     assert "Contradict each other" in words_of(page)
     _, second, _ = re.findall(r'action="(/memory/review/[\w+]+/(?:first|second|both))"', page)
