@@ -1,8 +1,7 @@
-"""Guards a memory system, so that a hook that hangs or fails never costs a turn.
-
-Each hook has a time limit; a fault becomes the neutral answer and one Notice for that hook; after
-three faults in a row the hook is not called again in this process. Of a system that could not be
-opened, no other hook is called. Cancellation passes through.
+"""Guards a memory system, so that a hook that hangs or fails never costs a turn: it has a time
+limit, and a fault becomes the neutral answer and one Notice. After three faults in a row a hook is
+not called again in this process; of a system that could not be opened, none is. Cancellation passes
+through.
 """
 
 import asyncio
@@ -23,13 +22,14 @@ SLOW_S = 1.0
 FAULTS_IN_A_ROW = 3
 """After this many a hook is not called again in this process."""
 _SAVING = "Saving memory"
+_NOT_DONE = partial(Drop, done=False)
 
 
 def _guard(
     hook: str, limit_s: float, neutral: Callable[[], Any], purpose: str, waiting: str = ""
 ) -> Any:
-    """The hook of this name with its time limit and its neutral answer. `purpose` says what failed,
-    `waiting` what a waiting person reads; "" if nobody waits, as where a model may be asked."""
+    """The hook of this name. `purpose` says what failed, `waiting` what a waiting person reads; ""
+    if nobody waits."""
 
     async def call(self: "Guarded", *arguments: Any) -> Any:
         answer, limit = neutral(), self.limits_s.get(hook, limit_s)
@@ -57,13 +57,7 @@ class Guarded(MemorySystem):
     inject = _guard("inject", 5.0, Injection, "be shown to the model", "Reading memory")
     recall = _guard("recall", 2.0, str, "recall entries for this turn", "Looking into memory")
     after_turn = _guard("after_turn", 1.0, NoneType, "note this turn", "Noting this turn")
-    before_drop = _guard(
-        "before_drop",
-        30.0,
-        partial(Drop, done=False),
-        "save what the context is about to lose",
-        _SAVING,
-    )
+    before_drop = _guard("before_drop", 30.0, _NOT_DONE, "save what the context loses", _SAVING)
     maintain = _guard("maintain", 600.0, NoneType, "tidy up")
     search = _guard("search", 30.0, list, "be searched")
     snapshot = _guard("snapshot", 2.0, tuple, "be copied for a subagent")

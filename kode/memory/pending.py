@@ -1,9 +1,7 @@
-"""The sessions that memory has yet to sum up: a file for each, whatever happens to its process.
-
-The session's own log is the raw material, so a mark is an empty file. The process that has a
-session open, or sums it up, holds the lock of its file; the lock ends with the process. Attempts
-are counted before a model is asked, and an answer is on disk before it is used: a kill loses
-nothing, and nothing is paid for twice.
+"""The sessions that memory has yet to sum up: an empty file for each, whatever happens to its
+process, since the session's log has all else. The process that has a session open, or sums it up,
+holds the lock of its file. Attempts are counted before a model is asked, and an answer is on disk
+before it is used: a kill loses nothing, and nothing is paid for twice.
 """
 
 import fcntl
@@ -51,12 +49,12 @@ class Pending:
         if not _ID.fullmatch(session):
             return False
         durable.make_folder(self._folder)
-        if not self.take(session, create=True):
-            return False
-        durable.remove(self._progress_file(session))  # of an earlier part of the session
-        with durable.storage_errors(self._folder, "make durable"):
-            durable.sync_folder(self._folder)
-        return True
+        is_free = self.take(session, create=True)
+        if is_free:
+            durable.remove(self._file(session))  # about an earlier part of the session
+            with durable.storage_errors(self._folder, "make durable"):
+                durable.sync_folder(self._folder)
+        return is_free
 
     def take(self, session: str, *, create: bool = False) -> bool:
         """Takes the right to sum up a pending session; False if it is not pending any more, or
@@ -81,14 +79,12 @@ class Pending:
 
     def leave(self, session: str) -> None:
         """Gives that right back; the session stays pending."""
-        descriptor = self._locks.pop(session, None)
-        if descriptor is not None:
+        if (descriptor := self._locks.pop(session, None)) is not None:
             durable.unlock(descriptor)
             os.close(descriptor)
 
     def sessions(self) -> list[str]:
-        """The pending sessions, oldest first, of this process and others. Those that are open
-        cannot be taken."""
+        """The pending sessions, oldest first, also those that another process has open."""
         with suppress(OSError):
             return sorted(filter(_ID.fullmatch, os.listdir(self._folder)))
         return []
@@ -96,14 +92,12 @@ class Pending:
     def progress(self, session: str) -> Progress:
         """As far as it is known: damage costs a repeated question at most."""
         with suppress(OSError, ValueError):
-            return TypeAdapter(Progress).validate_json(self._progress_file(session).read_bytes())
+            return TypeAdapter(Progress).validate_json(self._file(session).read_bytes())
         return Progress()
 
-    def count_attempt(self, session: str) -> int:
-        """Counts a request before it is made; returns how many there are now."""
-        attempts = self.progress(session).attempts + 1
-        self._write(session, attempts=attempts)
-        return attempts
+    def count_attempt(self, session: str) -> None:
+        """Counts a request before it is made."""
+        self._write(session, attempts=self.progress(session).attempts + 1)
 
     def answer(self, session: str, text: str, shown: tuple[str, ...]) -> None:
         """Stores the answer of a model before it is used."""
@@ -112,12 +106,12 @@ class Pending:
     def done(self, session: str) -> None:
         """Ends what this process took: nothing is left to do about it."""
         durable.remove(self._folder / session)  # without its mark, it is no longer pending
-        durable.remove(self._progress_file(session))
+        durable.remove(self._file(session))
         self.leave(session)
 
-    def _progress_file(self, session: str) -> Path:
+    def _file(self, session: str) -> Path:
         return self._folder / f"{session}.json"
 
     def _write(self, session: str, **values: object) -> None:
         row = json.dumps(asdict(self.progress(session)) | values, ensure_ascii=False)
-        durable.replace(self._progress_file(session), row.encode(errors="replace"))
+        durable.replace(self._file(session), row.encode(errors="replace"))

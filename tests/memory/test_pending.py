@@ -92,7 +92,8 @@ def test_a_kill_leaves_what_was_before_or_after_a_step(
 def test_an_answer_outlives_its_process(tmp_path: Path) -> None:
     pending = Pending(tmp_path)
     pending.mark(SESSION)
-    assert [pending.count_attempt(SESSION) for _ in range(3)] == [1, 2, 3]
+    for _ in range(3):
+        pending.count_attempt(SESSION)
     pending.answer(SESSION, "the answer", ("s1", "s2"))
     pending.leave(SESSION)
 
@@ -114,7 +115,8 @@ def test_a_damaged_answer_costs_a_repeated_question(tmp_path: Path, data) -> Non
     path.write_bytes(data.encode() if isinstance(data, str) else data)
 
     assert pending.progress(SESSION).answer == ""
-    assert pending.count_attempt(SESSION) == 1
+    pending.count_attempt(SESSION)
+    assert pending.progress(SESSION).attempts == 1
 
 
 @pytest.mark.parametrize("session", ["../x", "", "a/b", "a\0b", ".hidden", "x.json", "a..b"])
