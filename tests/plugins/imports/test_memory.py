@@ -36,19 +36,6 @@ def memory(home, capsys):
     return run
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    """The person at a terminal, who answers every question so; what they were asked."""
-
-    def at_terminal(answer):
-        questions = []
-        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-        monkeypatch.setattr("builtins.input", lambda text="": questions.append(text) or answer)
-        return questions
-
-    return at_terminal
-
-
 def put(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -84,20 +71,21 @@ def test_an_import_counts_from_its_approval_until_its_undo(home, memory, system)
     assert run("review", "--list").strip() == NOTHING_WAITS
 
 
-def test_one_question_decides_about_all_files(home, memory, answers):
+def test_one_question_decides_about_all_files(home, memory, monkeypatch):
+    answers, questions = iter("ny"), []
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda text="": questions.append(text) or next(answers))
     assert "Nothing was found" in memory("import", code=1)
     put(home / ".claude" / "CLAUDE.md", "- prefers tabs\n")
     put(home / "work" / "AGENTS.md", "- run make test\n")
     put(home / ".codex" / "memories" / "MEMORY.md", "# Task Group: x\n\n- use uv\n- use ruff\n")
 
-    questions = answers("n")
     memory("import")
     assert len(questions) == 1
     assert "4 pending" in memory("status") or "waiting for approval: 4" in memory("status")
     assert "tabs" not in memory("show")
     memory("undo")
 
-    answers("y")
     memory("import", "--from", "agents")
     assert "run make test" in memory("show")
 

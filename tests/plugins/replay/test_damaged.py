@@ -1,10 +1,12 @@
-"""Files that are no cassettes, or damaged ones."""
+"""Files that are no cassettes or damaged ones, and a kode that plays none."""
 
 import json
 import random
 
 import pytest
 
+from kode import installed, paths
+from kode.cli.main import main
 from kode.errors import KodeError, SessionError
 from kode.plugins.replay.recording import read_cassette
 from tests.tables import for_each
@@ -65,3 +67,21 @@ def test_damage_anywhere_is_no_fault_of_kode(tmp_path, seed):
 
     with pytest.raises(KodeError):
         read_cassette(tmp_path / "theirs.cassette")
+
+
+@pytest.mark.parametrize("flag", ["--record", "--replay"])
+def test_a_cassette_needs_the_plug_in_and_says_so(tmp_path, flag, capsys):
+    file = tmp_path / "run.cassette"
+    paths.home().mkdir(parents=True, exist_ok=True)
+    config = {"plugins": {"replay": {"enabled": False}}}
+    paths.config_file(paths.home()).write_text(json.dumps(config))
+    installed.forget()
+    try:
+        code = main(["run", "look", flag, str(file)])
+    finally:
+        installed.forget()
+
+    assert code == 3
+    assert "kode plugin list" in capsys.readouterr().err
+    assert not file.exists()
+    assert not (paths.home() / "sessions").exists()

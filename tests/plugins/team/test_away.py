@@ -2,50 +2,36 @@
 side is lost.
 """
 
-from collections.abc import Callable, Iterator
-
 import pytest
 
 from kode.contracts import Turn
 from kode.errors import MemoryRefused
 from kode.memory.commands import memory_command
 from kode.memory.notes.team import Incoming
-from tests.plugins.team.life import Team, exchange
+from tests.plugins.team.life import exchange
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def away(team: Team) -> Iterator[Callable[[], None]]:
-    """Stops the server; called again, it starts it, which also happens at the end."""
-    calls = list[None]()
-
-    def switch() -> None:
-        (team.server.start if len(calls) % 2 else team.server.stop)()
-        calls.append(None)
-
-    yield switch
-    if len(calls) % 2:
-        switch()
-
-
-async def test_a_day_away_loses_nothing_on_either_side(team, away):
+async def test_a_day_away_loses_nothing_on_either_side(team):
     ada, bob = await team.open("ada"), await team.open("bob")
     port, host = await ada.keep("the port is 5432"), await ada.keep("the host is alpha")
     await exchange(ada, bob)
-    away()
-    await exchange(ada, bob)  # a day on which both work
-    recalled = await ada.memory.recall(Turn(number=1, text="which port?"))
-    await ada.edit(port, "the port is 6000")
-    await ada.forget(host)
-    await bob.edit(port, "the port is 7000")
-    await bob.edit(host, "the host is beta")
-    for number in range(20):
-        await ada.keep(f"ada learnt {number}")
-        await bob.keep(f"bob learnt {number}")
-    status = await memory_command(ada.memory, ["status"])
-    await ada.memory.close(1.0)
-    away()
+    team.server.stop()
+    try:
+        await exchange(ada, bob)  # a day on which both work
+        recalled = await ada.memory.recall(Turn(number=1, text="which port?"))
+        await ada.edit(port, "the port is 6000")
+        await ada.forget(host)
+        await bob.edit(port, "the port is 7000")
+        await bob.edit(host, "the host is beta")
+        for number in range(20):
+            await ada.keep(f"ada learnt {number}")
+            await bob.keep(f"bob learnt {number}")
+        status = await memory_command(ada.memory, ["status"])
+        await ada.memory.close(1.0)
+    finally:
+        team.server.start()
 
     again = await team.open("ada")
     await exchange(bob, again)
