@@ -27,16 +27,12 @@ def test_hunks_of_a_diff_turn_the_old_text_new(before: str, after: str) -> None:
     assert "".join(text) == after
 
 
-def test_a_new_file_has_no_old_text() -> None:
+def test_a_new_file_has_no_old_text_and_a_cut_diff_no_edit() -> None:
     ((edit, place),) = edits_of(unified_diff("sub/a.txt", "", "one\ntwo"), CWD)
+    diff = unified_diff("a.txt", "one\ntwo\nthree\n", "one\n2\nthree\n")
 
     assert (edit.path, edit.old_text, edit.new_text) == ("/p/sub/a.txt", None, "one\ntwo")
     assert place.line == 1
-
-
-def test_a_cut_or_missing_diff_is_no_edit() -> None:
-    diff = unified_diff("a.txt", "one\ntwo\nthree\n", "one\n2\nthree\n")
-
     assert list(edits_of("no diff at all\n@@ -1 +1 @@\n", CWD)) == []
     assert len(list(edits_of(diff[: len(diff) // 2] + "\n[cut here]\n", CWD))) <= 1
 

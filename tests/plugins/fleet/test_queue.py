@@ -94,9 +94,7 @@ def test_a_sessions_cost_is_counted_once(make):
     leased(queue)
     for cost in (0.25, 0.25, 0.5):
         queue.settle(queue.state.tasks["a"], cost)
-    budget = queue.budget()
-    assert budget is not None
-    assert budget.spent_usd == pytest.approx(0.5)
+    assert queue.budget().spent_usd == pytest.approx(0.5)
 
 
 def test_a_cancelled_fleet_starts_no_more_tasks_ever(queue):
@@ -138,8 +136,8 @@ def test_a_log_that_lost_its_end_says_so_for_good(make):
 
 
 @pytest.mark.parametrize("change", [{"tasks": []}, {"flags": ["--yolo"]}, {"version": 1}, None])
-def test_a_damaged_or_older_queue_is_refused_and_not_changed(make, change, capsys):
-    path = make("a").folder / FLEET
+def test_a_damaged_or_older_queue_is_refused_and_not_changed(queue, change, capsys):
+    path = queue.folder / FLEET
     line, checksum = path.read_text().splitlines()
     line = json.dumps({**json.loads(line), **change}) if change is not None else "{"
     path.write_text(f"{line}\n{checksum}\n")
@@ -153,8 +151,8 @@ def test_a_damaged_or_older_queue_is_refused_and_not_changed(make, change, capsy
 
 
 @pytest.mark.parametrize("command", ["resume", "worker", "status", "cancel", "collect"])
-def test_a_queue_of_another_home_is_refused(make, tmp_path, command, capsys):
-    folder = make("a").folder.rename(tmp_path / "theirs")
+def test_a_queue_of_another_home_is_refused(queue, tmp_path, command, capsys):
+    folder = queue.folder.rename(tmp_path / "theirs")
     before = sorted(folder.rglob("*"))
 
     assert main(["fleet", command, str(folder)]) == EXIT_NOT_STARTED

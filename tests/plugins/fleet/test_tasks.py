@@ -28,13 +28,13 @@ def test_a_task_starts_at_the_checked_out_commit(repository):
 
 def test_a_plain_folder_is_copied_and_an_address_cloned(tmp_path):
     (tmp_path / "plain").mkdir()
-    rows: list[dict[str, object]] = [{"cwd": "plain"}, {"repo": "https://host/two.git"}]
+    rows = [{"cwd": "plain"}, {"repo": "https://host/two.git"}]
     made = tasks([{"task": "Fix it", **row} for row in rows], tmp_path)
     assert [(one.isolate, one.base) for one in made] == [("copy", ""), ("clone", "")]
 
 
 def test_a_line_overrides_the_defaults(tmp_path):
-    rows: list[dict[str, object]] = [
+    rows = [
         {"task": "a"},
         {"task": "b", "model": "two", "verify": "", "budget_usd": 2, "mode": "auto-edit"},
     ]

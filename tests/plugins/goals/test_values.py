@@ -45,11 +45,7 @@ COMMANDS = {
     "pytest": ALL_TESTS,
     "cd src && pytest -q": ALL_TESTS,
     "pytest tests": ALL_TESTS - {"test_flat.py"},
-    "pytest tests/test_calc.py::test_add": {
-        "tests/test_calc.py",
-        "tests/helpers.py",
-        "tests/data/one.json",
-    },
+    "pytest tests/test_calc.py::test_add": ALL_TESTS - {"tests/test_more.py", "test_flat.py"},
     "./run.sh": {"run.sh"},
     "pytest --rootdir=tests 'unclosed": ALL_TESTS - {"test_flat.py"},
 }

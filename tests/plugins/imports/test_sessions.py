@@ -1,5 +1,6 @@
 """Sessions of other agents become sessions of kode's own: listed, searched, shown, continued."""
 
+import itertools
 import json
 import tempfile
 from collections.abc import Callable
@@ -182,18 +183,13 @@ def test_a_file_that_is_no_session_is_refused(tmp_path):
 def sendable(session):
     """Every call has its results right after it, and no result is without its call."""
     messages = session.messages
-    for number, message in enumerate(messages):
-        following = messages[number + 1] if number + 1 < len(messages) else None
-        asked = [call.id for call in calls_of(message)]
-        answered = [one.call_id for one in results_of(following)] if following else []
-        assert not asked or answered == asked
-        if message.role == "tool":
-            assert calls_of(messages[number - 1])
-    ids = [call.id for message in messages for call in calls_of(message)]
-    assert len(ids) == len(set(ids))
-    for message in messages:
-        for call in calls_of(message):
-            assert isinstance(json.loads(call.arguments), dict)
+    for message, following in itertools.zip_longest(messages, messages[1:]):
+        results = [one.call_id for one in results_of(following)] if following else []
+        assert results == [call.id for call in calls_of(message)]
+    assert not any(message.role == "tool" for message in messages[:1])
+    calls = [call for message in messages for call in calls_of(message)]
+    assert len({call.id for call in calls}) == len(calls)
+    assert all(isinstance(json.loads(call.arguments), dict) for call in calls)
 
 
 simple = st.none() | st.booleans() | st.integers() | st.text(max_size=8)

@@ -4,8 +4,7 @@ import re
 
 from kode import paths
 from kode.plugin import open_memory
-from tests.plugins.view.conftest import enter, make_place, remember
-from tests.plugins.view.reading import assert_harmless, words_of
+from tests.plugins.view.conftest import assert_harmless, enter, make_place, remember, words_of
 
 
 def send(browser, path):

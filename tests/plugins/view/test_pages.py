@@ -13,6 +13,7 @@ from kode.session.entries import CompactionEntry, HookEntry, RewindEntry, UndoEn
 from tests.plugins.view.conftest import (
     HOSTILE,
     a_session,
+    assert_harmless,
     call,
     hostile_session,
     page_of,
@@ -20,8 +21,8 @@ from tests.plugins.view.conftest import (
     result,
     says,
     turn,
+    words_of,
 )
-from tests.plugins.view.reading import assert_harmless, words_of
 from tests.session.stories import contents_in, new_session, turn_entry
 from tests.tables import for_each
 

@@ -8,12 +8,13 @@ from kode.session.entries import PluginEntry
 from tests.plugins.view.conftest import (
     HOSTILE,
     a_session,
+    assert_harmless,
     enter,
     make_place,
     page_of,
     says,
+    words_of,
 )
-from tests.plugins.view.reading import assert_harmless, words_of
 from tests.session.stories import new_session
 
 PAGES = """\
