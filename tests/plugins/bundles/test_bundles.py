@@ -246,16 +246,13 @@ def test_a_bundle_of_a_marketplace_is_added_by_its_name(home, market):
         add(market)
     add(f"paper@{market}")
     assert names(home) == ALL
+    add(f"one@{market}")  # which names its parts alone
+    assert names(home) == {*ALL, "one:pdf"}
 
 
 @for_each("name", ["up", "root", "linked", "packed", "local", "absent"])
 def test_an_entry_that_points_outside_is_refused(home, market, name):
     is_refused(home, f"{name}@{market}")
-
-
-def test_an_entry_may_name_its_parts_alone(home, market):
-    add(f"one@{market}")
-    assert names(home) == {"one:pdf"}
 
 
 @for_each(

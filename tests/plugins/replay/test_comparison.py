@@ -62,9 +62,6 @@ def test_a_recorded_path_leads_into_the_copy_and_back(text):
     then = f"{text} {THEN}/a.py {text}"
     assert FORM.normalize(FORM.localize(then)) == FORM.normalize(then)
     assert f"{NOW}/a.py" in FORM.localize(then)
-
-
-def test_a_folder_with_a_similar_beginning_is_another():
     assert FORM.localize(f"{THEN}2/a.py") == f"{THEN}2/a.py"
 
 

@@ -69,19 +69,12 @@ def test_damage_anywhere_is_no_fault_of_kode(tmp_path, seed):
         read_cassette(tmp_path / "theirs.cassette")
 
 
-@pytest.mark.parametrize("flag", ["--record", "--replay"])
-def test_a_cassette_needs_the_plug_in_and_says_so(tmp_path, flag, capsys):
-    file = tmp_path / "run.cassette"
-    paths.home().mkdir(parents=True, exist_ok=True)
-    config = {"plugins": {"replay": {"enabled": False}}}
-    paths.config_file(paths.home()).write_text(json.dumps(config))
-    installed.forget()
-    try:
-        code = main(["run", "look", flag, str(file)])
-    finally:
-        installed.forget()
+@for_each("flag", ["--record", "--replay"])
+def test_a_cassette_needs_the_plug_in_and_says_so(tmp_path, flag, capsys, monkeypatch):
+    monkeypatch.setattr(installed, "plugins", lambda: ())
 
-    assert code == 3
+    assert main(["run", "look", flag, str(tmp_path / "run.cassette")]) == 3
+
     assert "kode plugin list" in capsys.readouterr().err
-    assert not file.exists()
+    assert not (tmp_path / "run.cassette").exists()
     assert not (paths.home() / "sessions").exists()
