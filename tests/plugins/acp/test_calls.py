@@ -27,7 +27,7 @@ def test_hunks_of_a_diff_turn_the_old_text_new(before: str, after: str) -> None:
     assert "".join(text) == after
 
 
-def test_a_new_file_has_no_old_text_and_a_cut_diff_no_edit() -> None:
+def test_new_files_have_no_old_text_cut_diffs_no_edit() -> None:
     ((edit, place),) = edits_of(unified_diff("sub/a.txt", "", "one\ntwo"), CWD)
     diff = unified_diff("a.txt", "one\ntwo\nthree\n", "one\n2\nthree\n")
 

@@ -57,7 +57,7 @@ def content_of(update):
     return update["content"][0]["content"]["text"]
 
 
-async def test_updates_wait_for_the_session_and_only_the_latest_output_is_sent():
+async def test_updates_wait_for_the_session_and_skip_stale_output():
     read = []
 
     async def send(update):

@@ -76,7 +76,7 @@ def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path):
         places.list_all(tmp_path, [])
 
 
-def test_an_answer_is_yes_or_no_and_never_a_lasting_one():
+def test_an_answer_is_yes_or_no_and_never_lasting():
     for line, choice in (("yes", "once"), ("Y", "once"), ("no", "no")):
         assert parse_answer(line) == (choice, "")
     for words in ("use b.txt", "a1"):

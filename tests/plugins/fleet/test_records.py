@@ -92,7 +92,7 @@ MOVES = st.lists(
 
 
 @given(MOVES)
-def test_no_task_is_lost_none_ends_twice_and_each_keeps_its_session(steps):
+def test_no_task_is_lost_or_ends_twice(steps):
     world = World()
     for what, name in steps:
         world.step(what, name)

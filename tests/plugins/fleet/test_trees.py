@@ -98,7 +98,7 @@ def test_commits_of_a_task_are_in_its_patch(repository, trees):
     assert trees.write_patch(one, tree) == ("a.txt", "ignored")
 
 
-def test_a_missing_source_and_a_copy_inside_itself_are_errors_with_advice(tmp_path, trees):
+def test_a_missing_source_and_a_copy_inside_itself_are_errors(tmp_path, trees):
     for source, why in (("gone", "could not be made"), ("", "its copy would lie inside it")):
         with pytest.raises(UserError, match=why):
             trees.make(task("t", tmp_path / source, "copy"))

@@ -23,7 +23,7 @@ def client(tmp_path, keys):
     return client_of(make_place(tmp_path), keys)
 
 
-def test_the_link_of_a_server_lets_one_browser_in_and_no_second(client, keys, tmp_path):
+def test_the_link_lets_one_browser_in_and_no_second(client, keys, tmp_path):
     other, link = client_of(make_place(tmp_path), keys), keys.link
 
     entered = client.get(link)
