@@ -15,7 +15,7 @@ from kode.errors import UserError
 from kode.events import Notice
 from kode.extensions import foreign, found_extensions, trust
 from kode.extensions.agents import AgentDefinition
-from kode.extensions.found_extensions import FoundExtensions, in_use
+from kode.extensions.found_extensions import FoundExtensions, in_use, reread
 from kode.extensions.hooks import is_current
 from kode.extensions.places import Surroundings, surroundings
 from kode.extensions.skills import Skill, catalogue
@@ -186,10 +186,8 @@ def load_skills(opened: OpenSession, found: FoundExtensions) -> None:
     child, place = opened.terms.child, opened.place
     definition = child.definition if child is not None else None
     if definition is not None and definition.skills and not opened.session.messages:
-        from kode.extensions.skill_tool import as_pinned
-
         for skill in skills_of(opened, found):
-            text = as_pinned(skill, place.home, place.project).instructions()
+            text = reread(skill, place.home, place.project).instructions()
             opened.outbox.append(Text(text=text, source="instructions"))
 
 

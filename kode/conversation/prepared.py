@@ -15,9 +15,8 @@ from kode.conversation.open_session import OpenSession, RunTurn
 from kode.engine.act import run_aside
 from kode.engine.run import Run
 from kode.events import Notice, TurnEnded
-from kode.extensions.commands import Command, files_named, pieces, reread
-from kode.extensions.found_extensions import FoundExtensions, in_use
-from kode.extensions.skill_tool import as_pinned
+from kode.extensions.commands import Command, files_named, pieces
+from kode.extensions.found_extensions import FoundExtensions, in_use, reread
 from kode.extensions.skills import Skill
 from kode.messages import Image, Text, ToolCall
 from kode.permissions.limits import limited_to
@@ -58,7 +57,7 @@ async def turn_of(
     """
     place, arguments = opened.place, message.partition(" ")[2].strip()
     if isinstance(thing, Skill):
-        text = as_pinned(thing, place.home, place.project).instructions()
+        text = reread(thing, place.home, place.project).instructions()
         text += f"\n\nARGUMENTS: {arguments}" if arguments else ""
         opened.outbox.append(Text(text=text, source="instructions"))
         return await run(message)

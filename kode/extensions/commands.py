@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.errors import ConfigError, ToolError
+from kode.errors import ConfigError
 from kode.extensions import front_matter
 from kode.extensions.places import Place, Surroundings, files_below, find_each, read_text
-from kode.extensions.trust import FOREIGN, Item, is_held
+from kode.extensions.trust import Item
 from kode.messages import shorten
 from kode.permissions.rules import parse
 from kode.permissions.tool_names import rules_of
@@ -80,25 +80,6 @@ def read_command(path: Path, place: Place, name: str) -> Command:
         model=document.text("model"),
         allowed=_allowed(document),
     )
-
-
-def reread(command: Command, home: Path, project: Path) -> Command:
-    """Reads the command again from disk.
-
-    Raises: ToolError if it has changed since this session began.
-    """
-    item = command.item
-    try:
-        now = read_command(item.origin, command.place, item.name)
-    except ConfigError as error:
-        raise ToolError(f"The command /{item.name} cannot be read any more: {error}.") from None
-    changed = item.scope in FOREIGN and now.item.content != item.content
-    if changed or is_held(now.item, home, project):
-        raise ToolError(
-            f"The command /{item.name} has changed since this session began, so it is off until "
-            "you approve it again: `kode extensions trust list`."
-        )
-    return now
 
 
 def files_named(body: str, arguments: str, cwd: Path) -> list[str]:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
 from kode import paths
+from kode.errors import ConfigError, ToolError
 from kode.extensions import trust
 from kode.extensions.agents import AgentDefinition, find_agents
-from kode.extensions.commands import Command, find_commands
+from kode.extensions.commands import Command, find_commands, read_command
 from kode.extensions.hooks import Hook, find_hooks
 from kode.extensions.places import Surroundings, surroundings
-from kode.extensions.skills import Skill, find_skills
+from kode.extensions.skills import Skill, find_skills, read_skill
 from kode.extensions.trust import Approvals, Item
 
 Kind = Literal["skills", "commands", "agents", "hooks"]
@@ -20,6 +21,7 @@ Standing = Literal["used", "new", "changed", "shadowed"]
 """`new` and `changed` are off until a person approves them; `shadowed` has a nearer namesake."""
 Extension = Skill | Command | AgentDefinition | Hook
 T = TypeVar("T", bound=Extension, covariant=True)
+SkillOrCommand = TypeVar("SkillOrCommand", Skill, Command)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,3 +92,20 @@ def find(around: Surroundings, approvals: Approvals) -> FoundExtensions:
         hooks=look("hooks", find_hooks),
         problems=problems,
     )
+
+
+def reread(thing: SkillOrCommand, home: Path, project: Path) -> SkillOrCommand:
+    """Reads a skill or command again from disk. Raises: ToolError if it has changed since this
+    session began: the person approved only that content."""
+    item, read = thing.item, read_skill if isinstance(thing, Skill) else read_command
+    try:
+        now: SkillOrCommand = read(item.origin, thing.place, item.name)  # type: ignore[assignment]
+    except ConfigError as error:
+        raise ToolError(f"The {item.kind} {item.name} cannot be read any more: {error}.") from None
+    changed = item.scope in trust.FOREIGN and now.item.content != item.content
+    if changed or trust.is_held(now.item, home, project):
+        raise ToolError(
+            f"The {item.kind} {item.name} has changed since this session began, so it is off until "
+            "it is approved again (`kode extensions trust list`)."
+        )
+    return now

@@ -1,8 +1,7 @@
 """Lists skills, commands, agents and hooks for a person: origin, state, and cost in tokens."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from kode.credentials import redact
 from kode.extensions import trust
@@ -11,7 +10,7 @@ from kode.extensions.commands import Command
 from kode.extensions.found_extensions import Extension, Found, FoundExtensions, Kind
 from kode.extensions.hooks import Hook, said_of
 from kode.extensions.skills import Skill
-from kode.messages import shorten
+from kode.messages import columns, shorten
 from kode.permissions.gate import visible
 
 CHARS_PER_TOKEN = 4
@@ -50,49 +49,44 @@ class Row:
 def rows_of(found_extensions: FoundExtensions, kind: Kind) -> list[Row]:
     """All of one kind, in order of precedence."""
     things: Sequence[Found[Extension]] = getattr(found_extensions, kind)
-    return [_row(one) for one in things]
-
-
-def as_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """The rows for a program."""
-    return [asdict(row) for row in rows]
+    rows = []
+    for found in things:
+        item = found.thing.item
+        about, text, remarks = _about(found.thing)
+        row = Row(
+            name=item.name,
+            state=found.standing,
+            scope=item.scope,
+            origin=str(item.origin),
+            hash=trust.digest(item),
+            tokens=len(text) // CHARS_PER_TOKEN,
+            about=about,
+            remarks=(*remarks, *filter(None, [found.remark])),
+        )
+        rows.append(row)
+    return rows
 
 
 def lines_of(rows: Sequence[Row], kind: Kind) -> list[str]:
     """The rows for a person, and what to do about unapproved ones."""
     if not rows:
         return [NONE[kind]]
-    # Before padding, so that gaps within a name are escaped but alignment is not.
-    names = [visible(row.name) for row in rows]
-    widest = max(map(len, names))
-    lines = []
-    for row, name in zip(rows, names, strict=True):
-        cost = f"{row.tokens} tokens  " if kind != "hooks" else ""
-        about = visible(shorten(row.about, ABOUT_CHARS))
-        lines.append(
-            f"{row.state:<8}  {name:<{widest}}  {row.hash[:HASH_CHARS]}  {cost}"
-            f"{about}  ({visible(row.origin)})"
+    cells = [
+        (
+            row.state,
+            row.name,
+            row.hash[:HASH_CHARS],
+            f"{row.tokens} tokens" if kind != "hooks" else "",
+            "; ".join((shorten(row.about, ABOUT_CHARS), *row.remarks)),
+            f"({row.origin})",
         )
-        lines += [f"          {visible(remark)}" for remark in row.remarks]
+        for row in rows
+    ]
+    # Before padding, so that gaps within a name are escaped but alignment is not.
+    lines = columns([[*map(visible, line)] for line in cells])
     if any(row.state in ("new", "changed") for row in rows):
         lines.append("`kode extensions approve NAME` shows a pending item, and asks.")
     return lines
-
-
-def _row(one: Found[Extension]) -> Row:
-    thing = one.thing
-    item = thing.item
-    about, text, remarks = _about(thing)
-    return Row(
-        name=item.name,
-        state=one.standing,
-        scope=item.scope,
-        origin=str(item.origin),
-        hash=trust.digest(item),
-        tokens=len(text) // CHARS_PER_TOKEN,
-        about=about,
-        remarks=(*remarks, *filter(None, [one.remark])),
-    )
 
 
 def _about(thing: Extension) -> tuple[str, str, tuple[str, ...]]:

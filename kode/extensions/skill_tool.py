@@ -11,9 +11,9 @@ from typing import Annotated
 
 from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ConfigError, ToolError
+from kode.extensions.found_extensions import reread
 from kode.extensions.places import read_text
-from kode.extensions.skills import Skill, read_skill
-from kode.extensions.trust import FOREIGN, is_held
+from kode.extensions.skills import Skill
 from kode.function_tool import tool
 from kode.paths import real_path
 
@@ -31,7 +31,7 @@ def skill_tool(skills: Sequence[Skill], home: Path, project: Path) -> Tool:
         name: str,
         file: Annotated[str | None, "Relative to the skill's folder"] = None,
     ) -> ToolOutput:
-        loaded = as_pinned(_named(known, name), home, project)
+        loaded = reread(_named(known, name), home, project)
         if file is not None:
             text = _file_of(loaded, file)
             read = (str(loaded.folder / file),)
@@ -39,27 +39,6 @@ def skill_tool(skills: Sequence[Skill], home: Path, project: Path) -> Tool:
         return ToolOutput(text=loaded.instructions(), summary="loaded", lasting=True)
 
     return tool(effect="none", subject="name", parallel=True, description=DESCRIPTION)(skill)
-
-
-def as_pinned(skill: Skill, home: Path, project: Path) -> Skill:
-    """Reads the skill again from disk.
-
-    Raises: ToolError if it has changed since this session began: the person approved only that
-        content.
-    """
-    try:
-        now = read_skill(skill.folder, skill.place, skill.item.name)
-    except ConfigError as error:
-        raise ToolError(
-            f"The skill cannot be read any more: {error}. Continue without it."
-        ) from None
-    changed = now.item.scope in FOREIGN and now.item.content != skill.item.content
-    if changed or is_held(now.item, home, project):
-        raise ToolError(
-            f"The skill {skill.item.name} has changed since this session began, so it is off until "
-            "the person approves it again (`kode extensions trust`). Continue without it."
-        )
-    return now
 
 
 def _named(skills: Mapping[str, Skill], name: str) -> Skill:

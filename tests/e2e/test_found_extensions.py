@@ -114,7 +114,7 @@ def test_one_question_at_the_prompt_approves_a_repositorys_extensions(place: Pla
             terminal.type("n")
             terminal.until("first")
             terminal.type("/skills", "enter")
-            terminal.until("new       mark", "kode extensions approve")
+            terminal.until("new  mark", "kode extensions approve")
             terminal.type("/quit", "enter")
             assert terminal.ended() == 0
         assert "MARK" not in json.dumps(server.requests[0].json)

@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from kode.cli.screen.printer import Answer, Answered
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import found_extensions, trust
 from kode.extensions.hooks import EVENTS, Hook
-from kode.extensions.listing import as_json, lines_of, rows_of
+from kode.extensions.listing import lines_of, rows_of
 from kode.extensions.places import surroundings
 
 COMMANDS = {
@@ -79,9 +80,8 @@ def _answer(kind: found_extensions.Kind, *, wants_json: bool) -> Answer:
     found = _find()
     rows = rows_of(found, kind)
     faults = [] if wants_json else map(public, found.problems[kind])
-    return Answer(
-        value=as_json(rows), as_json=wants_json, lines=lines_of(rows, kind), faults=faults
-    )
+    value = [asdict(row) for row in rows]
+    return Answer(value=value, as_json=wants_json, lines=lines_of(rows, kind), faults=faults)
 
 
 def _here() -> Path:
