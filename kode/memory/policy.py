@@ -443,6 +443,11 @@ class Policy(ABC):
         self.settings = settings
         self.buffer: list[str] = []
         """Lines on the last turns, kept in the session and repeated once messages were dropped."""
+        self.set_up()
+
+    def set_up(self) -> None:
+        """Makes what follows from the settings, such as `layout`. It only computes."""
+        return
 
     @abstractmethod
     def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:

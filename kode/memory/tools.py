@@ -30,7 +30,7 @@ def memory_tool(
 
     def declare(function: Function) -> Declared:
         _, *parameters = signature(function).parameters.values()
-        required = tuple(one.name for one in parameters if one.default is Parameter.empty)
+        required = tuple(value.name for value in parameters if value.default is Parameter.empty)
         short = brief or Brief(description=function.__doc__ or "", required=required)
 
         def bind(memory: OpenMemory) -> Tool:

@@ -4,7 +4,6 @@ session, and a recap of the latest messages where others were dropped.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kode import credentials
 from kode.contracts import Drop, DropReason, Injection, InjectReason, SessionRecord, Turn
@@ -22,9 +21,6 @@ from kode.memory.statement import Author, Statement, statement_of_session
 from kode.memory.tools import list_item
 from kode.messages import Message, calls_of, text_of
 
-if TYPE_CHECKING:
-    from kode.config import MemoryConfig
-
 RECAP_CHARS = 160  # a line of a recap
 RAW = "[raw-fallback]"
 """Begins the entry of a part of a session that no model has summed up."""
@@ -36,9 +32,8 @@ SHOWN_OVER_LIMIT = 4
 class JournalPolicy(Policy):
     declared = (history_search,)
 
-    def __init__(self, settings: "MemoryConfig") -> None:
-        super().__init__(settings)
-        self._journal = settings.journal
+    def set_up(self) -> None:
+        self._journal = self.settings.journal
         self.layout = make_layout(self._journal.max_memory_size)
         self.message_window = self._journal.memory_window
         self._half = max(1, self._journal.memory_window // 2)

@@ -1,12 +1,13 @@
 """The `history_search` tool: the history of a project with the meaning of `grep -i`, and what is
 nearest where nothing matches.
 
-The pattern is grep's: the program itself runs, in a process that can be killed, so that no pattern
-can hang kode. Without grep, the pattern is matched literally.
+The pattern is grep's: the program itself runs, in a process with a limit of time, so that no
+pattern can hang kode. Without grep, the pattern is matched literally.
 """
 
 import asyncio
 import os
+import subprocess
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from kode.memory.policy import OpenMemory
 from kode.memory.statement import Statement
 from kode.memory.tools import memory_tool
 from kode.messages import keep_ends
-from kode.programs import find_program, start_program
+from kode.programs import find_program
 
 TIMEOUT_S = 5.0  # for a pattern over a history of years
 MAX_PATTERN_CHARS = 1_000  # more is no question
@@ -72,35 +73,30 @@ async def find_matches(pattern: str, entries: Sequence[Statement]) -> list[State
     if program is None:
         notes = [note for note, line in lines if pattern.lower() in line.lower()]
     else:
-        numbers = await _matching_lines(program, pattern, [line for _, line in lines])
-        notes = [lines[number][0] for number in numbers]
+        command = [program, "-i", "-n", "-a", "-m", str(MAX_MATCHES), "-e", pattern]
+        output = await asyncio.to_thread(_run, command, "\n".join(line for _, line in lines))
+        notes = [lines[int(row.partition(":")[0]) - 1][0] for row in output.split("\n") if row]
     return list({note.id: note for note in notes}.values())
 
 
-async def _matching_lines(program: str, pattern: str, lines: Sequence[str]) -> list[int]:
-    process = await start_program(
-        program,
-        *("-i", "-n", "-a", "-m", str(MAX_MATCHES), "-e", pattern),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},  # folds case beyond ASCII
-    )
-    data = "\n".join(lines).encode(errors="replace") + b"\n"
+def _run(command: Sequence[str], text: str) -> str:
+    """What a grep prints for a text. Raises: MemoryRefused."""
     try:
-        async with asyncio.timeout(TIMEOUT_S):
-            out, err = await process.communicate(data)
-    except TimeoutError:
+        done = subprocess.run(
+            command,
+            input=f"{text}\n",
+            capture_output=True,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
+            env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},  # folds case beyond ASCII
+            timeout=TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
         raise MemoryRefused(
             f"The pattern took longer than {TIMEOUT_S:g} s. Look for a plain word instead."
         ) from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode not in (0, 1):
-        detail = err.decode(errors="replace").strip().removeprefix("grep: ")
-        raise MemoryRefused(
-            f"grep does not take this pattern ({detail}). Escape what is meant as is."
-        )
-    return [int(line.partition(b":")[0]) - 1 for line in out.split(b"\n") if line]
+    if done.returncode > 1:
+        detail = done.stderr.strip().removeprefix("grep: ")
+        raise MemoryRefused(f"grep refuses this pattern ({detail}). Escape what is meant as is.")
+    return done.stdout

@@ -23,17 +23,12 @@ from kode.memory.tools import check_word
 Kind = Literal["log", "summary", "rule"]
 Stability = Literal["volatile", "stable", "permanent"]
 STABILITIES: tuple[Stability, ...] = get_args(Stability)
-TARGETS: Mapping[str, StatementKind] = {
-    "note": "log",
-    "log": "log",
-    "summary": "summary",
-    "rule": "rule",
-    "soul": "soul",
-}
+KINDS: tuple[StatementKind, ...] = ("soul", "rule", "log", "summary")
+TARGETS: Mapping[str, StatementKind] = {"note": "log", **{kind: kind for kind in KINDS}}
 """What a person calls a kind of note."""
-FACT_KINDS: tuple[StatementKind, ...] = ("soul", "rule", "log")
+FACT_KINDS = KINDS[:-1]
 """Those that say what holds, in the order of a prompt; a summary says what was done."""
-SHARED_KINDS: tuple[StatementKind, ...] = ("rule", "log")
+SHARED_KINDS = FACT_KINDS[1:]
 """Those that a team shares."""
 TEAM = "team-"
 """Before the key of a team, in the names of its places."""

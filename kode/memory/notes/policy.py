@@ -2,11 +2,11 @@
 a request with its message.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from kode.contracts import Injection, InjectReason, Project, SessionRecord, Turn
 from kode.errors import MemoryRefused
@@ -29,9 +29,6 @@ from kode.memory.statement import (
 )
 from kode.messages import keep_ends, plural
 
-if TYPE_CHECKING:
-    from kode.config import MemoryConfig
-
 MAX_RULES, MAX_RULE_CHARS = 10, 10_000
 """In the prompt; what does not fit is said."""
 MAX_SUMMARIES, MAX_SUMMARY_CHARS = 5, 5_000
@@ -47,6 +44,8 @@ MERGE_AFTER, TIDY_EVERY, BATCH = timedelta(days=7), timedelta(days=1), 5
 """As document 004 has them."""
 MERGE, PRUNE = "merge", "prune"
 """The kinds of the changes of maintenance."""
+_COMMAND = re.compile(r"\s*remember[:,]?\s+\S", re.IGNORECASE)
+"""A message that begins so asks for its text to be kept; elsewhere the word asks for nothing."""
 Line = tuple[Statement, str]
 """A note and how it is shown: `[rule] Ask before pushing (2026-03-01)`."""
 RULES_LEFT_OUT = (
@@ -55,22 +54,14 @@ RULES_LEFT_OUT = (
 )
 
 
-def is_command(text: str) -> bool:
-    """Whether a message is the command `remember TEXT`: it begins with that word, and a text
-    follows. The word anywhere else asks for nothing."""
-    command, *rest = text.split(maxsplit=1) or [""]
-    return bool(rest) and command.rstrip(":,").lower() == "remember"
-
-
 class NotesPolicy(Policy):
     declared = TOOLS
     keeps_unquoted_facts = False  # the model has a tool to keep what it finds
 
-    def __init__(self, settings: "MemoryConfig") -> None:
-        super().__init__(settings)
-        remote = open_remote(settings.notes)
+    def set_up(self) -> None:
+        remote = open_remote(self.settings.notes)
         self.team = Team(remote) if remote else None
-        self.layout = layout.make_layout(settings.notes.user, remote.key if remote else "")
+        self.layout = layout.make_layout(self.settings.notes.user, remote.key if remote else "")
 
     async def follow(self, memory: OpenMemory, wait_s: float) -> None:
         if self.team and not memory.context.read_only:
@@ -122,10 +113,34 @@ class NotesPolicy(Policy):
     # ── what is kept ─────────────────────────────────────────────────────────────────────────
 
     async def after_turn(self, memory: OpenMemory, turn: Turn) -> None:
-        if is_command(turn.text) and not _was_saved(memory, turn):
+        author, view = memory.author("session"), memory.store.view()
+        here = (author.session, author.turn)
+        if _COMMAND.match(turn.text) and not any(
+            change.add and (change.session, change.turn) == here and change.who == "model"
+            for change in view.changes
+        ):
             await self._keep_command(memory, turn)
-        if digest.ran_a_tool(turn.messages):
-            await self._keep_job(memory, turn)
+        text = digest.record_of(turn.messages) if digest.ran_a_tool(turn.messages) else ""
+        if not text or scan.scan(text):
+            return
+        job = f"{author.session or 'session'}#{turn.number}"
+        details = {
+            "tags": ["job"],
+            "stability": "volatile",
+            "ttl_days": JOB_TTL_DAYS,
+            "job_id": job,
+        }
+        addition = Addition(
+            target="summary",
+            text=text,
+            scope=_scope_of(memory.store.project),
+            private=any(n.private and (n.session, n.turn) == here for n in view.statements()),
+            details={**details, "job_id": job},
+        )
+        summary = memory.hold_back(layout.new_note(memory, addition, author))
+        outcome = await memory.store.add(summary, kind="job")
+        if outcome.statement:  # the session's own messages say the same
+            memory.shown_notes.append(outcome.statement.id)
 
     async def _keep_command(self, memory: OpenMemory, turn: Turn) -> None:
         """The person's own words, for a month: the model may have missed the wish."""
@@ -133,37 +148,12 @@ class NotesPolicy(Policy):
         text = keep_ends(turn.text.strip(), MAX_COMMAND_CHARS)
         is_typed = not memory.context.tainted() or memory.verify_quote(text)
         author = memory.author("user" if is_typed else "session")
+        addition = Addition(target="log", text=text, details=details)
         try:
-            note = layout.new_note(
-                memory, Addition(target="log", text=text, details=details), author
-            )
+            note = layout.new_note(memory, addition, author)
         except MemoryRefused as error:
             return memory.warn(str(error))
         memory.announce(await memory.store.add(memory.hold_back(note)))
-
-    async def _keep_job(self, memory: OpenMemory, turn: Turn) -> None:
-        """What was done in a turn, for a week, without a model."""
-        text, author = digest.record_of(turn.messages), memory.author("session")
-        if not text or scan.scan(text):
-            return
-        here = (author.session, author.turn)
-        notes = memory.store.view().statements()
-        addition = Addition(
-            target="summary",
-            text=text,
-            scope=_scope_of(memory.store.project),
-            private=any(note.private and (note.session, note.turn) == here for note in notes),
-            details={
-                "tags": ["job"],
-                "stability": "volatile",
-                "ttl_days": JOB_TTL_DAYS,
-                "job_id": f"{author.session or 'session'}#{turn.number}",
-            },
-        )
-        summary = memory.hold_back(layout.new_note(memory, addition, author))
-        outcome = await memory.store.add(summary, kind="job")
-        if outcome.statement:  # the session's own messages say the same
-            memory.shown_notes.append(outcome.statement.id)
 
     def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
         """It takes the place of the summaries of the session's turns."""
@@ -219,15 +209,6 @@ def _fitting(
             break
         lines.append((note, line))
     return lines
-
-
-def _was_saved(memory: OpenMemory, turn: Turn) -> bool:
-    """Whether the model saved something in this turn."""
-    here = (memory.context.session_id or "", turn.number)
-    return any(
-        change.add and (change.session, change.turn) == here and change.who == "model"
-        for change in reversed(memory.store.view().changes)
-    )
 
 
 # ── maintenance ──────────────────────────────────────────────────────────────────────────────────

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import UTC
-from typing import TYPE_CHECKING
 
 from kode import durable
 from kode.contracts import Injection, InjectReason, SessionRecord, Turn
@@ -17,9 +16,6 @@ from kode.memory.tiered.layout import is_of_project, make_layout, place_of, targ
 from kode.memory.tiered.tools import use_memory
 from kode.messages import shorten
 
-if TYPE_CHECKING:
-    from kode.config import MemoryConfig
-
 MAX_LINE_CHARS, SUMMARY_CHARS = 160, 120  # as the document has them
 SHOWN_OVER_LIMIT = 2
 """A file that was edited far over its limit is shown up to this many times the limit."""
@@ -31,9 +27,11 @@ class TieredPolicy(Policy):
     declared = (use_memory,)
     keeps_unquoted_facts = False  # the model has a tool to keep what it finds
 
-    def __init__(self, settings: "MemoryConfig") -> None:
-        super().__init__(settings)
-        self._limits = {"user": settings.facts_limit_user, "env": settings.facts_limit_env}
+    def set_up(self) -> None:
+        self._limits = {
+            "user": self.settings.facts_limit_user,
+            "env": self.settings.facts_limit_env,
+        }
         self.layout = make_layout(self._limits)
 
     def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:

@@ -27,7 +27,6 @@ FACT_WORDS, ENTRY_WORDS = 3, 5
 _PATH = re.compile(r"(?:\./)*((?:facts|episodes)/[^/\\.][^/\\]*\.md)")
 _SUMMARY = re.compile(r"^>[ \t]*Summary:[ \t]*(.*)$\n?", re.MULTILINE)
 _SUMMARY_OF_ENTRY = re.compile(r"^\s*[-*+]?\s*\**Summary:\**\s*(.*\S)", re.MULTILINE)
-_LETTER = re.compile(r"[^\W\d_]")
 _KEYS_LEFT_OUT = ("updated", "summary", "date", "created")
 
 
@@ -64,8 +63,8 @@ def place_in(project: Project, path: str) -> str:
     match = _PATH.fullmatch(path.strip())
     if match is None or not path.isprintable() or len(path) > MAX_NAME_CHARS:
         raise MemoryRefused(
-            f"{shorten(path if path.isprintable() else repr(path), 120)} is no file of memory. Use "
-            "facts/NAME.md or episodes/YYYY-MM.md; `memory_list` shows what there is."
+            f"{shorten(repr(path), 120)} is no file of memory. Use facts/NAME.md or "
+            "episodes/YYYY-MM.md; `memory_list` shows what there is."
         )
     name = match[1]
     return f"vault/{name}" if name in SHARED else f"vault/{project.hash}/{name}"
@@ -111,8 +110,7 @@ def without_summary(text: str) -> str:
 
 def clean_summary(summary: str) -> str:
     """A summary that fits its line."""
-    line = " ".join(summary.split()).removeprefix("> Summary:").strip()
-    return line if len(line) <= MAX_SUMMARY_CHARS else f"{line[: MAX_SUMMARY_CHARS - 1]}…"
+    return shorten(summary.strip().removeprefix("> Summary:"), MAX_SUMMARY_CHARS)
 
 
 def generate_summary(place: str, text: str) -> str:
@@ -130,20 +128,21 @@ def generate_summary(place: str, text: str) -> str:
             for key, text in facts
             if key not in _KEYS_LEFT_OUT
         ]
-    summary = ""
-    for phrase in dict.fromkeys(filter(None, phrases)):
-        line = f"{summary}, {phrase}" if summary else phrase
-        if summary and (len(line.split()) > MAX_SUMMARY_WORDS or len(line) > MAX_SUMMARY_CHARS):
-            break
-        summary = line
-    return clean_summary(summary)
+    chosen = list(dict.fromkeys(filter(None, phrases)))
+    while len(chosen) > 1 and not _fits(", ".join(chosen)):
+        chosen.pop()
+    return clean_summary(", ".join(chosen))
+
+
+def _fits(line: str) -> bool:
+    return len(line) <= MAX_SUMMARY_CHARS and len(line.split()) <= MAX_SUMMARY_WORDS
 
 
 def _phrase_of(entry: str, count: int) -> str:
     """What an episode says of itself: in its summary, its title, or its first line."""
     match = _SUMMARY_OF_ENTRY.search(entry)
     lines = [match[1] if match else "", *entry.removeprefix("## ").split("\n")]
-    return next((_first_words(line, count) for line in lines if _LETTER.search(line)), "")
+    return next((_first_words(line, count) for line in lines if any(map(str.isalpha, line))), "")
 
 
 def _first_words(text: str, count: int) -> str:
@@ -160,8 +159,8 @@ def _derive(name: str, text: str, statements: Sequence[Statement], template: str
         return "" if without_summary(text).strip() in ("", title) else text
     if not template.strip():
         text = f"{title}\n\n{text}"
-    summary, new = summary_of(template), [one for one in statements if one.text not in template]
-    if new:
+    summary, new = summary_of(template), [new for new in statements if new.text not in template]
+    if new:  # its writer may have given one
         summary = clean_summary(str(new[-1].details.get("summary", "")))
     elif summary == generate_summary(name, template):
         summary = ""

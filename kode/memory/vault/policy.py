@@ -4,12 +4,12 @@ and a reflector when a session has ended.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kode.contracts import Injection, InjectReason, SessionRecord, Turn
 from kode.memory import frame
 from kode.memory.frame import mark_read
 from kode.memory.markdown import LINES, SECTIONS
+from kode.memory.pending import Pending, Progress
 from kode.memory.policy import Addition, OpenMemory, Policy
 from kode.memory.question import Answer, LearnedFact
 from kode.memory.rendering import fingerprint
@@ -18,10 +18,6 @@ from kode.memory.tools import list_item
 from kode.memory.vault.layout import as_episode, is_episodes, make_layout, month_place, place_in
 from kode.memory.vault.reflect import last_answer, reflect
 from kode.memory.vault.tools import TOOLS, index_rows
-
-if TYPE_CHECKING:
-    from kode.config import MemoryConfig
-    from kode.memory.pending import Pending, Progress
 
 SHORT_CHARS = 1_000
 """Facts of at most this total size are shown whole: reading them would cost a request, which a weak
@@ -34,9 +30,8 @@ INDEX, FACTS = "index", "facts"
 class VaultPolicy(Policy):
     declared = TOOLS
 
-    def __init__(self, settings: "MemoryConfig") -> None:
-        super().__init__(settings)
-        self.layout = make_layout(settings.vault.facts_allowlist)
+    def set_up(self) -> None:
+        self.layout = make_layout(self.settings.vault.facts_allowlist)
 
     def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:
         """The index, as the first user message. A resumed session has it already."""
@@ -73,15 +68,13 @@ class VaultPolicy(Policy):
         is left out."""
         return self.settings.llm_extract and bool(record.typed or record.messages)
 
-    async def ask(self, memory: OpenMemory, record: SessionRecord, pending: "Pending") -> bool:
+    async def ask(self, memory: OpenMemory, record: SessionRecord, pending: Pending) -> bool:
         return await reflect(memory, record, pending, self.question(memory, record))
 
-    def answer_text(self, progress: "Progress") -> str:
+    def answer_text(self, progress: Progress) -> str:
         return last_answer(progress)
 
-    def read_answer(
-        self, memory: OpenMemory, record: SessionRecord, progress: "Progress"
-    ) -> Answer:
+    def read_answer(self, memory: OpenMemory, record: SessionRecord, progress: Progress) -> Answer:
         """How facts relate; what is new was written by tools. A session without an episode gets a
         record."""
         statements = memory.store.view().statements()

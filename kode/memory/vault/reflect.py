@@ -79,9 +79,12 @@ async def reflect(
     messages, shown = _conversation(progress), progress.shown or shown
     messages = messages or [user_message(text)]
     system = _system_prompt(memory, record)
-    while not _is_finished(messages):
+    while True:
         last = messages[-1]
         if last.role != "assistant":
+            if sum(message.role == "assistant" for message in messages) >= MAX_MODEL_CALLS:
+                memory.warn(f"Memory's reflection was ended after {MAX_MODEL_CALLS} model calls.")
+                return True
             request = Request(
                 system=system,
                 messages=tuple(messages),
@@ -94,13 +97,12 @@ async def reflect(
             messages.append(reply.message)
         elif last.stop == "malformed_call":
             messages.append(user_message(UNREAD_CALL))
-        else:
-            results = [await _run_call(memory, tools, call) for call in calls_of(last)]
+        elif calls := calls_of(last):
+            results = [await _run_call(memory, tools, call) for call in calls]
             messages.append(Message(role="tool", parts=tuple(results)))
+        else:
+            return True
         pending.answer(record.id, redact(MESSAGES.dump_json(messages).decode()), shown)
-    if messages[-1].role != "assistant":
-        memory.warn(f"Memory's reflection was ended after {MAX_MODEL_CALLS} calls of the model.")
-    return True
 
 
 def last_answer(progress: Progress) -> str:
@@ -114,14 +116,6 @@ def _conversation(progress: Progress) -> list[Message]:
         return MESSAGES.validate_json(progress.answer)
     except ValueError:
         return []
-
-
-def _is_finished(messages: list[Message]) -> bool:
-    """Whether the model has given its last answer, or has had its last call."""
-    last = messages[-1]
-    if last.role == "assistant":
-        return last.stop != "malformed_call" and not calls_of(last)
-    return sum(message.role == "assistant" for message in messages) >= MAX_MODEL_CALLS
 
 
 async def _run_call(memory: OpenMemory, tools: Mapping[str, Tool], call: ToolCall) -> ToolResult:

@@ -139,8 +139,9 @@ def _read(memory: OpenMemory, path: str) -> tuple[str, str]:
     place = layout.place_in(memory.store.project, path)
     text = memory.store.read_text(place)
     if text is None:
-        listed = ", ".join(row["path"] for row in index_rows(memory)[:20]) or "nothing"
-        raise MemoryRefused(f"There is no {layout.label(place)}. Memory holds: {listed}.")
+        raise MemoryRefused(
+            f"There is no {layout.label(place)}: `memory_list` shows what there is."
+        )
     return place, text
 
 
@@ -214,19 +215,18 @@ def _check_budget(memory: OpenMemory, place: str, before: str, after: str) -> No
     budget = memory.settings.vault.facts_budget_bytes
     if budget is None or layout.is_episodes(place):
         return
-    total = sum(_size(memory.store.read_text(other) or "") for other in memory.store.fact_places())
-    growth = _size(after) - _size(before)
+
+    def size_of(text: str) -> int:  # without the summary, which nobody chose
+        return len(layout.without_summary(text).strip("\n").encode(errors="replace"))
+
+    store, growth = memory.store, size_of(after) - size_of(before)
+    total = sum(size_of(store.read_text(other) or "") for other in store.fact_places())
     if growth >= 0 and total + growth > budget:
         raise MemoryRefused(
             f"The facts would take {total + growth:,} bytes, over their budget of {budget:,}; they "
             f"take {total:,} now. Condense {layout.label(place)} (say the same in less, drop what "
             "is no longer true), then try again. Nothing was changed."
         )
-
-
-def _size(text: str) -> int:
-    """Bytes, without the summary, which nobody chose."""
-    return len(layout.without_summary(text).strip("\n").encode(errors="replace"))
 
 
 def _checked(content: str) -> str:

@@ -16,7 +16,6 @@ from kode.memory import make_system
 from kode.memory.commands import memory_command, run_line
 from kode.memory.notes.layout import expires_at, is_active, make_details, stability
 from kode.memory.notes.layout import texts as texts_of
-from kode.memory.notes.policy import is_command
 from kode.memory.notes.tools import visible_notes
 from kode.memory.statement import Rank, Statement
 from kode.memory.system import Memory
@@ -453,7 +452,6 @@ async def test_the_command_remember_keeps_the_persons_words(
 ) -> None:
     memory = await home.open()
     await memory.after_turn(Turn(number=1, text=text))
-    assert is_command(text) is expected
     assert texts(memory) == ([text] if expected else [])
     if expected:
         assert (newest(memory).who, expires_at(newest(memory))[:10]) == ("user", "2026-03-31")

@@ -68,7 +68,7 @@ async def test_a_written_file_has_a_summary_and_its_lines(home: Sessions) -> Non
 def test_a_path_outside_the_vault_is_refused_by_name(path: str) -> None:
     with pytest.raises(MemoryRefused) as caught:
         place_in(Project(Path("/p"), "0" * 16, True), path)
-    assert repr(path)[1:-1].replace("\\\\", "\\") in str(caught.value)
+    assert repr(path) in str(caught.value)
 
 
 async def test_a_link_out_of_the_vault_is_not_read(home: Sessions) -> None:
@@ -346,7 +346,7 @@ async def test_a_reflector_that_loops_has_five_requests(home: Sessions) -> None:
     memory = await run_session(home, reflector, "fix the parser")
     assert len(reflector.requests) == 5
     assert memory.pending.sessions() == []
-    assert any("ended after 5 calls" in getattr(event, "text", "") for event in home.events)
+    assert any("ended after 5 model calls" in getattr(event, "text", "") for event in home.events)
 
 
 async def test_a_reflection_goes_on_where_it_was_cut_off(home: Sessions) -> None:
