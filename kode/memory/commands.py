@@ -7,9 +7,9 @@ import argparse
 import contextlib
 import difflib
 import functools
+import inspect
 import io
-import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -31,13 +31,6 @@ from kode.registry import SYSTEMS, system_row
 
 LOG_LINES = 20  # fits on a screen
 HIT_CHARS = 200  # two lines of a terminal
-Confirm = Callable[[str], bool]
-"""Asks the person."""
-Argument = tuple[tuple[str, ...], Mapping[str, Any]]
-"""What `add_argument` takes."""
-Run = Callable[[Any, argparse.Namespace], Awaitable[str | Outcome]]
-"""Runs a command on an open `Memory`; `search` on any system. The namespace has the arguments, and
-`confirm`, which is None if nobody can be asked."""
 
 
 class Command(NamedTuple):
@@ -45,70 +38,269 @@ class Command(NamedTuple):
 
     name: str
     help: str
-    run: Run
-    arguments: Sequence[Argument]
-    one_of: Sequence[Argument]
+    run: Callable[..., Any]
+    """Gets the open `Memory`, for `search` any system, and by name those of the given arguments
+    that it takes; and `confirm`, which asks the person, if there is one."""
+    arguments: Sequence[str] = ()
+    """Names in `_ARGUMENTS`."""
+    one_of: Sequence[str] = ()
     """Of these at most one is given."""
-    of_all: bool
+    of_all: bool = True
     """Whether every system has it, and not only those whose row says so."""
 
     def is_of(self, system: str) -> bool:
         return self.of_all or any(self.name in SYSTEMS[name].commands for name in _systems(system))
 
-    def declare(self, parser: argparse.ArgumentParser, system: str) -> None:
-        """Adds the arguments to a parser, for one system or for all ("")."""
-        if self.name == "add":
-            _declare_targets(parser, system)
-        for names, options in self.arguments:
-            parser.add_argument(*names, **options)
-        if self.one_of:  # an empty group has no help
-            group = parser.add_mutually_exclusive_group()
-            for names, options in self.one_of:
-                group.add_argument(*names, **options)
+
+def _systems(system: str) -> Sequence[str]:
+    return (system,) if system in SYSTEMS else tuple(SYSTEMS)
 
 
-COMMANDS: list[Command] = []
+# ── what each command does ───────────────────────────────────────────────────────────────────────
+
+
+def _show(memory: Memory, id: str = "") -> str:
+    if not id:
+        return report.show(memory)
+    notes = [note for note in memory.notes() if note.session.startswith(id) or note.id == id]
+    return memory.note_text(notes[-1]) if notes else display(memory.store.find(id).text)
+
+
+async def _add(memory: Memory, target: str, text: Sequence[str], **options: Any) -> Outcome:
+    row = system_row(memory.name)
+    targets = row.targets or {"NAME": ""}
+    if "NAME" not in targets and target not in targets:
+        raise ConfigError(
+            f"kode memory add: the {memory.name} memory has no {target!r}. It has: "
+            f"{', '.join(targets)}. `kode memory add --help` says what they are."
+        )
+    for flag in (name.split()[0] for name in _ADD_OPTIONS):
+        if options.get(flag[2:].replace("-", "_")) and flag not in row.options:
+            raise ConfigError(f"kode memory add: {memory.name} has no {flag}. Leave it out.")
+    details = {"tags": "tag", "ttl_days": "ttl_days", "evidence": "evidence"}
+    addition = Addition(
+        target=target,
+        text=" ".join(text),
+        scope=options.get("scope", ""),
+        since=options.get("since", ""),
+        until=options.get("until", ""),
+        private=options.get("sensitive", False),
+        details={key: options[name] for key, name in details.items() if name in options},
+    )
+    return await memory.save(memory.policy.draft(memory, addition, memory.author("user")))
+
+
+async def _edit(memory: Memory, words: Sequence[str], scope: str = "") -> Outcome:
+    remark = check(words[-1], author="user")
+    statement = _find(memory, words[:-1], scope)
+    outcome = await memory.store.edit(statement.id, words[-1], memory.author("user"))
+    return memory.announce(outcome, remark)
+
+
+async def _forget(
+    memory: Memory, words: Sequence[str], scope: str = "", erase: bool = False
+) -> Outcome:
+    statement = _find(memory, words, scope)
+    outcome = await memory.store.forget(statement.id, memory.author("user"), erase=erase)
+    if erase:
+        memory.update_indexes(float("inf"))  # the text is in the file of a large one, too
+    return memory.announce(outcome)
+
+
+async def _archive(memory: Memory, words: Sequence[str], scope: str = "") -> Outcome:
+    statement, archived = _find(memory, words, scope), Amendment(state="archived")
+    outcome = await memory.store.amend(statement.id, archived, memory.author("user"), "archive")
+    return memory.announce(outcome)
+
+
+def _find(memory: Memory, words: Sequence[str], scope: str) -> Statement:
+    """The entry that `[TARGET] OLD` means."""
+    if len(words) not in (1, 2):
+        raise ConfigError("Put each text into quotation marks, and WHAT before what it becomes.")
+    *target, old = words
+    return memory.store.find(old, *target, scope=scope)
+
+
+async def _consolidate(memory: Memory, target: str, scope: str = "") -> Outcome:
+    place = memory.layout.place_of(target, scope, memory.store.project)
+    facts = memory.store.view().current(place)
+    return memory.announce(await consolidate(memory, place, facts))
+
+
+def _list_notes(memory: Memory, count: int) -> str:
+    return memory.list_notes(max(1, count)) or NO_NOTES
+
+
+async def _review(memory: Memory) -> str:
+    return review.list_items(await review.items(memory))
+
+
+async def _approve(
+    memory: Memory,
+    id: str = "",
+    source: str = "",
+    everything: bool = False,
+    yes: bool = False,
+    confirm: review.Confirm | None = None,
+) -> str | Outcome:
+    if id:
+        return await review.decide(memory, id, "approve")
+    if everything or source:
+        return await review.approve_many(memory, source, confirm=confirm, is_sure=yes)
+    return review.list_items([i for i in await review.items(memory) if i.reason == "outside"])
+
+
+async def _undo(
+    memory: Memory, id: str = "", group: str = "", with_derived: bool = False
+) -> Outcome:
+    if group:
+        return memory.announce(await memory.store.undo_all(group, with_derived=with_derived))
+    return memory.announce(await memory.store.undo(id, with_derived=with_derived))
+
+
+async def _search(system: MemorySystem, query: Sequence[str], count: int) -> str:
+    hits = await system.search(" ".join(query), max(1, count))
+    lines = [f"{hit.match:5}  [{hit.where}] {shorten(hit.text, HIT_CHARS)}" for hit in hits]
+    return "\n".join(lines) or f"No matching memory for: {' '.join(query)}"
+
+
+# ── their arguments ──────────────────────────────────────────────────────────────────────────────
+
+_FLAG: Mapping[str, Any] = {"action": "store_true"}
+_ADD_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "--scope": {"choices": ("global", "project"), "help": "where it holds"},
+    "--since WHEN": {"help": "from when it holds, as 3.2 or a day"},
+    "--until DAY": {"help": "its last day, as 2026-03-06"},
+    "--tag TAG": {"action": "append", "help": "repeat it for several"},
+    "--ttl-days N": {"type": int, "help": "it expires after N days"},
+    "--evidence EVIDENCE": {"action": "append", "help": "for a rule"},
+    "--sensitive": {**_FLAG, "help": "never shown to a model"},
+}
+"""The options of `add`; a system's row says which it keeps."""
+_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
+    "--scope": _ADD_OPTIONS["--scope"],
+    "--all": {**_FLAG, "dest": "everything", "help": "all that are pending"},
+    "--dry-run": {**_FLAG, "help": "only list the entries"},
+    "--erase": {**_FLAG, "help": "also blank it in the history"},
+    "--from AGENT": {"dest": "agent", "help": "whose memory it is"},
+    "--from SOURCE": {"dest": "source", "help": "all of an import, by its id, or of a file"},
+    "--import ID": {"dest": "group", "help": "all of an import"},
+    "--list": {**_FLAG, "help": "only list it"},
+    "--mine": {**_FLAG, "dest": "is_mine", "help": "it is your own export: all counts"},
+    "--project OLD=NEW": {
+        "dest": "projects",
+        "action": "append",
+        "help": "a project of the export, and where it is",
+    },
+    "--session SESSION": {"dest": "group", "help": "all that this session changed"},
+    "--with-derived": {**_FLAG, "help": "also undo everything derived from it"},
+    "--yes": {**_FLAG, "help": "without asking"},
+    "-k N": {"dest": "count", "type": int, "default": 8, "help": "at most N hits (8)"},
+    "-n N": {"dest": "count", "type": int, "default": LOG_LINES, "help": f"N ({LOG_LINES})"},
+    "FILE": {"dest": "path", "nargs": "?", "type": Path},
+    "ID": {"nargs": "?"},
+    "QUERY": {"nargs": "+"},
+    "TARGET": {},
+    "TEXT": {"nargs": "+"},
+    "WHAT": {"dest": "words", "nargs": "+"},
+    "[TARGET] OLD": {"dest": "words", "nargs": "+"},
+}
+"""A flag with its metavar, or the metavar of a positional argument → what `add_argument` takes."""
+COMMANDS = (
+    Command("show", "the entries, with their ids; or one, or a session note, whole", _show, ["ID"]),
+    Command("add", "keep something yourself", _add),
+    Command("edit", "change one entry: WHAT (its id or a part of it), NEW", _edit, ["WHAT"]),
+    Command("replace", "as edit: [TARGET] OLD NEW", _edit, ["[TARGET] OLD", "--scope"]),
+    Command("forget", "forget one entry", _forget, ["WHAT", "--erase"]),
+    Command("remove", "as forget", _forget, ["[TARGET] OLD", "--scope"]),
+    Command(
+        "archive",
+        "keep one entry out of prompts",
+        _archive,
+        ["[TARGET] OLD", "--scope"],
+        of_all=False,
+    ),
+    Command(
+        "consolidate",
+        "join facts that repeat or outdate others (asks the model)",
+        _consolidate,
+        ["TARGET", "--scope"],
+        of_all=False,
+    ),
+    Command("episodes", "session notes, the newest first", _list_notes, ["-n N"]),
+    Command("review", "decide what waits, one key each", _review, ["--list"]),
+    Command(
+        "approve",
+        "approve what waits, without keys",
+        _approve,
+        ["--yes"],
+        one_of=["ID", "--from SOURCE", "--all"],
+    ),
+    Command(
+        "drop",
+        "drop what waits, without keys",
+        functools.partial(review.decide, choice="drop"),
+        ["ID"],
+    ),
+    Command("log", "history: the last changes", report.list_changes, ["-n N"]),
+    Command("why", "history: who said an entry, and when", why, ["WHAT"]),
+    Command(
+        "undo",
+        "history: undo a change (the last one, or ID)",
+        _undo,
+        ["--with-derived"],
+        one_of=["ID", "--session SESSION", "--import ID"],
+    ),
+    Command("search", "facts and session notes", _search, ["QUERY", "-k N"]),
+    Command("status", "how full it is, and what waits", report.status),
+    Command("export", "all of it as lines of JSON", transfer.export_log, ["FILE"]),
+    Command(
+        "import",
+        "import an export of kode, or what you approve of another agent's memory",
+        transfer.import_file,
+        ["FILE", "--from AGENT", "--project OLD=NEW", "--mine", "--dry-run"],
+    ),
+)
 """What a person can do with memory, at the shell and at the prompt."""
 
 
-def _command(
-    name: str,
-    help: str,
-    *arguments: Argument,
-    one_of: Sequence[Argument] = (),
-    of_all: bool = True,
-) -> Callable[[Run], Run]:
-    """Declares what a command does, and its arguments."""
-
-    def declare(run: Run) -> Run:
-        COMMANDS.append(Command(name, help, run, arguments, one_of, of_all))
-        return run
-
-    return declare
-
-
-def _argument(*names: str, **options: Any) -> Argument:
-    return names, options
-
-
-def _flag(name: str, help: str) -> Argument:
-    return _argument(name, action="store_true", help=help)
+def add_commands(
+    parser: argparse.ArgumentParser, system: str = ""
+) -> list[argparse.ArgumentParser]:
+    """Adds the commands of a system to `parser`, those of all for ""; pass the parsed namespace to
+    `run_command`. Returns the commands' own parsers, for flags that come after the command."""
+    group = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for command in COMMANDS:
+        if command.is_of(system):
+            subparser = group.add_parser(command.name, help=command.help)
+            if command.name == "add":
+                _declare_targets(subparser, system)
+            _declare(subparser, command.arguments)
+            if command.one_of:  # an empty group has no help
+                _declare(subparser.add_mutually_exclusive_group(), command.one_of)
+    for name, about in installed.subcommands("memory", system).items():
+        group.add_parser(name, help=about).add_argument("rest", nargs="*")
+    return list(group.choices.values())
 
 
-ADD_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "--scope": {"choices": ("global", "project"), "help": "where it holds"},
-    "--since": {"metavar": "WHEN", "help": "from when it holds, as 3.2 or a day"},
-    "--until": {"metavar": "DAY", "help": "its last day, as 2026-03-06"},
-    "--tag": {"action": "append", "default": [], "help": "repeat it for several"},
-    "--ttl-days": {"type": int, "metavar": "N", "help": "it expires after N days"},
-    "--evidence": {"action": "append", "default": [], "help": "for a rule"},
-    "--sensitive": {"action": "store_true", "help": "never shown to a model"},
-}
-"""The options of `add`; a system's row says which it keeps."""
+def _declare(parser: argparse._ActionsContainer, names: Iterable[str]) -> None:
+    for name in names:
+        flag, _, metavar = name.partition(" ") if name.startswith("-") else ("", "", name)
+        options = {**_ARGUMENTS, **_ADD_OPTIONS}[name]
+        options = {**options, "metavar": metavar} if metavar else options
+        options = options if flag else {"dest": name.lower(), **options}
+        parser.add_argument(*filter(None, [flag]), **options)
+
+
+class _Offered(tuple[str, ...]):
+    """Suggested words for completion; any other word is valid too."""
+
+    def __contains__(self, word: object) -> bool:
+        return True
 
 
 def _declare_targets(parser: argparse.ArgumentParser, system: str) -> None:
-    """The place and the options of `add`, and what its help says of the places of a system."""
+    """The arguments of `add`, and what its help says of the places of a system."""
     names = _systems(system)
     lines = [
         f"  {'' if number else name:<9}{target:<12}{what}"
@@ -118,260 +310,20 @@ def _declare_targets(parser: argparse.ArgumentParser, system: str) -> None:
     parser.description = "Keeps what you write, in the place that TARGET names."
     parser.epilog = "\n".join(("targets:", *lines))
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    words = (word for name in names for word in SYSTEMS[name].targets)
-    offered = _Offered(dict.fromkeys(word for word in words if word != "NAME"))
+    targets = dict.fromkeys(target for name in names for target in SYSTEMS[name].targets)
+    offered = _Offered(target for target in targets if target != "NAME")
     parser.add_argument("target", metavar="TARGET", choices=offered)
-    shown = {flag for name in names for flag in SYSTEMS[name].options}
-    for flag, options in ADD_OPTIONS.items():
-        hidden = {} if flag in shown else {"help": argparse.SUPPRESS}
-        parser.add_argument(flag, **{**options, **hidden})
-
-
-_COUNT = _argument("-n", type=int, default=LOG_LINES, metavar="N", help=f"N ({LOG_LINES})")
-_WORDS = _argument("words", nargs="+", metavar="WHAT")
-_TARGET_AND_TEXT = _argument("words", nargs="+", metavar="[TARGET] OLD")
-_SCOPE = _argument("--scope", default="", **ADD_OPTIONS["--scope"])
-
-
-# ── what each command does ───────────────────────────────────────────────────────────────────────
-
-
-@_command(
-    "show",
-    "the entries, with their ids",
-    _argument("id", nargs="?", metavar="ID", help="one entry or session note, whole"),
-)
-async def _show(memory: Memory, values: argparse.Namespace) -> str:
-    if not values.id:
-        return report.show(memory)
-    notes = memory.notes()
-    named = [note for note in notes if note.session.startswith(values.id) or note.id == values.id]
-    return memory.note_text(named[-1]) if named else display(memory.store.find(values.id).text)
-
-
-@_command("add", "keep something yourself", _argument("text", nargs="+", metavar="TEXT"))
-async def _add(memory: Memory, values: argparse.Namespace) -> Outcome:
-    row = system_row(memory.name)
-    targets = row.targets or {"NAME": ""}
-    if "NAME" not in targets and values.target not in targets:
-        raise ConfigError(
-            f"kode memory add: the {memory.name} memory has no {values.target!r}. It has: "
-            f"{', '.join(targets)}. `kode memory add --help` says what they are."
-        )
-    for flag in ADD_OPTIONS:
-        if getattr(values, flag[2:].replace("-", "_")) and flag not in row.options:
-            raise ConfigError(f"kode memory add: {memory.name} has no {flag}. Leave it out.")
-    details = {"tags": values.tag, "ttl_days": values.ttl_days, "evidence": values.evidence}
-    addition = Addition(
-        target=values.target,
-        text=" ".join(values.text),
-        scope=values.scope or "",
-        since=values.since or "",
-        until=values.until or "",
-        private=values.sensitive,
-        details={name: value for name, value in details.items() if value not in (None, [])},
-    )
-    return await memory.save(memory.policy.draft(memory, addition, memory.author("user")))
-
-
-@_command("replace", "as edit: [TARGET] OLD NEW", _TARGET_AND_TEXT, _SCOPE)
-@_command("edit", "change one entry: WHAT (its id or a part of it), NEW", _WORDS)
-async def _edit(memory: Memory, values: argparse.Namespace) -> Outcome:
-    *words, new = _texts(values, 2)
-    remark = check(new, author="user")
-    statement = _find(memory, values, words)
-    outcome = await memory.store.edit(statement.id, new, memory.author("user"))
-    return memory.announce(outcome, remark)
-
-
-@_command("remove", "as forget", _TARGET_AND_TEXT, _SCOPE)
-@_command("forget", "forget one entry", _WORDS, _flag("--erase", "also blank it in the history"))
-async def _forget(memory: Memory, values: argparse.Namespace) -> Outcome:
-    statement, erase = _find(memory, values, _texts(values, 1)), getattr(values, "erase", False)
-    outcome = await memory.store.forget(statement.id, memory.author("user"), erase=erase)
-    if erase:
-        memory.update_indexes(float("inf"))  # the text is in the file of a large one, too
-    return memory.announce(outcome)
-
-
-@_command("archive", "keep one entry out of prompts", _TARGET_AND_TEXT, _SCOPE, of_all=False)
-async def _archive(memory: Memory, values: argparse.Namespace) -> Outcome:
-    statement, archived = _find(memory, values, _texts(values, 1)), Amendment(state="archived")
-    outcome = await memory.store.amend(statement.id, archived, memory.author("user"), "archive")
-    return memory.announce(outcome)
-
-
-def _texts(values: argparse.Namespace, count: int) -> list[str]:
-    """The arguments of a command that takes `count` texts, with a target before them or without."""
-    words: list[str] = values.words
-    if len(words) in (count, count + 1):
-        return words
-    raise ConfigError(
-        f"kode memory {values.command}: {len(words)} arguments. Put each text into quotation marks."
-    )
-
-
-def _find(memory: Memory, values: argparse.Namespace, words: Sequence[str]) -> Statement:
-    """The entry that `[TARGET] OLD` means."""
-    *target, old = words
-    return memory.store.find(old, *target, scope=getattr(values, "scope", ""))
-
-
-@_command(
-    "consolidate",
-    "join facts that repeat or outdate others (asks the model)",
-    _argument("target", metavar="TARGET"),
-    _SCOPE,
-    of_all=False,
-)
-async def _consolidate(memory: Memory, values: argparse.Namespace) -> Outcome:
-    place = memory.layout.place_of(values.target, values.scope, memory.store.project)
-    facts = memory.store.view().current(place)
-    return memory.announce(await consolidate(memory, place, facts))
-
-
-@_command("episodes", "session notes, the newest first", _COUNT)
-async def _episodes(memory: Memory, values: argparse.Namespace) -> str:
-    return memory.list_notes(max(1, values.n)) or NO_NOTES
-
-
-@_command("review", "decide what waits, one key each", _flag("--list", "only list it"))
-async def _review(memory: Memory, values: argparse.Namespace) -> str:
-    return review.list_items(await review.items(memory))
-
-
-@_command(
-    "approve",
-    "approve what waits, without keys",
-    _flag("--yes", "without asking"),
-    one_of=(
-        _argument("id", nargs="?", metavar="ID"),
-        _argument(
-            "--from",
-            dest="source",
-            metavar="SOURCE",
-            help="all of an import, by its id, or of a file",
-        ),
-        _flag("--all", "all that are pending"),
-    ),
-)
-async def _approve(memory: Memory, values: argparse.Namespace) -> str | Outcome:
-    if values.id:
-        return await review.decide(memory, values.id, "approve")
-    if values.all or values.source:
-        return await review.approve_many(
-            memory, values.source or "", confirm=values.confirm, is_sure=values.yes
-        )
-    return review.list_items([i for i in await review.items(memory) if i.reason == "outside"])
-
-
-@_command("drop", "drop what waits, without keys", _argument("id", metavar="ID"))
-async def _drop(memory: Memory, values: argparse.Namespace) -> Outcome:
-    return await review.decide(memory, values.id, "drop")
-
-
-@_command("log", "history: the last changes", _COUNT)
-async def _log(memory: Memory, values: argparse.Namespace) -> str:
-    return report.list_changes(memory, max(1, values.n))
-
-
-@_command("why", "history: who said an entry, and when", _WORDS)
-async def _why(memory: Memory, values: argparse.Namespace) -> str:
-    return why(memory, " ".join(values.words))
-
-
-@_command(
-    "undo",
-    "history: undo a change (the last one, or ID)",
-    _flag("--with-derived", "also undo everything derived from it"),
-    one_of=(
-        _argument("id", nargs="?", metavar="ID"),
-        _argument("--session", metavar="SESSION", help="all that this session changed"),
-        _argument("--import", dest="batch", metavar="ID", help="all of an import"),
-    ),
-)
-async def _undo(memory: Memory, values: argparse.Namespace) -> Outcome:
-    store, with_derived = memory.store, values.with_derived
-    if group := values.batch or values.session:
-        outcome = await store.undo_all(group, with_derived=with_derived)
-    else:
-        outcome = await store.undo(values.id or "", with_derived=with_derived)
-    return memory.announce(outcome)
-
-
-@_command(
-    "search",
-    "facts and session notes",
-    _argument("query", nargs="+", metavar="QUERY"),
-    _argument("-k", type=int, default=8, metavar="N", help="at most N hits (8)"),
-)
-async def _search(system: MemorySystem, values: argparse.Namespace) -> str:
-    query = " ".join(values.query)
-    hits = await system.search(query, max(1, values.k))
-    lines = [f"{hit.match:5}  [{hit.where}] {shorten(hit.text, HIT_CHARS)}" for hit in hits]
-    return "\n".join(lines) or f"No matching memory for: {query}"
-
-
-@_command("status", "how full it is, and what waits")
-async def _status(memory: Memory, values: argparse.Namespace) -> str:
-    return await report.status(memory)
-
-
-_FILE = _argument("file", nargs="?", type=Path, metavar="FILE")
-
-
-@_command("export", "all of it as lines of JSON", _FILE)
-async def _export(memory: Memory, values: argparse.Namespace) -> str:
-    return transfer.export_log(memory, values.file)
-
-
-@_command(
-    "import",
-    "import an export of kode, or what you approve of another agent's memory",
-    _FILE,
-    _argument("--from", dest="source", metavar="AGENT", help="whose memory it is"),
-    _argument(
-        "--project",
-        action="append",
-        default=[],
-        metavar="OLD=NEW",
-        help="a project of the export, and its folder here",
-    ),
-    _flag("--mine", "it is your own export: all counts"),
-    _flag("--dry-run", "only list the entries"),
-)
-async def _import(memory: Memory, values: argparse.Namespace) -> str:
-    return await transfer.import_file(
-        memory,
-        values.file,
-        agent=values.source or "",
-        projects=values.project,
-        is_mine=values.mine,
-        dry_run=values.dry_run,
-        confirm=values.confirm,
-    )
+    options = {option for name in names for option in SYSTEMS[name].options}
+    _declare(parser, ["TEXT", *(name for name in _ADD_OPTIONS if name.split()[0] in options)])
 
 
 # ── running one ──────────────────────────────────────────────────────────────────────────────────
 
 
-def add_commands(
-    parser: argparse.ArgumentParser, system: str = ""
-) -> list[argparse.ArgumentParser]:
-    """Adds the commands of a system to `parser`, those of all for ""; pass the parsed namespace to
-    `run_command`. Returns the commands' own parsers, for flags that come after the command."""
-    added = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=CommandParser)
-    for command in COMMANDS:
-        if command.is_of(system):
-            subparser = added.add_parser(command.name, help=command.help)
-            command.declare(subparser, system)
-    for name, about in installed.subcommands("memory", system).items():
-        added.add_parser(name, help=about).add_argument("rest", nargs="*")
-    return list(added.choices.values())
-
-
 async def run_command(
-    system: MemorySystem, arguments: argparse.Namespace, confirm: Confirm | None = None
+    system: MemorySystem,
+    arguments: argparse.Namespace,
+    confirm: review.Confirm | None = None,
 ) -> Outcome:
     """Runs a command parsed by `add_commands`; `confirm` asks a person, if there is one. Raises:
     ConfigError, MemoryRefused, StorageError, BusyError if it failed."""
@@ -382,18 +334,32 @@ async def run_command(
     if not command.is_of(inside(system).name):
         raise MemoryRefused(f"The {inside(system).name} memory has no `{name}`.")
     memory = system if name == "search" else statements_of(system, name)
-    values = argparse.Namespace(**{"id": "", **vars(arguments)}, confirm=confirm)
-    result = await command.run(memory, values)
+    names = [*inspect.signature(command.run).parameters][1:]  # the first is the memory
+    values = {
+        name: value
+        for name, value in {**vars(arguments), "confirm": confirm}.items()
+        if value is not None and (name in names or ("options" in names and name != "memory"))
+    }
+    result = command.run(memory, **values)
+    if inspect.isawaitable(result):
+        result = await result
     return result if isinstance(result, Outcome) else Outcome(text=result)
 
 
 async def run_line(system: MemorySystem, argv: Sequence[str]) -> Outcome:
     """Runs one command line (`["search", "tabs"]`) on an open memory. Raises as `run_command`, and
     ConfigError for an invalid command line."""
+    parser, names = _parser(inside(system).name)
     words = [*argv[1:2], "--help"] if argv[:1] == ["help"] else [*argv] or ["show"]
+    if words[0] not in (*names, "-h", "--help"):
+        near = difflib.get_close_matches(words[0], names, n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        raise ConfigError(
+            f"/memory: unknown command {words[0]!r}.{hint} The commands are: {', '.join(names)}."
+        )
     try:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            arguments = _parser(inside(system).name).parse_args(words)
+            arguments = parser.parse_args(words)
     except SystemExit:  # argparse prints help, and would end the process
         return Outcome(text=printed.getvalue())
     return await run_command(system, arguments)
@@ -410,42 +376,17 @@ def with_undo(outcome: Outcome, undo: str = UNDO) -> str:
     return f"{outcome.text}{change}"
 
 
-@functools.cache
-def _parser(system: str) -> "CommandParser":
-    parser = CommandParser(prog="/memory")
-    add_commands(parser, system)
-    return parser
-
-
-def _systems(system: str) -> Sequence[str]:
-    return (system,) if system in SYSTEMS else tuple(SYSTEMS)
-
-
-class _Offered(tuple[str, ...]):
-    """Suggested words for completion; any other word is valid too."""
-
-    def __contains__(self, word: object) -> bool:
-        return True
-
-
-class CommandParser(argparse.ArgumentParser):
+class _LineParser(argparse.ArgumentParser):
     """An argparse parser that raises instead of ending the process, for the REPL's sake."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**{"allow_abbrev": False, **options})
-
     def error(self, message: str) -> NoReturn:
-        """Raises: ConfigError with the usage, or the nearest command."""
-        if wrong := _WRONG_COMMAND.fullmatch(message):
-            names = re.findall(r"[\w-]+", wrong[2])
-            near = difflib.get_close_matches(wrong[1], names, n=1, cutoff=0.5)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise ConfigError(
-                f"{self.prog}: unknown command {wrong[1]!r}.{hint} "
-                f"The commands are: {', '.join(names)}."
-            )
+        """Raises: ConfigError with the usage."""
         usage = " ".join(self.format_usage().split()).removeprefix("usage: ")
         raise ConfigError(f"{self.prog}: {message}. Usage: {usage}")
 
 
-_WRONG_COMMAND = re.compile(r"argument COMMAND: invalid choice: '(.*)' \(choose from (.*)\)")
+@functools.cache
+def _parser(system: str) -> tuple[_LineParser, list[str]]:
+    """The parser of `/memory`, and the names of its commands."""
+    parser = _LineParser(prog="/memory")
+    return parser, [subparser.prog.split()[-1] for subparser in add_commands(parser, system)]

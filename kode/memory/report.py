@@ -99,7 +99,7 @@ def list_changes(memory: Memory, count: int) -> str:
     lines = [
         describe_change(memory, change, statements)
         + (undone.get(change.id, "") if change.id not in effective else "")
-        for change in changes[-count:]
+        for change in changes[-max(1, count) :]
     ]
     return "\n".join(lines) or "Nothing has changed yet."
 

@@ -20,6 +20,8 @@ from kode.memory.system import Memory
 from kode.memory.why import history
 from kode.messages import shorten
 
+Confirm = Callable[[str], bool]
+"""Asks the person."""
 Reason = Literal["outside", "conflict", "no longer true"]
 HEADINGS: Mapping[Reason, str] = {
     "outside": "waiting for approval",
@@ -135,7 +137,7 @@ async def decide(system: MemorySystem, id: str, choice: str, who: Who = "user") 
 
 
 async def approve_many(
-    system: MemorySystem, source: str, *, confirm: Callable[[str], bool] | None, is_sure: bool
+    system: MemorySystem, source: str, *, confirm: Confirm | None, is_sure: bool
 ) -> str:
     """Approves all that waits, or all from one `source` or import, after one question. Raises:
     MemoryRefused without an answer."""

@@ -8,7 +8,7 @@ import json
 import os
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from kode.errors import MemoryRefused
 from kode.memory.fold import DAMAGE, View, fold
 from kode.memory.markdown import display
 from kode.memory.policy import About, addition_about
+from kode.memory.review import Confirm
 from kode.memory.scan import scan
 from kode.memory.statement import Author, Change, Statement, change_from, timestamp, to_row
 from kode.memory.system import Memory
@@ -32,7 +33,7 @@ FORMAT = "kode memory"
 WAITING = "\nThey wait for you: `kode memory review`."
 
 
-def export_log(memory: Memory, path: Path | None) -> str:
+def export_log(memory: Memory, path: Path | None = None) -> str:
     """The changes of the active system as lines of JSON, after a line with the folder of each
     project; or what was written into the file `path`. Raises: StorageError."""
     here, projects = memory.store.project, dict[str, str]()
@@ -54,13 +55,12 @@ def export_log(memory: Memory, path: Path | None) -> str:
 
 async def import_file(
     memory: Memory,
-    path: Path | None,
-    *,
-    agent: str,
-    projects: Sequence[str],
-    is_mine: bool,
-    dry_run: bool,
-    confirm: Callable[[str], bool] | None,
+    path: Path | None = None,
+    agent: str = "",
+    projects: Sequence[str] = (),
+    is_mine: bool = False,
+    dry_run: bool = False,
+    confirm: Confirm | None = None,
 ) -> str:
     """Imports an export of kode's, or what another agent remembers; says what was taken.
     `projects`: `OLD=NEW` for each project of an export that has another folder here. Raises:
@@ -276,7 +276,7 @@ async def _import_foreign(
     agent: str,
     *,
     dry_run: bool,
-    confirm: Callable[[str], bool] | None,
+    confirm: Confirm | None,
 ) -> str:
     """Imports a file or folder of another agent, or the usual places. One question decides whether
     all counts at once; where nobody can be asked, it waits for approval."""

@@ -1,6 +1,6 @@
 """`kode memory why`: the history of one entry, in words."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from kode.credentials import redact
@@ -20,24 +20,24 @@ _CODE = {"unchanged": "unchanged since", "changed": "changed since", "gone": "no
 _quoted = partial(quoted, max_chars=TEXT_CHARS)
 
 
-def why(memory: Memory, words: str) -> str:
+def why(memory: Memory, words: Sequence[str]) -> str:
     """The history of the entry that an id or a part of its text means, current or not; or the list
     of those that it may mean. Raises: MemoryRefused if there is none."""
-    view = memory.store.view()
-    entries = view.find(words)
+    view, text = memory.store.view(), " ".join(words)
+    entries = view.find(text)
     if not entries:
         every = (entry for entry in view.entries.values() if not entry.is_alive)
-        entries = [entry for entry in every if words in (entry.statement.id, entry.change.id)]
+        entries = [entry for entry in every if text in (entry.statement.id, entry.change.id)]
         if not entries:
             ended = (entry for entry in view.entries.values() if not entry.is_alive)
-            entries = [entry for entry in ended if words.strip() in entry.statement.text][-1:]
+            entries = [entry for entry in ended if text.strip() in entry.statement.text][-1:]
     if len(entries) == 1:
         return history(memory, entries[0])
     if entries:
         listed = [f"  {describe(memory, entry.statement)}" for entry in entries[:MAX_LISTED]]
-        return "\n".join((f"{len(entries)} entries contain {words!r}. Give an id:", *listed))
+        return "\n".join((f"{len(entries)} entries contain {text!r}. Give an id:", *listed))
     raise MemoryRefused(
-        f"No entry contains {words!r}. `kode memory show` lists the entries, `kode memory log` the "
+        f"No entry contains {text!r}. `kode memory show` lists the entries, `kode memory log` the "
         "changes."
     )
 
