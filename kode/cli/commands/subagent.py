@@ -20,15 +20,11 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from kode.cli.flags import (
-    add_model_flags,
-    add_permission_flags,
-    working_directory,
-)
+from kode.cli.flags import add_model_flags, add_permission_flags, working_directory
 from kode.cli.parser import Parser
 from kode.errors import (
     EXIT_FAILED,
@@ -118,8 +114,10 @@ def _setting(argv: Sequence[str], voice: Voice) -> Setting:
             task = task.model_copy(update={"agent": arguments.agent})
         if arguments.from_parent:
             voice.result_file = path.parent / "result.json"
-    if not arguments.from_parent:
-        _mark_as_own()
+    if not arguments.from_parent:  # marks what it starts, as a parent does for its children
+        from kode.tools import processes
+
+        os.environ.update(processes.marked(processes.new_mark()))
     memory = ""
     if arguments.memory_snapshot is not None:
         data = _read(cwd / arguments.memory_snapshot, "--memory-snapshot")
@@ -159,189 +157,177 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 async def _run(setting: Setting, voice: Voice) -> int:
-    """Runs the child from a loaded configuration to its result."""
-    from kode.cli.commands.subagent_conversation import child_conversation
+    """Runs the child from its command line to its result."""
     from kode.events import EXIT_CODES
-    from kode.subagents.child import (
-        STOP_GRACE_S,
-        ParentLink,
-        Stop,
-        Watchdog,
-        open_stdin,
-        read_start,
-    )
+    from kode.subagents import child as process
+    from kode.subagents.child import STOP_GRACE_S, ParentLink, Stop, Watchdog
     from kode.subagents.clock import Clock
 
-    loop = asyncio.get_running_loop()
-    arguments = setting.arguments
-    stop = Stop()
-    watchdog = Watchdog(on_stuck=lambda: _give_up(voice, stop, arguments.parent_session))
+    loop, parent, stop = asyncio.get_running_loop(), setting.arguments.parent_session, Stop()
+    watchdog = Watchdog(on_stuck=lambda: _give_up(voice, stop, parent))
+
+    def interrupt(error: str = "Interrupted.") -> None:
+        watchdog.end_within(STOP_GRACE_S)
+        stop("interrupted", error)
+
+    def notice_loss() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(interrupt, PARENT_GONE)
+
+    child = _Child(setting, voice, stop, watchdog, Clock(math.inf))
+    with _signals(loop, interrupt):
+        if setting.arguments.from_parent:
+            reader = await process.open_stdin()
+            child.start = await process.read_start(reader)
+            if child.start is None:
+                voice.conclude(_failure(PARENT_GONE, parent, "interrupted"))
+                return EXIT_INTERRUPTED
+            child.link = ParentLink(voice, on_gone=lambda: interrupt(PARENT_GONE))
+            watchdog.parent_pid, watchdog.on_gone = child.start.parent_pid, notice_loss
+            child.background.append(asyncio.create_task(child.link.listen(reader)))
+        watchdog.start()
+        return EXIT_CODES[await child.run()]
+
+
+@dataclass
+class _Child:
+    """One child, with what ends it and what connects it to its parent."""
+
+    setting: Setting
+    voice: Voice
+    stop: Stop
+    watchdog: Watchdog
+    clock: Clock
     start: Start | None = None
     link: ParentLink | None = None
+    background: list[asyncio.Task[None]] = field(default_factory=list)
 
-    def gone() -> None:
-        watchdog.end_within(STOP_GRACE_S)
-        stop("interrupted", PARENT_GONE)
+    async def run(self) -> Status:
+        """Opens the conversation, runs the one turn, and prints the result. Raises: UserError."""
+        from kode.cli.commands.subagent_conversation import child_conversation
+        from kode.subagents.child import STOP_GRACE_S
 
-    def interrupted() -> None:
-        watchdog.end_within(STOP_GRACE_S)
-        stop("interrupted", "Interrupted.")
-
-    with _signals(loop, interrupted):
-        background: list[asyncio.Task[None]] = []
-        if arguments.from_parent:
-            reader = await open_stdin()
-            start = await read_start(reader)
-            if start is None:
-                voice.conclude(_failure(PARENT_GONE, arguments.parent_session, "interrupted"))
-                return EXIT_INTERRUPTED
-            link = ParentLink(voice, on_gone=gone)
-            watchdog.parent_pid = start.parent_pid
-            watchdog.on_gone = lambda: _soon(loop, gone)
-            background.append(asyncio.create_task(link.listen(reader)))
-        watchdog.start()
-        clock = Clock(math.inf)
-        emit = _emit(arguments, voice, link, stop, clock)
-        conversation = await child_conversation(setting, start, link, emit)
-        timeout_s = arguments.timeout or conversation.config.subagent.timeout_s
-        clock.left_s = timeout_s
+        arguments, start, clock = self.setting.arguments, self.start, self.clock
+        conversation = await child_conversation(self.setting, start, self.link, self._make_emit())
+        clock.left_s = arguments.timeout or conversation.config.subagent.timeout_s
         if start is not None:
-            clock.counted_at = start.spawned_at
-            clock.ends_at = start.ends_at or math.inf
+            clock.counted_at, clock.ends_at = start.spawned_at, start.ends_at or math.inf
         try:
-            ended = await _turn(
-                conversation, setting, link, stop, watchdog, background, clock, timeout_s
-            )
+            ended = await self._take_turn(conversation, clock.left_s)
             last = ""
-            if limit := _limit_reached(conversation, ended, stop):
+            if limit := self._limit_reached(conversation, ended):
                 ended = replace(ended, error=limit)
-                last = await _last_words(conversation, limit, stop, watchdog, clock)
-            watchdog.end_within(STOP_GRACE_S)
+                last = await self._last_words(conversation, limit)
+            self.watchdog.end_within(STOP_GRACE_S)
             result = _result(conversation, ended, arguments.parent_session, last)
-            if link is not None:
-                link.report()
-            voice.conclude(result)
+            if self.link is not None:
+                self.link.report()
+            self.voice.conclude(result)
         finally:
-            for task in background:
+            for task in self.background:
                 task.cancel()
             await conversation.close()
-    return EXIT_CODES[ended.status]
+        return ended.status
 
+    async def _take_turn(self, conversation: Conversation, timeout_s: float) -> TurnEnded:
+        """Runs the one turn, ended by its clock, a signal or the loss of the parent."""
+        from kode.events import FINISHED, TurnEnded
+        from kode.providers import warm_up
+        from kode.subagents.child import expire, request_text
 
-async def _turn(
-    conversation: Conversation,
-    setting: Setting,
-    link: ParentLink | None,
-    stop: Stop,
-    watchdog: Watchdog,
-    background: list[asyncio.Task[None]],
-    clock: Clock,
-    timeout_s: float,
-) -> TurnEnded:
-    """Runs the one turn, ended by its clock, a signal or the loss of the parent."""
-    from kode.events import FINISHED
-    from kode.providers import warm_up
-    from kode.subagents.child import expire, request_text
+        link, stop = self.link, self.stop
 
-    async def deadline() -> None:
-        await expire(clock, lambda: link is not None and bool(link.waiting))
-        watchdog.end_within(AFTER_DEADLINE_S)
-        if clock.left_s <= 0:
-            stop("timeout", f"Ended by the limit of {timeout_s:g} s (timeout_s).")
-        else:
-            stop("timeout", "Ended with the time of the turn that started it.")
+        async def end_in_time() -> None:
+            await expire(self.clock, lambda: link is not None and bool(link.waiting))
+            self.watchdog.end_within(AFTER_DEADLINE_S)
+            if self.clock.left_s <= 0:
+                stop("timeout", f"Ended by the limit of {timeout_s:g} s (timeout_s).")
+            else:
+                stop("timeout", "Ended with the time of the turn that started it.")
 
-    # Opened before the turn can be cancelled, so that the turn records the task.
-    await conversation.open()
-    warm_up(conversation.agent.provider)
-    gc.freeze()
-    gc.enable()
-    text = request_text(setting.task, conversation.config.max_steps, timeout_s)
-    steering = tuple if link is None else link.take_told
-    turn = asyncio.ensure_future(conversation.turn(text, steering=steering))
-    stop.task = turn
-    if stop.status is not None:
-        stop(stop.status, stop.error)
-    background.append(asyncio.create_task(deadline()))
-    try:
-        ended = await turn
-    except asyncio.CancelledError:  # before the turn itself began
-        ended = _never_began(stop)
-    if ended.status in FINISHED:
-        ended = await conversation.end_jobs(ended)
-    if ended.status == "interrupted" and stop.status is not None:
-        return replace(ended, status=stop.status, error=stop.error)
-    return ended
-
-
-def _limit_reached(conversation: Conversation, ended: TurnEnded, stop: Stop) -> str:
-    """The limit that has ended the turn, in a sentence; "" if none has, or the end is urgent."""
-    from kode.messages import plural
-
-    if stop.is_urgent:
-        return ""
-    if ended.status == "timeout":
-        return stop.error
-    max_steps = conversation.config.max_steps
-    is_over = ended.status == "error" and ended.steps >= max_steps
-    return f"Ended by the limit of {plural(max_steps, 'step')} (max_steps)." if is_over else ""
-
-
-async def _last_words(
-    conversation: Conversation, limit: str, stop: Stop, watchdog: Watchdog, clock: Clock
-) -> str:
-    """What the model reports after a limit has ended its turn; "" if it does not, or its parent's
-    turn leaves no time."""
-    from kode.engine.turn import last_words
-
-    watchdog.ends_at = None
-    question = LAST_WORDS.format(limit=limit)
-    asked = last_words(conversation.agent, conversation.context, question, conversation.emit)
-    stop.task = asyncio.ensure_future(asked)
-    left_s = max(0.0, clock.ends_at - time.monotonic())
-    try:
-        async with asyncio.timeout(left_s if math.isfinite(left_s) else None):
-            return str(await stop.task)
-    except (asyncio.CancelledError, TimeoutError, KodeError):
-        return ""
-
-
-def _emit(
-    arguments: argparse.Namespace,
-    voice: Voice,
-    link: ParentLink | None,
-    stop: Stop,
-    clock: Clock,
-) -> Emit:
-    """Prints events as lines on stdout; for people also as progress on stderr, unless --quiet."""
-    from kode.events import TextDelta, ThinkingDelta, silent
-    from kode.subagents.child import event_line
-
-    show: Emit = silent
-    has_begun = False
-    if not arguments.quiet:
-        from kode.cli.screen.run_render import ProgressRenderer
-        from kode.cli.screen.screen import open_screen
-
-        show = ProgressRenderer(open_screen(stream=sys.stderr)).emit
-
-    def emit(event: Event) -> None:
-        nonlocal has_begun
-        show(event)
-        clock.hear(event.type)
-        line = event_line(event)
-        if not has_begun and isinstance(event, TextDelta | ThinkingDelta):
-            has_begun, line = True, {"type": "event", "event": {"type": "reply_begun"}}
-        if line is None:
-            return
+        # Opened before the turn can be cancelled, so that the turn records the task.
+        await conversation.open()
+        warm_up(conversation.agent.provider)
+        gc.freeze()
+        gc.enable()
+        text = request_text(self.setting.task, conversation.config.max_steps, timeout_s)
+        steering = tuple if link is None else link.take_told
+        stop.task = turn = asyncio.ensure_future(conversation.turn(text, steering=steering))
+        if stop.status is not None:
+            stop(stop.status, stop.error)
+        self.background.append(asyncio.create_task(end_in_time()))
         try:
-            voice.say(line)
-        except OSError:
-            stop("interrupted", "Its output is no longer read.")
-        if link is not None:
-            link.report()
+            ended = await turn
+        except asyncio.CancelledError:  # before the turn itself began
+            return TurnEnded(
+                status=stop.status or "interrupted", error=stop.error or "Interrupted."
+            )
+        if ended.status in FINISHED:
+            ended = await conversation.end_jobs(ended)
+        if ended.status == "interrupted" and stop.status is not None:
+            return replace(ended, status=stop.status, error=stop.error)
+        return ended
 
-    return emit
+    def _limit_reached(self, conversation: Conversation, ended: TurnEnded) -> str:
+        """The limit that has ended the turn, in a sentence; "" if none has, or the end is
+        urgent."""
+        from kode.messages import plural
+
+        if self.stop.is_urgent:
+            return ""
+        if ended.status == "timeout":
+            return self.stop.error
+        max_steps = conversation.config.max_steps
+        is_over = ended.status == "error" and ended.steps >= max_steps
+        return f"Ended by the limit of {plural(max_steps, 'step')} (max_steps)." if is_over else ""
+
+    async def _last_words(self, conversation: Conversation, limit: str) -> str:
+        """What the model reports after a limit has ended its turn; "" if it does not, or its
+        parent's turn leaves no time."""
+        from kode.engine.turn import last_words
+
+        self.watchdog.ends_at = None
+        question = LAST_WORDS.format(limit=limit)
+        asked = last_words(conversation.agent, conversation.context, question, conversation.emit)
+        self.stop.task = asyncio.ensure_future(asked)
+        left_s = max(0.0, self.clock.ends_at - time.monotonic())
+        try:
+            async with asyncio.timeout(left_s if math.isfinite(left_s) else None):
+                return str(await self.stop.task)
+        except (asyncio.CancelledError, TimeoutError, KodeError):
+            return ""
+
+    def _make_emit(self) -> Emit:
+        """Prints events as lines on stdout; for people also as progress on stderr, unless
+        --quiet."""
+        from kode.events import TextDelta, ThinkingDelta, silent
+        from kode.subagents.child import event_line
+
+        show: Emit = silent
+        has_begun = False
+        if not self.setting.arguments.quiet:
+            from kode.cli.screen.run_render import ProgressRenderer
+            from kode.cli.screen.screen import open_screen
+
+            show = ProgressRenderer(open_screen(stream=sys.stderr)).emit
+
+        def emit(event: Event) -> None:
+            nonlocal has_begun
+            show(event)
+            self.clock.hear(event.type)
+            line = event_line(event)
+            if not has_begun and isinstance(event, TextDelta | ThinkingDelta):
+                has_begun, line = True, {"type": "event", "event": {"type": "reply_begun"}}
+            if line is None:
+                return
+            try:
+                self.voice.say(line)
+            except OSError:
+                self.stop("interrupted", "Its output is no longer read.")
+            if self.link is not None:
+                self.link.report()
+
+        return emit
 
 
 def _result(
@@ -356,19 +342,6 @@ def _result(
     turns = [n for n, m in enumerate(messages) if isinstance(m, MessageEntry) and is_turn(m)]
     own = messages[turns[-1] if turns else 0 :]  # without what a fork began with
     return result_of(ended, own, files, usage, parent, last_words)
-
-
-def _never_began(stop: Stop) -> TurnEnded:
-    from kode.events import TurnEnded
-
-    return TurnEnded(status=stop.status or "interrupted", error=stop.error or "Interrupted.")
-
-
-def _mark_as_own() -> None:
-    """Marks what this process starts, as a parent does for its children."""
-    from kode.tools import processes
-
-    os.environ.update(processes.marked(processes.new_mark()))
 
 
 def _give_up(voice: Voice, stop: Stop, parent: str | None) -> None:
@@ -396,11 +369,6 @@ def _signals(loop: asyncio.AbstractEventLoop, interrupted: Callable[[], None]) -
             loop.remove_signal_handler(number)
             # Signals from now on are too late to matter: the result is printed.
             signal.signal(number, signal.SIG_IGN)
-
-
-def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    with contextlib.suppress(RuntimeError):  # the loop has ended
-        loop.call_soon_threadsafe(call)
 
 
 def _is_pipe(stream: TextIO | None) -> bool:
