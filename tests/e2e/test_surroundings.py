@@ -172,23 +172,6 @@ def test_a_narrow_terminal_may_change_its_size_in_a_stream(place: Place) -> None
     assert [word for word in words if word not in shown] == []
 
 
-def test_a_transcript_is_paged_on_a_terminal_only(place: Place) -> None:
-    pager = place.folder / "pager"
-    pager.write_text("#!/bin/sh\necho PAGED\nexec cat\n")
-    pager.chmod(0o755)
-    place.extra["PAGER"] = f"{pager} --its-own"
-    place.run("run", "--script", script(place, {"text": "Here."}), "line\n" * 50)
-    show = ["session", "show", place.session_files[0].stem]
-    for words, is_paged in (([*show, "--no-pager"], False), (show, True)):
-        with Terminal(KODE, words, cwd=place.project, env=place.environ) as terminal:
-            assert terminal.ended() == 0
-            assert ("PAGED" in terminal.text) == is_paged
-            assert "## You" in terminal.text
-    piped = place.run(*show).out
-    assert "PAGED" not in piped
-    assert "\x1b" not in piped
-
-
 STEERS = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x9b31m\u202edesrever"
 """Would fill the clipboard, clear the screen, colour it, and turn text round."""
 

@@ -1,20 +1,16 @@
 """`kode session`: list, search, show, delete, trim, clean up, fork, export and check sessions."""
 
 import argparse
-import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kode import installed, paths
 from kode.cli.commands import session_export
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import one_line
-from kode.cli.screen.pager import page
 from kode.cli.screen.printer import Answer, Answered, complain, print_answer
 from kode.cli.screen.session_table import listed, local_time
 from kode.errors import EXIT_FAILED, EXIT_OK, SessionError
@@ -25,9 +21,6 @@ from kode.session.export import as_json, as_markdown
 from kode.session.reading import session_path
 from kode.session.search import search
 from kode.session.transcript import Transcript
-
-if TYPE_CHECKING:
-    from kode.session.imports import Taken
 
 SHOWN = 20
 """Lines of a list for people; `--all` and `--json` show every session."""
@@ -89,12 +82,12 @@ def _search(parser: Parser, argv: Sequence[str]) -> Answer:
     parser.add_argument(
         "words", nargs="+", metavar="WORD", help="words that must all occur; quote a phrase"
     )
-    parser.add_argument("-n", type="whole", metavar="N", help=f"at most N matches ({SHOWN})")
-    parser.add_argument("--all", action="store_true", help="every place")
-    parser.add_argument("--json", action="store_true", help="one JSON list; every match without -n")
+    parser.add_argument(
+        "--all", action="store_true", help=f"every match, not only the first {SHOWN}"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON list of every match")
     arguments = parser.parse(argv)
-    every = arguments.all or (arguments.json and arguments.n is None)
-    limit = None if every else arguments.n or SHOWN
+    limit = None if arguments.all or arguments.json else SHOWN
     places = search(paths.home(), arguments.words, limit)
     lines = []
     for place in places:
@@ -119,21 +112,12 @@ def _session_argument(parser: Parser, argv: Sequence[str]) -> tuple[argparse.Nam
 def _show(parser: Parser, argv: Sequence[str]) -> Answered:
     parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     parser.add_argument("--json", action="store_true", help="the document of `export`")
-    parser.add_argument("--no-pager", action="store_true", help="print it without a pager")
     arguments, session_id = _session_argument(parser, argv)
     transcript = Transcript.read(session_path(paths.home(), session_id))
     if arguments.json:
         return Answer(value=as_json(transcript), as_json=True)
     text = as_markdown(transcript) + _agents(session_id)
-    paged = not arguments.no_pager and page(_with_headings(text))
-    return Answer(lines=[] if paged else [text.removesuffix("\n")], faults=transcript.faults)
-
-
-def _with_headings(text: str) -> str:
-    """The headings stand out, unless colours are not wanted."""
-    if os.environ.get("NO_COLOR"):
-        return text
-    return re.sub(r"(?m)^(#{1,2} .*)$", "\x1b[1m\\1\x1b[0m", text)
+    return Answer(lines=[text.removesuffix("\n")], faults=transcript.faults)
 
 
 def _agents(session_id: str) -> str:
@@ -183,37 +167,27 @@ def _fork(parser: Parser, argv: Sequence[str]) -> str:
 def _import(parser: Parser, argv: Sequence[str]) -> int:
     from kode.session.imports import imported, session_files, take
 
-    parser.add_argument(
-        "paths",
-        nargs="+",
-        metavar="PATH",
-        type=Path,
-        help="files, or folders such as ~/.claude/projects and ~/.codex/sessions",
-    )
-    home = paths.home()
-    given = [paths.expand(one) for one in parser.parse(argv).paths]
-    files = [path for one in given for path in session_files(one)]
-    taken = passed_over = 0
+    about = "files, or folders such as ~/.claude/projects and ~/.codex/sessions"
+    parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help=about)
+    given = [paths.expand(path) for path in parser.parse(argv).paths]
+    home, taken, skipped = paths.home(), 0, 0
     known = imported(home)
-    for path in files:
+    for path in (file for place in given for file in session_files(place)):
         try:
-            one = take(home, path, known)
+            session = take(home, path, known)
         except SessionError as error:
-            passed_over += 1
+            skipped += 1
             if path in given:  # of a folder, not every file is a session
                 complain([str(error)])
             continue
         taken += 1
-        _print_import(one)
-    if passed_over:
-        print(f"skipped: {plural(passed_over, 'file')} without a session", file=sys.stderr)
+        amounts = f"{plural(session.turns, 'turn')}, {plural(session.messages, 'message')}"
+        state = "there already" if session.known else f"{session.agent}, {amounts}"
+        faults = (f"    {fault}" for fault in session.faults)
+        print_answer(Answer(lines=[f"{session.session}  {state}  {session.path}", *faults]))
+    if skipped:
+        print(f"skipped: {plural(skipped, 'file')} without a session", file=sys.stderr)
     return EXIT_OK if taken else EXIT_FAILED
-
-
-def _print_import(one: "Taken") -> None:
-    amount = f"{one.agent}, {plural(one.turns, 'turn')}, {plural(one.messages, 'message')}"
-    line = f"{one.session}  {'there already' if one.known else amount}  {one.path}"
-    print_answer(Answer(lines=[line, *(f"    {fault}" for fault in one.faults)]))
 
 
 def _check(parser: Parser, argv: Sequence[str]) -> Answer:
@@ -222,16 +196,16 @@ def _check(parser: Parser, argv: Sequence[str]) -> Answer:
     arguments = parser.parse(argv)
     session_id = index.find(paths.home(), arguments.id) if arguments.id else None
     checked = upkeep.check(paths.home(), session_id, repair=arguments.repair)
-    faulty = [one for one in checked if one.faults]
-    lines = [f"{one.id}: {fault}" for one in faulty for fault in one.faults]
-    lines += [f"{one.id}: open in another kode, not checked" for one in checked if one.in_use]
-    left = sum(not one.repaired for one in faulty)
+    faulty = [session for session in checked if session.faults]
+    lines = [f"{session.id}: {fault}" for session in faulty for fault in session.faults]
+    lines += [f"{it.id}: open in another kode, not checked" for it in checked if it.in_use]
+    left = sum(not session.repaired for session in faulty)
     advice = "" if arguments.repair else "; `kode session check --repair` fixes what it can"
     if left:
-        found = f"faults in {plural(left, 'session')}{advice}"
+        outcome = f"faults in {plural(left, 'session')}{advice}"
     else:
-        found = f"{plural(len(faulty), 'session')} fixed" if faulty else "no damage"
+        outcome = f"{plural(len(faulty), 'session')} fixed" if faulty else "no damage"
     return Answer(
-        lines=[*lines, f"{plural(len(checked), 'session')} checked: {found}"],
+        lines=[*lines, f"{plural(len(checked), 'session')} checked: {outcome}"],
         exit_code=EXIT_FAILED if left else EXIT_OK,
     )

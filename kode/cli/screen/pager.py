@@ -5,10 +5,7 @@ Output meanwhile is queued; see `Editor.away`.
 
 import os
 import shlex
-import shutil
-import signal
 import subprocess
-import sys
 from collections.abc import Awaitable, Callable
 
 from kode.programs import find_program
@@ -37,24 +34,6 @@ async def show_paged(lend_terminal: LendTerminal, text: str, first_line: int = 1
     if command is None:
         return False
     return await lend_terminal(lambda: _run(command, text))
-
-
-def page(text: str) -> bool:
-    """Shows a command's final text; False if it fits the screen, the output is not a terminal, or
-    there is no pager: then the caller prints it."""
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
-        return False
-    if text.count("\n") < shutil.get_terminal_size().lines:
-        return False
-    command = pager_command()
-    if command is None:
-        return False
-    # Ctrl-C belongs to the pager: it stops a search, and must not leave it running on the terminal.
-    before = signal.signal(signal.SIGINT, lambda number, frame: None)
-    try:
-        return _run(command, text)
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _run(command: list[str], text: str) -> bool:

@@ -183,5 +183,4 @@ def test_search_names_the_place_of_each_text_newest_first(
     assert "turn 2  kode" in out.splitlines()[0]
     assert out.splitlines()[3].strip() == "no Walrus here"
     assert [row["session"] for row in rows] == found
-    assert "--all" in said(capsys, "search", "walrus", "-n", "1")
     assert "No message" in said(capsys, "search", "walrus", "zanzibar")

@@ -21,9 +21,3 @@ def test_no_pager_is_used_where_none_is_installed(monkeypatch, tmp_path):
     assert pager_command() is None
     monkeypatch.setenv("PAGER", "it's broken")
     assert pager_command() is None
-
-
-def test_piped_text_is_not_paged(monkeypatch, capsys):
-    from kode.cli.screen.pager import page
-
-    assert not page("long\n" * 1000)
