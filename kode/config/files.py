@@ -1,6 +1,7 @@
 """Reads a config file: decodes it, finds the line of each key, replaces `${VAR}`. `model.py`
 defines the keys."""
 
+import copy
 import json
 import os
 import re
@@ -60,6 +61,13 @@ def _without_waiting(path: str, flags: int) -> int:
     """Opens without waiting: an unpacked archive may contain a pipe of that name, which nobody
     writes to."""
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """What a config file holds, to be changed and written again; {} if it does not exist. Raises:
+    ConfigError."""
+    layer = read_layer(path)
+    return copy.deepcopy(dict(layer.values)) if layer is not None else {}
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:

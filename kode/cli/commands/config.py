@@ -2,11 +2,9 @@
 
 import argparse
 import contextlib
-import copy
 import json
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from kode import paths
@@ -15,7 +13,7 @@ from kode.cli.parser import Parser, nearest
 from kode.cli.screen.output import DEFAULTS, settings_rows
 from kode.cli.screen.printer import Answer
 from kode.config import Faults, Loaded, flat, is_url, load_config, project_file, shown
-from kode.config.files import read_layer, write_document
+from kode.config.files import read_document, write_document
 from kode.config.layers import with_value
 from kode.errors import EXIT_NOT_STARTED, ConfigError
 from kode.messages import plural
@@ -98,7 +96,8 @@ def _get(key: str) -> Answer:
 
 def _set(key: str, text: str) -> Answer:
     """Raises: ConfigError for a key or a value that is none: nothing is written then."""
-    path, document = _own_document()
+    path = paths.config_file(paths.home())
+    document = read_document(path)
     try:
         value = json.loads(text)
     except ValueError:
@@ -120,7 +119,8 @@ def _set(key: str, text: str) -> Answer:
 
 def _unset(key: str) -> Answer:
     """Raises: ConfigError for a key that is not in the file."""
-    path, document = _own_document()
+    path = paths.config_file(paths.home())
+    document = read_document(path)
     *sections, name = key.split(".")
     section: Any = document
     for part in sections:
@@ -130,12 +130,6 @@ def _unset(key: str) -> Answer:
     del section[name]
     write_document(path, document)
     return Answer(lines=[f"{key} is no longer set in {path}."])
-
-
-def _own_document() -> tuple[Path, dict[str, Any]]:
-    path = paths.config_file(paths.home())
-    layer = read_layer(path)
-    return path, copy.deepcopy(dict(layer.values)) if layer is not None else {}
 
 
 def _check() -> Answer:

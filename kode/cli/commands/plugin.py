@@ -16,7 +16,8 @@ from kode import installed, paths
 from kode.cli.commands.diagnosis import Finding
 from kode.cli.parser import Parser, nearest
 from kode.cli.screen.printer import Answer
-from kode.config.files import read_layer, write_document
+from kode.config.files import read_document, write_document
+from kode.config.layers import with_value
 from kode.errors import ConfigError
 from kode.installed import SECTION, Installed, Plugin
 from kode.programs import find_program
@@ -45,61 +46,48 @@ def main(argv: Sequence[str]) -> Answer:
         parser.add_argument("name", metavar="NAME", help="lower-case letters, digits, hyphens")
         return Answer(lines=_begin(parser.parse(rest).name))
     parser.add_argument("name", metavar="NAME", help="the name in `kode plugin list`")
-    plugin = _named(parser, rest)
-    lines = _lines_of(plugin) if command == "show" else _switched(plugin, on=command == "enable")
-    return Answer(lines=lines)
-
-
-def _named(parser: Parser, argv: Sequence[str]) -> Installed:
-    """Raises: ConfigError with the nearest name."""
-    name = parser.parse(argv).name
+    name = parser.parse(rest).name
     plugins = {plugin.name: plugin for plugin in installed.installed()}
     if name not in plugins:
         raise ConfigError(
             f"There is no plug-in {name!r} here.{nearest(name, plugins)} `kode plugin list` lists "
             "all; `kode plugin install SOURCE` installs one."
         )
-    return plugins[name]
+    lines = _show(plugins[name]) if command == "show" else _switch(plugins[name], command)
+    return Answer(lines=lines)
 
 
 def _list(*, as_json: bool) -> Answer:
-    plugins = installed.installed()
+    rows: list[dict[str, Any]] = [
+        {
+            "name": plugin.name,
+            "state": _state(plugin),
+            "distribution": plugin.distribution,
+            "version": plugin.version,
+            "summary": plugin.plugin.summary if plugin.plugin is not None else None,
+            "fault": plugin.fault or None,
+        }
+        for plugin in installed.installed()
+    ]
     return Answer(
-        value=[_row(plugin) for plugin in plugins],
+        value=rows,
         as_json=as_json,
-        lines=() if as_json else [*_listed(plugins), *installed.clashes()],
+        rows=[
+            [row["name"], row["state"], row["distribution"], row["fault"] or row["summary"] or ""]
+            for row in rows
+        ],
         empty="No plug-in is installed.",
+        faults=() if as_json else installed.clashes(),
     )
-
-
-def _listed(plugins: Sequence[Installed]) -> Iterator[str]:
-    width = max((len(one.name) for one in plugins), default=0)
-    for plugin in plugins:
-        origin = "comes with kode" if plugin.is_own else f"{plugin.distribution} {plugin.version}"
-        about = f" · {plugin.plugin.summary}" if plugin.plugin is not None else ""
-        yield f"{plugin.name:<{width}}  {_state(plugin):<6}  {origin}{about}"
-        if plugin.fault:
-            yield f"{'':<{width}}  {plugin.fault}"
 
 
 def _state(plugin: Installed) -> str:
     return "faulty" if plugin.fault else "on" if plugin.enabled else "off"
 
 
-def _row(plugin: Installed) -> dict[str, Any]:
-    return {
-        "name": plugin.name,
-        "state": _state(plugin),
-        "distribution": plugin.distribution,
-        "version": plugin.version,
-        "summary": plugin.plugin.summary if plugin.plugin is not None else None,
-        "fault": plugin.fault or None,
-    }
-
-
-def _lines_of(plugin: Installed) -> Iterator[str]:
-    origin = "comes with kode" if plugin.is_own else f"from {plugin.distribution} {plugin.version}"
-    yield f"{plugin.name}: {_state(plugin)}, {origin} ({plugin.value})"
+def _show(plugin: Installed) -> Iterator[str]:
+    origin = f"from {plugin.distribution} {plugin.version} ({plugin.value})"
+    yield f"{plugin.name}: {_state(plugin)}, {origin}"
     if plugin.fault:
         yield plugin.fault
     if plugin.plugin is None:
@@ -115,20 +103,15 @@ def _lines_of(plugin: Installed) -> Iterator[str]:
             yield f"  {part.name}: {getattr(added, '__name__', added)}"
 
 
-def _switched(plugin: Installed, *, on: bool) -> Iterator[str]:
+def _switch(plugin: Installed, command: str) -> Iterator[str]:
     """Writes it to the person's own config. Raises: ConfigError for a file that cannot be read."""
-    path = paths.config_file(paths.home())
-    layer = read_layer(path)
-    document = dict(layer.values) if layer is not None else {}
-    section = document.setdefault(SECTION, {})
-    if not isinstance(section, dict) or not isinstance(section.get(plugin.name, {}), dict):
-        raise ConfigError(f"{path}: `{SECTION}` must be a section: {{NAME: {{...}}}}.")
-    section.setdefault(plugin.name, {})["enabled"] = on
-    write_document(path, document)
+    path, is_on = paths.config_file(paths.home()), command == "enable"
+    key = f"{SECTION}.{plugin.name}.enabled"
+    write_document(path, with_value(read_document(path), key, is_on, f"kode plugin {command}"))
     installed.forget()
-    yield f"{plugin.name} is {'on' if on else 'off'} ({path})."
-    if on and not plugin.is_own:
-        yield ("Its code runs with your rights whenever kode uses it.")
+    yield f"{plugin.name} is {'on' if is_on else 'off'} ({path})."
+    if is_on and not plugin.is_own:
+        yield "Its code runs with your rights whenever kode uses it."
 
 
 def _install(source: str) -> Iterator[str]:
@@ -220,34 +203,31 @@ def test_the_tool_counts_words():
 }
 """What `kode plugin new` writes: path → text."""
 
-WHAT = "plug-ins"
-
 
 def findings() -> Iterator[Finding]:
     """The fault of each plug-in that has one, or one finding about all that are not kode's own;
     then those of the plug-ins' own checks. All that a plug-in names is imported."""
-    working, used = list[Plugin](), list[str]()
-    faulty = False
-    for one in installed.installed():
-        fault = one.fault or (_fault_in(one.plugin) if one.plugin else "")
-        if fault:
-            faulty = True
-            yield _missing(WHAT, f"{one.name}: {fault}", one.name)
-        elif one.plugin is not None:
-            working.append(one.plugin)
-            used += [] if one.is_own else [one.name]
+    faults, working = list[Finding](), list[Installed]()
+    for plugin in installed.installed():
+        if fault := plugin.fault or (_fault_in(plugin.plugin) if plugin.plugin else ""):
+            faults.append(_missing("plug-ins", f"{plugin.name}: {fault}", plugin.name))
+        elif plugin.plugin is not None:
+            working.append(plugin)
     for clash in installed.clashes():
-        faulty = True
-        yield Finding(what=WHAT, state="missing", detail=clash, next_step="kode plugin list")
-    if used and not faulty:
-        yield Finding(what=WHAT, state="ok", detail=", ".join(used))
-    for plugin in working:
-        if plugin.checks:
-            try:
-                yield from installed.load(plugin, plugin.checks)()
-            except Exception as error:
-                detail = f"the plug-in's checks failed: {installed.describe_error(error)}"
-                yield _missing(plugin.name, detail, plugin.name)
+        step = "`kode plugin list` names both"
+        faults.append(Finding(what="plug-ins", state="missing", detail=clash, next_step=step))
+    yield from faults
+    names = ", ".join(plugin.name for plugin in working if not plugin.is_own)
+    if names and not faults:
+        yield Finding(what="plug-ins", state="ok", detail=names)
+    for added in (plugin.plugin for plugin in working):
+        if added is None or not added.checks:
+            continue
+        try:
+            yield from installed.load(added, added.checks)()
+        except Exception as error:
+            detail = f"the plug-in's checks failed: {installed.describe_error(error)}"
+            yield _missing(added.name, detail, added.name)
 
 
 def _fault_in(plugin: Plugin) -> str:
