@@ -186,10 +186,10 @@ def working_directory(arguments: argparse.Namespace) -> Path:
 
     Raises: ConfigError if it does not exist.
     """
-    return directory(arguments.cwd, "--cwd")
+    return directory(arguments.cwd)
 
 
-def directory(name: str | None, flag: str) -> Path:
+def directory(name: str | None = None, flag: str = "--cwd") -> Path:
     """The directory that a flag names, else the current one. Raises: ConfigError if it does not
     exist."""
     try:

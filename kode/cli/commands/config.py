@@ -1,6 +1,5 @@
 """`kode config`: the effective value and origin of every key, secrets masked."""
 
-import argparse
 import contextlib
 import json
 import os
@@ -8,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kode import paths
-from kode.cli.flags import working_directory
+from kode.cli.flags import directory
 from kode.cli.parser import Parser, nearest
 from kode.cli.screen.output import DEFAULTS, settings_rows
 from kode.cli.screen.printer import Answer
@@ -56,13 +55,11 @@ def main(argv: Sequence[str]) -> Answer:
 
 
 def _load() -> Loaded:
-    return load_config(
-        paths.home(), working_directory(argparse.Namespace(cwd=None)), environ=os.environ, flags={}
-    )
+    return load_config(paths.home(), directory(), environ=os.environ, flags={})
 
 
 def _path() -> Answer:
-    folder = working_directory(argparse.Namespace(cwd=None))
+    folder = directory()
     own, project = paths.config_file(paths.home()), project_file(folder)
     missing = folder / "kode.json"
     found = str(project) if project else f"{missing}  (not there)"

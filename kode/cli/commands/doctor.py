@@ -3,7 +3,6 @@
 The checks are in `diagnosis`, `setup_checks`, `provider_checks` and `plugin`.
 """
 
-import argparse
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from kode.cli.commands import diagnosis, plugin, provider_checks, setup_checks
 from kode.cli.commands.diagnosis import Case, Finding, State, UntriedError, missing, optional
-from kode.cli.flags import working_directory
+from kode.cli.flags import directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import fold
 from kode.cli.screen.printer import print_line, to_json
@@ -55,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
     if arguments.sandbox:
         findings = setup_checks.sandbox_proofs()
     else:
-        findings = examine(working_directory(argparse.Namespace(cwd=None)))
+        findings = examine(directory())
     found = []
     for finding in findings:
         found.append(replace(finding, detail=redact(finding.detail)))

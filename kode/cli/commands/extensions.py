@@ -3,7 +3,6 @@
 Plug-ins add commands to the group: those of bundles. Older names, such as `kode skills`, still run.
 """
 
-import argparse
 import asyncio
 import json
 import os
@@ -15,7 +14,7 @@ from typing import Any
 
 from kode import installed, paths
 from kode.cli.commands.trust import main as approvals
-from kode.cli.flags import working_directory
+from kode.cli.flags import directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answer, Answered
@@ -84,13 +83,9 @@ def _answer(kind: found_extensions.Kind, *, wants_json: bool) -> Answer:
     return Answer(value=value, as_json=wants_json, lines=lines_of(rows, kind), faults=faults)
 
 
-def _here() -> Path:
-    return working_directory(argparse.Namespace(cwd=None))
-
-
 def _find() -> found_extensions.FoundExtensions:
     home = paths.home()
-    around = surroundings(_here(), home, paths.user_home())
+    around = surroundings(directory(), home, paths.user_home())
     return found_extensions.find(around, trust.load(home, around.project))
 
 
@@ -115,7 +110,7 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
     from kode.extensions.hook_answer import answer_of, lost_of
     from kode.extensions.hook_input import TOPICS, line_of, other_names
 
-    cwd, home = _here(), paths.home()
+    cwd, home = directory(), paths.home()
     topics = [str(fields[topic]) for topic in TOPICS if topic in fields]
     names = tuple(name for topic in topics for name in other_names(topic))
     config = load_config(home, cwd, environ=os.environ, flags={}).config

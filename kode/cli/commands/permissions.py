@@ -1,13 +1,12 @@
 """`kode permissions`: the rules that count in this project, and your lasting answers."""
 
-import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 
 from kode import paths
-from kode.cli.flags import working_directory
+from kode.cli.flags import directory
 from kode.cli.parser import Parser
 from kode.cli.screen.permission_rules import CHANGES, change_rules, rule_rows
 from kode.cli.screen.printer import Answer, Answered
@@ -29,7 +28,7 @@ def main(argv: Sequence[str]) -> Answered:
         if name == "edit":
             one.add_argument("rule", metavar="RULE")
     arguments = parser.parse(argv or ["list"])
-    cwd = working_directory(argparse.Namespace(cwd=None))
+    cwd = directory()
     home, project = paths.home(), paths.project_root(cwd)
     if arguments.command != "list":
         words = [arguments.command, *arguments.ids]

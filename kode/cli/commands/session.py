@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kode import installed, paths
 from kode.cli.commands import session_export
-from kode.cli.flags import working_directory
+from kode.cli.flags import directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import Answer, Answered, complain, print_answer
@@ -67,7 +67,7 @@ def _list(parser: Parser, argv: Sequence[str]) -> Answer:
     parser.add_argument("--here", action="store_true", help="only this directory's sessions")
     parser.add_argument("--json", action="store_true", help="one JSON list")
     arguments = parser.parse(argv)
-    cwd = working_directory(argparse.Namespace(cwd=None)) if arguments.here else None
+    cwd = directory() if arguments.here else None
     limit = None if arguments.all or arguments.json else SHOWN + 1
     summaries = index.list_sessions(paths.home(), cwd=cwd, limit=limit)
     return Answer(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kode import paths
-from kode.cli.flags import working_directory
+from kode.cli.flags import directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answer, Answered, complain
@@ -23,7 +23,7 @@ def main(argv: Sequence[str], verb: Sequence[str] = ()) -> Answered:
     """Runs `kode extensions trust ...`; `kode extensions approve` and `revoke` name their `verb`.
     Raises: ConfigError, StorageError, BusyError."""
     arguments = _parser().parse([*verb, *argv] or ["list"])
-    cwd, home = working_directory(argparse.Namespace(cwd=None)), paths.home()
+    cwd, home = directory(), paths.home()
     approvals = trust.load(home, paths.project_root(cwd))
     complain([approvals.problem])
     items = (*review.find_items(home, cwd), *foreign.own_items(cwd))
