@@ -51,18 +51,15 @@ def main(argv: Sequence[str]) -> int:
     about = "instead prove the sandbox: run commands in it that must not get out"
     parser.add_argument("--sandbox", action="store_true", help=about)
     arguments = parser.parse(argv)
-    if arguments.sandbox:
-        findings = setup_checks.sandbox_proofs()
-    else:
-        findings = examine(directory())
-    found = []
-    for finding in findings:
-        found.append(replace(finding, detail=redact(finding.detail)))
+    findings = []
+    for found in setup_checks.sandbox_proofs() if arguments.sandbox else examine(directory()):
+        finding = replace(found, detail=redact(found.detail))
+        findings.append(finding)
         if not arguments.json:
-            print_line(_lines_of(found[-1]))
+            print_line(_lines_of(finding))
     if arguments.json:
-        print_line(to_json([vars(finding) for finding in found]))
-    return EXIT_FAILED if any(finding.state == "missing" for finding in found) else EXIT_OK
+        print_line(to_json([vars(finding) for finding in findings]))
+    return EXIT_FAILED if any(finding.state == "missing" for finding in findings) else EXIT_OK
 
 
 def _lines_of(finding: Finding) -> str:

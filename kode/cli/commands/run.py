@@ -6,19 +6,14 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import installed
-from kode.cli.commands.cassettes import (
-    add_cassette_flags,
-    cassette_settings,
-    keep,
-    model_of,
-)
+from kode.cli.commands.cassettes import add_cassette_flags, cassette_settings, keep, model_of
 from kode.cli.commands.task import answer_form, attach_named, read_attachments, read_task
 from kode.cli.flags import (
     add_conversation_flags,
@@ -40,7 +35,6 @@ if TYPE_CHECKING:
     from kode.cli.screen.output import EventStream
     from kode.contracts import Recorded
     from kode.conversation import Conversation
-    from kode.conversation.structured import Form
     from kode.extensions.mcp_values import Elicit
     from kode.messages import Text
     from kode.permissions.gate import Ask
@@ -214,6 +208,7 @@ async def _run_with(
         place, now = conversation.agent.place, conversation.session.id
         recorded.follow(place.home, place.project, now, lambda: conversation.context.sections)
     conclude = partial(_print_result, arguments, conversation, shown=face.shows_answer)
+    turn = partial(conversation.turn, form=form)
     try:
         attach_named(conversation, arguments.ctx, arguments.task)
         warm_up(conversation.agent.provider)
@@ -221,7 +216,6 @@ async def _run_with(
         if arguments.input_format == "stream-json":
             from kode.cli.commands.stream_input import run_stream
 
-            turn = partial(_turn, conversation, form)
             code = await run_stream(conversation, text, turn, conclude)
             return code, conversation.session.id
         typed = arguments.task or ""  # without it the text is from standard input
@@ -231,7 +225,7 @@ async def _run_with(
             face.prompt.opened = conversation
             face.prompt.screen.ended = ended = await _ended(run_one(face.prompt, text, typed, form))
         else:
-            task = asyncio.ensure_future(_turn(conversation, form, text, typed=typed))
+            task = asyncio.ensure_future(turn(text, typed=typed))
             with cancelled_by_signals(task):
                 ended = await _ended(task)
         ended = await conversation.end_jobs(ended)
@@ -267,17 +261,6 @@ async def _close(conversation: "Conversation") -> None:
         await conversation.close(wait_s=wait_s)
     finally:
         saying.cancel()
-
-
-async def _turn(
-    conversation: "Conversation",
-    form: "Form | None",
-    text: str,
-    steering: "Callable[[], Sequence[Text]]" = tuple,
-    typed: str | None = None,
-) -> TurnEnded:
-    """Runs a turn for a program, which reads from the status whether it succeeded."""
-    return await conversation.turn(text, steering=steering, typed=typed, form=form)
 
 
 async def _ended(task: Awaitable[TurnEnded]) -> TurnEnded:
@@ -361,26 +344,26 @@ def _print_result(
     session_id, cwd = conversation.session.id, conversation.cwd
     extensions = conversation.extensions
     untrusted = extensions.untrusted if extensions is not None else ()
-    match arguments.output_format:
-        case "json" | "stream-json" as form:
-            from kode.results import result_object
+    if arguments.output_format in ("json", "stream-json"):
+        from kode.results import result_object
 
-            kind = {"type": "result"} if form == "stream-json" else {}
-            print_line(to_json(kind | result_object(ended, session_id, cwd, untrusted)))
-        case _:
-            if arguments.json_schema is not None and ended.status in FINISHED:
-                print_line(to_json(ended.structured))
-            elif ended.result.strip() and not shown:
-                plain = conversation.config.repl.plain
-                _print_answer(arguments, ended.result.rstrip("\n"), plain=plain)
-            if ended.error:
-                complain([f"{ended.error}{_way_on(ended, session_id)}"])
-            elif not (arguments.quiet or shown) and ended.files_changed:
-                from kode.results import relative_path
+        kind = {"type": "result"} if arguments.output_format == "stream-json" else {}
+        print_line(to_json(kind | result_object(ended, session_id, cwd, untrusted)))
+        return
+    if arguments.json_schema is not None and ended.status in FINISHED:
+        print_line(to_json(ended.structured))
+    elif ended.result.strip() and not shown:
+        _print_answer(arguments, ended.result.rstrip("\n"), plain=conversation.config.repl.plain)
+    if ended.error:
+        has_begun = ended.usage != Usage() or ended.status in ("interrupted", "timeout")
+        way_on = f" Progress is saved: `kode -r {session_id}` resumes it."
+        complain([f"{ended.error}{way_on if session_id and has_begun else ''}"])
+    elif not (arguments.quiet or shown) and ended.files_changed:
+        from kode.results import relative_path
 
-                names = [one_line(relative_path(path, cwd)) for path in ended.files_changed]
-                changed = f"changed: {', '.join(first_of(names, 20))}"
-                print(on_screen(changed, sys.stderr), file=sys.stderr)
+        names = [one_line(relative_path(path, cwd)) for path in ended.files_changed]
+        changed = f"changed: {', '.join(first_of(names, 20))}"
+        print(on_screen(changed, sys.stderr), file=sys.stderr)
 
 
 def _print_answer(arguments: argparse.Namespace, answer: str, *, plain: bool) -> None:
@@ -394,10 +377,3 @@ def _print_answer(arguments: argparse.Namespace, answer: str, *, plain: bool) ->
     screen = open_screen(color=False if arguments.no_color else None, plain=plain)
     Renderer(screen).show_answer(answer)
     screen.flush()
-
-
-def _way_on(ended: TurnEnded, session_id: str | None) -> str:
-    answered = ended.usage != Usage()
-    if session_id is None or not (answered or ended.status in ("interrupted", "timeout")):
-        return ""
-    return f" Progress is saved: `kode -r {session_id}` resumes it."

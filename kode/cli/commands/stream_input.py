@@ -11,7 +11,7 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
@@ -114,8 +114,8 @@ class InterruptLine(BaseModel):
 Line = Annotated[UserLine | InterruptLine, Field(discriminator="type")]
 LINE: TypeAdapter[UserLine | InterruptLine] = TypeAdapter(Line)
 
-Steering = Callable[[], Sequence[Text]]
-Turn = Callable[[str, Steering], Coroutine[Any, Any, TurnEnded]]
+Turn = Callable[..., Coroutine[Any, Any, TurnEnded]]
+"""As `Conversation.turn`."""
 Conclude = Callable[[TurnEnded], None]
 
 
@@ -190,7 +190,7 @@ class _Intake:
         for number, block in enumerate((each for line in lines for each in line.pictures), 1):
             self._attach(block.title or f"{block.type} {number}", block.source.data)
         text = "\n\n".join(line.said for line in lines)
-        self.running = asyncio.ensure_future(self._turn(text, self.take))
+        self.running = asyncio.ensure_future(self._turn(text, steering=self.take))
 
     def take(self) -> list[Text]:
         """Returns the messages that arrived during a turn, once. Those with pictures, and what came
