@@ -44,7 +44,7 @@ from kode.memory.question import (
     read,
 )
 from kode.memory.relations import NO_RELATIONS, Relations
-from kode.memory.remarks import remarks, since_then, visible_facts
+from kode.memory.remarks import remarks, show_record, visible_facts
 from kode.memory.rendering import Layout
 from kode.memory.search import IndexedText, Ranked, TextIndex, recall, search
 from kode.memory.statement import Author, Outcome, Statement, Who
@@ -244,7 +244,7 @@ class OpenMemory:
     def note_text(self, note: Statement) -> str:
         """A note with its date and what of it does not hold any more."""
         text = f"[{note.claimed_at[:10]}] {display(note.text)}"
-        return "\n".join(filter(None, (text, since_then(self.store, note, self.today()))))
+        return show_record(self.store, note, text, self.today())
 
     # ── what is written ──────────────────────────────────────────────────────────────────────
 
@@ -369,9 +369,10 @@ class OpenMemory:
         doubts, hits = remarks(store, today), list[Hit]()
         for result in ranked:
             hit, statement = result.to_hit(), store.view().entries[result.text.id].statement
-            is_note = statement.kind in ("episode", "summary")
-            doubt = since_then(store, statement, today) if is_note else doubts.get(statement.id, "")
-            hits.append(replace(hit, text=f"{hit.text}\n{doubt}") if doubt else hit)
+            text = "\n".join(filter(None, (hit.text, doubts.get(statement.id))))
+            if statement.kind in ("episode", "summary"):
+                text = show_record(store, statement, hit.text, today)
+            hits.append(replace(hit, text=text))
         return hits
 
     async def find(

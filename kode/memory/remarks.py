@@ -2,6 +2,7 @@
 another, was withdrawn since a record was written, or is new to an open session.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import date
 from functools import partial
@@ -21,6 +22,7 @@ _TIDYING = ("prune", "consolidate", "merge")
 """The kinds of changes that take away what has had its time, not what does not hold."""
 _LASTING = ("fact", "rule", "soul")
 """The kinds of statements of which an open session is told."""
+WITHDRAWN = "was withdrawn"
 _STATES = {"changed": "changed", "gone": "is gone"}
 _quoted = partial(quoted, max_chars=200)  # a sentence
 
@@ -51,32 +53,36 @@ def remarks(store: Store, today: date) -> Mapping[str, str]:
     return remarks_by_id
 
 
-def since_then(store: Store, record: Statement, today: date) -> str:
-    """What does not hold any more of a record of past work: of the facts of its session that others
-    changed, and of the facts that it quotes whole. A heading and a line each; "" if all holds."""
-    view, text = store.view(), " ".join(record.text.split())
+def show_record(store: Store, record: Statement, text: str, today: date) -> str:
+    """A text of a record of past work without the withdrawn facts that it quotes whole. Below it
+    stands what else does not hold any more: of the facts of its session that others changed, and of
+    those that it quotes."""
+    view, whole = store.view(), " ".join(record.text.split())
     doubts, texts = remarks(store, today), {display(fact.text) for fact in view.current()}
     lines = dict[str, None]()
     for entry in view.entries.values():
-        fact, end = entry.statement, entry.end
-        if fact.kind not in ("fact", "rule", "log") or fact.state == "waiting" or not fact.text:
+        fact, end, words = entry.statement, entry.end, display(entry.statement.text)
+        if fact.kind not in ("fact", "rule", "log") or fact.state == "waiting" or not words:
             continue
-        is_quoted = fact.text.count(" ") >= MIN_QUOTED_WORDS - 1 and display(fact.text) in text
+        is_quoted = words.count(" ") >= MIN_QUOTED_WORDS - 1 and words in whole
         is_of_session = bool(record.session) and fact.session == record.session
         if entry.is_alive and fact.id in doubts and (is_quoted or is_of_session):
             lines[f"- {_quoted(fact)}: {doubts[fact.id]}"] = None
-        elif end and end.kind not in _TIDYING and display(fact.text) not in texts:
-            is_by_others = end.session != record.session
-            if is_quoted or (is_of_session and is_by_others):
-                lines[f"- {_quoted(fact)} {_fate(entry, view)}"] = None
-    return "\n".join(("Since then:", *lines)) if lines else ""
+        elif end and end.kind not in _TIDYING and words not in texts:
+            fate, is_by_others = _fate(entry, view), end.session != record.session
+            pattern = r"\s+".join(map(re.escape, words.split()))
+            if is_quoted and fate == WITHDRAWN and re.search(pattern, text):
+                text = re.sub(pattern, f"(a fact that {WITHDRAWN})", text)
+            elif is_quoted or (is_of_session and is_by_others):
+                lines[f"- {_quoted(fact)} {fate}"] = None
+    return "\n".join((text, "Since then:", *lines)) if lines else text
 
 
 def _fate(entry: Entry, view: View) -> str:
     heirs = view.successors(entry.statement.id)
     while heirs and not heirs[-1].is_alive:
         heirs = view.successors(heirs[-1].statement.id)
-    return f"was superseded by {_quoted(heirs[-1].statement)}" if heirs else "was withdrawn"
+    return f"was superseded by {_quoted(heirs[-1].statement)}" if heirs else WITHDRAWN
 
 
 def news(store: Store, last_change: str, last_day: str, today: date, session: str) -> str:

@@ -3,6 +3,7 @@
 Each operation is one change of the log, and says in an outcome what it did.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -118,17 +119,29 @@ class Store(FileStore):
 
     async def forget(self, id: str, author: Author, *, erase: bool = False) -> Outcome:
         """Withdraws a statement. With `erase` its text, and that of what it replaced, is blanked in
-        the log, so that it cannot be undone."""
+        the log, and in the notes of sessions that quote it, so that it cannot be undone."""
+        view = self.view()
+        chain = [entry.statement for entry in view.chain(self._alive(view, id).id) if erase]
+        words = "|".join(re.escape(display(old.text)) for old in chain)
+        blanked = [
+            replace(note, id=f"{note.id}e", text=text)
+            for note in view.statements()
+            if words and note.kind in ("episode", "summary")
+            if (text := re.sub(rf"(?<!\w)({words})(?!\w)", ERASED, note.text)) != note.text
+        ]
+        quoting = tuple(note.id.removesuffix("e") for note in blanked)
 
-        outcome = await self._commit(
-            lambda view: replace(
+        def make(view: View) -> list[Change]:
+            forget = replace(
                 self.draft("forget", author), end=(self._alive(view, id).id,), redacted=erase
             )
-        )
-        if erase and outcome.statement:
-            async with locked(self.root):
-                chain = self.view().chain(outcome.statement.id)
-                self.log.erase({entry.statement.id for entry in chain})
+            blank = replace(self.draft("erase", author), add=tuple(blanked), end=quoting)
+            return [blank, forget] if blanked else [forget]
+
+        outcome = await self._commit(make)
+        async with locked(self.root):
+            if erase:
+                self.log.erase({*quoting, *(old.id for old in chain)})
         return outcome
 
     async def amend(self, id: str, amendment: Amendment, author: Author, kind: str) -> Outcome:

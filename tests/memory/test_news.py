@@ -63,3 +63,23 @@ async def test_an_edited_file_and_an_expired_fact_are_news(tmp_path: Path) -> No
     assert said == '[Memory has changed. New: "Port 8080" (the user, now). No longer: "Port 80".]'
     home.now = home.now.replace(day=2)
     assert 'No longer: "Freeze"' in await memory.recall(Turn(number=2, text="hi"))
+
+
+async def test_a_note_shows_no_withdrawn_fact_and_marks_what_was_superseded(tmp_path: Path) -> None:
+    memory = await Sessions(tmp_path).open(None)
+    facts = ["Logs go to the bucket red", "Builds go to the bucket blue"]
+    ids = []
+    for text in facts:
+        addition = Addition(target="env", text=text)
+        outcome = await memory.save(memory.new_statement(addition, memory.author("user")))
+        assert outcome.statement
+        ids.append(outcome.statement.id)
+    text = f"The user said: {facts[0]}. {facts[1]}."
+    note = memory.store.new_statement(memory.author("session"), "episodes/s1", text, kind="episode")
+    await memory.store.forget(ids[0], memory.author("user"))
+    await memory.store.edit(ids[1], "Builds go to the bucket green", memory.author("user"))
+
+    shown = memory.note_text(note)
+
+    assert "bucket red" not in shown
+    assert f'"{facts[1]}" was superseded by "Builds go to the bucket green"' in shown

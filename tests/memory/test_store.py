@@ -243,8 +243,12 @@ async def test_an_erased_text_is_nowhere_and_cannot_be_brought_back(life: Life) 
     old = life.statement("My salary is 12")
     await life.store.add(old)
     outcome = await life.store.edit(old.id, "My salary is 13", PERSON)
+    note = life.statement("Asked about rent. My salary is 12.", "facts/notes.md")
+    note = replace(note, kind="episode")
+    await life.store.add(note)
     assert outcome.statement
     await life.store.forget(outcome.statement.id, PERSON, erase=True)
+    assert "Asked about rent. (erased)." in life.read("facts/notes.md")
     assert not [
         path for path in life.root.rglob("*") if path.is_file() and "salary" in path.read_text()
     ]
