@@ -58,8 +58,7 @@ if TYPE_CHECKING:
 About = Literal["user", "project"]
 """What an entry from elsewhere is about."""
 Question = tuple[str, tuple[str, ...]]
-FACT_KINDS = ("fact", "rule", "log")
-"""The kinds of statements that the closing question shows."""
+"""A prompt, and the ids of the known facts that it numbers, in their order."""
 INDEX_LIMIT_S = 0.5
 """How long a turn may wait for notes that are not indexed yet."""
 SHARE_OF_GRACE = 0.9
@@ -203,8 +202,8 @@ class OpenMemory:
         return frame.describe(statement, doubts.get(statement.id, ""))
 
     def describe_file(self, place: str) -> str:
-        """The file of a place as a model sees it: its headings, and its facts with what to know of
-        each; without what no model may see. "" if it has no facts to show."""
+        """The file of a place as a model sees it: its headings, and the facts that it may see, with
+        what to know of each; "" if there are none."""
         format = self.layout.format_of(place)
         facts = {fact.text: fact for fact in self.visible_facts([place])}
         if format is None or not facts:
@@ -249,8 +248,8 @@ class OpenMemory:
     # ── what is written ──────────────────────────────────────────────────────────────────────
 
     def at_end_of(self, record: SessionRecord) -> "OpenMemory":
-        """This memory for the one who looks back on a session: what is written counts as said when
-        that ended, and rests on what it read and on what was typed in it."""
+        """This memory for who looks back on a session: what is written counts as said when that
+        ended, and rests on what it read and on what was typed in it."""
         memory = copy(self)
         memory.writer, memory.seen, memory.turn = "session", {}, Turn(number=record.turns, text="")
         memory.context = replace(
@@ -268,8 +267,8 @@ class OpenMemory:
         return Author(who or self.writer, self.context.session_id or "", self.turn.number)
 
     def model_author(self, quote: str, lines: str = "") -> tuple[Author, str]:
-        """The model with what it rests on, and a remark on what of that does not count: the
-        person's words in this session, in which they ask nothing, and lines of code."""
+        """The model with what it rests on, the person's words and lines of code, and a remark on
+        what of that does not count."""
         remarks, author = list[str](), self.author()
         author = author._replace(quote=self.verify_quote(quote))
         if quote.strip() and not author.quote:
@@ -323,9 +322,9 @@ class OpenMemory:
 
     async def save(self, new: Statement, *, old: Statement | None = None) -> Outcome:
         """Stores a statement of the model or the person, and announces it. It takes the place of an
-        `old` one that does not rank higher; else a question to the model finds what near it
-        says the same or is outdated. What counts for more stays beside it until the person decides.
-        In a session that read outside text, what they did not type waits for their approval."""
+        `old` one; without one, a question to the model finds what near it says the same or is
+        outdated. What ranks higher stays beside it until the person decides; after outside text,
+        what they did not type waits for their approval."""
         remark = scan.check(new.text, author=new.who)
         scan.check(f"{new.since} {new.source}")
         new, relations, kind = self.hold_back(new), NO_RELATIONS, "add"
@@ -426,10 +425,8 @@ class OpenMemory:
 
 
 class Policy(ABC):
-    """What one system does, and when. One object serves one session; `memory` is always open.
-
-    Everything but `layout`, `prompt`, `note` and `fact` has a default.
-    """
+    """What one system does, and when. One object serves one session; `memory` is always open. All
+    but `layout`, `prompt`, `note` and `fact` has a default."""
 
     layout: Layout
     declared: Sequence[Callable[[OpenMemory], Tool]] = ()
@@ -463,8 +460,7 @@ class Policy(ABC):
         """A fact that the closing question found, in the same way."""
 
     def is_worth_asking(self, record: SessionRecord) -> bool:
-        """Whether the model is asked about an ended session; else its note is a record without a
-        model, if a tool ran."""
+        """Whether the model is asked about an ended session."""
         settings = self.settings
         return settings.extract_on_end and record.turns >= settings.min_turns_for_extraction
 
@@ -473,8 +469,7 @@ class Policy(ABC):
         return record
 
     def replaced_notes(self, view: View, record: SessionRecord) -> list[Statement]:
-        """The notes whose place a new note on the session takes: those of it, when it was
-        continued."""
+        """The notes whose place a new note on a session takes: those of it, if it continued."""
         notes = (note for note in view.statements() if note.kind in ("episode", "summary"))
         return [note for note in notes if note.session == record.id]
 
@@ -483,12 +478,10 @@ class Policy(ABC):
         return digest.record_of(record.messages) if digest.ran_a_tool(record.messages) else ""
 
     def question(self, memory: OpenMemory, record: SessionRecord) -> Question:
-        """What the model is asked about a session, and the ids of the known facts that it numbers,
-        in their order."""
+        """What the model is asked about a session."""
         store, text = memory.store, digest.transcript(record.messages)
-        facts = [
-            fact for fact in store.statements() if fact.kind in FACT_KINDS and not fact.private
-        ]
+        lasting = (fact for fact in store.statements() if fact.kind in ("fact", "rule", "log"))
+        facts = [fact for fact in lasting if not fact.private]
         shown = choose_known(facts, "\n".join(record.typed) or text, record.id)
         prompt = build(
             text,
@@ -521,8 +514,7 @@ class Policy(ABC):
     def read_answer(self, memory: OpenMemory, record: SessionRecord, progress: Progress) -> Answer:
         """The same as a value; with a record in place of a note that the model did not write."""
         answer = read(self.answer_text(progress), len(progress.shown))
-        narrative = answer.narrative or self.record_without_model(record)
-        return replace(answer, narrative=narrative)
+        return replace(answer, narrative=answer.narrative or self.record_without_model(record))
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
         """Text for this turn's message, framed; "" for none."""
@@ -535,8 +527,8 @@ class Policy(ABC):
     async def before_drop(
         self, memory: OpenMemory, messages: Sequence[Message], reason: DropReason
     ) -> Drop:
-        """Called before the context loses messages. When the session ends, it is summed up after
-        that. `memory.sum_up()` sums it up at once."""
+        """Called before the context loses messages, and before an ending session is summed up;
+        `memory.sum_up()` does so at once."""
         return Drop()
 
     async def after_learning(self, memory: OpenMemory) -> None:
@@ -548,8 +540,8 @@ class Policy(ABC):
         return
 
     async def follow(self, memory: OpenMemory, wait_s: float) -> None:
-        """Brings what others share into memory, and theirs what is shared here, and waits so long
-        at most. Called after opening, before each message, and at the end."""
+        """Exchanges what is shared with others, and waits so long at most. Called after opening,
+        before each message, and at the end."""
         return
 
     async def status(self, memory: OpenMemory) -> list[str]:
@@ -563,13 +555,6 @@ class Policy(ABC):
     def injection(self, reason: InjectReason, *framed: str) -> Injection:
         """Framed texts as the section of the system prompt, and the buffer for the next message
         where messages were dropped."""
-        texts = list(filter(None, framed))
-        has_lost_messages = reason in ("compacted", "trimmed")
-        repeated = frame.wrap(TURNS, "\n".join(self.buffer)) if has_lost_messages else ""
-        system = "\n".join(("# Memory", *texts)) if texts else ""
-        return Injection(system=system, first_user=repeated)
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes over what the session stored, whatever else that holds."""
-        lines = state.get("buffer")
-        self.buffer = [str(line) for line in lines] if isinstance(lines, list) else []
+        system = "\n".join(filter(None, ("# Memory", *framed))) if any(framed) else ""
+        buffer = self.buffer if reason in ("compacted", "trimmed") else ()
+        return Injection(system=system, first_user=frame.wrap(TURNS, "\n".join(buffer)))

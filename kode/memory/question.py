@@ -1,8 +1,5 @@
 """The one question about an ended session: its note, new lasting facts, and how these and the known
-ones relate.
-
-Texts and values only. Relations are named by role, or as groups, so that no direction can be read
-the wrong way round.
+ones relate, by role or as groups, so that no direction can be read the wrong way round.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -91,9 +88,8 @@ def build(
     earlier: str = "",
     keeps_unquoted: bool = False,
 ) -> str:
-    """The prompt. `conflicts`: pairs about which the person has to decide. `earlier` is the note of
-    a session that was continued; without a transcript the question is about the known lines
-    alone."""
+    """The prompt; without a transcript it is about the known lines alone. `conflicts`: pairs about
+    which the person has to decide. `earlier`: the note of a session that was continued."""
     numbers = {statement.id: number for number, statement in enumerate(known, 1)}
     remarks = {
         fact.id: f"in conflict with line {numbers[other.id]}"
@@ -114,8 +110,8 @@ def build(
 
 
 def choose_known(facts: Sequence[Statement], about: str, session: str) -> list[Statement]:
-    """The known facts that a question shows, in order: all, if they fit, else those of this
-    session, and by turns the nearest to what it is about and the newest."""
+    """The known facts that a question shows: all, if they fit, else those of this session, and by
+    turns the nearest to what it is about and the newest."""
     if sum(len(fact.text) for fact in facts) <= MAX_KNOWN_CHARS:
         return list(facts)
     index, by_id = TextIndex(), {fact.id: fact for fact in facts}
@@ -136,8 +132,8 @@ def choose_known(facts: Sequence[Statement], about: str, session: str) -> list[S
 
 
 def read(answer: str, known: int) -> Answer:
-    """What an answer says to a question with so many known lines; what is damaged, cut off or
-    copied from the instructions is left out."""
+    """What an answer says to a question with so many known lines, without what is damaged, cut off
+    or copied from the instructions."""
     whole = read_object(answer, ("narrative", "facts", "same", "outdated", "conflict"))
     if whole is None or (not whole.is_complete and "facts" not in whole.value):
         return Answer()
@@ -159,19 +155,20 @@ def read(answer: str, known: int) -> Answer:
         both = (row for row in lines(rows) if len(row) == 2 and len({0, *row}) == 3)
         return tuple((first, second) for first, second in both)
 
-    objects = {
-        name: [row for row in _list(value.get(name)) if isinstance(row, dict)]
-        for name in ("outdated", "withdrawn")
-    }
+    def columns(name: str, *keys: str) -> Iterator[list[Any]]:
+        """The values of each row that is an object."""
+        rows = (row for row in _list(value.get(name)) if isinstance(row, dict))
+        return ([row.get(key) for key in keys] for row in rows)
+
     groups = (tuple(sorted({*row} - {0})) for row in lines(_list(value.get("same"))))
     withdrawn = (
-        (_number(row.get("line"), known), _text(row.get("quote"), MAX_QUOTE_CHARS))
-        for row in objects["withdrawn"]
+        (_number(line, known), _text(quote, MAX_QUOTE_CHARS))
+        for line, quote in columns("withdrawn", "line", "quote")
     )
     return replace(
         note,
         same=tuple(group for group in groups if len(group) > 1),
-        outdated=pairs([row.get("line"), row.get("by")] for row in objects["outdated"]),
+        outdated=pairs(columns("outdated", "line", "by")),
         conflict=pairs(_list(value.get("conflict"))),
         withdrawn=tuple(row for row in withdrawn if row[0]),
     )

@@ -1,9 +1,7 @@
 """Finds what may not be remembered: credentials, hidden characters, markers of chat formats, and
-orders to a model as blatant as those in `scan_phrases.txt`.
-
-It is the first of several fences, and low: words alone do not show whether a text is an order.
-Provenance keeps orders out: what a session that read outside text wants to remember waits for a
-person. A finding never repeats the text: its message goes to a model, a screen and a log.
+orders to a model as blatant as those in `scan_phrases.txt`. It is a low fence: words alone do not
+show whether a text is an order, and provenance keeps orders out. A finding never repeats the text:
+its message goes to a model, a screen and a log.
 """
 
 import re
@@ -45,10 +43,8 @@ def scan(text: str) -> Finding | None:
 
 
 def check(text: str, *, max_chars: int = MAX_TEXT_CHARS, author: str = "model") -> str:
-    """Raises: MemoryRefused with the reason if a text may not be remembered.
-
-    A person's own text (`author` of "user") is not refused for its wording: the finding is returned
-    as a line for them; "" for none.
+    """Raises: MemoryRefused with the reason if a text may not be remembered. A person's own text
+    (`author` of "user") is not refused for its wording: a line for them is returned, "" for none.
     """
     if len(text) > max_chars:
         raise MemoryRefused(
@@ -215,8 +211,8 @@ _NEARBY_CHARS = 48
 
 
 def _find_hidden_character(text: str) -> Match | None:
-    """The first character that hides something. Each is judged by its neighbours: a joiner belongs
-    between Persian letters, but not inside an English word."""
+    """The first character that hides something. Its neighbours decide: a joiner belongs between
+    Persian letters, but not inside an English word."""
     if not _HIDDEN.search(text):
         return None
 

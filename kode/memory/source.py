@@ -1,8 +1,8 @@
 """What a fact rests on: the words in which a person states it, and lines of code (`path:10-20`).
 
-Nothing here guesses. A quotation stands in a message that the person typed, letter by letter, and
-its sentence asks nothing. Of code only hashes of the lines and the project are stored; lines that
-moved within their file are unchanged, unless they occurred more than once when cited.
+A quotation stands in a message that the person typed, letter by letter, and its sentence asks
+nothing. Of code only hashes are stored; lines that moved within their file are unchanged, unless
+they occurred more than once when cited.
 """
 
 import hashlib
@@ -30,9 +30,9 @@ _CITED = re.compile(r"(.+?):([1-9]\d{0,6})(?:-([1-9]\d{0,6}))?")
 
 
 def verify_quote(quote: str, typed: Iterable[str]) -> str:
-    """The quotation as it stands in one of the messages that the person typed; "" if it stands in
-    none, is a part of a word, or its sentence ends in a question mark. Only white space may
-    differ, and quotation marks around it."""
+    """The quotation if it stands in a message that the person typed; "" if not, if it is a part of
+    a word, or if its sentence ends in a question mark. Only white space and quotation marks around
+    it may differ."""
     words = " ".join(quote.split()).strip(_MARKS).split()
     text = " ".join(words)
     if len(words) < MIN_WORDS and not is_unspaced(text):
@@ -54,10 +54,8 @@ def _is_in_word(text: str, at: int) -> bool:
 
 
 def cite(root: Path, source: str) -> tuple[str, str]:
-    """The cited lines of a file below `root` as they are stored, and their hash.
-
-    Raises: MemoryRefused if there are no such lines.
-    """
+    """The cited lines of a file below `root` as they are stored, and their hash. Raises:
+    MemoryRefused if there are no such lines."""
     scan.check(source)
     match = _CITED.fullmatch(source.strip())
     if match is None:

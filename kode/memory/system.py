@@ -76,9 +76,9 @@ class Memory(OpenMemory):
         self.store.view()  # a history that cannot be read is a fault before any other
         self.pending = Pending(context.root / "pending" / self.name)
         self.seen.update(state.get("seen", {}))
-        self.shown_notes += state.get("shown", ())
+        self.shown_notes += _lines(state, "shown")
         self._horizon = str(state.get("change", "")), str(state.get("day", ""))
-        self.policy.restore(state)
+        self.policy.buffer += _lines(state, "buffer")
         await self._follow_files()
         await self.policy.follow(self, OPEN_WAIT_S)
         if not self._horizon[0]:
@@ -204,3 +204,8 @@ class Memory(OpenMemory):
             while not self.is_closing and await self.embedder.fill(texts):
                 pass
         await self.policy.maintain(self)
+
+
+def _lines(state: Mapping[str, Any], name: str) -> list[str]:
+    lines = state.get(name)
+    return lines if isinstance(lines, list) else []
