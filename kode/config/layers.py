@@ -49,8 +49,8 @@ OF_EXTENSIONS = ("mcpServers", "hooks")
 """Sections of the person's config file that are not settings: `kode.extensions` reads them. Of a
 project's file only the first, once a person has approved it."""
 
-OTHER_SPELLINGS = {"memory.dataDir": "memory.data_dir"}
-"""Alternative names of keys, known from elsewhere."""
+OTHER_SPELLINGS = {("memory", "dataDir"): "data_dir"}
+"""Section and name of a key as it is known from elsewhere → kode's name."""
 
 _NOTHING = object()
 
@@ -201,16 +201,16 @@ def with_value(document: Mapping[str, Any], key: str, value: Any, place: str) ->
     Raises: ConfigError (`Faults`) for a key or a value that is none.
     """
     asked = _respell(Layer(values=_nest({key: value}), places={key: place}))
-    assert asked is not None
     _validate(asked.values, asked.places)
-    changed = copy.deepcopy(dict(document))
-    other = next((name for name, own in OTHER_SPELLINGS.items() if own == key), key)
-    is_there = _at(other, document, _NOTHING) is not _NOTHING
-    *sections, name = (other if is_there else key).split(".")
-    section = changed
+    changed: dict[str, Any] = copy.deepcopy(dict(document))
+    *sections, name = key.split(".")
+    section: Any = changed
     for part in sections:
         section = section.setdefault(part, {})
+        if not isinstance(section, dict):
+            raise ConfigError(f"{place}: `{part}` in the file must be a section: {{...}}. Fix it.")
     section[name] = value
+    _respell(Layer(values=changed, places={}))
     return changed
 
 
@@ -239,10 +239,10 @@ def project_file(cwd: Path) -> Path | None:
 def _settings_in(path: Path, others: tuple[str, ...]) -> Layer | None:
     """The settings of a file, without the sections in `others`."""
     layer = read_layer(path)
-    if layer is not None:
-        settings = {key: part for key, part in layer.values.items() if key not in others}
-        layer = replace(layer, values=settings)
-    return _respell(layer)
+    if layer is None:
+        return None
+    settings = {key: part for key, part in layer.values.items() if key not in others}
+    return _respell(replace(layer, values=settings))
 
 
 def _stricter(foreign: ForeignSettings) -> Layer:
@@ -255,33 +255,20 @@ def _stricter(foreign: ForeignSettings) -> Layer:
     )
 
 
-def _respell(layer: Layer | None) -> Layer | None:
-    """Translates `OTHER_SPELLINGS` and `MODE_CALLED` to kode's names. Raises: ConfigError for both
-    spellings of a key."""
-    if layer is not None:
-        layer = replace(layer, values=_with_own_mode(layer.values))
-    for other, key in OTHER_SPELLINGS.items():
-        section, _, name = other.rpartition(".")
-        held = layer.values.get(section) if layer is not None else None
-        if layer is None or not isinstance(held, dict) or name not in held:
+def _respell(layer: Layer) -> Layer:
+    """Translates `OTHER_SPELLINGS` to kode's names. Raises: ConfigError for both spellings of a
+    key."""
+    values, places = dict(layer.values), dict(layer.places)
+    for (section, name), own in OTHER_SPELLINGS.items():
+        other, key, part = f"{section}.{name}", f"{section}.{own}", values.get(section)
+        if not isinstance(part, dict) or name not in part:
             continue
-        if key in layer.places:
-            raise ConfigError(
-                f"{layer.places[other]}: `{other}` is another spelling of `{key}`. Keep one."
-            )
-        own = key.rpartition(".")[2]
-        renamed = {own if known == name else known: value for known, value in held.items()}
-        places = {key if place == other else place: at for place, at in layer.places.items()}
-        layer = Layer(values={**layer.values, section: renamed}, places=places)
-    return layer
-
-
-def _with_own_mode(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    section = values.get("permissions")
-    mode = section.get("mode") if isinstance(section, dict) else None
-    if not isinstance(mode, str) or mode not in MODE_CALLED:
-        return values
-    return {**values, "permissions": {**values["permissions"], "mode": MODE_CALLED[mode]}}
+        if own in part:
+            place = places.get(other, "config")
+            raise ConfigError(f"{place}: `{other}` is another spelling of `{key}`. Keep one.")
+        values[section] = {own if at == name else at: value for at, value in part.items()}
+        places = {key if at == other else at: place for at, place in places.items()}
+    return Layer(values=values, places=places)
 
 
 def _allowed(layer: Layer, own: Mapping[str, Any]) -> tuple[Layer, list[str]]:
@@ -307,8 +294,9 @@ def _allowed(layer: Layer, own: Mapping[str, Any]) -> tuple[Layer, list[str]]:
 def _may_set(key: str, asked: Any, own: Any) -> bool:
     """Whether a project may set a key to this, given the person's `own` value."""
     if key == "permissions.mode":
-        own = own if own in STRICTNESS else Config().permissions.mode
-        return asked in STRICTNESS and STRICTNESS.index(asked) >= STRICTNESS.index(own)
+        mode, limit = (MODE_CALLED.get(str(value)) for value in (asked, own))
+        limit = limit or Config().permissions.mode
+        return mode is not None and STRICTNESS.index(mode) >= STRICTNESS.index(limit)
     if key in LIMITS:
         has_both = isinstance(asked, int | float) and isinstance(own, int | float)
         return asked <= own if has_both else asked is not None  # anything but a number is a fault
@@ -331,8 +319,7 @@ def _environment_layer(environ: Mapping[str, str]) -> Layer:
             is_whole = key == "max_steps" and re.fullmatch(r"-?[0-9]{1,18}", value)
             given[key] = int(value) if is_whole else value
             places[key] = variable
-    layer = _choosing_memory(given, places)
-    return replace(layer, values=_with_own_mode(layer.values))
+    return _choosing_memory(given, places)
 
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:

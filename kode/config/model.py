@@ -10,11 +10,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from kode import paths
-from kode.contracts import Effort, PermissionMode
+from kode.contracts import MODE_CALLED, Effort, PermissionMode
 from kode.credentials import redact
 from kode.paths import real_path
 from kode.registry import system_row, systems
@@ -41,6 +41,13 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Money = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
+Mode = Annotated[
+    PermissionMode,
+    BeforeValidator(lambda name: MODE_CALLED.get(name, name) if isinstance(name, str) else name),
+]
+"""Under other agents' names too."""
+
+
 class Part(BaseModel):
     """A section of the settings: fixed once loaded; unknown keys are errors."""
 
@@ -48,7 +55,7 @@ class Part(BaseModel):
 
 
 class Permissions(Part):
-    mode: PermissionMode = "ask"
+    mode: Mode = "ask"
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()

@@ -179,8 +179,8 @@ def test_unset_removes_only_a_key_that_is_set(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said(capsys, "set", "memory.dataDir", "/tmp/m")
-    said(capsys, "set", "memory.data_dir", "/tmp/n")
-    assert written(home) == {"memory": {"dataDir": "/tmp/n"}}
+    with pytest.raises(ConfigError):
+        run(config, ("set", "memory.data_dir", "/tmp/n"))
     said(capsys, "unset", "memory.dataDir")
 
     assert written(home) == {"memory": {}}
