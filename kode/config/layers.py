@@ -18,12 +18,11 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from kode import paths
+from kode import installed, paths
 from kode.config.choice import row_of
-from kode.config.faults import must_be
 from kode.config.files import Layer, expand_variables, read_layer
 from kode.config.foreign import ForeignSettings, find_foreign, given
-from kode.config.model import Config, Price, ProviderPart, flat
+from kode.config.model import Config, Price, ProviderPart, flat, must_be
 from kode.config.own_home import guard_home
 from kode.contracts import MODE_CALLED
 from kode.credentials import redact
@@ -408,12 +407,7 @@ def _check_providers(config: Config, places: Mapping[str, str]) -> None:
 def _check_plugins(config: Config, places: Mapping[str, str]) -> None:
     """Raises: ConfigError for settings that a plug-in's model refuses. Those of a plug-in that is
     off or not installed are nobody's."""
-    if not config.plugins:
-        return
-    from kode import installed
-    from kode.config.plugin_settings import settings_of
-
-    for plugin in installed.plugins():
+    for plugin in installed.plugins() if config.plugins else ():
         try:
             settings_of(plugin, config.plugins.get(plugin.name, {}))
         except PluginError:
@@ -421,6 +415,33 @@ def _check_plugins(config: Config, places: Mapping[str, str]) -> None:
         except ConfigError as error:
             key = f"{installed.SECTION}.{plugin.name}"
             raise Faults([(Setting(key, places.get(key, "config")), str(error))]) from None
+
+
+def settings_of(plugin: installed.Plugin, section: Mapping[str, Any]) -> Any:
+    """An instance of the plug-in's settings model; None if it has none.
+
+    Raises: ConfigError that names the key and what is allowed.
+    """
+    given = {key: value for key, value in section.items() if key != "enabled"}
+    prefix = f"{installed.SECTION}.{plugin.name}"
+    if not plugin.settings:
+        if given:
+            raise ConfigError(
+                f"`{prefix}.{next(iter(given))}`: the plug-in has no settings. Remove the key."
+            )
+        return None
+    model = installed.load(plugin, plugin.settings)
+    try:
+        return model.model_validate_json(json.dumps(given), strict=True)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        key = ".".join((prefix, *map(str, fault["loc"])))
+        if fault["type"] == "extra_forbidden":
+            allowed = ", ".join(model.model_fields) or "none"
+            raise ConfigError(f"There is no key `{key}`. Allowed: {allowed}.") from None
+        if fault["type"] == "missing":
+            raise ConfigError(f"`{key}` is missing. Add it to your config.") from None
+        raise ConfigError(f"`{key}` must be {must_be([fault])}.") from None
 
 
 def _steps(loc: Sequence[int | str], merged: Mapping[str, Any]) -> tuple[str, ...]:

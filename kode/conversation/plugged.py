@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode import installed
-from kode.config.plugin_settings import settings_of
+from kode.config.layers import settings_of
 from kode.contracts import (
     CallDecision,
     Effect,
