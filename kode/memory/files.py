@@ -286,7 +286,7 @@ class FileStore:
         that shows one of them itself, and may have `earlier` statements."""
         view, files = self.view(), dict[str, tuple[str, str]]()
         *others, last = changes
-        prepared = self._read_prepared()
+        prepared = self._publish()
         for place in places:
             for file in self._files(place, view, after):
                 file = followed if followed and followed.name == file.name else file
@@ -305,7 +305,7 @@ class FileStore:
         self.step("prepare")
         durable.make_folder(self.root)
         if prepared:
-            self._write_prepared(prepared)
+            durable.replace(self.root / PREPARED, json.dumps(prepared).encode())
         self.step("append")
         written = self.log.append([*others, replace(last, files=files)])
         self._publish()
@@ -315,7 +315,11 @@ class FileStore:
     def _publish(self) -> dict[str, list[str]]:
         """Gives files the texts that were prepared for them, if the log has the change; returns
         what is left, of files that were edited before the change reached them."""
-        prepared, left = self._read_prepared(), dict[str, list[str]]()
+        path, left = self.root / PREPARED, dict[str, list[str]]()
+        try:
+            prepared: dict[str, list[str]] = json.loads(path.read_bytes())
+        except (FileNotFoundError, ValueError):
+            return {}
         for name, (id, before, text) in prepared.items():
             is_last, present = self.view().file(name).change == id, None
             with contextlib.suppress(MemoryRefused):
@@ -329,22 +333,12 @@ class FileStore:
                     durable.remove(self.root / name)
             elif is_last and present != fingerprint(text):
                 left[name] = [id, before, text]
-        if left != prepared:
-            self.step("remove")
-            self._write_prepared(left)
-        return left
-
-    def _read_prepared(self) -> dict[str, list[str]]:
-        with contextlib.suppress(FileNotFoundError, ValueError):
-            prepared: dict[str, list[str]] = json.loads((self.root / PREPARED).read_bytes())
-            return prepared
-        return {}
-
-    def _write_prepared(self, prepared: Mapping[str, list[str]]) -> None:
-        if prepared:
-            durable.replace(self.root / PREPARED, json.dumps(prepared).encode())
+        self.step("remove")
+        if left:
+            durable.replace(path, json.dumps(left).encode())
         else:
-            durable.remove(self.root / PREPARED)
+            durable.remove(path)
+        return left
 
     # ── following what happened to the files ─────────────────────────────────────────────────
 
@@ -360,22 +354,17 @@ class FileStore:
         return notices
 
     def _set_damage_aside(self) -> list[Notice]:
-        damage = self.log.damage()
+        damage, then = self.log.damage(), "was set aside in a file beside it"
         if not damage:
             return []
-        text = f"{self.log.path} is damaged: {damage}."
         if self.read_only:
-            text += (
-                " `kode memory show` puts aside what cannot be read, and takes over what the files "
-                "of memory still have."
-            )
-            return [Notice(text=text)]
-        self.log.append([replace(self.draft(DAMAGE, Author("recovered")), reason=damage)])
-        if aside := self.log.set_damage_aside():
-            text += f" They are kept in {aside}."
-        text += (
-            " What only the files of memory have was taken over from them, and nothing else was "
-            "lost."
+            then = "is set aside by `kode memory show`"
+        else:
+            self.log.append([replace(self.draft(DAMAGE, Author("recovered")), reason=damage)])
+            self.log.set_damage_aside()
+        text = (
+            f"{self.log.path} is damaged: {damage}. What cannot be read {then}. What only the "
+            "files of memory have is taken over from them, and nothing else is lost."
         )
         return [Notice(text=text)]
 
@@ -400,16 +389,13 @@ class FileStore:
             change = replace(change, kind=RESTORE if text is None else LAYOUT)
         after = view.extract([file.place], [change])
         self._write([change], after, [file.place], followed=file, earlier=earlier)
-        label, new = self.layout.label(file.name), len(change.add)
-        if change.kind == EDIT:
-            ended = len(change.end)
-            return (
-                f"{label} was edited: {new} new, {ended} withdrawn · undo with: {UNDO} {change.id}"
-            )
+        new, ended = len(change.add), len(change.end)
+        what = "was missing and was written again from the history."
         if new:
-            return f"{label} had {plural(new, 'entry', 'entries')} that the history has lost."
-        restored = f"{label} was missing or damaged and was written again from the history."
-        return restored if change.kind == RESTORE else ""
+            what = f"had {plural(new, 'entry', 'entries')} that the history has lost."
+        if change.kind == EDIT:
+            what = f"was edited: {new} new, {ended} withdrawn · undo with: {UNDO} {change.id}"
+        return f"{self.layout.label(file.name)} {what}" if change.kind != LAYOUT else ""
 
 
 def _matches(name: str, pattern: str) -> bool:

@@ -59,17 +59,15 @@ class Log:
         parts += [f"{cut_bytes:,} bytes are gone from its end"] if cut_bytes else []
         return " and ".join(parts)
 
-    def set_damage_aside(self) -> Path | None:
-        """Rewrites the file without its unreadable lines, which stay in a file beside it; returns
-        that. The caller holds the folder's lock."""
+    def set_damage_aside(self) -> None:
+        """Rewrites the file without its unreadable lines, which stay in a file beside it. The
+        caller holds the folder's lock."""
         self._read_on()
-        if not self._bad_lines:
-            return None
-        aside = durable.keep_aside(self.path, b"\n".join(self._bad_lines) + b"\n")
-        with durable.storage_errors(self.path, "read"):
-            lines = self.path.read_bytes()[: self._position].split(b"\n")
-        self._rewrite([line for line in lines if _read(line)])
-        return aside
+        if self._bad_lines:
+            durable.keep_aside(self.path, b"\n".join(self._bad_lines) + b"\n")
+            with durable.storage_errors(self.path, "read"):
+                lines = self.path.read_bytes()[: self._position].split(b"\n")
+            self._rewrite([line for line in lines if _read(line)])
 
     def erase(self, ids: Collection[str]) -> None:
         """Blanks the texts and quotations of these statements wherever the log has them. The caller

@@ -72,25 +72,20 @@ class Store(FileStore):
 
         def make(view: View) -> Change | None:
             nonlocal stays
-            alive = (*view.waiting(), *view.in_place(first.place))
-            same = {old.text: old for old in alive if old.place == first.place}
-            fresh = [add for add in new if add.text not in same]
-            repeated = [(add, same[add.text]) for add in new if add.text in same]
-            confirmed = [(add, old.id) for add, old in repeated if self._adds_to(add, old)]
+            alive = view.waiting() if first.state == "waiting" else view.in_place(first.place)
+            known = {old.text: old for old in alive if old.place == first.place}
+            fresh = [add for add in new if self._adds_to(add, known.get(add.text))]
+            repeated = tuple((old.id, add.id) for add in fresh if (old := known.get(add.text)))
+            every = replace(relations, same=(*relations.same, *repeated))
+            is_confirmed = bool(fresh) and len(repeated) == len(fresh)
             author = Author(first.who, first.session, first.turn)
-            change = self.draft(kind if fresh else "confirm", author)
-            if fresh:
-                change = self.settle(view, fresh, relations, change)
-            change = replace(
-                change,
-                add=(*change.add, *(replace(add, replaces=(id,)) for add, id in confirmed)),
-                end=(*change.end, *(id for _, id in confirmed)),
-            )
-            heir = self.plan(view, fresh, relations).ends.get(first.id, "")
+            draft = self.draft("confirm" if is_confirmed else kind, author)
+            change = self.settle(view, fresh, every, draft)
+            heir = self.plan(view, fresh, every).ends.get(first.id, "")
             stays = (
                 view.entries[heir].statement
                 if heir in view.entries
-                else same.get(first.text, first)
+                else known.get(first.text, first)
             )
             return change if change.add or change.end or change.conflicts else None
 
@@ -231,15 +226,13 @@ class Store(FileStore):
 
     # ── what follows ─────────────────────────────────────────────────────────────────────────
 
-    def _adds_to(self, new: Statement, old: Statement) -> bool:
+    def _adds_to(self, new: Statement, old: Statement | None) -> bool:
         """Whether a statement says more than another with the same text."""
-        if new.state == "waiting" and old.state != "waiting":
-            return False
-        has_more = any(
-            getattr(new, name) and getattr(new, name) != getattr(old, name)
-            for name in ("since", "until", "source_hash", "private")
-        )
-        return has_more or old.state != new.state or self.rank(new) > self.rank(old)
+        if old is None or old.state != new.state:
+            return True
+        names = ("since", "until", "source_hash", "private")
+        has_more = any(getattr(new, name) not in ("", False, getattr(old, name)) for name in names)
+        return has_more or self.rank(new) > self.rank(old)
 
     def _approve(self, new: Statement, view: View, draft: Change) -> Change:
         if self.layout.is_shared(new.place) and new.who in ("model", "session"):
