@@ -131,17 +131,6 @@ class View:
         ]
         return [entry for entry in matches if entry.statement.text == wanted] or matches
 
-    def followers(self, change: Change, brought_back: Iterable[str] = ()) -> list[Change]:
-        """The later changes in effect that replace, withdraw or amend what a change added or
-        brought back, so that it cannot be undone alone."""
-        added = {*brought_back, *(new.id for new in change.add)}
-        later = self.changes[self.changes.index(change) + 1 :] if change in self.changes else ()
-        return [
-            other
-            for other in later
-            if added & {*other.end, *other.set} or any(added & {*new.replaces} for new in other.add)
-        ]
-
     def chain(self, id: str) -> list[Entry]:
         """The statement with all that it replaced, directly or not, oldest first."""
         chain, left = dict[str, Entry](), [id]

@@ -6,6 +6,7 @@ Each operation is one change of the log, and says in an outcome what it did.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 from kode.credentials import redact
@@ -196,33 +197,27 @@ class Store(FileStore):
         """Undoes a change, by default the last one here; also an undo. `with_derived` first undoes
         the later changes that rest on it, newest first."""
 
-        def find(view: View) -> Sequence[Change]:
-            if not id:
-                return [self._last_change(view)]
-            changes = [change for change in self.log.changes() if change.id.startswith(id)]
-            if len(changes) == 1:
-                return changes
+        if not id:
+            return await self._undo([self._last_change()], with_derived)
+        changes = [change for change in self.log.changes() if change.id.startswith(id)]
+        if len(changes) != 1:
             summary = f"{len(changes)} changes begin with" if changes else "There is no change"
             raise MemoryRefused(
                 f"{summary} {id}. `kode memory log` lists the changes with their ids."
             )
-
-        return await self._undo(find, with_derived)
+        return await self._undo(changes, with_derived)
 
     async def undo_all(self, group: str, *, with_derived: bool = False) -> Outcome:
         """Undoes all changes of a batch, such as an import, or of a session, newest first."""
 
-        def find(view: View) -> Sequence[Change]:
-            changes = [
-                change
-                for change in reversed(view.changes)
-                if change.batch == group or (change.session == group and not change.undoes)
-            ]
-            if not changes:
-                raise MemoryRefused(f"There is nothing left to undo of {group}.")
-            return changes
-
-        return await self._undo(find, with_derived)
+        changes = [
+            change
+            for change in reversed(self.view().changes)
+            if change.batch == group or (change.session == group and not change.undoes)
+        ]
+        if not changes:
+            raise MemoryRefused(f"There is nothing left to undo of {group}.")
+        return await self._undo(changes, with_derived)
 
     # ── what follows ─────────────────────────────────────────────────────────────────────────
 
@@ -258,26 +253,29 @@ class Store(FileStore):
         entry = view.entry(id)
         return the_only([entry] if entry and entry.is_alive else [], id).statement
 
-    def _last_change(self, view: View) -> Change:
+    def _last_change(self) -> Change:
         """The last change of this system and project."""
-        for change in reversed(view.changes):
+        entries = self.view().entries
+        for change in reversed(self.view().changes):
             ids = (*(new.id for new in change.add), *change.end, *change.set)
-            places = (view.entries[id].statement.place for id in ids if id in view.entries)
+            places = (entries[id].statement.place for id in ids if id in entries)
             is_meant = change.kind not in _PASSED_OVER and not change.origin
             if is_meant and change.system == self.system and any(map(self.is_here, places)):
                 return change
         raise MemoryRefused("There is nothing to undo: memory has no change in this project.")
 
-    async def _undo(self, find: Callable[[View], Sequence[Change]], with_derived: bool) -> Outcome:
+    async def _undo(self, meant: Sequence[Change], with_derived: bool) -> Outcome:
+        first = meant[-1].id
+
         def make(view: View) -> Sequence[Change]:
-            meant = find(view)
             rest = self._followers(view, meant)
             if rest and not with_derived:
                 raise MemoryRefused(
-                    f"Later changes rest on {meant[-1].id}: {', '.join(old.id for old in rest)}. "
-                    "Nothing was changed. Undo these first, or all together with `--with-derived`."
+                    f"Later changes rest on {first}: {', '.join(old.id for old in rest)}. Nothing "
+                    "was changed. Undo these first, or all together with `--with-derived`."
                 )
-            for change in (*meant, *rest):
+            changes = [*meant, *rest]
+            for change in changes:
                 if change not in view.changes:
                     later = reversed(self.log.changes())
                     undoing = next(other.id for other in later if other.undoes == change.id)
@@ -289,11 +287,9 @@ class Store(FileStore):
                     raise MemoryRefused(
                         f"{change.id} removed a text that was erased: it cannot be brought back."
                     )
-            author, batch = Author("user"), meant[-1].id if len((*meant, *rest)) > 1 else ""
-            newest_first = sorted((*meant, *rest), key=view.changes.index, reverse=True)
-            return [
-                replace(self.draft("undo", author, batch), undoes=old.id) for old in newest_first
-            ]
+            draft = partial(self.draft, "undo", Author("user"), first if changes[1:] else "")
+            changes.sort(key=view.changes.index, reverse=True)
+            return [replace(draft(), undoes=change.id) for change in changes]
 
         return await self._commit(make)
 
