@@ -58,17 +58,20 @@ def show_record(store: Store, record: Statement, text: str, today: date) -> str:
     stands what else does not hold any more: of the facts of its session that others changed, and of
     those that it quotes."""
     view, whole = store.view(), " ".join(record.text.split())
-    doubts, texts = remarks(store, today), {display(fact.text) for fact in view.current()}
+    doubts = remarks(store, today)
     lines = dict[str, None]()
     for entry in view.entries.values():
-        fact, end, words = entry.statement, entry.end, display(entry.statement.text)
-        if fact.kind not in ("fact", "rule", "log") or fact.state == "waiting" or not words:
+        fact, end = entry.statement, entry.end
+        if fact.kind not in ("fact", "rule", "log") or fact.state == "waiting" or not fact.text:
             continue
+        words = display(fact.text)
         is_quoted = words.count(" ") >= MIN_QUOTED_WORDS - 1 and words in whole
         is_of_session = bool(record.session) and fact.session == record.session
         if entry.is_alive and fact.id in doubts and (is_quoted or is_of_session):
             lines[f"- {_quoted(fact)}: {doubts[fact.id]}"] = None
-        elif end and end.kind not in _TIDYING and words not in texts:
+        elif end and end.kind not in _TIDYING and (is_quoted or is_of_session):
+            if any(display(other.text) == words for other in view.current()):
+                continue
             fate, is_by_others = _fate(entry, view), end.session != record.session
             pattern = r"\s+".join(map(re.escape, words.split()))
             if is_quoted and fate == WITHDRAWN and re.search(pattern, text):
