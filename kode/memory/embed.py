@@ -11,24 +11,21 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from kode import durable
 from kode.errors import StorageError
 
 if TYPE_CHECKING:
-    import apsw
     import numpy as np
     from numpy.typing import NDArray
 
     from kode.config import Embedding
 
     Vector = NDArray[np.float32]
-
-Result = TypeVar("Result")
 
 DEFAULT_MODEL = "text-embedding-3-small"
 RETRY_AFTER_S = 60.0
@@ -60,48 +57,45 @@ class Embedder:
 
     async def cosines(self, query: str, texts: Mapping[str, str]) -> dict[str, float] | None:
         """Name → cosine of that text with the query; None while the server fails. Of texts that
-        have no vector yet, the first `BATCH` get one; `fill` makes the others."""
+        have no vector yet, the first `BATCH` get one; `fill` computes the others."""
         compared = dict(list(texts.items())[:MAX_COMPARED])
         if not compared:
             return {}
         if await self.fill([query, *compared.values()]) is None:
             return None
-        import numpy as np
-
         of_query = self._vectors[self._key(query)]
         vectors = {name: self._vectors.get(self._key(text)) for name, text in compared.items()}
-        known = {
-            name: vector
+        return {
+            name: float(vector @ of_query)
             for name, vector in vectors.items()
             if vector is not None and vector.shape == of_query.shape
         }
-        if not known:
-            return {}
-        return dict(zip(known, (np.stack([*known.values()]) @ of_query).tolist(), strict=True))
 
     async def fill(self, texts: Sequence[str]) -> int | None:
-        """Makes the vectors of the first `BATCH` texts that have none; returns how many are left,
-        None while the server fails."""
+        """Computes the vectors of the first `BATCH` texts that have none; returns how many are
+        left, None while the server fails."""
         keys = {self._key(text): text for text in texts}
-        unread = [key for key in keys if key not in self._vectors]
-        self._vectors |= self._with_file(lambda file: _read(file, unread)) or {}
-        missing = [key for key in unread if key not in self._vectors]
+        self._exchange([key for key in keys if key not in self._vectors], {})
+        missing = [key for key in keys if key not in self._vectors]
         if not missing:
             return 0
         if time.monotonic() < self._silent_until:
             return None
         try:
-            made = await self._ask([keys[key] for key in missing[:BATCH]])
+            vectors = await self._ask([keys[key] for key in missing[:BATCH]])
         except Exception as error:
             # The SDK raises errors of several families; each of them is an outage here.
             if not self._silent_until:
-                self._notice(error)
+                line = "".join(str(error).strip().splitlines()[:1])[:120]
+                self.notice(
+                    f"The embedding server ({self.settings.base_url or 'api.openai.com'}, "
+                    f"{self.model}) does not answer ({type(error).__name__}: {line}); memory "
+                    "searches by words alone meanwhile. Check memory.embedding in the config."
+                )
             self._silent_until = time.monotonic() + RETRY_AFTER_S
             return None
-        rows = dict(zip(missing, made, strict=False))
-        self._vectors |= rows
-        self._with_file(lambda file: _write(file, rows))
-        return len(missing) - len(rows)
+        self._exchange([], dict(zip(missing, vectors, strict=False)))
+        return len(missing) - len(vectors)
 
     async def _ask(self, texts: Sequence[str]) -> "list[Vector]":
         """Vectors of length 1, or 0. Raises what the SDK raises; ValueError."""
@@ -125,57 +119,38 @@ class Embedder:
                 encoding_format="float",
             )
         rows = [item.embedding for item in sorted(response.data, key=lambda item: item.index)]
-        if len(rows) != len(texts) or not all(rows):
-            raise ValueError(f"{len(texts)} texts got {len(rows)} vectors")
         matrix = np.asarray(rows, dtype=np.float32)
-        if not np.isfinite(matrix).all():
-            raise ValueError("a vector contains a value that is not a number")
+        if len(rows) != len(texts) or not matrix.size or not np.isfinite(matrix).all():
+            raise ValueError(f"{len(texts)} texts did not get a vector of numbers each")
         lengths = np.linalg.norm(matrix, axis=1, keepdims=True)
-        return list(np.divide(matrix, lengths, out=np.zeros_like(matrix), where=lengths > 0))
+        return list(matrix / np.where(lengths > 0, lengths, 1))
 
-    def _with_file(self, work: "Callable[[apsw.Connection], Result]") -> Result | None:
-        """What `work` returns; None if the file cannot be used. A damaged one is made anew."""
+    def _exchange(self, keys: Sequence[str], new: "Mapping[str, Vector]") -> None:
+        """Reads the vectors with these keys from the file, and writes new ones; a file that cannot
+        be used is passed over, a damaged one deleted: its vectors are computed again."""
         import apsw
+        import numpy as np
 
-        for _ in range(2):
-            with suppress(apsw.Error, OSError, StorageError):
-                durable.make_folder(self.path.parent)
-                try:
-                    with closing(apsw.Connection(str(self.path))) as file:
-                        file.set_busy_timeout(5_000)
-                        os.chmod(self.path, 0o600)
-                        file.execute("PRAGMA synchronous = OFF")  # it can be made again
-                        file.execute("CREATE TABLE IF NOT EXISTS vectors (key PRIMARY KEY, vector)")
-                        with file:
-                            return work(file)
-                except (apsw.CorruptError, apsw.NotADBError):
-                    os.unlink(self.path)
-                    continue
-            return None
-        return None
+        self._vectors |= new
+        written = [(key, vector.astype("<f4").tobytes()) for key, vector in new.items()]
+        try:
+            durable.make_folder(self.path.parent)
+            with closing(apsw.Connection(str(self.path))) as file:
+                file.set_busy_timeout(5_000)
+                os.chmod(self.path, 0o600)
+                file.execute("PRAGMA synchronous = OFF")  # it can be computed again
+                file.execute("CREATE TABLE IF NOT EXISTS vectors (key PRIMARY KEY, vector)")
+                with file:
+                    file.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", written)
+                    sql = "SELECT v.key, vector FROM json_each(?) e CROSS JOIN vectors v ON v.key = value"
+                    rows: Any = file.execute(sql, (json.dumps(keys),))
+                    self._vectors |= {key: np.frombuffer(data, dtype="<f4") for key, data in rows}
+        except (apsw.CorruptError, apsw.NotADBError):
+            durable.remove(self.path)
+        except (apsw.Error, OSError, StorageError):
+            return
 
     def _key(self, text: str) -> str:
         settings = self.settings
         row = f"{settings.base_url}\0{self.model}\0{settings.dims}\0{text}"
         return hashlib.sha256(row.encode(errors="surrogatepass")).hexdigest()
-
-    def _notice(self, error: Exception) -> None:
-        line = "".join(str(error).strip().splitlines()[:1])[:120]
-        self.notice(
-            f"The embedding server ({self.settings.base_url or 'api.openai.com'}, {self.model}) "
-            f"does not answer ({type(error).__name__}: {line}); memory searches by words alone "
-            "meanwhile. Check memory.embedding in the config."
-        )
-
-
-def _read(file: "apsw.Connection", keys: Sequence[str]) -> "dict[str, Vector]":
-    import numpy as np
-
-    sql = "SELECT v.key, vector FROM json_each(?) e CROSS JOIN vectors v ON v.key = e.value"
-    rows: list[Any] = file.execute(sql, (json.dumps(keys),)).fetchall()
-    return {key: np.frombuffer(data, dtype="<f4") for key, data in rows}
-
-
-def _write(file: "apsw.Connection", vectors: "Mapping[str, Vector]") -> None:
-    rows = [(key, vector.astype("<f4").tobytes()) for key, vector in vectors.items()]
-    file.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)

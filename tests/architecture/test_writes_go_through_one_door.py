@@ -40,7 +40,7 @@ BY_PATH: dict[str, dict[str, str]] = {
         "set_aside": HOME,
     },
     "extensions/mcp_cache.py": {"remove": HOME},
-    "memory/embed.py": {"_with_file": HOME},
+    "memory/embed.py": {"_exchange": HOME},
     "memory/search.py": {"_with_index": HOME, "_open": HOME},
     "memory/pending.py": {"take": HOME},
     "providers/stream.py": dict.fromkeys(("__aenter__", "_touching", "harden", "soften"), NO_FILE),
