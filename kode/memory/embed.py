@@ -142,7 +142,7 @@ class Embedder:
                 file.execute("CREATE TABLE IF NOT EXISTS vectors (key PRIMARY KEY, vector)")
                 with file:
                     file.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", written)
-                    sql = "SELECT v.key, vector FROM json_each(?) e CROSS JOIN vectors v ON v.key = value"
+                    sql = "SELECT * FROM vectors WHERE key IN (SELECT value FROM json_each(?))"
                     rows: Any = file.execute(sql, (json.dumps(keys),))
                     self._vectors |= {key: np.frombuffer(data, dtype="<f4") for key, data in rows}
         except (apsw.CorruptError, apsw.NotADBError):

@@ -12,8 +12,8 @@ from kode.memory.frame import suspicion
 from kode.memory.guarded import statements_of
 from kode.memory.markdown import display
 from kode.memory.remarks import remarks
-from kode.memory.review import HEADINGS, Item, items
-from kode.memory.statement import AUTHORS, Change, Rank, Statement
+from kode.memory.review import Item, items
+from kode.memory.statement import AUTHORS, Change, Statement
 from kode.memory.system import Memory
 from kode.messages import first_of, plural, shorten
 
@@ -28,61 +28,65 @@ MAX_TEXTS = 5
 def show(memory: Memory) -> str:
     """Every entry of this project with its id, origin, and what speaks against it."""
     view, doubts = memory.store.view(), remarks(memory.store, memory.today())
-    sections = list[str]()
+    sections = list[tuple[str, list[str]]]()
     for place in memory.store.fact_places():
         if facts := view.in_place(place):
             fill = memory.fill(place) or memory.layout.label(place)
-            path = memory.store.root / place
-            heading = f"{fill} · {path}" if memory.layout.format_of(place) else fill
-            lines = (line for fact in facts for line in _entry(fact, doubts.get(fact.id, "")))
-            sections.append("\n".join((heading, *lines)))
-    notes = memory.notes()
-    if notes:
-        latest = notes[: -LATEST - 1 : -1]
+            path = f" · {memory.store.root / place}" if memory.layout.format_of(place) else ""
+            lines = [line for fact in facts for line in _entry(fact, doubts.get(fact.id, ""))]
+            sections.append((f"{fill}{path}", lines))
+    if notes := memory.notes():
         of = f", the latest {LATEST} of {len(notes)}" if len(notes) > LATEST else ""
-        lines = (line for note in latest for line in _entry(note, "", NOTE_CHARS))
-        sections.append("\n".join((f"session notes{of}", *lines)))
-    return "\n\n".join(sections) or "Nothing is remembered yet."
+        latest = notes[: -LATEST - 1 : -1]
+        lines = [line for note in latest for line in _entry(note, "", NOTE_CHARS)]
+        sections.append((f"session notes{of}", lines))
+    listed = ("\n".join((heading, *lines)) for heading, lines in sections)
+    return "\n\n".join(listed) or "Nothing is remembered yet."
 
 
 def _entry(statement: Statement, doubt: str, max_chars: int = 0) -> Iterator[str]:
     text = redact(display(statement.text))
     text = shorten(text, max_chars) if max_chars else text.replace("\n", "\n    ")
     yield f"  - {text}"
-    origin = [statement.id, AUTHORS[statement.who], statement.claimed_at[:10]]
-    origin += [f"from {statement.source}"] if statement.source else []
-    origin += [f"since {statement.since}"] if statement.since else []
-    origin += [f"until {statement.until}"] if statement.until else []
-    yield f"    ({', '.join(origin)})"
-    remarks = [doubt, "no model sees it" if statement.private else ""]
-    remarks.append("archived: in no prompt" if statement.state == "archived" else "")
-    if what := suspicion(statement.text):
-        remarks.append(f"this looks like {what}: check it")
+    origin = (
+        statement.id,
+        AUTHORS[statement.who],
+        statement.claimed_at[:10],
+        statement.source and f"from {statement.source}",
+        statement.since and f"since {statement.since}",
+        statement.until and f"until {statement.until}",
+    )
+    yield f"    ({', '.join(filter(None, origin))})"
+    what = suspicion(statement.text)
+    remarks = (
+        doubt,
+        "no model sees it" if statement.private else "",
+        "archived: in no prompt" if statement.state == "archived" else "",
+        what and f"this looks like {what}: check it",
+    )
     yield from (f"    ({remark})" for remark in remarks if remark)
 
 
 async def status(memory: Memory) -> str:
     """Which system it is, how full it is, and what is pending."""
     lines = [f"system: {memory.name}", f"folder: {memory.store.root}"]
-    view = memory.store.view()
     for place in memory.store.fact_places():
-        if facts := view.in_place(place):
-            label, fill = memory.layout.label(place), memory.fill(place)
-            rest = fill.removeprefix(f"{label}: ")
-            lines.append(
-                f"{label}: {plural(len(facts), 'entry', 'entries')}{f', {rest}' if rest else ''}"
-            )
-    lines += [f"session notes: {len(memory.notes())}"] if memory.notes() else []
+        if facts := memory.store.view().in_place(place):
+            label = memory.layout.label(place)
+            fill = memory.fill(place).replace(f"{label}: ", ", ", 1)
+            lines.append(f"{label}: {plural(len(facts), 'entry', 'entries')}{fill}")
+    counts = Counter(item.heading for item in await items(memory))
+    pending, notes = len(memory.pending.sessions()), len(memory.notes())
     private = sum(fact.private for fact in memory.store.statements())
-    lines += [f"private, no model sees them: {private}"] if private else []
-    if pending := len(memory.pending.sessions()):
-        left = plural(pending, "session")
-        lines.append(f"not finished with: {left} (done at the next start)")
-    waiting = Counter(item.reason for item in await items(memory))
-    counted = [f"{HEADINGS[reason]}: {count}" for reason, count in waiting.items()]
-    lines += [f"{', '.join(counted)} (`kode memory review`)"] if counted else []
-    lines += await memory.policy.status(memory)
-    return "\n".join(lines)
+    waiting = ", ".join(f"{heading}: {count}" for heading, count in counts.items())
+    more = (
+        notes and f"session notes: {notes}",
+        private and f"private, no model sees them: {private}",
+        pending and f"not finished with: {plural(pending, 'session')} (done at the next start)",
+        waiting and f"{waiting} (`kode memory review`)",
+    )
+    lines += [line for line in more if line]
+    return "\n".join((*lines, *await memory.policy.status(memory)))
 
 
 def list_changes(memory: Memory, count: int) -> str:
@@ -96,29 +100,26 @@ def list_changes(memory: Memory, count: int) -> str:
     effective = {change.id for change in memory.store.view().changes}
     undone = {change.undoes: f"  [undone by {change.id}]" for change in changes if change.undoes}
     statements = {new.id: new for change in changes for new in change.add}
-    lines = [
-        describe_change(memory, change, statements)
-        + (undone.get(change.id, "") if change.id not in effective else "")
-        for change in changes[-max(1, count) :]
-    ]
+    lines = list[str]()
+    for change in changes[-max(1, count) :]:
+        gone = [statements[id] for id in change.end if id in statements]
+        new = [*change.add, *(statements[id] for id in change.set if id in statements)]
+        places = dict.fromkeys(memory.layout.label(entry.place) for entry in (*gone, *new))
+        sides = [
+            [shorten(redact(display(e.text)), TEXT_CHARS) for e in side] for side in (gone, new)
+        ]
+        texts = " → ".join("; ".join(first_of(side, MAX_TEXTS)) for side in sides if side)
+        texts = texts or change.undoes
+        author, when = change.origin or AUTHORS[change.who], change.at[:16].replace("T", " ")
+        parts = (
+            f"{change.id}  {when}  {author}  {change.kind}",
+            places and f" {', '.join(places)}",
+            texts and f": {texts}",
+            change.reason and f"  [{change.reason}]",
+            "" if change.id in effective else undone.get(change.id, ""),
+        )
+        lines.append("".join(part for part in parts if part))
     return "\n".join(lines) or "Nothing has changed yet."
-
-
-def describe_change(memory: Memory, change: Change, statements: dict[str, Statement]) -> str:
-    """A change on one line: its id, time, author, and the texts that it took away and added."""
-    label = memory.layout.label
-    gone = [statements[id] for id in change.end if id in statements]
-    set = [statements[id] for id in change.set if id in statements]
-    places = dict.fromkeys(label(entry.place) for entry in (*gone, *change.add, *set))
-    sides = [
-        "; ".join(first_of([shorten(redact(display(e.text)), TEXT_CHARS) for e in side], MAX_TEXTS))
-        for side in (gone, (*change.add, *set))
-    ]
-    texts = " → ".join(side for side in sides if side) or change.undoes
-    when, author = change.at[:16].replace("T", " "), change.origin or AUTHORS[change.who]
-    where = f" {', '.join(places)}" if places else ""
-    end = (f": {texts}" if texts else "") + (f"  [{change.reason}]" if change.reason else "")
-    return f"{change.id}  {when}  {author}  {change.kind}{where}{end}"
 
 
 # ── for plug-ins ─────────────────────────────────────────────────────────────────────────────────
@@ -133,7 +134,6 @@ class ListedEntry:
     """For a reader: without the bullet."""
     label: str
     """What a person calls its place."""
-    rank: Rank
     remark: str
     """Why it may not hold any more; "" for nothing."""
 
@@ -159,24 +159,21 @@ async def overview(system: MemorySystem) -> Overview:
     """Reads an open memory. Raises: MemoryRefused for a system that holds nothing that kode knows
     of; StorageError."""
     memory = statements_of(system, "view")
-    store, view = memory.store, memory.store.view()
-    doubts = remarks(store, memory.today())
-    entries = tuple(
-        ListedEntry(
-            statement=statement,
-            text=redact(display(statement.text)),
-            label=memory.layout.label(statement.place),
-            rank=store.rank(statement),
-            remark=doubts.get(statement.id, ""),
-        )
-        for statement in (*store.statements(), *memory.notes())
-    )
-    ended = [entry for entry in view.entries.values() if entry.end]
+    store, doubts = memory.store, remarks(memory.store, memory.today())
+    ends = [(entry.end.at, entry) for entry in store.view().entries.values() if entry.end]
     return Overview(
         system=system.name,
-        entries=entries,
+        entries=tuple(
+            ListedEntry(
+                statement=statement,
+                text=redact(display(statement.text)),
+                label=memory.layout.label(statement.place),
+                remark=doubts.get(statement.id, ""),
+            )
+            for statement in (*store.statements(), *memory.notes())
+        ),
         waiting=tuple(await items(system)),
-        ended=tuple(sorted(ended, key=lambda entry: entry.end.at if entry.end else "")[::-1]),
+        ended=tuple(entry for _, entry in sorted(ends, key=lambda end: end[0])[::-1]),
         changes=tuple(reversed(store.log.changes())),
         is_damaged=any(change.kind == DAMAGE for change in store.log.changes()),
     )

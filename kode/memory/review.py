@@ -2,7 +2,8 @@
 each other, and what may not hold any more. Each decision is one change, with an undo.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,25 +17,22 @@ from kode.memory.remarks import remarks
 from kode.memory.scan import check
 from kode.memory.statement import AUTHORS, Author, Outcome, Statement, Who
 from kode.memory.store import Choice
-from kode.memory.system import Memory
 from kode.memory.why import history
 from kode.messages import shorten
 
 Confirm = Callable[[str], bool]
 """Asks the person."""
 Reason = Literal["outside", "conflict", "no longer true"]
-HEADINGS: Mapping[Reason, str] = {
-    "outside": "waiting for approval",
-    "conflict": "contradict each other",
-    "no longer true": "may no longer be true",
+_REASONS: Mapping[Reason, tuple[str, Mapping[Choice, str]]] = {
+    "outside": ("waiting for approval", {"approve": "approve", "drop": "drop"}),
+    "conflict": (
+        "contradict each other",
+        {"first": "keep the first", "second": "keep the second", "both": "keep both"},
+    ),
+    "no longer true": ("may no longer be true", {"confirm": "still true", "remove": "remove"}),
 }
-"""The reasons to wait, in the order to ask about them."""
-CHOICES: Mapping[Reason, Mapping[Choice, str]] = {
-    "outside": {"approve": "approve", "drop": "drop"},
-    "conflict": {"first": "keep the first", "second": "keep the second", "both": "keep both"},
-    "no longer true": {"confirm": "still true", "remove": "remove"},
-}
-"""The choices for each reason, worded for a person."""
+"""The reasons to wait, in the order to ask about them: a heading, and the choices as a person reads
+them."""
 NOTHING_WAITS = "Nothing is pending."
 MAX_PROPOSED_CHARS = 1_000  # a few sentences
 MAX_PROPOSALS = 100  # a person decides on each
@@ -55,11 +53,11 @@ class Item:
 
     @property
     def heading(self) -> str:
-        return HEADINGS[self.reason]
+        return _REASONS[self.reason][0]
 
     @property
     def choices(self) -> Mapping[Choice, str]:
-        return CHOICES[self.reason]
+        return _REASONS[self.reason][1]
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -70,29 +68,26 @@ class Item:
 async def items(system: MemorySystem) -> list[Item]:
     """All that waits in this project, in the order to ask about it. Raises: MemoryRefused for a
     system that holds nothing; StorageError."""
-    return list(_items(statements_of(system, "review")))
-
-
-def _items(memory: Memory) -> Iterator[Item]:
-    store = memory.store
-    view, doubts = store.view(), remarks(store, memory.today())
-    for waiting in view.waiting():
-        if store.is_here(waiting.place):
-            batch = view.entries[waiting.id].change.batch
-            yield Item(reason="outside", id=waiting.id, statements=(waiting,), batch=batch)
-    pairs = view.conflicts()
-    for first, second in pairs:
-        if store.is_here(first.place) and store.is_here(second.place):
-            yield Item(reason="conflict", id=f"{first.id}+{second.id}", statements=(first, second))
-    in_conflict = {second.id for _, second in pairs}
-    for statement in store.statements():
-        if statement.id in doubts and statement.id not in in_conflict:
-            yield Item(
-                reason="no longer true",
-                id=statement.id,
-                statements=(statement,),
-                remark=doubts[statement.id],
-            )
+    memory = statements_of(system, "review")
+    store, view = memory.store, memory.store.view()
+    doubts = dict(remarks(store, memory.today()))
+    waiting = [
+        Item(
+            reason="outside", id=new.id, statements=(new,), batch=view.entries[new.id].change.batch
+        )
+        for new in view.waiting()
+        if store.is_here(new.place)
+    ]
+    for pair in view.conflicts():
+        doubts.pop(pair[1].id, None)
+        if all(store.is_here(statement.place) for statement in pair):
+            id = "+".join(statement.id for statement in pair)
+            waiting.append(Item(reason="conflict", id=id, statements=pair))
+    doubtful = [statement for statement in store.statements() if statement.id in doubts]
+    return waiting + [
+        Item(reason="no longer true", id=old.id, statements=(old,), remark=doubts[old.id])
+        for old in doubtful
+    ]
 
 
 async def find_item(system: MemorySystem, id: str) -> Item:
@@ -141,14 +136,13 @@ async def approve_many(
 ) -> str:
     """Approves all that waits, or all from one `source` or import, after one question. Raises:
     MemoryRefused without an answer."""
-    waiting = [item for item in await items(system) if item.reason == "outside"]
-    if source:
-        waiting = [
-            item
-            for item in waiting
-            if source in (item.batch, item.statements[0].source)
-            or item.statements[0].source.startswith(f"{source}:")
-        ]
+    waiting = [
+        item
+        for item in await items(system)
+        for origin in (item.statements[0].source,)
+        if item.reason == "outside"
+        and (source in ("", item.batch, origin) or origin.startswith(f"{source}:"))
+    ]
     if not waiting:
         return f"Nothing of {source} is pending: `review --list`." if source else NOTHING_WAITS
     listed = "\n".join(line for item in waiting for line in item.texts)
@@ -169,15 +163,14 @@ def history_of(system: MemorySystem, item: Item) -> str:
     return "\n".join(history(memory, entry) for entry in origins)
 
 
-def list_items(waiting: list[Item]) -> str:
+def list_items(waiting: Sequence[Item]) -> str:
     """All that waits, as text."""
-    lines = list[str]()
-    for reason, heading in HEADINGS.items():
-        listed = [item for item in waiting if item.reason == reason]
-        lines += [f"{heading}: {len(listed)}"] if listed else []
-        for item in listed:
-            lines.append(f"  {item.id}{f'  ({item.remark})' if item.remark else ''}")
-            lines += [f"    {text}" for text in item.texts]
+    lines, counts = list[str](), Counter(item.heading for item in waiting)
+    for item in waiting:
+        if count := counts.pop(item.heading, 0):
+            lines.append(f"{item.heading}: {count}")
+        lines.append(f"  {item.id}{f'  ({item.remark})' if item.remark else ''}")
+        lines += [f"    {text}" for text in item.texts]
     return "\n".join(lines) or NOTHING_WAITS
 
 
