@@ -67,8 +67,8 @@ class JournalPolicy(Policy):
 
     def part_to_sum_up(self, view: View, record: SessionRecord) -> SessionRecord:
         """The messages since the newest entry on this session: none is summed up twice."""
-        ends = [_end(note) for note in _entries(view, record) if not note.details.get("raw")]
-        end = max(ends, default=0)
+        done = (note.details for note in _entries(view, record) if not note.details.get("raw"))
+        end = max((details["messages"] for details in done), default=0)
         return replace(record, messages=record.messages[end:], skipped=end)
 
     def replaced_notes(self, view: View, record: SessionRecord) -> list[Statement]:
@@ -118,7 +118,8 @@ class JournalPolicy(Policy):
         """Until the session can be summed up, the history has its latest messages."""
         view = memory.store.view()
         part = self.part_to_sum_up(view, record)
-        if part.messages and all(_end(note) != part.end for note in _entries(view, record)):
+        ends = [note.details["messages"] for note in _entries(view, record)]
+        if part.messages and part.end not in ends:
             note = self.note(part, self.record_without_model(part), ())
             old = tuple((raw.id, note.id) for raw in self.replaced_notes(view, record))
             await memory.store.add(memory.hold_back(note), Relations(outdated=old), kind="raw")
@@ -130,12 +131,6 @@ def _entries(view: View, record: SessionRecord) -> list[Statement]:
     notes = (*view.current(place), *view.waiting())
     here = (note for note in notes if note.place == place and note.session == record.id)
     return [note for note in here if note.who == "session"]
-
-
-def _end(entry: Statement) -> int:
-    """How many messages its session had when an entry was made."""
-    end = entry.details.get("messages")
-    return end if isinstance(end, int) else 0
 
 
 def _is_spoken(message: Message) -> bool:

@@ -112,7 +112,7 @@ def expiry(now: datetime, ttl_days: int | None) -> str:
     """When a note expires, as a time; "" for never. Raises: MemoryRefused for no lifetime."""
     if ttl_days is None:
         return ""
-    if isinstance(ttl_days, bool) or not isinstance(ttl_days, int) or ttl_days < 1:
+    if ttl_days < 1:
         raise MemoryRefused(
             f"ttl_days is {ttl_days!r}: give whole days from 1 on, or leave it out for a note "
             "that never expires. Nothing was changed."
@@ -176,34 +176,29 @@ def new_note(memory: OpenMemory, addition: Addition, author: Author) -> Statemen
 
 def check_note(note: Statement, *, is_ttl_strict: bool = False) -> None:
     """Raises: MemoryRefused that says what is wrong with a note and what would be right."""
-    certainty, lasts, is_soul = confidence(note), stability(note), note.kind == "soul"
-    tags, evidence = texts(note, "tags"), texts(note, "evidence")
+    certainty, tags, evidence = confidence(note), texts(note, "tags"), texts(note, "evidence")
+    is_rule, is_soul, size = note.kind == "rule", note.kind == "soul", len(note.text)
+    lasts, has_end = stability(note), bool(expires_at(note))
+    has_permanence = lasts == "permanent" and not note.private
+    is_endless = is_ttl_strict and lasts == "volatile" and not has_end
     is_certain = certainty >= MIN_RULE_CONFIDENCE and bool(evidence)
+    is_long = any(len(tag) > MAX_TAG_CHARS for tag in tags)
     faults = {
         "The text is empty: say in one sentence what to remember.": not note.text.strip(),
         f"confidence is {certainty!r}: give a number from 0 to 1.": not 0 <= certainty <= 1,
         f"A rule needs confidence of {MIN_RULE_CONFIDENCE} or more and evidence (what showed it, "
         f"at least one line); this has {certainty:g} and {len(evidence)}. Give both, or remember "
-        "it as a log note.": note.kind == "rule" and not is_certain,
-        f"The soul would have {len(note.text)} characters and may have {MAX_SOUL_CHARS}.": (
-            is_soul and len(note.text) > MAX_SOUL_CHARS
+        "it as a log note.": is_rule and not is_certain,
+        f"The soul has {size} characters and may have {MAX_SOUL_CHARS}. Say it in less.": (
+            is_soul and size > MAX_SOUL_CHARS
         ),
-        "A soul is permanent and always shown: it cannot be volatile or sensitive.": (
-            is_soul and (note.private or lasts != "permanent")
-        ),
+        "A soul is permanent, and always shown.": is_soul and not has_permanence,
         f"stability is {lasts!r}: say {', '.join(STABILITIES)}.": lasts not in STABILITIES,
-        "A permanent note never expires: leave out ttl_days, or make it stable.": (
-            lasts == "permanent" and expires_at(note) != ""
-        ),
-        "A volatile note needs ttl_days (memory.notes.strict_ttl is on).": (
-            is_ttl_strict and lasts == "volatile" and not expires_at(note)
-        ),
-        f"tags: at most {MAX_TAGS} of at most {MAX_TAG_CHARS} characters each. Use fewer.": (
-            len(tags) > MAX_TAGS or any(len(tag) > MAX_TAG_CHARS for tag in tags)
-        ),
-        f"evidence: at most {MAX_EVIDENCE} lines. Keep the telling ones.": (
-            len(evidence) > MAX_EVIDENCE
-        ),
+        "A permanent note never expires: leave out ttl_days.": lasts == "permanent" and has_end,
+        "A volatile note needs ttl_days (memory.notes.strict_ttl is on).": is_endless,
+        f"tags: use at most {MAX_TAGS}, of {MAX_TAG_CHARS} characters.": is_long
+        or len(tags) > MAX_TAGS,
+        f"evidence: give at most {MAX_EVIDENCE} lines.": len(evidence) > MAX_EVIDENCE,
     }
     if fault := next((fault for fault, is_wrong in faults.items() if is_wrong), ""):
         raise MemoryRefused(f"{fault} Nothing was changed.")

@@ -10,7 +10,6 @@ from datetime import timedelta
 
 from kode.contracts import Injection, InjectReason, Project, SessionRecord, Turn
 from kode.errors import MemoryRefused
-from kode.events import MemoryChanged
 from kode.memory import digest, frame, scan
 from kode.memory.fold import View
 from kode.memory.markdown import display
@@ -22,11 +21,12 @@ from kode.memory.question import LearnedFact
 from kode.memory.statement import (
     Author,
     Change,
+    Outcome,
     Statement,
-    statement_by,
     statement_of_session,
     timestamp,
 )
+from kode.memory.store import Store
 from kode.messages import keep_ends, plural
 
 MAX_RULES, MAX_RULE_CHARS = 10, 10_000
@@ -172,10 +172,39 @@ class NotesPolicy(Policy):
         return layout.new_note(memory, addition, author)
 
     async def maintain(self, memory: OpenMemory) -> None:
-        merged = [change for change in await _tidy_up(memory) if change.add]
+        """Merges old notes and removes expired ones, once a day, together. Only volatile notes
+        without a lifetime are merged, in batches of one place and one sensitivity, and none that a
+        team shares: each member would do it."""
+        store, now, author = memory.store, memory.context.now(), Author("session")
+
+        def is_due(note: Statement) -> bool:
+            is_old = note.claimed_at <= timestamp(now - MERGE_AFTER)
+            is_short = layout.stability(note) == "volatile" and not layout.expires_at(note)
+            is_shared = memory.layout.is_shared(note.place)
+            return is_old and is_short and note.kind in ("log", "summary") and not is_shared
+
+        def make(view: View) -> list[Change]:
+            recent = [change for change in view.changes if change.at > timestamp(now - TIDY_EVERY)]
+            if any(change.kind in (MERGE, PRUNE) for change in recent):
+                return []
+            places = (*store.fact_places(), *store.record_places())
+            notes = [note for place in places for note in view.current(place)]
+            groups = defaultdict[tuple[str, bool], list[Statement]](list)
+            for note in sorted(filter(is_due, notes), key=lambda note: (note.claimed_at, note.id)):
+                groups[_place_of_merged(note), note.private].append(note)
+            changes = list[Change]()
+            for group in groups.values():
+                for batch in (group[at : at + BATCH] for at in range(0, len(group), BATCH)):
+                    if len(batch) > 1:
+                        new, draft = _merge(store, batch), store.draft(MERGE, author)
+                        changes.append(replace(draft, add=(new,), end=new.replaces))
+            expired = tuple(note.id for note in notes if not layout.is_active(note, now))
+            return changes + ([replace(store.draft(PRUNE, author), end=expired)] if expired else [])
+
+        merged = [change for change in await store.commit(make) if change.add]
         if merged:
             text = f"merged old notes into {len(merged)}"
-            memory.context.emit(MemoryChanged(text=text, change_id=merged[-1].id))
+            memory.announce(Outcome(text=text, change=merged[-1]))
 
 
 def _scope_of(project: Project) -> str:
@@ -211,61 +240,23 @@ def _fitting(
     return lines
 
 
-# ── maintenance ──────────────────────────────────────────────────────────────────────────────────
-
-
-async def _tidy_up(memory: OpenMemory) -> list[Change]:
-    """Merges old notes and removes expired ones, once a day; returns the changes, which are made
-    together. Only volatile notes without a lifetime are merged, in batches of one place and one
-    sensitivity, and none that a team shares: each member would do it."""
-    store, now, author = memory.store, memory.context.now(), Author("session")
-
-    def is_due(note: Statement) -> bool:
-        is_old = note.claimed_at <= timestamp(now - MERGE_AFTER)
-        is_short = layout.stability(note) == "volatile" and not layout.expires_at(note)
-        is_shared = memory.layout.is_shared(note.place)
-        return is_old and is_short and note.kind in ("log", "summary") and not is_shared
-
-    def make(view: View) -> list[Change]:
-        recent = [change for change in view.changes if change.at > timestamp(now - TIDY_EVERY)]
-        if any(change.kind in (MERGE, PRUNE) for change in recent):
-            return []
-        places = (*store.fact_places(), *store.record_places())
-        notes = [note for place in places for note in view.current(place)]
-        groups = defaultdict[tuple[str, bool], list[Statement]](list)
-        for note in sorted(filter(is_due, notes), key=lambda note: (note.claimed_at, note.id)):
-            groups[_place_of_merged(note), note.private].append(note)
-        changes = list[Change]()
-        for group in groups.values():
-            for batch in (group[at : at + BATCH] for at in range(0, len(group), BATCH)):
-                if len(batch) > 1:
-                    new, draft = _merge(batch), store.draft(MERGE, author)
-                    changes.append(replace(draft, add=(new,), end=new.replaces))
-        expired = tuple(note.id for note in notes if not layout.is_active(note, now))
-        return changes + ([replace(store.draft(PRUNE, author), end=expired)] if expired else [])
-
-    return await store.commit(make)
-
-
 def _place_of_merged(note: Statement) -> str:
     """The place of summaries beside that of a note."""
     base, _, *project = note.place.split("/")
     return "/".join((base, "summary", *project))
 
 
-def _merge(notes: Sequence[Statement]) -> Statement:
+def _merge(store: Store, notes: Sequence[Statement]) -> Statement:
     """One summary of a batch: what its parts said, one below the other. It is as new as the newest
     of them, and lasts."""
-    first, tags = notes[0], {tag for note in notes for tag in layout.texts(note, "tags")}
+    tags = {tag for note in notes for tag in layout.texts(note, "tags")}
     evidence = [line for note in notes for line in layout.texts(note, "evidence")]
-    return statement_by(
+    return store.new_statement(
         Author("session"),
-        _place_of_merged(first),
+        _place_of_merged(notes[0]),
         "\n\n".join(dict.fromkeys(note.text for note in notes)),
-        max(note.claimed_at for note in notes),
-        kind="summary",
-        project=first.project,
-        private=first.private,
+        claimed_at=max(note.claimed_at for note in notes),
+        private=notes[0].private,
         replaces=tuple(note.id for note in notes),
         details=layout.make_details(
             tags=sorted(tags)[: layout.MAX_TAGS],

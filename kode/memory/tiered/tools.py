@@ -15,12 +15,6 @@ from kode.memory.tools import Source, answer, memory_tool
 Action = Literal["add", "replace", "remove", "archive", "consolidate", "read", "search", "episodes"]
 MAX_HITS = 8  # about 600 tokens
 MAX_LISTED = 20  # one line each
-DESCRIPTION = (
-    "Facts kept across sessions; all current ones are in the system prompt. Save, in one short "
-    "sentence, what will still be true and useful next week: what the user prefers or corrects, "
-    "how the project is built, tested and run. Not the task at hand, nor what the repository says; "
-    "no secrets. A fact that changed: replace, not add."
-)
 BRIEF = Brief(
     description="Keep what the user wants you to remember (add), drop it, or search what is known. "
     "target: user (who they are, what they prefer) or env (project, machine).",
@@ -34,14 +28,7 @@ def _effect_of(arguments: Mapping[str, Any]) -> Effect:
     return "memory-read" if is_reading else "memory"
 
 
-@memory_tool(
-    effect="memory",
-    effect_of=_effect_of,
-    subject="action",
-    name="memory",
-    description=DESCRIPTION,
-    brief=BRIEF,
-)
+@memory_tool(effect="memory", effect_of=_effect_of, subject="action", name="memory", brief=BRIEF)
 async def use_memory(
     memory: OpenMemory,
     action: Action = "add",
@@ -63,6 +50,10 @@ async def use_memory(
     until: Annotated[str, "its last day, YYYY-MM-DD"] = "",
     scope: Annotated[Scope | None, "default: user global, env project"] = None,
 ) -> ToolOutput:
+    """Facts kept across sessions; all current ones are in the system prompt. Save, in one short
+    sentence, what will still be true and useful next week: what the user prefers or corrects, how
+    the project is built, tested and run. Not the task at hand, nor what the repository says; no
+    secrets. A fact that changed: replace, not add."""
     text, store, author = query or content or old_text, memory.store, memory.author()
     match action:
         case "read":

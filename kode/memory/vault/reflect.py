@@ -79,12 +79,14 @@ async def reflect(
     messages, shown = _conversation(progress), progress.shown or shown
     messages = messages or [user_message(text)]
     system = _system_prompt(memory, record)
-    while True:
+    while not _is_answer(messages[-1]):
         last = messages[-1]
-        if last.role != "assistant":
-            if sum(message.role == "assistant" for message in messages) >= MAX_MODEL_CALLS:
-                memory.warn(f"Memory's reflection was ended after {MAX_MODEL_CALLS} model calls.")
-                return True
+        if last.stop == "malformed_call":
+            messages.append(user_message(UNREAD_CALL))
+        elif last.role == "assistant":
+            results = [await _run_call(memory, tools, call) for call in calls_of(last)]
+            messages.append(Message(role="tool", parts=tuple(results)))
+        elif sum(message.role == "assistant" for message in messages) < MAX_MODEL_CALLS:
             request = Request(
                 system=system,
                 messages=tuple(messages),
@@ -95,20 +97,23 @@ async def reflect(
             if reply.message is None:
                 return False
             messages.append(reply.message)
-        elif last.stop == "malformed_call":
-            messages.append(user_message(UNREAD_CALL))
-        elif calls := calls_of(last):
-            results = [await _run_call(memory, tools, call) for call in calls]
-            messages.append(Message(role="tool", parts=tuple(results)))
         else:
-            return True
+            memory.warn(f"Memory's reflection was ended after {MAX_MODEL_CALLS} model calls.")
+            break
         pending.answer(record.id, redact(MESSAGES.dump_json(messages).decode()), shown)
+    return True
 
 
 def last_answer(progress: Progress) -> str:
-    """The text with which a conversation ended, so far."""
+    """The text with which a conversation ended; "" for one that did not come to its end."""
     messages = _conversation(progress)
-    return text_of(messages[-1]) if messages and messages[-1].role == "assistant" else ""
+    return text_of(messages[-1]) if messages and _is_answer(messages[-1]) else ""
+
+
+def _is_answer(message: Message) -> bool:
+    """Whether a message is the model's last one, and calls no tool."""
+    is_unread = message.stop == "malformed_call"
+    return message.role == "assistant" and not is_unread and not calls_of(message)
 
 
 def _conversation(progress: Progress) -> list[Message]:

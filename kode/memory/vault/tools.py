@@ -68,10 +68,8 @@ async def memory_write(
     quote: Annotated[str, "the user's exact words, only if they state this one line as true"] = "",
 ) -> ToolOutput:
     """Create or overwrite facts/NAME.md in memory, which you have read."""
-    place, text = (
-        layout.place_in(memory.store.project, path),
-        layout.without_summary(_checked(content)),
-    )
+    place = layout.place_in(memory.store.project, path)
+    text = layout.without_summary(_checked(content))
     before, name = memory.store.read_text(place) or "", layout.label(place)
     if layout.is_episodes(place):
         raise MemoryRefused(
@@ -155,11 +153,11 @@ def _patched(text: str, patches: Sequence[Patch], name: str) -> str:
         old = plain_lines(patch.oldText)
         count = text.count(old) if old else 0
         if count != 1:
-            fault = f"occurs {count} times" if count else "was not found"
-            hint = "Quote more of the lines around it" if count else "Read the file again"
+            fault = f"occurs {count} times in {name}. Quote more of the lines around it"
+            fault = fault if count else f"was not found in {name}. Read the file again"
             raise MemoryRefused(
-                f'Patch {number} of {len(patches)}: oldText "{shorten(old, 80)}" {fault} in '
-                f"{name}. {hint}, then send all patches again. Nothing was changed."
+                f'Patch {number} of {len(patches)}: oldText "{shorten(old, 80)}" {fault}, then '
+                "send all patches again. Nothing was changed."
             )
         text = text.replace(old, plain_lines(patch.newText))
     if was_harmless:  # two harmless patches may form one harmful text

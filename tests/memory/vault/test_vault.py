@@ -10,10 +10,18 @@ import pytest
 
 from kode.contracts import Project, Request, Turn
 from kode.errors import MemoryRefused, ToolError
+from kode.memory.pending import Progress
 from kode.memory.policy import Addition
 from kode.memory.statement import Rank
 from kode.memory.system import Memory
-from kode.memory.vault.layout import generate_summary, place_in, summary_of
+from kode.memory.vault.layout import (
+    generate_summary,
+    label,
+    month_place,
+    place_in,
+    summary_of,
+)
+from kode.memory.vault.reflect import MESSAGES, last_answer
 from kode.messages import Message, Text, ToolCall, results_of
 from tests.memory.sessions import Sessions, call
 from tests.tables import for_each
@@ -370,6 +378,12 @@ async def test_a_reflection_goes_on_where_it_was_cut_off(home: Sessions) -> None
     assert later.pending.sessions() == []
 
 
+def test_a_conversation_whose_calls_were_not_run_has_no_answer() -> None:
+    parts = (Text(text="I save it."), ToolCall(id="c", name="memory_list", arguments="{}"))
+    messages = [Message(role="assistant", parts=parts, stop="tool_calls")]
+    assert last_answer(Progress(answer=MESSAGES.dump_json(messages).decode())) == ""
+
+
 async def test_a_reflection_on_outside_text_waits(home: Sessions) -> None:
     home.outside = "https://example.com"
     reflector = Reflector([calls(("memory_append", EPISODE)), says("{}")])
@@ -379,8 +393,6 @@ async def test_a_reflection_on_outside_text_waits(home: Sessions) -> None:
 
 
 def test_the_month_is_that_of_local_time() -> None:
-    from kode.memory.vault.layout import label, month_place
-
     project = Project(Path("/p"), "0" * 16, True)
     local = datetime.fromisoformat("2026-03-01T00:30+02:00")
     assert label(month_place(project, local)) == "episodes/2026-03.md"
