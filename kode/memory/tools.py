@@ -31,7 +31,8 @@ def memory_tool(
     def declare(function: Function) -> Declared:
         _, *parameters = signature(function).parameters.values()
         required = tuple(value.name for value in parameters if value.default is Parameter.empty)
-        short = brief or Brief(description=function.__doc__ or "", required=required)
+        text = " ".join((function.__doc__ or "").split())
+        short = brief or Brief(description=text, required=required)
 
         def bind(memory: OpenMemory) -> Tool:
             @wraps(function)
@@ -40,7 +41,7 @@ def memory_tool(
                     return await function(memory, **arguments)
 
             bound = partial(preview, memory) if preview else None
-            return tool(preview=bound, brief=short, **declaration)(run)
+            return tool(preview=bound, brief=short, description=text, **declaration)(run)
 
         return bind
 
