@@ -141,8 +141,9 @@ class OpenMemory:
         self.note_index = TextIndex(context.root / f"index-{self.name}.sqlite")
         self.fact_index = TextIndex()
 
-    async def sum_up(self) -> bool:
-        """Sums up this session as far as it has come; False if that is left for the next kode."""
+    async def sum_up(self, session: str = "") -> bool:
+        """Sums up a session, by default this one as far as it has come; False if it is left for the
+        next kode."""
         return True
 
     def start_work(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":

@@ -150,19 +150,12 @@ def _read_phrases() -> Mapping[str, re.Pattern[str]]:
 def _pattern(phrase: str) -> str:
     """The pattern of one line: words in order, `a/b` means either, `[a/b]` either or none."""
     phrase = "".join(map(_fold, phrase))
-    if _UNSPACED.search(phrase):
-        return r"\s*".join(_one_of(word) for word in phrase.split())
-    words = [_one_of(word) + (rf"\b{_GAP}" if word[0] != "[" else "") for word in phrase.split()]
-    return r"\b" + "".join(words)
-
-
-def _one_of(word: str) -> str:
-    choices = "|".join(
-        re.escape(choice).replace("_", rf"\b{_GAP}") for choice in word.strip("[]").split("/")
-    )
-    if not word.startswith("["):
-        return f"(?:{choices})"
-    return f"(?:{choices})?" if _UNSPACED.search(word) else rf"(?:(?:{choices})\b{_GAP})?"
+    start, gap, space = ("", "", r"\s*") if _UNSPACED.search(phrase) else (r"\b", rf"\b{_GAP}", "")
+    words = list[str]()
+    for word in phrase.split():
+        choices = re.escape(word.strip("[]")).replace("/", "|").replace("_", rf"\b{_GAP}")
+        words.append(f"(?:(?:{choices}){gap})" + "?" * word.startswith("["))
+    return start + space.join(words)
 
 
 # ── hidden characters ────────────────────────────────────────────────────────────────────────

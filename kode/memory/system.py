@@ -6,6 +6,7 @@ What makes a system is its policy.
 
 import asyncio
 import os
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -123,10 +124,9 @@ class Memory(OpenMemory):
 
     async def snapshot(self) -> tuple[SnapshotSection, ...]:
         """The facts that a subagent may read, a section for each place."""
-        sections = dict[str, list[str]]()
+        sections = defaultdict[str, list[str]](list)
         for statement in self.visible_facts():
-            title = self.layout.title(statement.place)
-            sections.setdefault(title, []).append(self.describe(statement))
+            sections[self.layout.title(statement.place)].append(self.describe(statement))
         return tuple(
             SnapshotSection(title=title, content=frame.escape("\n".join(texts)))
             for title, texts in sections.items()
@@ -170,13 +170,10 @@ class Memory(OpenMemory):
 
     # ── the end of sessions ──────────────────────────────────────────────────────────────────
 
-    async def sum_up(self) -> bool:
-        """Sums up this session as far as it has come; False if that is left for the next kode."""
-        id = self.context.session_id
-        return not id or id not in self.pending.sessions() or await self._sum_up(id)
-
-    async def _sum_up(self, id: str) -> bool:
-        """Sums up a session; False if it stays pending."""
+    async def sum_up(self, session: str = "") -> bool:
+        id = session or self.context.session_id or ""
+        if id not in self.pending.sessions():
+            return True
         if not self.pending.take(id):
             return False
         record = self.context.session(id)
@@ -195,7 +192,7 @@ class Memory(OpenMemory):
                 return
             if id != self.context.session_id:
                 try:
-                    await self._sum_up(id)
+                    await self.sum_up(id)
                 finally:
                     self.pending.leave(id)
         self.update_indexes(float("inf"))
