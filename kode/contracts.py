@@ -160,6 +160,10 @@ class Recorded(Provider, Protocol):
     """Answers a conversation as one was answered that was recorded, and refuses a request that
     differs."""
 
+    @property
+    def face(self) -> Face:
+        """The form in which tools for files were offered."""
+
     def follow(
         self,
         home: Path,

@@ -55,6 +55,14 @@ ADOPTED = (*CHANGES_THE_PAST, "message", "plan", "system", "taint")
 """What is taken from the record between two turns; the loop makes the rest itself."""
 
 
+FACES: Mapping[str, tuple[str, Sequence[str]]] = {
+    "apply_patch": ("patch", ("write_file", "edit_file")),
+    "str_replace_based_edit_tool": ("editor", ("read_file", "write_file", "edit_file")),
+    "bash": ("editor", ("shell",)),
+}
+"""Tool that a model was offered in place of kode's own → the `tool_face` that has it, and these."""
+
+
 @dataclass(kw_only=True)
 class Step:
     """One reply of the model, with the comparison of its request and results."""
@@ -97,6 +105,13 @@ class RecordedProvider:
         """Index of the next entry of the turn."""
         self._compared = (0, 0)
         """How many messages of the record and of the replay were compared."""
+
+    @property
+    def face(self) -> Any:
+        """See `contracts.Recorded`."""
+        begun = self._recording.beginning
+        names = [tool["name"] for tool in begun.tools] if begun is not None else []
+        return next((FACES[name][0] for name in names if name in FACES), "kode")
 
     @property
     def is_same(self) -> bool:
@@ -274,6 +289,7 @@ async def play(recording: Recording, config: Any, *, home: Path, cwd: Path) -> R
         "append_system": begun.texts.get("appended", "") if begun is not None else "",
         "add_dirs": (),
         "provider": "scripted",
+        "tool_face": provider.face,
     }
     config = config.model_copy(update=settings)
     bare = BareSession.create(config, home=home, cwd=cwd, provider=provider)
@@ -412,8 +428,9 @@ def _tools_of(specs: Sequence[ToolSpec]) -> Sequence[Tool]:
         raise ToolError("A replay runs no call.")
 
     own = {tool.name: tool for tool in builtin_tools}
-    recorded = (
-        Tool(
+    tools: list[Tool] = []
+    for spec in specs:
+        recorded = Tool(
             name=spec.name,
             description=spec.description,
             effect="mcp",
@@ -423,9 +440,9 @@ def _tools_of(specs: Sequence[ToolSpec]) -> Sequence[Tool]:
             check=dict,
             run=run,
         )
-        for spec in specs
-    )
-    return [own.get(tool.name, tool) for tool in recorded] or builtin_tools
+        _, names = FACES.get(spec.name, ("", (spec.name,)))
+        tools += [own.get(name, recorded) for name in names]
+    return tools or builtin_tools
 
 
 def _words_of(prompt: MessageEntry) -> tuple[str, Sequence[Text | Image]]:

@@ -40,11 +40,11 @@ def project(tmp_path):
 
 @pytest.fixture
 def opened(project, tmp_path):
-    async def open_with(*replies, mode="auto-edit", emit=lambda event: None, ask=None):
+    async def open_with(*replies, mode="auto-edit", emit=lambda event: None, ask=None, face="kode"):
         script = tmp_path / "script.json"
         script.write_text(json.dumps(replies))
         flags = {"provider": "scripted", "script": str(script), "permissions.mode": mode}
-        flags |= {"memory.enabled": False}
+        flags |= {"memory.enabled": False, "tool_face": face}
         loaded = load_config(paths.home(), project, environ={}, flags=flags)
         return await open_conversation(loaded, cwd=project, emit=emit, ask=ask)
 
@@ -81,6 +81,14 @@ async def test_an_undo_between_two_turns(opened, project):
     await check_same(talk, steps=4)
 
     assert (project / "a.py").read_text() == "x = 1\n"
+
+
+@pytest.mark.parametrize("face", ["patch", "editor"])
+async def test_tools_as_a_model_is_trained_on_them(opened, face):
+    talk = await opened(edit("x = 1", "x = 2"), DONE, face=face)
+    await talk.turn("set x to 2")
+
+    await check_same(talk, steps=2)
 
 
 async def test_a_rewind_of_files_and_conversation(opened):
