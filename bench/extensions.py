@@ -111,7 +111,7 @@ async def _starts(values: Mapping[str, Any]) -> list[Pair]:
             await start_ms(inside)
         except DownloadNeededError:
             try:
-                await inside.download(entry, lambda text: None)
+                await inside.download(entry)
             except ServerError:
                 return []
         except ServerError:

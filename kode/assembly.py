@@ -346,26 +346,21 @@ def make_extensions(
 
     Raises: ConfigError for bad rules.
     """
-    servers_opener = opener(
-        place,
-        sandboxed=config.sandbox.enabled is not False,
-        required=config.sandbox.enabled is True,
-        denied=path_denier(_rules(config), place),
-        trust_project=trust_project,
-        elicit=elicit,
-    )
     return Extensions(
         home=place.home,
         cwd=place.cwd,
         emit=emit,
         ask=ask,
-        open_server=servers_opener,
-        needs_start=servers_opener.needs_start,
-        download=servers_opener.download,
+        opener=opener(
+            place,
+            sandboxed=config.sandbox.enabled is not False,
+            required=config.sandbox.enabled is True,
+            denied=path_denier(_rules(config), place),
+            trust_project=trust_project,
+            elicit=elicit,
+        ),
         sandbox=sandbox,
-        required=config.sandbox.enabled is True,
         deferred=config.mcp.deferred,
-        trust_project=trust_project,
         given=servers,
     )
 

@@ -8,7 +8,6 @@ belongs to the entry's content: a changed entry begins with an empty one.
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -97,18 +96,6 @@ def environment(folder: Path, *, network: bool) -> Mapping[str, str]:
     own = {name: str(folder / "files" / below) for name, below in _FOLDERS.items()}
     offline = {} if network else {**_QUICK, **(_OFFLINE if is_filled(folder) else {})}
     return {**own, **offline}
-
-
-def size(folder: Path) -> int:
-    """Bytes in it; it may change meanwhile."""
-    found = 0
-    for where, _, names in os.walk(folder):
-        for name in names:
-            try:
-                found += os.lstat(os.path.join(where, name)).st_size
-            except OSError:
-                continue
-    return found
 
 
 def _mark(folder: Path) -> Path:

@@ -124,9 +124,6 @@ class _Checked:
         self._listing.take(received)
         return received
 
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
     async def __aenter__(self) -> "_Checked":
         await self._stream.__aenter__()
         return self
@@ -134,6 +131,5 @@ class _Checked:
     async def __aexit__(self, *error: Any) -> Any:
         return await self._stream.__aexit__(*error)
 
-    @property
-    def last_context(self) -> Any:
-        return getattr(self._stream, "last_context", None)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 FIRST_START_S = 25.0
 """Time limit of a first start without the network; less than `START_TIMEOUT_S`, to say why."""
-PROGRESS_S = 5.0
-"""Seconds between two lines about a download."""
 
 _NETWORK = ("socket", "lookup", "connection", "port")
 
@@ -82,23 +80,19 @@ class Opener:
                 raise
             raise self._explained(start, error, start.wrapped) from error
 
-    async def download(self, entry: Entry, tell: Tell) -> None:
+    async def download(self, entry: Entry) -> None:
         """Starts an approved server once with the network, so that its launcher fills its cache,
-        and ends it; `tell` gets a line now and then. It cannot change the project meanwhile.
+        and ends it. It cannot change the project meanwhile.
 
         Raises: ConfigError, ServerError.
         """
         start = await self._start(entry, downloads=True)
-        folder = mcp_cache.folder_of(entry, self.place.home)
-        telling = asyncio.ensure_future(_tell_size(entry.name, folder, tell))
         try:
             async with asyncio.timeout(DOWNLOAD_TIMEOUT_S), self._connected(start):
                 await asyncio.to_thread(mcp_cache.keep, entry, self.place.home)
         except TimeoutError as error:
             late = f"it did not start within {DOWNLOAD_TIMEOUT_S:g} s, with the network"
             raise ServerError(late) from error
-        finally:
-            telling.cancel()
 
     def needs_start(self, entry: Entry) -> bool:
         """Whether it never started in the sandbox as its entry is now: it may need a download."""
@@ -233,16 +227,6 @@ class _Start:
 
 def _shows(hidden: Sequence[str]) -> str:
     return f'`"read": {json.dumps(list(hidden))}` in its entry, or folders around, shows it.'
-
-
-async def _tell_size(name: str, folder: Path, tell: Tell) -> None:
-    told = 0
-    while True:
-        await asyncio.sleep(PROGRESS_S)
-        size = await asyncio.to_thread(mcp_cache.size, folder)
-        if size != told:
-            tell(f"The MCP server {name} is downloading: {size / 1e6:.1f} MB so far.")
-        told = size
 
 
 def _may_leave(entry: Entry, place: Workplace) -> bool:

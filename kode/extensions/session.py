@@ -5,7 +5,7 @@ Modules per kind define what an extension is; faces ask here.
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -17,7 +17,8 @@ from kode.events import Emit, Notice
 from kode.extensions import mcp_cache, mcp_config, trust
 from kode.extensions.agents import AgentDefinition, has_all_tools, may_use
 from kode.extensions.mcp_config import Entry
-from kode.extensions.mcp_server import McpServer, Open, pinned_definitions
+from kode.extensions.mcp_open import Opener
+from kode.extensions.mcp_server import McpServer, pinned_definitions
 from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
 from kode.extensions.review import may, may_change, named, review
 from kode.extensions.trust import Approvals, Item
@@ -51,18 +52,11 @@ class Extensions:
     cwd: Path
     emit: Emit
     ask: Ask | None
-    open_server: Open
+    opener: Opener
     sandbox: Sandbox | None = None
     """What servers and hooks run in; None if the person turned it off, which lets only their own
     run without."""
-    required: bool = False
-    """Whether nothing may run without a sandbox, so that nobody is asked about it."""
     deferred: bool | Literal["auto"] = "auto"
-    trust_project: bool = False
-    needs_start: Callable[[Entry], bool] = lambda entry: False
-    """Whether it may turn out at its start that a server needs a download."""
-    download: Callable[[Entry, Callable[[str], None]], Awaitable[None]] | None = None
-    """See `mcp_open.Opener.download`."""
     given: Sequence[Entry] = ()
     """Servers named by the program that runs kode: trusted, and not pinned."""
     untrusted: tuple[str, ...] = ()
@@ -78,7 +72,7 @@ class Extensions:
         """Loads the trusted servers, and starts those whose tools are unknown: the others can wait
         until they are needed."""
         approvals = trust.load(
-            self.home, paths.project_root(self.cwd), trust_project=self.trust_project
+            self.home, paths.project_root(self.cwd), trust_project=self.opener.trust_project
         )
         config = mcp_config.find_servers(self.home, self.cwd)
         for fault in (approvals.problem, *config.faults):
@@ -86,13 +80,13 @@ class Extensions:
         for entry in (*self.given, *config.entries):
             if entry.name in self.servers or trust.state(entry.item, approvals) != "trusted":
                 continue
-            project = self.trust_project and entry.scope == "project"
+            project = self.opener.trust_project and entry.scope == "project"
             pins = not project and entry.scope != "client"
             known = trust.load(self.home, entry.root) if pins else Approvals()
             server = McpServer(
                 entry=entry,
                 home=self.home,
-                open=self.open_server,
+                open=self.opener,
                 emit=self.emit,
                 pins=pins,
                 definitions=pinned_definitions(entry, known),
@@ -109,7 +103,7 @@ class Extensions:
 
     def _waits(self, server: McpServer) -> bool:
         """Whether it may need a yes first, because it cannot run in a sandbox."""
-        if "command" not in server.entry.values or self.required:
+        if "command" not in server.entry.values or self.opener.required:
             return False
         if server.entry.values.get("outside") is True:
             return True
@@ -124,7 +118,7 @@ class Extensions:
             waiting = await review(
                 self.home,
                 self.cwd,
-                trust_project=self.trust_project,
+                trust_project=self.opener.trust_project,
                 ask=self.ask,
                 declined=self._declined,
             )
@@ -135,7 +129,7 @@ class Extensions:
             # Of instructions their reader says it, also where nobody is asked.
             off = [named(item) for item in waiting if item.kind != "instructions"]
             if off:
-                once = "" if self.trust_project else ", --trust-project trusts it for once"
+                once = "" if self.opener.trust_project else ", --trust-project trusts it for once"
                 self._say(
                     f"Not used, because not approved: {', '.join(off)}. "
                     f"`kode extensions approve` shows and approves{once}."
@@ -147,11 +141,13 @@ class Extensions:
             [one.entry.item for one in own if one.entry.values.get("outside")], always=True
         )
         await self.ask_outside([one.entry.item for one in own])
-        unknown = [one for one in servers if not one.definitions or self.needs_start(one.entry)]
+        unknown = [
+            one for one in servers if not one.definitions or self.opener.needs_start(one.entry)
+        ]
         for server in unknown:
             server.start()
-        await _settled([one for one in unknown if not self.needs_start(one.entry)])
-        new = [one for one in unknown if self.needs_start(one.entry)]
+        await _settled([one for one in unknown if not self.opener.needs_start(one.entry)])
+        new = [one for one in unknown if self.opener.needs_start(one.entry)]
         await _settled(new, FIRST_START_WAITS_S)
         for server in unknown:
             if server.needs_download:
@@ -180,13 +176,12 @@ class Extensions:
         entry = server.entry
         wanted = mcp_cache.wish(entry)
         try:
-            allowed = self.download is not None and await may(
-                self.home, entry.root, wanted, ask=self.ask, declined=self._declined
-            )
-            if not allowed or self.download is None:
+            declined = self._declined
+            if not await may(self.home, entry.root, wanted, ask=self.ask, declined=declined):
                 return
-            self._tell(f"The MCP server {server.name} starts with the network, once.")
-            await self.download(entry, self._tell)
+            text = f"The MCP server {server.name} starts with the network, once."
+            self.emit(Notice(text=text, level="info"))
+            await self.opener.download(entry)
             await server.stop()
             server.start()
             await _settled([server], FIRST_START_WAITS_S)
@@ -199,7 +194,7 @@ class Extensions:
         there is one too."""
         if self.sandbox is None and not always:
             items = [item for item in items if item.scope in trust.FOREIGN]
-        if not items or self.required:
+        if not items or self.opener.required:
             return
         sandbox = None if always else self.sandbox
         if sandbox is not None and await asyncio.to_thread(sandbox.kind) != "none":
@@ -282,9 +277,6 @@ class Extensions:
             server.entry.values.get("deferred") is True for server in self.servers.values()
         )
         return asked_for or tokens_of(tools) > window_tokens * SHARE_OF_WINDOW
-
-    def _tell(self, text: str) -> None:
-        self.emit(Notice(text=text, level="info"))
 
     def _say(self, text: str) -> None:
         if text and text not in self._said:

@@ -12,8 +12,9 @@ import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kode import durable, paths
 from kode.contracts import Grants
@@ -26,6 +27,9 @@ from kode.paths import real_path
 from kode.permissions.approvals import read_approvals, write_approvals
 from kode.session.marks import Record, record_of
 from kode.workplace import below
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Kind = Literal[
     "mcp",
@@ -361,28 +365,15 @@ def _change(
 
 
 def _decode(document: Mapping[str, Any]) -> tuple[Approved, ...]:
-    return tuple(map(_approved, document["items"]))
+    """Raises: ValueError for damage."""
+    return _adapter().validate_python(document["items"])
 
 
-def _approved(one: Mapping[str, Any]) -> Approved:
-    """Raises: ValueError, TypeError for damage."""
-    lists = ("loads", "folders", "grants")
-    plain = {key: value for key, value in one.items() if key not in lists}
-    files, folders, grants = (one.get(key, []) for key in lists)
-    held = (
-        *plain.values(),
-        *folders,
-        *grants,
-        *(value for file in files for value in file.values()),
-    )
-    if not all(isinstance(value, str) for value in held):
-        raise ValueError("a value is not text")
-    return Approved(
-        **plain,
-        loads=tuple(Loaded(**file) for file in files),
-        folders=tuple(folders),
-        grants=tuple(grants),
-    )
+@cache
+def _adapter() -> "TypeAdapter[tuple[Approved, ...]]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(tuple[Approved, ...])
 
 
 def _files_below(folder: Path) -> Iterable[Path]:

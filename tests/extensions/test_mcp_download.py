@@ -90,7 +90,7 @@ async def test_a_first_start_asks_for_its_download(servers, entry, registry):
 
 
 async def test_later_starts_have_no_network_and_need_none(servers, entry, registry):
-    await servers.download(entry(), print)
+    await servers.download(entry())
     registry.code = b"raise SystemExit('something else')"
     assert await tools(servers, entry()) == ["variable", "write"]
     assert await tools(servers, entry()) == ["variable", "write"]
@@ -98,7 +98,7 @@ async def test_later_starts_have_no_network_and_need_none(servers, entry, regist
 
 
 async def test_a_server_that_drops_its_cache_gets_no_second_download(servers, entry, registry):
-    await servers.download(entry("forget"), print)
+    await servers.download(entry("forget"))
     with pytest.raises(ServerError) as failed:
         await tools(servers, entry("forget"))
     assert not isinstance(failed.value, DownloadNeededError)
@@ -116,7 +116,7 @@ async def test_a_server_that_replaces_itself_is_off_again(home, servers, entry, 
     rest = registry.code.decode()
     registry.code = f"REST = {rest!r}\n{begins}{rest}".encode()
     wanted = entry()
-    await servers.download(wanted, print)
+    await servers.download(wanted)
     for expected in ((), ("write",)):
         async with servers(wanted) as connection:
             found = await connection.tools()
@@ -128,7 +128,7 @@ async def test_a_server_that_replaces_itself_is_off_again(home, servers, entry, 
 
 async def test_a_changed_entry_downloads_nothing_unasked(home, servers, entry, registry):
     trust.approve(home, home, [mcp_cache.wish(entry())])
-    await servers.download(entry(), print)
+    await servers.download(entry())
     changed = entry("more")
     assert trust.state(mcp_cache.wish(changed), trust.load(home, home)) == "changed"
     with pytest.raises(DownloadNeededError):
@@ -137,21 +137,21 @@ async def test_a_changed_entry_downloads_nothing_unasked(home, servers, entry, r
 
 
 async def test_the_start_with_the_network_cannot_change_the_project(servers, entry, project):
-    await servers.download(entry("touch", write=True), print)
+    await servers.download(entry("touch", write=True))
     assert not (project / "touched.txt").exists()
     await tools(servers, entry("touch", write=True))
     assert (project / "touched.txt").exists()
 
 
 async def test_a_changed_form_removes_what_the_old_one_downloaded(home, servers, entry):
-    await servers.download(entry(), print)
-    await servers.download(entry("more"), print)
+    await servers.download(entry())
+    await servers.download(entry("more"))
     assert not mcp_cache.folder_of(entry(), home).exists()
     assert mcp_cache.is_filled(mcp_cache.folder_of(entry("more"), home))
 
 
 async def test_a_server_cannot_write_beside_its_cache(home, servers, entry):
-    await servers.download(entry(), print)
+    await servers.download(entry())
     folder = mcp_cache.folder_of(entry(), home)
     async with servers(entry()) as connection:
         inside = {"path": str(folder / "files" / "a")}

@@ -155,16 +155,17 @@ async def extensions(home, project):
         async def open_entry(entry):
             yield await connect(entry)
 
+        open_entry.trust_project, open_entry.required = True, False
+        open_entry.needs_start = lambda entry: False
         one = Extensions(
             home=home,
             cwd=project,
             emit=given.pop("emit", silent),
             ask=None,
-            open_server=open_entry,
+            opener=open_entry,
             sandbox=SimpleNamespace(
                 kind=lambda: "layered", holds=lambda: True, cannot_hold=lambda: ""
             ),
-            trust_project=True,
             **given,
         )
         opened.append(one)
@@ -248,7 +249,7 @@ async def test_a_server_nobody_approved_is_not_started_and_named(extensions, pro
 
     notices = []
     one = extensions(connect, emit=notices.append)
-    one.trust_project = False
+    one.opener.trust_project = False
     one.begin()
     assert await one.open(100_000) == ()
     assert one.untrusted == ("MCP server s",)
@@ -289,14 +290,14 @@ async def test_a_server_that_ran_before_is_offered_unstarted(extensions, home, p
         return Fake(names=offered)
 
     first = extensions(connect)
-    first.trust_project = False
+    first.opener.trust_project = False
     trust.approve(home, project, review.find_items(home, project))
     await first.open(100_000)
     await first.close()
 
     offered.remove("two")
     second = extensions(connect)
-    second.trust_project = False
+    second.opener.trust_project = False
     second.begin()
     one, two = await second.open(100_000)
     assert [one.name, two.name] == ["mcp__s__one", "mcp__s__two"]
@@ -307,7 +308,7 @@ async def test_a_server_that_ran_before_is_offered_unstarted(extensions, home, p
     with pytest.raises(ToolError, match="has no tool 'two'"):
         await two.run(context, {})
     third = extensions(connect)
-    third.trust_project = False
+    third.opener.trust_project = False
     assert [tool.name for tool in await third.open(100_000)] == ["mcp__s__one"]
 
 
@@ -322,7 +323,7 @@ async def test_tools_shown_only_once_cannot_be_pinned_unseen(extensions, home, p
     for names in (["one"], ["other"], [], ["evil"]):
         offered[:] = names
         session = extensions(connect)
-        session.trust_project = False
+        session.opener.trust_project = False
         await session.open(100_000)
         session.start_all()
         await session.servers["s"].settled.wait()

@@ -217,7 +217,7 @@ async def _open(entry: McpServerEntry, *, unasked: bool) -> "AsyncIterator[Conne
             _report(review.DOWNLOADS)
             if not await _settle(entry, [mcp_cache.wish(entry)], unasked=unasked):
                 raise
-            await open_entry.download(entry, _report)
+            await open_entry.download(entry)
             connection = await start(stack)
         yield connection
 
