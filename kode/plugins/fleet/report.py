@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from kode.plugin import KodeError, Page, Place, plural, print_either, shorten
+from kode.plugin import KodeError, Page, Place, money, plural, print_either, shorten
 from kode.plugins.fleet.collect import choose
 from kode.plugins.fleet.queue import LOG, Queue, open_queue, queues
 from kode.plugins.fleet.records import PATCH, Figures, Record, TaskState
@@ -69,6 +69,7 @@ def summary_of(queue: Queue) -> Values:
     ends = [state.finished for state in states if state.finished is not None]
     good = sum(end.is_good for end in ends)
     running = sum(_status(queue, state) in ("leased", "running") for state in states)
+    is_unpriced = any(end.figures.cost_usd is None and end.figures.tokens for end in ends)
     return {
         "id": queue.fleet.id,
         "folder": str(queue.folder),
@@ -78,7 +79,7 @@ def summary_of(queue: Queue) -> Values:
         "running": running,
         "good": good,
         "bad": len(ends) - good,
-        "cost_usd": sum(end.figures.cost_usd or 0.0 for end in ends),
+        "cost_usd": None if is_unpriced else sum(end.figures.cost_usd or 0.0 for end in ends),
         "tokens": sum(end.figures.tokens for end in ends),
         "stopped": queue.stopped(),
         "damaged": queue.log.damaged,
@@ -121,7 +122,7 @@ def _cells(row: Values) -> tuple[str, ...]:
         row["status"],
         {"passed": "verified", "failed": "check failed", "": ""}[row["verify"]],
         plural(len(files), "file") if files else "",
-        "" if cost is None else f"${cost:.4f}",
+        money(cost),
         f"{row['seconds']:.1f} s" if row["seconds"] else "",
         f"{row['starts']} starts" if row["starts"] > 1 else "",
         shorten(row["host"] or "", 1000),
@@ -139,7 +140,8 @@ def conclusion(queue: Queue) -> str:
     parts = [f"{summary['good']} of {summary['tasks']} tasks succeeded"]
     states = {"failed": "bad", "running": "running", "waiting": "waiting"}
     parts += [f"{summary[key]} {word}" for word, key in states.items() if summary[key]]
-    text = f"{', '.join(parts)}. ${summary['cost_usd']:.4f}, {summary['tokens']:,} tokens."
+    cost = money(summary["cost_usd"]) or "Cost unknown"
+    text = f"{', '.join(parts)}. {cost}, {summary['tokens']:,} tokens."
     if summary["stopped"]:
         text += f" {summary['stopped']}"
     if summary["damaged"]:

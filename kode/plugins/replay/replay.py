@@ -55,6 +55,11 @@ ADOPTED = (*CHANGES_THE_PAST, "message", "plan", "system", "taint")
 """What is taken from the record between two turns; the loop makes the rest itself."""
 
 
+FREE: Mapping[str, Any] = dict.fromkeys(
+    ("input_price", "output_price", "cached_price", "cache_write_price"), 0.0
+)
+"""Of the model's facts: recorded replies cost nothing again."""
+
 FACES: Mapping[str, tuple[str, Sequence[str]]] = {
     "apply_patch": ("patch", ("write_file", "edit_file")),
     "str_replace_based_edit_tool": ("editor", ("read_file", "write_file", "edit_file")),
@@ -94,7 +99,7 @@ class RecordedProvider:
         self.session_then = Session(header=recording.header, path=None)
         """The recorded session as far as it was played."""
         self._recording = recording
-        self._info = model_info_of(self.model)
+        self._info = replace(model_info_of(self.model), **FREE)
         self._is_strict = is_strict
         self._comparison = Comparison(then_of={})
         self._sections: Callable[[], Mapping[str, str]] = dict
@@ -351,7 +356,6 @@ class _Player:
         bare.agent = replace(
             bare.agent,
             opening=lambda window: {**recorded, **opening(window)},
-            cost_usd=lambda usage: 0.0,  # recorded replies cost nothing again
         )
         bare.answer_calls(self._answer)
         await bare.open("resume" if provider.steps else "start")

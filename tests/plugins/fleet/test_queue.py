@@ -163,7 +163,8 @@ def test_a_queue_of_another_home_is_refused(queue, tmp_path, command, capsys):
 
 def test_status_prints_no_control_sequences(queue, capsys):
     lease = leased(queue)
-    queue.record(finished(lease, "error", error="\x1b]0;x\x07\x1b[2J\n\u202e"), under=lease)
+    end = {"error": "\x1b]0;x\x07\x1b[2J\n\u202e", "figures": Figures(tokens=9)}
+    queue.record(finished(lease, "error", **end), under=lease)
     (queue.folder / LOG).write_bytes((queue.folder / LOG).read_bytes() + b"damaged\n")
 
     assert main(["fleet", "status", queue.fleet.id[:12]]) == 0
@@ -172,6 +173,7 @@ def test_status_prints_no_control_sequences(queue, capsys):
     out = capsys.readouterr().out
     assert not {"\x1b", "\x07", "\u202e"} & set(out)
     assert len(out.splitlines()) == 4
+    assert "Cost unknown, 9 tokens" in out
 
 
 def test_an_executor_names_the_extra_it_needs(tmp_path, monkeypatch, capsys):

@@ -183,10 +183,12 @@ async def test_a_replay_that_ends_before_the_record_is_not_identical(opened):
         replace(entry, context_window=24_000) if isinstance(entry, RequestEntry) else entry
         for entry in recording.transcript.entries
     ]
-    smaller = replace(recording, transcript=replace(recording.transcript, entries=entries))
+    header = replace(recording.header, model="gpt-4.1")
+    changed = replace(recording.transcript, header=header, entries=entries)
 
-    replay = await replayed(smaller)
+    replay = await replayed(replace(recording, transcript=changed))
 
     assert not replay.is_same
     assert len(replay.steps) < 3
     assert "the record does not" in " ".join(replay.notes)
+    assert (replay.info.input_price, replay.info.output_price) == (0, 0)
