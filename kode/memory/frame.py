@@ -5,12 +5,11 @@ A text always gets the same frame, byte for byte, so that the caches of provider
 was shown whole it may replace: a session's `Seen` maps the name of each text to that version.
 """
 
-import contextlib
 import re
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 
 from kode import credentials
-from kode.errors import BusyError, MemoryRefused, StorageError, ToolError
+from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.markdown import display
 from kode.memory.rendering import fingerprint
@@ -82,15 +81,6 @@ def cut_lines(text: str, max_chars: int) -> str:
         return text
     start = text[:max_chars]
     return (start.rpartition("\n")[0].rstrip() or start) + "\n[... the rest is over the limit]"
-
-
-@contextlib.contextmanager
-def as_tool_errors() -> Iterator[None]:
-    """Turns memory's errors in a tool call into one with the same text. Raises: ToolError."""
-    try:
-        yield
-    except (MemoryRefused, StorageError, BusyError) as error:
-        raise ToolError(credentials.redact(str(error))) from error
 
 
 def check_read(

@@ -430,7 +430,7 @@ class Policy(ABC):
     but `layout`, `prompt`, `note` and `fact` has a default."""
 
     layout: Layout
-    declared: Sequence[Callable[[OpenMemory], Tool]] = ()
+    tools: Sequence[Callable[[OpenMemory], Tool]] = ()
     """The tools of the model in their order, as `tools.memory_tool` declares them."""
     keeps_unquoted_facts = True
     """Whether a fact that the closing question found without the person's words is stored as the

@@ -103,8 +103,8 @@ class Memory(OpenMemory):
         return "\n\n".join(filter(None, parts))
 
     def tools(self) -> tuple[Tool, ...]:
-        declared = () if self.context.read_only else self.policy.declared
-        return tuple(declare(self) for declare in declared)
+        tools = () if self.context.read_only else self.policy.tools
+        return tuple(make_tool(self) for make_tool in tools)
 
     async def after_turn(self, turn: Turn) -> None:
         self._begin(turn)  # again, if another process still summed up an earlier part

@@ -8,7 +8,8 @@ from inspect import Parameter, signature
 from typing import Annotated, Any
 
 from kode.contracts import Brief, Tool, ToolContext, ToolOutput
-from kode.errors import MemoryRefused
+from kode.credentials import redact
+from kode.errors import BusyError, MemoryRefused, StorageError, ToolError
 from kode.function_tool import tool
 from kode.memory import frame
 from kode.memory.markdown import LINES
@@ -16,19 +17,19 @@ from kode.memory.policy import OpenMemory
 from kode.memory.statement import Outcome
 
 Function = Callable[..., Awaitable[ToolOutput]]
-Declared = Callable[[OpenMemory], Tool]
+MakeTool = Callable[[OpenMemory], Tool]
 Preview = Callable[[OpenMemory, ToolContext, Mapping[str, Any]], str]
 Source = Annotated[str, "path:line or path:first-last of the code that shows it"]
 
 
 def memory_tool(
     *, preview: Preview | None = None, brief: Brief | None = None, **declaration: Any
-) -> Callable[[Function], Declared]:
+) -> Callable[[Function], MakeTool]:
     """Declares a tool as `function_tool.tool` does, of a function whose first parameter is an open
     memory. The result makes the tool over one memory; a refusal is its error. To a weak model it is
     described by its docstring and what it requires, unless `brief` says otherwise."""
 
-    def declare(function: Function) -> Declared:
+    def declare(function: Function) -> MakeTool:
         _, *parameters = signature(function).parameters.values()
         required = tuple(value.name for value in parameters if value.default is Parameter.empty)
         text = " ".join((function.__doc__ or "").split())
@@ -37,25 +38,27 @@ def memory_tool(
         def bind(memory: OpenMemory) -> Tool:
             @wraps(function)
             async def run(context: ToolContext, **arguments: Any) -> ToolOutput:
-                with frame.as_tool_errors():
+                try:
                     return await function(memory, **arguments)
+                except (MemoryRefused, StorageError, BusyError) as error:
+                    raise ToolError(redact(str(error))) from error
 
-            bound = partial(preview, memory) if preview else None
-            return tool(preview=bound, brief=short, description=text, **declaration)(run)
+            ask_preview = partial(preview, memory) if preview else None
+            return tool(preview=ask_preview, brief=short, description=text, **declaration)(run)
 
         return bind
 
     return declare
 
 
-def sentence(text: str) -> str:
+def as_sentence(text: str) -> str:
     """A clause such as `added to user: "Use tabs"` as a sentence."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def answer(memory: OpenMemory, outcome: Outcome, remark: str = "") -> ToolOutput:
     """What an operation did, for the model, with how full the place is now, or the entry's id."""
-    lines = [sentence(outcome.text)]
+    lines = [as_sentence(outcome.text)]
     lines += [] if outcome.change else ["Nothing was changed."]
     if new := outcome.statement:
         memory.mark_shown(frame.escape(new.text), [new])
@@ -70,12 +73,12 @@ def check_word(name: str, value: str, allowed: Collection[str]) -> None:
         raise MemoryRefused(f"`{name}` is {value!r}: say {listed}. Nothing was changed.")
 
 
-def share_of(size: int, limit: int, unit: str) -> str:
+def describe_share(size: int, limit: int, unit: str) -> str:
     """How much of a limit is used: `37% (940/2500 characters)`; "" without one."""
     return f"{round(100 * size / limit)}% ({size}/{limit} {unit})" if limit else ""
 
 
-def list_item(text: str) -> str:
+def as_list_item(text: str) -> str:
     """A text as a line of a list; what is more than one plain line stays as it is."""
     is_plain = text[:1].isalnum() and "\n" not in text and LINES.texts(text) == [text]
     return f"- {text}" if is_plain else text

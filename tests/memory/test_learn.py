@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kode.config import MemoryConfig
-from kode.contracts import Injection, InjectReason, MemoryContext, SessionRecord, Tool
+from kode.contracts import Injection, InjectReason, MemoryContext, SessionRecord
 from kode.errors import MemoryRefused
 from kode.memory.fold import View
 from kode.memory.learn import FACTS, MAX_ATTEMPTS, NOTE, apply, consolidate, learn
@@ -37,9 +37,6 @@ class Forms(Policy):
 
     def __init__(self) -> None:
         super().__init__(MemoryConfig())
-
-    def tools(self, memory: OpenMemory) -> tuple[Tool, ...]:
-        return ()
 
     def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:
         return Injection()

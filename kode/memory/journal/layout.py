@@ -10,7 +10,7 @@ from kode.contracts import Project
 from kode.memory.markdown import LINES, SECTIONS
 from kode.memory.rendering import Layout
 from kode.memory.statement import Statement, timestamp
-from kode.memory.tools import check_word, share_of
+from kode.memory.tools import check_word, describe_share
 
 MEMORY, HISTORY = "MEMORY.md", "HISTORY.md"
 FILES = {"memory": MEMORY, "history": HISTORY}
@@ -28,7 +28,7 @@ def make_layout(limit_bytes: int) -> Layout:
         place_of=_place_of,
         label=lambda place: place.rpartition("/")[2],
         title=lambda place: "Long-term Memory" if is_memory(place) else place,
-        fill=lambda place, text: share_of(
+        fill=lambda place, text: describe_share(
             len(text.encode(errors="replace")), limit_bytes * is_memory(place), "bytes"
         ),
         kind_of=lambda place: "fact" if is_memory(place) else "episode",
@@ -44,7 +44,7 @@ def is_memory(place: str) -> bool:
     return place.endswith(MEMORY)
 
 
-def entry(text: str, at: datetime) -> str:
+def as_entry(text: str, at: datetime) -> str:
     """A text as an entry of the history: one section under its time."""
     return SECTIONS.fit(f"## {timestamp(at.astimezone(UTC))}\n\n{text.strip()}")
 

@@ -10,7 +10,7 @@ from kode.contracts import Drop, DropReason, Injection, InjectReason, SessionRec
 from kode.errors import MemoryRefused
 from kode.memory import frame
 from kode.memory.fold import View
-from kode.memory.journal.layout import HISTORY, MEMORY, entry, make_layout, place_in
+from kode.memory.journal.layout import HISTORY, MEMORY, as_entry, make_layout, place_in
 from kode.memory.journal.tools import history_search
 from kode.memory.learn import consolidate
 from kode.memory.markdown import LINES
@@ -18,7 +18,7 @@ from kode.memory.policy import Addition, OpenMemory, Policy
 from kode.memory.question import LearnedFact
 from kode.memory.relations import Relations
 from kode.memory.statement import Author, Statement, statement_of_session
-from kode.memory.tools import list_item
+from kode.memory.tools import as_list_item
 from kode.messages import Message, calls_of, text_of
 
 RECAP_CHARS = 160  # a line of a recap
@@ -30,7 +30,7 @@ SHOWN_OVER_LIMIT = 4
 
 
 class JournalPolicy(Policy):
-    declared = (history_search,)
+    tools = (history_search,)
 
     def set_up(self) -> None:
         self._journal = self.settings.journal
@@ -47,7 +47,7 @@ class JournalPolicy(Policy):
         return self.injection(reason, frame.wrap(frame.FACTS, body))
 
     def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
-        text, place = entry(narrative, record.ended_at), place_in(record.project, HISTORY)
+        text, place = as_entry(narrative, record.ended_at), place_in(record.project, HISTORY)
         details = {"messages": record.end, "raw": narrative.startswith(RAW)}
         return statement_of_session(record, place, text, kind="episode", details=details)
 
@@ -57,9 +57,9 @@ class JournalPolicy(Policy):
 
     def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
         """A line of MEMORY.md becomes a list item, an entry of the history gets its time."""
-        text = list_item(addition.text.strip())
+        text = as_list_item(addition.text.strip())
         if addition.target == "history" and text:
-            text = entry(addition.text, memory.context.now())
+            text = as_entry(addition.text, memory.context.now())
         return memory.new_statement(replace(addition, text=text), author)
 
     def is_worth_asking(self, record: SessionRecord) -> bool:

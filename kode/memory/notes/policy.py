@@ -55,7 +55,7 @@ RULES_LEFT_OUT = (
 
 
 class NotesPolicy(Policy):
-    declared = TOOLS
+    tools = TOOLS
     keeps_unquoted_facts = False  # the model has a tool to keep what it finds
 
     def set_up(self) -> None:
@@ -77,14 +77,14 @@ class NotesPolicy(Policy):
         if reason in ("compacted", "trimmed"):
             memory.shown_notes.clear()
         session, all_rules = memory.context.session_id, visible_notes(memory, "rule")
-        rules = _fitting(memory, all_rules[:MAX_RULES], MAX_RULE_CHARS, MAX_RULE_CHARS)
+        rules = _choose_lines(memory, all_rules[:MAX_RULES], MAX_RULE_CHARS, MAX_RULE_CHARS)
         if left_out := len(all_rules) - len(rules):
             memory.warn(
                 f"{plural(left_out, 'rule')} do not fit into the prompt, which holds {MAX_RULES} "
                 f"of {MAX_RULE_CHARS:,} characters together. Ask kode to merge some."
             )
         summaries = [note for note in visible_notes(memory, "summary") if note.session != session]
-        recent = _fitting(memory, summaries[:MAX_SUMMARIES], MAX_SUMMARY_CHARS)
+        recent = _choose_lines(memory, summaries[:MAX_SUMMARIES], MAX_SUMMARY_CHARS)
         soul = soul_of(memory)
         souls = [(soul, display(soul.text))] if soul else []
         body = _join(("Soul", souls), ("Rules", rules))
@@ -102,7 +102,7 @@ class NotesPolicy(Policy):
         notes = memory.find_related(turn.text, known)
         notes += known if turn.number == 1 else []
         fresh = {note.id: note for note in notes if note.id not in memory.shown_notes}
-        pack = _fitting(memory, list(fresh.values())[:MAX_PACK], MAX_PACK_CHARS)
+        pack = _choose_lines(memory, list(fresh.values())[:MAX_PACK], MAX_PACK_CHARS)
         memory.shown_notes += [note.id for note, _ in pack]
         facts = "\n\n".join(line for note, line in pack if note.kind != "summary")
         work = "\n\n".join(line for note, line in pack if note.kind == "summary")
@@ -201,10 +201,10 @@ class NotesPolicy(Policy):
             expired = tuple(note.id for note in notes if not layout.is_active(note, now))
             return changes + ([replace(store.draft(PRUNE, author), end=expired)] if expired else [])
 
-        merged = [change for change in await store.commit(make) if change.add]
-        if merged:
-            text = f"merged old notes into {len(merged)}"
-            memory.announce(Outcome(text=text, change=merged[-1]))
+        merges = [change for change in await store.commit(make) if change.add]
+        if merges:
+            text = f"merged old notes into {len(merges)}"
+            memory.announce(Outcome(text=text, change=merges[-1]))
 
 
 def _scope_of(project: Project) -> str:
@@ -221,7 +221,7 @@ def _join(*sections: tuple[str, Sequence[Line]]) -> str:
     )
 
 
-def _fitting(
+def _choose_lines(
     memory: OpenMemory,
     notes: Sequence[Statement],
     max_chars: int,

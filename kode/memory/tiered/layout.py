@@ -12,7 +12,7 @@ from kode.errors import MemoryRefused
 from kode.memory.markdown import FACTS, WHOLE
 from kode.memory.rendering import Layout
 from kode.memory.statement import Statement
-from kode.memory.tools import check_word, share_of
+from kode.memory.tools import check_word, describe_share
 
 Target = Literal["user", "env"]
 Scope = Literal["global", "project"]
@@ -38,7 +38,7 @@ def make_layout(limits: Mapping[str, int]) -> Layout:
 
     def fill(place: str, text: str) -> str:
         limit = 0 if is_episode(place) else limits[target_of(place)]
-        return share_of(len(text), limit, "characters")
+        return describe_share(len(text), limit, "characters")
 
     return Layout(
         facts=lambda project: [

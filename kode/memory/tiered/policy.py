@@ -24,14 +24,12 @@ _BLANK_LINES = re.compile(r"\n\s*\n")
 
 
 class TieredPolicy(Policy):
-    declared = (use_memory,)
+    tools = (use_memory,)
     keeps_unquoted_facts = False  # the model has a tool to keep what it finds
 
     def set_up(self) -> None:
-        self._limits = {
-            "user": self.settings.facts_limit_user,
-            "env": self.settings.facts_limit_env,
-        }
+        settings = self.settings
+        self._limits = {"user": settings.facts_limit_user, "env": settings.facts_limit_env}
         self.layout = make_layout(self._limits)
 
     def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:
@@ -50,16 +48,14 @@ class TieredPolicy(Policy):
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
         """The latest note of this project comes with the first message."""
-        notes = memory.find_related(turn.text, memory.notes())
-        if turn.number == 1:
-            here = [note for note in memory.notes() if note.project == memory.store.project.hash]
-            latest = [note for note in here[-1:] if note.id not in memory.shown_notes]
-            notes = [*latest, *(note for note in notes if note not in latest)]
+        notes, here = memory.notes(), memory.store.project.hash
+        latest = [note for note in notes if note.project == here][-1:] if turn.number == 1 else []
+        related = [note for note in memory.find_related(turn.text, notes) if note not in latest]
         facts = memory.find_related(turn.text, memory.archived_facts())
         memory.shown_notes += [fact.id for fact in facts]
         archived = "\n\n".join(map(memory.describe, facts))
         memory.mark_shown(frame.escape(archived), facts)
-        parts = (frame.wrap(ARCHIVED, archived), memory.show_notes(notes))
+        parts = (frame.wrap(ARCHIVED, archived), memory.show_notes([*latest, *related]))
         return "\n\n".join(filter(None, parts))
 
     async def after_turn(self, memory: OpenMemory, turn: Turn) -> None:

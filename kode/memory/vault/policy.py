@@ -14,7 +14,7 @@ from kode.memory.policy import Addition, OpenMemory, Policy
 from kode.memory.question import Answer, LearnedFact
 from kode.memory.rendering import fingerprint
 from kode.memory.statement import Author, Statement, statement_of_session
-from kode.memory.tools import list_item
+from kode.memory.tools import as_list_item
 from kode.memory.vault.layout import as_episode, is_episodes, make_layout, month_place, place_in
 from kode.memory.vault.reflect import last_answer, reflect
 from kode.memory.vault.tools import TOOLS, index_rows
@@ -22,13 +22,13 @@ from kode.memory.vault.tools import TOOLS, index_rows
 SHORT_CHARS = 1_000
 """Facts of at most this total size are shown whole: reading them would cost a request, which a weak
 model does not make."""
-USED = "Use memory_read to load relevant files before responding."
+HINT = "Use memory_read to load relevant files before responding."
 INDEX, FACTS = "index", "facts"
 """The names in `seen` of the index and of short facts, which come again once they have changed."""
 
 
 class VaultPolicy(Policy):
-    declared = TOOLS
+    tools = TOOLS
 
     def set_up(self) -> None:
         self.layout = make_layout(self.settings.vault.facts_allowlist)
@@ -57,8 +57,9 @@ class VaultPolicy(Policy):
 
     def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
         """A line becomes a list item; an episode gets its month and its heading."""
-        target, text, now = addition.target, list_item(addition.text.strip()), memory.context.now()
-        if target == "episodes" or target.startswith("episodes/"):
+        target, now = addition.target, memory.context.now()
+        text = as_list_item(addition.text.strip())
+        if target.partition("/")[0] == "episodes":
             target = f"episodes/{now:%Y-%m}.md"
             text = as_episode(addition.text, now) if text else ""
         return memory.new_statement(replace(addition, target=target, text=text), author)
@@ -89,7 +90,7 @@ class VaultPolicy(Policy):
             f"- {row['path']} ({_size(row['size'])}): {row['summary'] or '(no summary)'}"
             for row in index_rows(memory)
         ]
-        text = "\n".join(("Available memory:", *lines, "", USED)) if lines else ""
+        text = "\n".join(("Available memory:", *lines, "", HINT)) if lines else ""
         return _unless_seen(memory, INDEX, text)
 
     def _short_facts(self, memory: OpenMemory) -> str:

@@ -74,7 +74,7 @@ async def reflect(
     of which nothing is on disk. Returns False if the model could not be reached. Raises:
     StorageError, BusyError."""
     memory, progress = memory.at_end_of(record), pending.progress(record.id)
-    tools = {tool.name: tool for tool in (declare(memory) for declare in TOOLS[1:])}
+    tools = {tool.name: tool for tool in (make_tool(memory) for make_tool in TOOLS[1:])}
     text, shown = question
     messages, shown = _conversation(progress), progress.shown or shown
     messages = messages or [user_message(text)]

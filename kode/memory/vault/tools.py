@@ -18,7 +18,7 @@ from kode.memory.policy import Addition, OpenMemory
 from kode.memory.remarks import remarks
 from kode.memory.rendering import fingerprint
 from kode.memory.statement import Rank
-from kode.memory.tools import Source, memory_tool, sentence
+from kode.memory.tools import Source, as_sentence, memory_tool
 from kode.memory.vault import layout
 from kode.messages import shorten
 
@@ -69,7 +69,7 @@ async def memory_write(
 ) -> ToolOutput:
     """Create or overwrite facts/NAME.md in memory, which you have read."""
     place = layout.place_in(memory.store.project, path)
-    text = layout.without_summary(_checked(content))
+    text = layout.without_summary(_check_text(content))
     before, name = memory.store.read_text(place) or "", layout.label(place)
     if layout.is_episodes(place):
         raise MemoryRefused(
@@ -90,7 +90,7 @@ async def memory_patch(
 ) -> ToolOutput:
     """Change parts of a memory file; each oldText stands in it once."""
     place, before = _read(memory, path)
-    text = _patched(plain_lines(before), patches, layout.label(place))
+    text = _apply_patches(plain_lines(before), patches, layout.label(place))
     return await _store(memory, place, text, source, quote, patches=patches)
 
 
@@ -104,7 +104,7 @@ async def memory_append(
     quote: Annotated[str, "as of memory_write"] = "",
 ) -> ToolOutput:
     """Append what a task has taught to a memory file."""
-    place, block = layout.place_in(memory.store.project, path), _checked(entry).strip()
+    place, block = layout.place_in(memory.store.project, path), _check_text(entry).strip()
     scan.check(summary)
     if layout.is_episodes(place):  # of the present month, whatever month the model takes it for
         now = memory.context.now()
@@ -143,7 +143,7 @@ def _read(memory: OpenMemory, path: str) -> tuple[str, str]:
     return place, text
 
 
-def _patched(text: str, patches: Sequence[Patch], name: str) -> str:
+def _apply_patches(text: str, patches: Sequence[Patch], name: str) -> str:
     """A text after all patches. Raises: MemoryRefused if one of them does not fit."""
     if not patches:
         raise MemoryRefused("`patches` is empty: give at least one {oldText, newText}.")
@@ -203,7 +203,7 @@ async def _store(
     if was_read:
         mark_read(memory.seen, place, store.read_text(place) or "")
     row = {"success": True} | ({"appliedCount": len(patches)} if patches else {})
-    message = sentence("\n".join(filter(None, (outcome.text, remark))))
+    message = as_sentence("\n".join(filter(None, (outcome.text, remark))))
     answer = json.dumps({**row, "message": message}, ensure_ascii=False)
     return ToolOutput(text=answer, summary=outcome.text)
 
@@ -227,7 +227,7 @@ def _check_budget(memory: OpenMemory, place: str, before: str, after: str) -> No
         )
 
 
-def _checked(content: str) -> str:
+def _check_text(content: str) -> str:
     """The text with normalized line ends. Raises: MemoryRefused."""
     text = plain_lines(content)
     if not text.strip():
