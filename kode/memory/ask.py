@@ -9,6 +9,7 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from kode import broken_json
@@ -16,7 +17,6 @@ from kode.contracts import AskReply, Request
 from kode.errors import KodeError
 from kode.messages import (
     Message,
-    Part,
     Text,
     ToolResult,
     keep_ends,
@@ -38,6 +38,7 @@ MAX_OUTPUT_TOKENS = 4_096
 """For a request without its own limit."""
 MAX_BRACKETS = 100
 """How many are tried as the beginning of an object."""
+_LAST_FENCE = re.compile(r"\s*```\s*\Z")
 
 Failure = Literal["", "no model", "too many calls", "timeout", "error", "empty"]
 
@@ -77,24 +78,24 @@ class MemoryModel:
         prompt: str,
         *,
         max_output_tokens: int,
-        timeout_s: float | None = None,
+        timeout_s: float = TIMEOUT_S,
         patient: bool = False,
     ) -> Reply:
         """Asks one question for a text; the rest as `reply`."""
-        request = Request(
-            system=system, messages=(user_message(prompt),), max_output_tokens=max_output_tokens
-        )
+        messages = (user_message(prompt),)
+        request = Request(system=system, messages=messages, max_output_tokens=max_output_tokens)
         reply = await self.reply(request, timeout_s=timeout_s, patient=patient)
         if reply.message is not None and not reply.text.strip():
             return Reply(failure="empty", detail="the model answered with nothing")
         return reply
 
     async def reply(
-        self, request: Request, *, timeout_s: float | None = None, patient: bool = False
+        self, request: Request, *, timeout_s: float = TIMEOUT_S, patient: bool = False
     ) -> Reply:
-        """Makes one request, in one attempt, for a full reply. Cuts the middle of oversized texts
-        and results. `patient`: nobody waits, so a server that this process has measured as slow
-        gets up to `MAX_TIMES` its limit.
+        """Makes one request, in one attempt, for a full reply, of which the reasoning is left out:
+        a draft in it would be taken for the answer. Cuts the middle of oversized texts and results.
+        `patient`: nobody waits, so a server that this process has measured as slow gets up to
+        `MAX_TIMES` its limit.
 
         Raises nothing but CancelledError; a request is cancelled after `timeout_s`.
         """
@@ -102,39 +103,32 @@ class MemoryModel:
             return Reply(failure="no model")
         if self.calls >= self.max_calls:
             return Reply(failure="too many calls", detail=f"{self.calls} so far")
-        request = replace(request, messages=[self._bounded(m) for m in request.messages])
-        limit_s = TIMEOUT_S if timeout_s is None else timeout_s
+        bound = partial(keep_ends, max_chars=self.max_prompt_chars)
+        request = replace(request, messages=[_map_texts(m, bound) for m in request.messages])
         if patient:
             chars = len(request.system) + sum(len(text_of(m)) for m in request.messages)
             max_tokens = request.max_output_tokens or MAX_OUTPUT_TOKENS
             expected_s = self.expected_s(chars // CHARS_PER_TOKEN, max_tokens)
-            limit_s = max(limit_s, min(expected_s, MAX_TIMES * limit_s))
+            timeout_s = max(timeout_s, min(expected_s, MAX_TIMES * timeout_s))
         self.calls += 1
         try:
-            async with asyncio.timeout(limit_s):
-                message = await self._ask_reply(request)
-                parts = tuple(map(_without_reasoning, message.parts))
-                return Reply(message=replace(message, parts=parts))
+            async with asyncio.timeout(timeout_s):
+                return Reply(message=_map_texts(await self._ask_reply(request), without_thinking))
         except TimeoutError:
-            return Reply(failure="timeout", detail=f"no answer within {limit_s:g} s")
+            return Reply(failure="timeout", detail=f"no answer within {timeout_s:g} s")
         except KodeError as error:
             return Reply(failure="error", detail=str(error))
         except Exception as error:
             # The provider promises ProviderError; memory must survive a broken promise.
             return Reply(failure="error", detail=f"{type(error).__name__}: {error}")
 
-    def _bounded(self, message: Message) -> Message:
-        def bounded(part: Part) -> Part:
-            if isinstance(part, Text | ToolResult) and len(part.text) > self.max_prompt_chars:
-                return replace(part, text=keep_ends(part.text, self.max_prompt_chars))
-            return part
 
-        return replace(message, parts=tuple(map(bounded, message.parts)))
-
-
-def _without_reasoning(part: Part) -> Part:
-    """A draft in it would be taken for the answer."""
-    return replace(part, text=without_thinking(part.text)) if isinstance(part, Text) else part
+def _map_texts(message: Message, edit: Callable[[str], str]) -> Message:
+    parts = (
+        replace(part, text=edit(part.text)) if isinstance(part, Text | ToolResult) else part
+        for part in message.parts
+    )
+    return replace(message, parts=tuple(parts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,49 +139,26 @@ class ReadObject:
 
 
 def read_object(answer: str, fields: Sequence[str]) -> ReadObject | None:
-    """The JSON object in an answer that has one of the `fields`, whatever stands around it; else
-    the first object, or None. Broken JSON is repaired."""
-    first: ReadObject | None = None
-    for text in (_inside_fence(answer), answer):
-        brackets = (bracket.start() for bracket in re.finditer(r"\{", text))
-        for at in itertools.islice(brackets, MAX_BRACKETS):
-            pair = broken_json.value_at(text, at)
-            if pair and isinstance(pair[0], dict):
-                whole = ReadObject(value=pair[0], is_complete=True)
-                if any(name in whole.value for name in fields):
-                    return whole
-                first = first or whole
-    text = _inside_fence(answer)
+    """The JSON object in an answer that has one of the `fields`, whatever stands around it, or
+    None. Broken JSON is repaired."""
+    for bracket in itertools.islice(re.finditer(r"\{", answer), MAX_BRACKETS):
+        value, _ = broken_json.value_at(answer, bracket.start()) or (None, 0)
+        if isinstance(value, dict) and any(name in value for name in fields):
+            return ReadObject(value=value, is_complete=True)
+    text = _LAST_FENCE.sub("", answer)
     value = broken_json.repair(text, "{")
     if isinstance(value, dict) and any(name in value for name in fields):
         return ReadObject(value=value, is_complete=broken_json.is_closed(text))
-    return first
+    return None
 
 
 def read_numbers(answer: str, count: int) -> list[int] | None:
     """Reads an order such as `2,0`: indices below `count`, each once. "None" in any form is the
     empty order; anything else is None."""
-    text = _inside_fence(answer).strip("[]().!\"'`* \n").lower()
+    text = re.sub(r"```\w*", "", answer).strip("[]().!\"'`* \n").lower()
     if text.split(" ")[0] in ("none", "no", "nothing"):
         return []
     if not re.fullmatch(r"\[?\d+\]?(?:[\s,;]+\[?\d+\]?)*", text):
         return None
     numbers = [int(number) for number in re.findall(r"\d+", text)]
-    if any(number >= count for number in numbers):
-        return None
-    return list(dict.fromkeys(numbers))
-
-
-_FENCE = re.compile(r"(?s)\A[^{\[]*?^[ \t]*```[^`\n]*\n(.*)", re.MULTILINE)
-_LAST_FENCE = re.compile(r"(?s)(.*)^[ \t]*```[ \t]*$", re.MULTILINE)
-
-
-def _inside_fence(answer: str) -> str:
-    """The content of the code fence around an answer, up to its last closing line, or the answer
-    itself. A fence that opens inside JSON is part of it."""
-    text = answer.removeprefix("\ufeff").strip()
-    opened = _FENCE.match(text)
-    if opened is None:
-        return text
-    closed = _LAST_FENCE.match(opened[1])
-    return (closed[1] if closed else opened[1]).strip().removesuffix("```").strip()
+    return list(dict.fromkeys(numbers)) if max(numbers) < count else None

@@ -134,7 +134,7 @@ def choose_known(facts: Sequence[Statement], about: str, session: str) -> list[S
 def read(answer: str, known: int) -> Answer:
     """What an answer says to a question with so many known lines, without what is damaged, cut off
     or copied from the instructions."""
-    whole = read_object(answer, ("narrative", "facts", "same", "outdated", "conflict"))
+    whole = read_object(answer, ("narrative", "facts", "same", "outdated", "conflict", "withdrawn"))
     if whole is None or (not whole.is_complete and "facts" not in whole.value):
         return Answer()
     value, rows = whole.value, _list(whole.value.get("facts"))
@@ -169,7 +169,7 @@ def read(answer: str, known: int) -> Answer:
         note,
         same=tuple(group for group in groups if len(group) > 1),
         outdated=pairs(columns("outdated", "line", "by")),
-        conflict=pairs(_list(value.get("conflict"))),
+        conflict=pairs(_list(value.get("conflict", "withdrawn"))),
         withdrawn=tuple(row for row in withdrawn if row[0]),
     )
 
