@@ -63,8 +63,6 @@ class Checker:
     """A file that must be in a parent folder; "" for none."""
     errors_have: str = ""
     """What a line contains that is an error; "" if all are."""
-    instead: str = ""
-    """The checker that is used in its place if it is there."""
 
 
 _PYTHON = (".py", ".pyi")
@@ -73,13 +71,7 @@ _RUFF = "check --no-cache --quiet --no-fix --output-format concise --select E9,F
 CHECKERS = (
     Checker("ruff", _PYTHON, f"{_RUFF} --stdin-filename {{path}} -", reads_stdin=True),
     Checker("ty", _PYTHON, "check --output-format concise {path}", errors_have=" error["),
-    Checker(
-        "pyrefly",
-        _PYTHON,
-        "check --output-format min-text {path}",
-        errors_have="ERROR ",
-        instead="ty",
-    ),
+    Checker("pyrefly", _PYTHON, "check --output-format min-text {path}", errors_have="ERROR "),
     Checker("gofmt", (".go",), "-e -l", reads_stdin=True),
     Checker(
         "tsc",
@@ -199,7 +191,7 @@ class Checkers:
         "off": the person wants none, so that programs of the machine run without one."""
         if sandbox not in ("off", "plain", "layered"):
             return {}
-        programs = {
+        return {
             checker: program
             for checker in CHECKERS
             if path.suffix in checker.suffixes
@@ -207,8 +199,6 @@ class Checkers:
             and (not checker.needs or _is_above(path, checker.needs, self.place.project))
             and (program := self._find(checker.program, sandbox)) is not None
         }
-        names = {checker.program for checker in programs}
-        return {it: where for it, where in programs.items() if it.instead not in names}
 
     def _find(self, name: str, sandbox: str) -> str | None:
         """Where a program is. A project's own programs run in a sandbox or not at all."""

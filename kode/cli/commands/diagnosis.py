@@ -82,15 +82,6 @@ class Case:
         return None if self.choice.name == "scripted" else reach(self.choice)
 
 
-def can_write(folder: Path) -> bool:
-    """Tries it, because permissions alone do not cover read-only disks and root."""
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
-
-
 def python(case: Case) -> Finding:
     version = ".".join(map(str, sys.version_info[:3]))
     return ok(f"{version}, kode {__version__}")
@@ -102,12 +93,12 @@ def home(case: Case) -> Finding:
         note = guard_home(home)
     except ConfigError as error:
         return missing(str(error), "make the folder your own")
-    folder = _existing(home)
-    if folder.is_dir() and can_write(folder):
-        return ok(note or f"{home} can be written")
-    return missing(
-        f"{home} cannot be written", "make it writable, or set KODE_HOME to another folder"
-    )
+    try:  # permissions alone do not cover read-only disks and root
+        with tempfile.TemporaryFile(dir=_existing(home)):
+            return ok(note or f"{home} can be written")
+    except OSError:
+        step = "make it writable, or set KODE_HOME to another folder"
+        return missing(f"{home} cannot be written", step)
 
 
 def _existing(folder: Path) -> Path:
@@ -122,48 +113,36 @@ def disk(case: Case) -> Finding:
     detail = f"{free / 2**30:.1f} GB free"
     if free >= MIN_FREE_BYTES:
         return ok(detail)
-    return missing(
-        f"{detail} where {paths.home()} is",
-        "free some space; `kode session cleanup DAYS` deletes old sessions",
-    )
+    step = "free some space; `kode session cleanup DAYS` deletes old sessions"
+    return missing(f"{detail} where {paths.home()} is", step)
 
 
-def _version_of(program: str) -> str | None:
-    """The first line of a program's version output; None if it cannot run."""
-    path = find_program(program)
+def git(case: Case) -> Finding:
+    without = "kode works without it, but /undo saves less before commands that discard work"
+    return _program("git", "git", without)
+
+
+def ripgrep(case: Case) -> Finding:
+    return _program("rg", "ripgrep (rg)", "kode searches by itself, more slowly")
+
+
+def _program(name: str, title: str, without: str) -> Finding:
+    """What a program says of its version, or what is done without it."""
+    path = find_program(name)
     if path is None:
-        return None
+        return optional(f"not found; {without}", f"install {title}")
     try:
-        done = subprocess.run(
+        output = subprocess.run(
             [path, "--version"],
             capture_output=True,
             text=True,
             timeout=PROGRAM_TIMEOUT_S,
             check=True,
             stdin=subprocess.DEVNULL,
-        )
+        ).stdout
     except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.partition("\n")[0].strip() or program
-
-
-def git(case: Case) -> Finding:
-    without = "kode works without it, but /undo saves less before commands that discard work"
-    return _program("git", "git", "", without)
-
-
-def ripgrep(case: Case) -> Finding:
-    return _program(
-        "rg", "ripgrep (rg)", ": searches are fast", "kode searches by itself, more slowly"
-    )
-
-
-def _program(name: str, install: str, found: str, without: str) -> Finding:
-    if version := _version_of(name):
-        return ok(f"{version}{found}")
-    there = find_program(name)
-    state = f"{there} cannot be run" if there else "not found"
-    return optional(f"{state}; {without}", f"install {install}")
+        return optional(f"{path} cannot be run; {without}", f"install {title}")
+    return ok(output.partition("\n")[0].strip() or path)
 
 
 def terminal(case: Case) -> Finding:

@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import contextlib
 import importlib
+import json
 import os
 import sys
 import threading
@@ -81,23 +82,15 @@ def is_set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
     return True
 
 
-def _wants_plain(arguments: argparse.Namespace, cwd: Path) -> bool:
-    """Whether the plain face is wanted. Loads the configuration only if one of its files contains
-    the word: otherwise it can wait for the prompt."""
+def _wants_plain(arguments: argparse.Namespace) -> bool:
+    """Whether the screen shall be plain. Only the flag and the person's own file can say so, which
+    is read as it is: loading the configuration can wait for the prompt."""
     from kode.paths import config_file, home
 
-    if arguments.plain:
-        return True
-    for path in (config_file(home()), *(folder / "kode.json" for folder in (cwd, *cwd.parents))):
-        with contextlib.suppress(OSError):
-            if path.is_file() and b'"plain"' in path.read_bytes():
-                break
-    else:
-        return False
-    from kode.config import load_config
-
-    loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
-    return loaded.config.repl.plain
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        document = json.loads(config_file(home()).read_bytes())
+        return arguments.plain or document["repl"]["plain"] is True
+    return bool(arguments.plain)
 
 
 ONE_TURN = ("json_schema", "record", "replay")
@@ -112,8 +105,7 @@ def open_prompt(
     `answerer` is asked beside the keys, which nobody watches then. `session_id` is a session to
     resume, without what the flags have begun in it. Raises: as `kode run`."""
     arguments, task = options.arguments, options.task or None
-    plain = _wants_plain(arguments, working_directory(arguments))
-    screen = arguments.screen = make_screen(arguments, plain)
+    screen = arguments.screen = _make_screen(arguments)
     from kode.cli.prompt.state import RunningPrompt
 
     options.prompt = RunningPrompt(screen)
@@ -136,11 +128,11 @@ def open_prompt(
     return run_read_task(arguments, text, piped, None)
 
 
-def make_screen(arguments: argparse.Namespace, plain: bool) -> "Screen":
-    """The screen that the flags ask for."""
+def _make_screen(arguments: argparse.Namespace) -> "Screen":
     from kode.cli.screen.screen import open_screen
 
-    return open_screen(color=False if arguments.no_color else None, plain=plain)
+    color = False if arguments.no_color else None
+    return open_screen(color=color, plain=_wants_plain(arguments))
 
 
 async def _repl(
@@ -150,7 +142,7 @@ async def _repl(
     from kode.cli.screen.render import Renderer
 
     cwd = working_directory(arguments)
-    screen = screen or make_screen(arguments, _wants_plain(arguments, cwd))
+    screen = screen or _make_screen(arguments)
     renderer = Renderer(screen, unfolded=arguments.verbose)
 
     async def opening() -> "Conversation":
