@@ -170,41 +170,6 @@ def never_matches(rule: Rule) -> str | None:
     return None
 
 
-def hidden_by(rule: Rule, stronger: Iterable[Rule]) -> Rule | None:
-    """The first stronger rule that matches everything `rule` could match; None if there is none.
-    Globs are compared only if equal, or if one matches everything."""
-    return next((other for other in stronger if _covers(other, rule)), None)
-
-
-def _covers(wide: Rule, narrow: Rule) -> bool:
-    if wide.kind != narrow.kind or (wide.name not in FAMILIES and wide.name != narrow.name):
-        return False
-    if not wide.pattern or wide.pattern == narrow.pattern:
-        return True
-    if not narrow.pattern:
-        return False
-    match wide.kind:
-        case "shell":
-            words, prefix = _words(wide.pattern)
-            inner, _ = _words(narrow.pattern)
-            return prefix and _canonical(inner)[: len(words)] == _canonical(words)
-        case "edit" | "read":
-            inside = not os.path.isabs(narrow.pattern) and not narrow.pattern.startswith(
-                ("~", "..")
-            )
-            below = wide.pattern.removesuffix("**")
-            return (wide.pattern in ("**", "./**") and inside) or (
-                wide.pattern.endswith("/**")
-                and ".." not in narrow.pattern
-                and narrow.pattern.removeprefix("./").startswith(below.removeprefix("./"))
-            )
-        case "fetch":
-            return wide.pattern.startswith("*.") and narrow.pattern.endswith(wide.pattern[1:])
-        case "mcp":
-            return matches_mcp(wide, narrow.pattern)
-    return False
-
-
 def names_tool(rule: Rule, tool: Tool) -> bool:
     """Whether the rule is about this tool, ignoring its pattern."""
     if rule.name in FAMILIES:

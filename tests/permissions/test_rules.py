@@ -8,7 +8,6 @@ from kode.errors import ConfigError
 from kode.permissions.rules import (
     KIND_OF,
     Rule,
-    hidden_by,
     matches_argv,
     matches_path,
     matches_url,
@@ -172,44 +171,6 @@ def test_an_ordinary_rule_can_match(rule):
 
 def test_every_name_has_a_kind():
     assert all(Rule(name).kind == kind for name, kind in KIND_OF.items())
-
-
-@for_each(
-    ("rule", "stronger"),
-    [
-        ("shell(git push:*)", "shell(git:*)"),
-        ("shell(git push)", "shell(git push:*)"),
-        ("shell(git push)", "shell(/usr/bin/git push:*)"),
-        ("shell(pytest:*)", "shell"),
-        ("edit(src/**)", "edit(**)"),
-        ("edit(src/a/**)", "edit(src/**)"),
-        ("edit(src/a.py)", "edit"),
-        ("read(.env)", "read(.env)"),
-        ("fetch(docs.python.org)", "fetch(*.python.org)"),
-        ("fetch(python.org)", "fetch"),
-        ("write_file", "write_file"),
-    ],
-)
-def test_a_rule_is_hidden_by_a_stronger_one_covering_it(rule, stronger):
-    assert hidden_by(parse(rule), [parse("memory"), parse(stronger)]) == parse(stronger)
-
-
-@for_each(
-    ("rule", "other"),
-    [
-        ("shell(git:*)", "shell(git push:*)"),
-        ("shell(git push:*)", "shell(git push)"),
-        ("shell(gitk:*)", "shell(git:*)"),
-        ("edit(src/**)", "edit(docs/**)"),
-        ("edit(../x/**)", "edit(**)"),
-        ("edit(src/**)", "read(**)"),
-        ("edit", "edit(src/**)"),
-        ("edit", "write_file"),
-        ("fetch(python.org)", "fetch(*.python.org)"),
-    ],
-)
-def test_a_rule_that_matches_more_is_not_hidden(rule, other):
-    assert hidden_by(parse(rule), [parse(other)]) is None
 
 
 def test_a_name_that_is_not_known_beforehand_matches_nothing():

@@ -1,9 +1,8 @@
 """`kode config`: the effective value and origin of every key, secrets masked."""
 
-import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kode import paths
@@ -145,7 +144,6 @@ def _check() -> Answer:
             except ConfigError as error:
                 faults.append(f"{loaded.origins[key]}: `{key}`: {error}")
                 continue
-            why = why or _hidden_by(key, text, flat(loaded.config))
             if why:
                 remarks.append(f"{loaded.origins[key]}: the rule {text!r} can never match: {why}.")
     notes = [f"note: {remark}" for remark in remarks]
@@ -153,37 +151,6 @@ def _check() -> Answer:
         return _faulty(faults, notes)
     names = ", ".join(map(str, loaded.files)) or "no config file, all defaults"
     return Answer(lines=[*notes, f"{names}: no errors"])
-
-
-_STRONGER = {
-    "permissions.allow": ("permissions.deny", "permissions.ask"),
-    "permissions.ask": ("permissions.deny",),
-    "permissions.deny": (),
-}
-
-
-def _hidden_by(key: str, text: str, values: Mapping[str, Any]) -> str | None:
-    """The stronger rule that covers a rule completely, with a description."""
-    from kode.permissions.rules import hidden_by, never_matches, parse
-
-    for stronger in _STRONGER[key]:
-        rules = []
-        for other in values[stronger]:
-            with contextlib.suppress(ConfigError):
-                if not never_matches(parse(other)):
-                    rules.append(parse(other))
-        if rule := hidden_by(parse(text), rules):
-            return f"`{stronger.rpartition('.')[2]} {rule}` decides first"
-    return _touches_home(text)
-
-
-def _touches_home(text: str) -> str | None:
-    from kode.permissions.rules import parse
-
-    rule = parse(text)
-    if rule.kind == "edit" and paths.expand(rule.pattern).is_relative_to(paths.home()):
-        return "tools never write in kode's own folder"
-    return None
 
 
 def _wrong_urls(loaded: Loaded) -> list[str]:

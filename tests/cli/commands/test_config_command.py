@@ -98,29 +98,13 @@ def test_an_unknown_command_names_the_nearest(home: Path) -> None:
 def test_check_names_rules_that_can_never_match_and_why(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rules = {
-        "deny": ["shell(git push:*)", "fetch(*.example.com)"],
-        "ask": ["edit(src/**)"],
-        "allow": [
-            "shell(git push origin:*)",
-            "shell(ls | wc:*)",
-            "fetch(docs.example.com)",
-            "edit(src/a/**)",
-            f"edit({home}/config.json)",
-            "shell(git status)",
-        ],
-    }
+    rules = {"allow": ["shell(ls | wc:*)", "shell(git status)"]}
     (home / "config.json").write_text(json.dumps({"permissions": rules}))
 
     out = said(capsys, "check")
 
-    remarks = [line for line in out.splitlines() if "can never match" in line]
-    assert len(remarks) == 5
-    assert "`deny shell(git push:*)` decides first" in remarks[0]
-    assert "one by one" in remarks[1]
-    assert "`deny fetch(*.example.com)` decides first" in remarks[2]
-    assert "`ask edit(src/**)` decides first" in remarks[3]
-    assert f"edit({home}/config.json)" in remarks[4]
+    [remark] = [line for line in out.splitlines() if "can never match" in line]
+    assert "one by one" in remark
 
 
 def test_check_names_a_tool_that_there_is_not(
