@@ -5,6 +5,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from kode import paths
 from kode.cli.flags import directory
@@ -67,28 +68,13 @@ def _parser() -> Parser:
 
 def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> Answer:
     rows = [
-        {
-            "kind": item.kind,
-            "name": item.name,
-            "scope": item.scope,
-            "state": trust.state(item, approvals),
-            "origin": str(item.origin),
-            "hash": trust.digest(item),
-            "may": list(trust.given_to(item, approvals)),
-        }
+        _row(item, item.scope, trust.state(item, approvals), trust.digest(item))
+        | {"may": list(trust.given_to(item, approvals))}
         for item in items
     ]
     listed = {(row["kind"], row["name"], row["origin"]) for row in rows}
     rows += [
-        {
-            "kind": item.kind,
-            "name": item.name,
-            "scope": "project",
-            "state": "approved" if item.kind in trust.NOT_FOUND else "gone",
-            "origin": item.origin,
-            "hash": item.digest,
-            "may": [],
-        }
+        _row(item, "project", "approved" if item.kind in trust.NOT_FOUND else "gone", item.digest)
         for item in approvals.items
         if (item.kind, item.name, item.origin) not in listed
     ]
@@ -96,11 +82,14 @@ def _list(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> Answ
     return Answer(
         value=rows,
         as_json=as_json,
-        rows=[
-            [public(str(row[n])) for n in names] + [public(", ".join(row["may"]))] for row in rows
-        ],
+        rows=[[*(public(row[n]) for n in names), public(", ".join(row["may"]))] for row in rows],
         empty="This project has nothing that needs approval.",
     )
+
+
+def _row(item: Item | Approved, scope: str, state: str, digest: str) -> dict[str, Any]:
+    place = {"scope": scope, "state": state, "origin": str(item.origin)}
+    return {"kind": item.kind, "name": item.name, **place, "hash": digest, "may": []}
 
 
 def _approve(
