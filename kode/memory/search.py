@@ -29,7 +29,6 @@ from kode.memory.words import (
     MAX_JOINED,
     STOP_WORDS,
     TOKENIZER,
-    Period,
     find_period,
     list_misspellings,
     list_splits,
@@ -52,7 +51,6 @@ BM25_WEIGHT = 0.1
 """What repeated words, and short texts, add to the share of the query that a text contains."""
 SHARES = (0.45, 0.25)
 """What a text lends of its score to matching ones of its row, one and two places away."""
-VECTOR_WEIGHT = 0.5  # the rest is of words
 MIN_COSINE = 0.45  # below it, a vector alone is no match
 OTHER_SPELLING = 0.5
 """The weight of a word under another spelling."""
@@ -177,14 +175,25 @@ class TextIndex:
         period, rest = find_period(query, now)
         words = split_words(rest)
         words = [*words[:MAX_QUERY_WORDS], *words[MAX_QUERY_WORDS:][-MAX_QUERY_WORDS:]]
-        matches = self._with_index(lambda: self._find(words, period))
         telling = {word for word in words if word not in STOP_WORDS} or {*words}
-        telling |= {period.words} if period else set()
+        matches = self._with_index(lambda: self._find(words, period.words))
+        if period.words:
+            telling.add(period.words)
+            times = {at: text.at for at, text in enumerate(self.texts) if text.at}
+            newest = nlargest(NEWEST, times, key=lambda at: times[at])
+            of_period = [at for at in times if period.start <= times[at] < period.end]
+            positions = of_period if period.end else newest
+            matches += self._as_match((period.words,), dict.fromkeys(positions, 0.0))
         of_text = defaultdict[int, list[Match]](list)
         for match in sorted(matches, key=lambda match: -match.weight):
             for at in match.scores:
                 of_text[at].append(match)
-        scores = self._with_vectors(self._with_neighbours(of_text), cosines or {})
+        scores = self._scores(of_text)
+        best = max(scores.values(), default=0.0) or 1.0
+        near = cosines or {}
+        for at, text in enumerate(self.texts if near else ()):
+            if (cosine := near.get(text.id, 0.0)) >= MIN_COSINE or at in scores:
+                scores[at] = scores.get(at, 0.0) / best + max(0.0, cosine)
         allowed = [at for at in scores if allows(self.texts[at])]
         ranked = list[Ranked]()
         for at in nlargest(k, allowed, key=lambda at: (scores[at], self.texts[at].at)):
@@ -196,11 +205,13 @@ class TextIndex:
 
     # ── what a query looks for ───────────────────────────────────────────────────────────────
 
-    def _find(self, words: Sequence[str], period: Period | None) -> list[Match]:
+    def _find(self, words: Sequence[str], period: str) -> list[Match]:
+        matches = self._match((period,), [" ".join(split_words(period))])
         telling = [word for word in dict.fromkeys(words) if word not in STOP_WORDS]
-        most = MAX_OCCURRENCES // max(1, len(telling))
-        matches = [] if telling else self._match(tuple(words), [" ".join(words)])
-        for length in range(2, MAX_JOINED + 1) if telling else ():
+        if not telling:
+            return matches + self._match(tuple(words), [" ".join(words)])
+        most = MAX_OCCURRENCES // len(telling)
+        for length in range(2, MAX_JOINED + 1):
             for run in zip(*(words[first:] for first in range(length)), strict=False):
                 matches += self._match(run, ["".join(run)], most)
         joined = {word for match in matches for word in match.words}
@@ -209,12 +220,7 @@ class TextIndex:
             if not same and word not in joined and len(words) <= MAX_WORDS_RESPELT:
                 same = self._match((word,), list_splits(word)) or self._misspelt(word)
             matches += same
-        matches = [match for match in matches if len(match.scores) < most] or matches
-        if period:
-            matches += self._match((period.words,), [" ".join(split_words(period.words))])
-            scores = dict.fromkeys(self._in_period(period), 0.0)
-            matches.append(Match((period.words,), scores, self._specificity(len(scores))))
-        return matches
+        return [match for match in matches if len(match.scores) < most] or matches
 
     def _misspelt(self, word: str) -> list[Match]:
         rare = max(MIN_RARE, int(RARE_SHARE * len(self.texts)))
@@ -235,21 +241,15 @@ class TextIndex:
         sql = "SELECT rowid, -rank FROM words WHERE words MATCH ? LIMIT ?"
         rows: Any = self._connection.execute(sql, (" OR ".join(terms), most))
         scores = {self._positions[place]: s for place, s in rows if place in self._positions}
-        return [Match(words, scores, self._specificity(len(scores)))] if scores else []
+        return self._as_match(words, scores)
 
-    def _in_period(self, period: Period) -> list[int]:
-        dated = [at for at, text in enumerate(self.texts) if text.at]
-        if not period.end:
-            return nlargest(NEWEST, dated, key=lambda at: self.texts[at].at)
-        return [at for at in dated if period.start <= self.texts[at].at < period.end]
+    def _as_match(self, words: tuple[str, ...], scores: Mapping[int, float]) -> list[Match]:
+        """A match whose weight is the inverse document frequency, if there is any text."""
+        number = len(scores)
+        weight = math.log(1 + max(0.5, len(self.texts) - number + 0.5) / (number + 0.5))
+        return [Match(words, scores, weight)] if scores else []
 
-    def _specificity(self, number: int) -> float:
-        """How much something tells that so many texts contain: its inverse document frequency."""
-        return math.log(1 + max(0.5, len(self.texts) - number + 0.5) / (number + 0.5))
-
-    # ── order ────────────────────────────────────────────────────────────────────────────────
-
-    def _with_neighbours(self, matches: Mapping[int, Sequence[Match]]) -> dict[int, float]:
+    def _scores(self, matches: Mapping[int, Sequence[Match]]) -> dict[int, float]:
         """A score for each position: how much of the query the text contains, squared, and a part
         of what its neighbours have."""
         own = dict[int, float]()
@@ -264,19 +264,6 @@ class TextIndex:
                     if other in scores and self.texts[other].row == row:
                         scores[other] += share * score
         return scores
-
-    def _with_vectors(
-        self, scores: dict[int, float], cosines: Mapping[str, float]
-    ) -> dict[int, float]:
-        if not cosines:
-            return scores
-        best = max(scores.values(), default=0.0) or 1.0
-        near = [min(1.0, max(0.0, cosines.get(text.id, 0.0))) for text in self.texts]
-        return {
-            at: (1 - VECTOR_WEIGHT) * scores.get(at, 0.0) / best + VECTOR_WEIGHT * cosine
-            for at, cosine in enumerate(near)
-            if at in scores or cosine >= MIN_COSINE
-        }
 
     # ── storage ──────────────────────────────────────────────────────────────────────────────
 

@@ -200,13 +200,10 @@ def _read(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise MemoryRefused(f"{path} is larger than {MAX_BYTES // 1_000_000} MB.")
-        return path.read_bytes().decode()
-    except UnicodeDecodeError as error:
-        raise MemoryRefused(f"{path} is not UTF-8 text. Save it as UTF-8 and try again.") from error
-    except OSError as error:
-        raise MemoryRefused(
-            f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
-        ) from error
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise MemoryRefused(f"{path} cannot be read ({reason}). Check what it is.") from error
 
 
 # ── other agents ─────────────────────────────────────────────────────────────────────────────────
@@ -288,7 +285,7 @@ async def _import_foreign(
     store, batch = memory.store, _new_batch()
     lines, new = list[str](), list[Statement]()
     for source in _sources(store.project.root, path, agent, readers):
-        reading = readers[source.agent].read(source, _read(source.path).replace("\r\n", "\n"))
+        reading = readers[source.agent].read(source, _read(source.path))
         statements, faults = _statements(memory, source, reading.entries)
         fresh = [old for old in statements if not _is_known(store.view(), old)]
         new += fresh

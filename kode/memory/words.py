@@ -161,19 +161,19 @@ class Period(NamedTuple):
     """What a query asks about: from `start` up to but excluding `end`, as from `timestamp`; both ""
     mean the newest texts."""
 
-    words: str
-    """The expression in the query."""
+    words: str = ""
+    """The expression in the query; "" for none."""
     start: str = ""
     end: str = ""
 
 
-def find_period(query: str, now: datetime) -> tuple[Period | None, str]:
-    """The period that a query asks about in plain English or by a date, or None, and the rest of
-    the query. `now` is aware; days begin in its time zone."""
+def find_period(query: str, now: datetime) -> tuple[Period, str]:
+    """The period that a query asks about in plain English or by a date, and the rest of the query.
+    `now` is aware; days begin in its time zone."""
     newest, match = _NEWEST.search(query), _PERIOD.search(query)
     rest = _PERIOD.sub(" ", _NEWEST.sub(" ", query))
     if match is None:
-        return (Period(newest[0]), rest) if newest else (None, query)
+        return Period(newest[0] if newest else ""), rest
     day, (number, unit, *_) = now.date(), [*filter(None, match.groups()[1:]), "day", "day"]
     try:
         if written := match[1]:
@@ -182,7 +182,7 @@ def find_period(query: str, now: datetime) -> tuple[Period | None, str]:
         ago = int(_NUMBERS.get(number.lower(), number))
         days = (_first_day(unit.lower(), day, ago), _first_day(unit.lower(), day, ago - 1))
     except ValueError:
-        return None, query  # no day of the calendar
+        return Period(), query  # no day of the calendar
     start, end = (timestamp(datetime.combine(day, time(), now.tzinfo)) for day in days)
     return Period(match[0], start, end), rest
 
