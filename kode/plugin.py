@@ -43,7 +43,7 @@ HOMES = {
     "kode.git": "repository_name",
     "kode.installed": "Command ExportFile Plugin",
     "kode.interrupts": "cancelled_by_signals",
-    "kode.memory.outside": "open_memory=open_outside",
+    "kode.memory.commands": "open_memory=open_outside",
     "kode.memory.system": "NullMemory",
     "kode.memory.transfer": "ForeignReader",
     "kode.messages": "Image Message plural shorten Text Thinking ToolCall ToolResult",
@@ -138,7 +138,7 @@ if TYPE_CHECKING:
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
-    from kode.memory.outside import open_outside as _open_memory
+    from kode.memory.commands import open_outside as _open_memory
     from kode.memory.system import NullMemory as NullMemory
     from kode.memory.transfer import ForeignReader as ForeignReader
     from kode.messages import Image as Image

@@ -1,4 +1,5 @@
-"""`kode memory ...` and `/memory ...`: what a person can do with memory, in every system.
+"""`kode memory ...` and `/memory ...`: what a person can do with memory, in every system; and how
+memory is opened outside a session.
 
 Commands return an outcome, which the shell and the prompt show.
 """
@@ -9,25 +10,30 @@ import difflib
 import functools
 import inspect
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from kode import installed
-from kode.contracts import MemorySystem
+from kode import installed, paths
+from kode.contracts import AskReply, MemoryContext, MemorySystem
 from kode.errors import ConfigError, MemoryRefused
-from kode.memory import report, review, transfer
+from kode.events import Emit, Event, Notice
+from kode.memory import frame, make_system, report, review, transfer
 from kode.memory.files import UNDO
 from kode.memory.guarded import inside, statements_of
 from kode.memory.learn import consolidate
 from kode.memory.markdown import display
-from kode.memory.policy import NO_NOTES, Addition
+from kode.memory.policy import NO_NOTES, About, Addition
 from kode.memory.scan import check
 from kode.memory.statement import Amendment, Outcome, Statement
 from kode.memory.system import Memory
 from kode.memory.why import why
 from kode.messages import shorten
 from kode.registry import SYSTEMS, system_row
+
+if TYPE_CHECKING:
+    from kode.config import Config
 
 LOG_LINES = 20  # fits on a screen
 HIT_CHARS = 200  # two lines of a terminal
@@ -390,3 +396,66 @@ def _parser(system: str) -> tuple[_LineParser, list[str]]:
     """The parser of `/memory`, and the names of its commands."""
     parser = _LineParser(prog="/memory")
     return parser, [subparser.prog.split()[-1] for subparser in add_commands(parser, system)]
+
+
+# ── outside a session ────────────────────────────────────────────────────────────────────────────
+
+
+class OutsideMemory(NamedTuple):
+    """Memory that is open outside a session. What it does raises MemoryRefused, StorageError."""
+
+    system: MemorySystem
+    notices: list[str]
+    """What it had to say since it was opened."""
+    frame: Callable[[str, str], str]
+    """`frame(about, text)`: a text of memory for a model, marked as what it is; "" for none."""
+    overview: Callable[[], Awaitable[report.Overview]]
+    """All of it."""
+    propose: Callable[[str, About, str], Awaitable[Outcome]]
+    """`propose(text, about, client)` adds what an outsider says, which waits for the person."""
+    decide: Callable[..., Awaitable[Outcome]]
+    """`decide(id, choice, who="user")` carries out a choice about what waits."""
+    command: Callable[[Sequence[str]], Awaitable[str]]
+    """Runs `kode memory ...`. Raises: KodeError."""
+
+
+@contextlib.asynccontextmanager
+async def open_outside(
+    config: "Config",
+    cwd: Path,
+    *,
+    emit: Emit | None = None,
+    ask_reply: AskReply | None = None,
+    read_only: bool = False,
+) -> AsyncIterator[OutsideMemory]:
+    """Opens the configured memory for the project of `cwd`. Without `emit`, what it has to say is
+    collected. Raises: ConfigError, StorageError."""
+    system, notices = make_system(config.memory), list[str]()
+
+    def collect(event: Event) -> None:
+        if isinstance(event, Notice):
+            notices.append(event.text)
+
+    context = MemoryContext(
+        root=paths.memory_folder(paths.home(), config.memory.data_dir),
+        cwd=cwd,
+        project_root=paths.repository_root(cwd),
+        session_id=None,
+        emit=emit or collect,
+        ask_reply=ask_reply,
+        now=lambda: datetime.now().astimezone(),
+        read_only=read_only,
+    )
+    await system.open(context, {})
+    try:
+        yield OutsideMemory(
+            system,
+            notices,
+            frame.wrap,
+            functools.partial(report.overview, system),
+            functools.partial(review.propose, system),
+            functools.partial(review.decide, system),
+            functools.partial(memory_command, system),
+        )
+    finally:
+        await system.close(1.0)

@@ -89,8 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    from kode.memory.commands import run_command, with_undo
-    from kode.memory.outside import open_outside
+    from kode.memory.commands import open_outside, run_command, with_undo
 
     config, cwd = loaded.config, working_directory(arguments)
     durable.remove_all_stale_temporaries(paths.memory_folder(paths.home(), config.memory.data_dir))
@@ -107,7 +106,7 @@ async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.cli.prompt.state import PromptState
     from kode.cli.screen.render import Renderer
     from kode.cli.screen.screen import open_screen
-    from kode.memory.outside import open_outside
+    from kode.memory.commands import open_outside
     from kode.memory.review import items
 
     terminals = sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()

@@ -24,7 +24,7 @@ def config(case: Case) -> Finding:
 
 
 def memory(case: Case) -> Finding:
-    from kode.memory.outside import open_outside
+    from kode.memory.commands import open_outside
 
     config, settings = case.loaded.config, case.loaded.config.memory
     if not settings.enabled:
