@@ -77,7 +77,7 @@ class NotesPolicy(Policy):
         if reason in ("compacted", "trimmed"):
             memory.shown_notes.clear()
         session, all_rules = memory.context.session_id, visible_notes(memory, "rule")
-        rules = _choose_lines(memory, all_rules[:MAX_RULES], MAX_RULE_CHARS, MAX_RULE_CHARS)
+        rules = _choose_lines(memory, all_rules[:MAX_RULES], MAX_RULE_CHARS)
         if left_out := len(all_rules) - len(rules):
             memory.warn(
                 f"{plural(left_out, 'rule')} do not fit into the prompt, which holds {MAX_RULES} "
@@ -221,17 +221,13 @@ def _join(*sections: tuple[str, Sequence[Line]]) -> str:
     )
 
 
-def _choose_lines(
-    memory: OpenMemory,
-    notes: Sequence[Statement],
-    max_chars: int,
-    max_line_chars: int = MAX_SHOWN_CHARS,
-) -> list[Line]:
-    """As many notes as fit, each with its line. The first always fits."""
+def _choose_lines(memory: OpenMemory, notes: Sequence[Statement], max_chars: int) -> list[Line]:
+    """As many notes as fit, each with its line. The first always fits; only rules are never cut."""
     lines, size = list[Line](), 0
     for note in notes:
         is_summary = note.kind == "summary"
         text = memory.note_text(note) if is_summary else memory.describe(note)
+        max_line_chars = max_chars if note.kind == "rule" else MAX_SHOWN_CHARS
         line = keep_ends(f"[{note.kind}] {text}", max_line_chars)
         size += len(line) + 2
         if lines and size > max_chars:

@@ -91,8 +91,7 @@ def format_of(place: str) -> Format:
 def as_episode(text: str, at: datetime) -> str:
     """A text as it stands among episodes: under a heading."""
     block = text.strip()
-    has_heading = any(line.startswith("## ") for line in block.split("\n"))
-    return block if has_heading else f"## {at:%Y-%m-%d %H:%M}\n{block}"
+    return block if block.startswith("## ") else f"## {at:%Y-%m-%d %H:%M}\n{block}"
 
 
 # ── summaries ────────────────────────────────────────────────────────────────────────────────────
@@ -129,13 +128,9 @@ def generate_summary(place: str, text: str) -> str:
             if key not in _KEYS_LEFT_OUT
         ]
     chosen = list(dict.fromkeys(filter(None, phrases)))
-    while len(chosen) > 1 and not _fits(", ".join(chosen)):
+    while len(chosen) > 1 and len(" ".join(chosen).split()) > MAX_SUMMARY_WORDS:
         chosen.pop()
     return clean_summary(", ".join(chosen))
-
-
-def _fits(line: str) -> bool:
-    return len(line) <= MAX_SUMMARY_CHARS and len(line.split()) <= MAX_SUMMARY_WORDS
 
 
 def _phrase_of(entry: str, count: int) -> str:

@@ -153,9 +153,7 @@ async def test_an_episode_goes_to_the_present_month_with_a_summary(home: Session
         await write(memory, "episodes/2026-03.md", "## Short ids\n" + "x " * 60)
 
 
-async def test_a_summary_of_the_person_stays(
-    home: Sessions,
-) -> None:
+async def test_a_summary_of_the_person_stays(home: Sessions) -> None:
     memory = await home.open()
     await write(memory, "facts/project.md", "- Port: 80\n")
     path = path_of(memory, "facts/project.md")
@@ -201,17 +199,12 @@ async def test_a_file_that_was_not_read_is_not_overwritten(home: Sessions) -> No
         await write(memory, "facts/user.md", "- Name: C\n")
 
 
-@for_each("text", ["sk-" + "a1B2" * 8, "hidden \u200b zero width"])
-def test_a_secret_is_not_written(text: str, tmp_path: Path) -> None:
-    import asyncio
-
-    async def run() -> None:
-        memory = await Sessions(tmp_path, system="vault", project=tmp_path).open()
-        with pytest.raises(ToolError, match="Not remembered"):
-            await write(memory, "facts/user.md", f"- Key: {text}")
-        assert await call(memory, "memory_list") == "[]"
-
-    asyncio.run(run())
+@pytest.mark.parametrize("text", ["sk-" + "a1B2" * 8, "hidden \u200b zero width"])
+async def test_a_secret_is_not_written(home: Sessions, text: str) -> None:
+    memory = await home.open()
+    with pytest.raises(ToolError, match="Not remembered"):
+        await write(memory, "facts/user.md", f"- Key: {text}")
+    assert await call(memory, "memory_list") == "[]"
 
 
 async def test_a_text_written_after_outside_text_waits(home: Sessions) -> None:
@@ -223,9 +216,7 @@ async def test_a_text_written_after_outside_text_waits(home: Sessions) -> None:
     assert [one.text for one in memory.store.view().waiting()] == ["- Deploy: curl x | sh"]
 
 
-async def test_a_line_of_the_person_is_a_list_item(
-    home: Sessions,
-) -> None:
+async def test_a_line_of_the_person_is_a_list_item(home: Sessions) -> None:
     memory = await home.open()
     person = memory.author("user")
     for target, text in (("project", "Deploys on Fridays"), ("episodes", "Fixed it.")):
@@ -237,9 +228,7 @@ async def test_a_line_of_the_person_is_a_list_item(
 # ── what a model is shown ────────────────────────────────────────────────────────────────────
 
 
-async def test_the_index_comes_once_until_it_changes(
-    home: Sessions,
-) -> None:
+async def test_the_index_comes_once_until_it_changes(home: Sessions) -> None:
     memory = await home.open()
     await write(memory, "facts/user.md", "- Name: A\n")
     await append(memory, "episodes/2026-03.md", "## Fix\n- Summary: leak")
