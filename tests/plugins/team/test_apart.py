@@ -8,7 +8,7 @@ import pytest
 
 from kode.errors import MemoryRefused
 from kode.plugins.team.server import TeamLog, manage
-from tests.plugins.team.life import ALONE, exchange
+from tests.plugins.team.conftest import ALONE, exchange
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from kode.contracts import Turn
 from kode.errors import MemoryRefused
 from kode.memory.commands import memory_command
 from kode.memory.notes.team import Incoming
-from tests.plugins.team.life import exchange
+from tests.plugins.team.conftest import exchange
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ import pytest
 from kode.contracts import Turn
 from kode.errors import MemoryRefused
 from kode.memory.review import items
-from tests.plugins.team.life import exchange
+from tests.plugins.team.conftest import exchange
 
 pytestmark = pytest.mark.slow
 MONDAYS = "staging is rebuilt on Mondays"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kode.errors import BusyError
-from tests.plugins.team.life import Team, exchange
+from tests.plugins.team.conftest import Team, exchange
 from tests.postgres import Postgres
 
 pytestmark = pytest.mark.slow
