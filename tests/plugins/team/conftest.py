@@ -17,7 +17,7 @@ from kode.memory.policy import Addition
 from kode.memory.statement import Statement, Who
 from kode.memory.system import Memory
 from kode.plugins.team.server import TeamLog, manage
-from tests.memory.sessions import Sessions
+from tests.memory.sessions import START, Sessions
 from tests.postgres import PACKAGE, SYSTEM, Postgres, programs, started
 
 ALONE = "alone"
