@@ -96,11 +96,6 @@ def unfinished_undo(home: Path, session_id: str) -> Path:
     return unfinished_folder(home) / session_id
 
 
-def unsent_task(home: Path, session_id: str) -> Path:
-    """What the person asked last, until the turn has ended."""
-    return unfinished_folder(home) / f"{session_id}.task"
-
-
 def open_mark(home: Path, session_id: str) -> Path:
     """A file that is there while the session is open, and after kode was killed in it."""
     return unfinished_folder(home) / f"{session_id}.open"

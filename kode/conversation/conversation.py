@@ -43,7 +43,6 @@ from kode.extensions.found_extensions import FoundExtensions
 from kode.extensions.session import Extensions
 from kode.messages import Image, Text, ToolCall, text_of
 from kode.permissions.gate import Ask
-from kode.session import unsent
 from kode.session.entries import TaintEntry
 from kode.session.log import Session
 from kode.session.plan import Plan
@@ -262,7 +261,7 @@ class Conversation:
             session,
             old.place,
             begun_by=begun_by,
-            unsent=unsent.left(self.home, session) if begun_by == "resume" else "",
+            cut_short=session.pending_text,
             small_model=old.agent.small_model,
             outbox=old.outbox,
         )

@@ -15,7 +15,6 @@ from kode.engine.trial import settle_ended
 from kode.engine.turn import save_memory_state
 from kode.errors import StorageError
 from kode.events import Notice, TurnEnded
-from kode.session import unsent
 from kode.session.notes import conversation
 
 CLOSE_GRACE_S = 15.0  # an answer that was asked for is worth a wait; the rest waits on disk
@@ -98,9 +97,6 @@ async def leave(opened: OpenSession, reason: str, leave_by: float | None = None)
             save_memory_state(agent, session)
         except StorageError as error:
             opened.report(error)
-    if not opened.unsent:  # a first turn that was never run, after an error
-        with contextlib.suppress(StorageError):
-            unsent.drop(opened.place.home, session)
     if session.id is not None:
         unmark_open(opened.place.home, session.id)
     session.close()

@@ -144,7 +144,7 @@ class OpenSession:
     """Sent with the next turn."""
     status_line: str = ""
     """What the program of `statusLine` printed last; "" without one."""
-    unsent: str = ""
+    cut_short: str = ""
     """What the person asked in a turn that was cut short before it began: goes with the next."""
     started: Started | None = None
     """None before the first turn."""
@@ -264,7 +264,7 @@ def enter(
     place: Workplace,
     *,
     begun_by: BegunBy,
-    unsent: str = "",
+    cut_short: str = "",
     small_model: Provider | None = None,
     outbox: Sequence[Text | Image] = (),
 ) -> OpenSession:
@@ -295,7 +295,7 @@ def enter(
         checkpoints=made.checkpoints,
         context=Context(session),
         begun_by=begun_by,
-        unsent=unsent,
+        cut_short=cut_short,
         unread_results=begun_by == "resume",
         outbox=list(outbox),
     )
@@ -313,10 +313,20 @@ def announce(opened: OpenSession) -> None:
             resumed=opened.resumed,
         )
     )
-    if opened.unsent:
+    if opened.cut_short:
         opened.emit(
             Notice(
                 text="kode was stopped before it began on your last message. It is sent "
-                f"with your next message: {shorten(opened.unsent, 200)}"
+                f"with your next message: {shorten(opened.cut_short, 200)}"
             )
         )
+
+
+def join_prompts(cut_short: str, text: str) -> str:
+    """One message of one that was cut short and the next, unless the person has asked the same or
+    given the same command again; a command stays at the beginning."""
+    is_same_command = text.startswith("/") and cut_short.split()[:1] == text.split()[:1]
+    if cut_short == text or is_same_command:
+        return text
+    parts = (text, cut_short) if text.startswith("/") else (cut_short, text)
+    return "\n\n".join(filter(None, parts))

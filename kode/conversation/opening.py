@@ -20,7 +20,7 @@ from kode.config import Faults, Loaded, flat, resolve_provider
 from kode.config.layers import locate
 from kode.contracts import MemorySystem, Provider, Sandbox, Tool
 from kode.conversation.conversation import Conversation
-from kode.conversation.open_session import Child, Terms, announce, enter
+from kode.conversation.open_session import Child, Terms, announce, enter, join_prompts
 from kode.conversation.plugged import plug_in
 from kode.conversation.sessions import (
     child_session,
@@ -39,7 +39,7 @@ from kode.permissions.gate import Ask
 from kode.permissions.rules import parse
 from kode.programs import depth
 from kode.sandbox.deferred import missing_protection
-from kode.session import unsent, upkeep
+from kode.session import upkeep
 from kode.session.entries import TaintEntry
 from kode.tools.background import BackgroundCommands
 
@@ -96,9 +96,9 @@ async def open_conversation(
             else:
                 opened_id = upkeep.fork(home, session_id) if fork else session_id
                 session = load_session(home, opened_id, emit)
-            cut = unsent.left(home, session)
+            cut = session.pending_text
             if task:
-                unsent.keep(home, session, unsent.joined(cut, task))
+                session.record_prompt(join_prompts(cut, task))
             if depth(os.environ) and not session.tainted:
                 # Messages here come from the agent that started this kode, whatever it has read.
                 session.append(TaintEntry(source="the kode that started this one"))
@@ -129,7 +129,7 @@ async def open_conversation(
             session,
             place,
             begun_by="startup" if session_id is None else "resume",
-            unsent=cut,
+            cut_short=cut,
             small_model=open_named(loaded.config, "small_model", origins)
             if child is None
             else None,

@@ -13,7 +13,7 @@ from kode.config import Config
 from kode.contracts import Provider
 from kode.errors import BusyError, SessionError, StorageError
 from kode.events import Emit, Notice
-from kode.session import log, unsent
+from kode.session import log
 from kode.session.checkpoints import Checkpoints, Undone
 from kode.session.content_store import MEGABYTE, drop_oldest_of_all
 from kode.session.entries import (
@@ -24,7 +24,7 @@ from kode.session.entries import (
     new_session_id,
     timestamp,
 )
-from kode.session.index import folder_of, summarize
+from kode.session.index import folder_of
 from kode.session.log import Session
 from kode.session.messages import effective
 from kode.session.upkeep import in_use
@@ -158,10 +158,6 @@ def finish_undos_of_others(
         name, path = marker.stem, paths.session_file(home, marker.stem)
         if not path.exists():
             durable.remove(marker)
-            continue
-        if marker.suffix == ".task" and not in_use(path):
-            if not unsent.of(home, name, summarize(path).turns):
-                durable.remove(marker)  # it was killed later in that turn
             continue
         if marker.suffix:
             continue

@@ -9,7 +9,7 @@ from typing import Any
 
 from kode.contracts import Interceptor, Provider
 from kode.conversation.models import fall_back, learn_model
-from kode.conversation.open_session import OpenSession, Steering
+from kode.conversation.open_session import OpenSession, Steering, join_prompts
 from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.starting import start
 from kode.engine.fence import fence_text
@@ -19,7 +19,6 @@ from kode.errors import StorageError
 from kode.events import FINISHED, Notice, TextDelta, TurnEnded
 from kode.extensions.session import Outside
 from kode.messages import Image, Text, plural
-from kode.session import unsent
 from kode.session.entries import TaintEntry
 
 
@@ -42,8 +41,8 @@ async def turn(
     has changed since it was approved; UserError if a hook refuses the message, or a server's prompt
     needs more arguments; ServerError.
     """
-    text, opened.unsent = unsent.joined(opened.unsent, text), ""
-    unsent.keep(opened.place.home, opened.session, text)
+    text, opened.cut_short = join_prompts(opened.cut_short, text), ""
+    opened.session.record_prompt(text, typed)
     waiting = tuple(opened.outbox)
     opened.outbox += attachments
     opened.typed = text if typed is None else typed
@@ -56,8 +55,8 @@ async def turn(
             opened.outbox[:] = [*waiting, *added]
         raise
     finally:
-        with contextlib.suppress(StorageError):  # it is known to be in the session
-            unsent.drop(opened.place.home, opened.session)
+        with contextlib.suppress(StorageError):  # the person has the text before them
+            opened.session.drop_prompt()
 
 
 async def _turn(

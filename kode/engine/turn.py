@@ -228,9 +228,8 @@ def _record_text(
         session.append(TaintEntry(source="an attached or piped text"))
     memory = (Text(text=recalled, source="memory"),) if recalled else ()
     opening, news = missing_opening(run.context), news_parts(run.context)
-    message = Text(text=text, typed=None if typed == text else typed)
-    parts = (*opening, *news, *memory, *notes(untold), *attachments, message)
-    session.append_message(Message(role="user", parts=parts), notes_of=untold)
+    parts = (*opening, *news, *memory, *notes(untold), *attachments)
+    session.begin_prompt(text, typed, parts, untold)
     record_news(run.context)
     run.context.opened = session.messages
     run.recorded = True

@@ -3,6 +3,7 @@ entries too, and what the model gets is a pure function of them all (`messages.p
 
     Header            the first line
     MessageEntry      a message, with id and time
+    ContextEntry      what goes with a message that was recorded first
     SystemEntry       the beginning of every request: system prompt and tools
     ToldEntry         the model was told how a section of it has changed
     UnboundEntry      thinking so far is no longer sent
@@ -30,13 +31,13 @@ import functools
 import json
 import re
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
 from kode.events import FINISHED, Check, Denial, Status
-from kode.messages import Message, Text, Usage
+from kode.messages import Message, Part, Text, Usage
 from kode.sealed import is_intact, seal
 from kode.session.masking import masked
 
@@ -111,6 +112,8 @@ class MessageEntry(Message):
     """Whether a credential in it was masked on disk, so that a later process sends other words."""
     notes_of: tuple[str, ...] = ()
     """Ids of the entries that it tells the model of: see `notes.py`."""
+    is_pending: bool = False
+    """Whether it is a person's message before its turn: its `ContextEntry` decides about it."""
     type: Literal["message"] = "message"
 
 
@@ -120,6 +123,24 @@ class Entry:
 
     id: str = field(default_factory=new_id)
     at: str = field(default_factory=timestamp)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextEntry(Entry):
+    """What goes with a pending message, so that the person's words are on disk before anything is
+    done for them. Readers get the message with its context, where this entry stands."""
+
+    of: str
+    """Id of the message."""
+    parts: tuple[Part, ...] = ()
+    """Before the person's words: opening, news, memory, notes, attachments."""
+    notes_of: tuple[str, ...] = ()
+    """As in the message."""
+    refused: bool = False
+    """Whether no turn begins with the message, so that it does not count."""
+    masked: bool = False
+    """As in the message."""
+    type: Literal["context"] = "context"
 
 
 BETWEEN_SECTIONS = "\n\n"
@@ -384,6 +405,7 @@ class PluginEntry(Entry):
 
 AnyEntry = (
     MessageEntry
+    | ContextEntry
     | SystemEntry
     | ToldEntry
     | UnboundEntry
@@ -422,7 +444,7 @@ _OMITTED_WHEN_EMPTY = frozenset(
     "cached_tokens cache_write_tokens thinking_tokens permission_mode max_output_tokens "
     "context_window system tools tools_kept opening own bound moved masked sections after "
     "refusals refused checks fallback_model decisive passes not_kept cut section_name "
-    "opening_names notes_of typed exit_status".split()
+    "opening_names notes_of typed exit_status is_pending".split()
 )
 """Fields whose empty value is the default: omitting them keeps lines short."""
 
@@ -458,6 +480,42 @@ def is_turn(entry: AnyEntry) -> bool:
     )
 
 
+def settle(
+    pending: MessageEntry | None, entry: AnyEntry
+) -> tuple[MessageEntry | None, tuple[AnyEntry, ...]]:
+    """The message that is pending after the next entry of a file, and the entries that count with
+    it: a message counts once its context is there, and not if it was refused or another one took
+    its place."""
+    if isinstance(entry, MessageEntry) and entry.is_pending:
+        return entry, ()
+    if isinstance(entry, ContextEntry):
+        if pending is None or entry.of != pending.id:
+            return pending, ()
+        return None, () if entry.refused else (_join(pending, entry),)
+    if isinstance(entry, MessageEntry) and entry.role == "assistant" and pending is not None:
+        return None, (replace(pending, is_pending=False), entry)  # the context was lost
+    return None if is_turn(entry) else pending, (entry,)
+
+
+def _join(message: MessageEntry, context: ContextEntry) -> MessageEntry:
+    return replace(
+        message,
+        parts=(*context.parts, *message.parts),
+        notes_of=context.notes_of,
+        masked=message.masked or context.masked,
+        is_pending=False,
+    )
+
+
+def settled(entries: Iterable[AnyEntry]) -> list[AnyEntry]:
+    """The entries that count of those of a file; a message that is still pending comes last."""
+    pending, counting = None, list[AnyEntry]()
+    for entry in entries:
+        pending, added = settle(pending, entry)
+        counting += added
+    return [*counting, pending] if pending is not None else counting
+
+
 def line_of(entry: "Header | AnyEntry") -> bytes:
     """One JSON line without its line feed; values that look like credentials are masked."""
     of_plugin = isinstance(entry, PluginEntry)
@@ -473,7 +531,7 @@ def line_of(entry: "Header | AnyEntry") -> bytes:
         slim = _slim(ordered)
         plain = masked(slim)
         if plain is not slim:
-            if isinstance(entry, MessageEntry):
+            if isinstance(entry, MessageEntry | ContextEntry):
                 plain["masked"] = True
             plain = _slim(plain)
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))

@@ -22,7 +22,7 @@ from kode import durable, paths
 from kode.broken_json import object_of
 from kode.errors import SessionError
 from kode.paths import real_path
-from kode.session import order, unsent
+from kode.session import order
 from kode.session.entries import timestamp
 from kode.session.log import writable_path
 from kode.session.messages import effective, turns_of
@@ -217,8 +217,6 @@ def _summarize(path: Path, cwd: Path | None) -> Summary | None:
             tail = _tail(path, file.fileno(), status.st_size)
     except OSError:
         return None
-    # A first task may be on disk before its message is.
-    asked = "" if tail.turns else unsent.of(path.parent.parent, path.stem, 0)
     changed = min(max(status.st_mtime, 0.0), LAST_SECOND)
     used = min(changed, _seconds(tail.at) or changed)
     return Summary(
@@ -228,8 +226,8 @@ def _summarize(path: Path, cwd: Path | None) -> Summary | None:
         cwd=_text(header, "cwd"),
         model=_text(header, "model"),
         provider=_text(header, "provider"),
-        task=task or " ".join(asked.split())[:TASK_CHARS],
-        turns=tail.turns + bool(asked),
+        task=task or "",
+        turns=tail.turns,
         tokens=tail.tokens,
         cost_usd=tail.cost_usd,
         size_bytes=status.st_size,
@@ -263,12 +261,19 @@ def _is_of(header: dict[str, Any], cwd: Path) -> bool:
 
 
 def _first_task(head: bytes) -> str | None:
-    """The first thing the person asked; None when the head does not reach that far."""
+    """The first thing the person asked that was not refused; None when the head does not reach
+    that far."""
+    task = None
     for line in head.split(b"\n")[1:-1]:
-        asked = _asked(line)
-        if asked is not None:
-            return " ".join(asked.split())[:TASK_CHARS]
-    return None
+        if line.startswith(_CONTEXT) and task is not None:
+            if (object_of(line) or {}).get("refused") is not True:
+                break
+            task = None
+        elif task is None and (asked := _asked(line)) is not None:
+            task = " ".join(asked.split())[:TASK_CHARS]
+            if b'"is_pending":true' not in line:
+                break
+    return task
 
 
 def _task_that_is_cut(head: bytes) -> str | None:
@@ -281,6 +286,9 @@ def _task_that_is_cut(head: bytes) -> str | None:
             asked = json.loads(f'"{text}"', strict=False)
             return " ".join(asked.split())[:TASK_CHARS]
     return None
+
+
+_CONTEXT = b'{"type":"context"'
 
 
 def _asked(line: bytes) -> str | None:
@@ -324,6 +332,7 @@ def _tail_of(lines: list[bytes], *, whole: bool) -> _Tail | None:
     """Figures as of the last finished turn, and the turns begun since. None when these lines do
     not tell: no turn has finished in them, or something was rewound since."""
     at, begun = "", 0
+    refused = dict[str, bool]()  # by the id of a message
     for line in reversed(lines):
         if b'"rewind"' in line:
             return None
@@ -339,7 +348,13 @@ def _tail_of(lines: list[bytes], *, whole: bool) -> _Tail | None:
                 # A total of turns without a price is no cost of zero.
                 cost_usd=_amount(value.get("total_cost_usd") or value.get("cost_usd")),
             )
-        begun += _asked(line) is not None
+        value = object_of(line) or {} if b'"user"' in line or line.startswith(_CONTEXT) else {}
+        if value.get("type") == "context":
+            refused[_text(value, "of")] = value.get("refused") is True
+        elif _asked(line) is not None:
+            # Without a context a pending message counts only as the last one.
+            is_replaced = value.get("is_pending") is True and begun > 0
+            begun += not refused.get(_text(value, "id"), is_replaced)
     return _Tail(at=at, turns=begun) if whole else None
 
 

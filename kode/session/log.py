@@ -17,12 +17,13 @@ from typing import IO, Any
 from kode import durable, paths
 from kode.errors import BusyError
 from kode.images import copy_to as copy_image
-from kode.messages import Message, Thinking, Usage, calls_of, images_of
+from kode.messages import Message, Part, Text, Thinking, Usage, calls_of, images_of, text_of
 from kode.session import order
 from kode.session.entries import (
     OF_OPENING,
     AnyEntry,
     CompactionEntry,
+    ContextEntry,
     Header,
     JobEntry,
     MessageEntry,
@@ -44,6 +45,7 @@ from kode.session.entries import (
     line_of,
     new_id,
     new_session_id,
+    settle,
     timestamp,
 )
 from kode.session.messages import (
@@ -94,6 +96,8 @@ class Session:
     file: IO[bytes] | None = None
     loaded: bool = False
     """False for a session created by this process."""
+    pending: MessageEntry | None = None
+    """The person's message whose turn has not begun."""
     ids: set[str] = field(default_factory=set)
     """Ids of all entries, for uniqueness."""
     _untold: tuple[AnyEntry, ...] | None = ()
@@ -115,20 +119,35 @@ class Session:
                 if self.file is None:
                     raise OSError(errno.EBADF, "the session is closed")
                 durable.append_to(self.file, lines, self.path, note_end=True)
-        turns = self.turns
         for entry in entries:
             self._take(entry)
-        if self.turns > turns and self.path is not None:
+        if self.path is not None and any(map(is_turn, entries)):
             order.add(self.path.parent, self.header.id)
 
-    def append_message(
-        self,
-        message: Message,
-        cost_usd: float | None = None,
-        notes_of: Sequence[AnyEntry] = (),
-    ) -> MessageEntry:
-        """Adds one message, with what its request cost and the entries it tells of; see
-        `append`."""
+    def record_prompt(self, text: str, typed: str | None = None) -> None:
+        """Puts a person's message on disk before anything is done for it; `begin_prompt` or
+        `drop_prompt` follows. `typed` is what they typed of it; None: all. Raises: StorageError."""
+        words = Text(text=text, typed=None if typed == text else typed)
+        if self.pending is None or self.pending.parts != (words,):
+            self.append(MessageEntry(role="user", parts=(words,), is_pending=True))
+
+    def begin_prompt(
+        self, text: str, typed: str | None, context: Sequence[Part], notes_of: Sequence[AnyEntry]
+    ) -> None:
+        """Adds a person's message to those of the model, behind the parts that go with it, which
+        tell of the entries `notes_of`. Raises: StorageError."""
+        self.record_prompt(text, typed)
+        assert self.pending is not None
+        ids = tuple(entry.id for entry in notes_of)
+        self.append(ContextEntry(of=self.pending.id, parts=tuple(context), notes_of=ids))
+
+    def drop_prompt(self) -> None:
+        """Leaves out the recorded message, if its turn has not begun. Raises: StorageError."""
+        if self.pending is not None:
+            self.append(ContextEntry(of=self.pending.id, refused=True))
+
+    def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
+        """Adds one message, with what its request cost; see `append`."""
         thought = Thinking in map(type, message.parts)
         entry = MessageEntry(
             role=message.role,
@@ -139,7 +158,6 @@ class Session:
             origin=message.origin,
             bound=self.bound() if thought else "",
             cost_usd=cost_usd,
-            notes_of=tuple(entry.id for entry in notes_of),
         )
         self.append(entry)
         added = self.entries[-1]
@@ -156,6 +174,11 @@ class Session:
         answers, and its thinking is bound to."""
         count = len(self.messages) if count is None else count
         return digest_of(f"{self.begins}{self.chain.bound(self.messages, count)}".encode())
+
+    @property
+    def pending_text(self) -> str:
+        """What the person asked and no turn has begun with; "" for nothing."""
+        return text_of(self.pending) if self.pending is not None else ""
 
     @property
     def untold(self) -> tuple[AnyEntry, ...]:
@@ -192,21 +215,23 @@ class Session:
             durable.unlock(file)
 
     def _with_own_ids(self, entries: Sequence[AnyEntry]) -> tuple[AnyEntry, ...]:
-        taken = self.ids if len(entries) == 1 else set(self.ids)
-        own: list[AnyEntry] = []
+        own = dict[str, AnyEntry]()
         for entry in entries:
-            while entry.id in taken:
+            while entry.id in self.ids or entry.id in own:
                 entry = replace(entry, id=new_id())
-            own.append(entry)
-            if taken is not self.ids:
-                taken.add(entry.id)
-        return tuple(own)
+            own[entry.id] = entry
+        return tuple(own.values())
 
     def _take(self, entry: AnyEntry) -> None:
         """Updates the derived state, in time independent of the session's length, except for the
         rare entries that change the past."""
-        self.entries.append(entry)
         self.ids.add(entry.id)
+        self.pending, entries = settle(self.pending, entry)
+        for counting in entries:
+            self._take_counting(counting)
+
+    def _take_counting(self, entry: AnyEntry) -> None:
+        self.entries.append(entry)
         match entry:
             case MessageEntry():
                 if entry.notes_of:
@@ -433,8 +458,6 @@ def _lock(file: IO[bytes], session_id: str) -> None:
 def was_trimmed(session: Session) -> bool:
     """Whether messages were trimmed since the last request of a turn."""
     for entry in reversed(session.entries):
-        if isinstance(entry, RequestEntry) and entry.purpose == "turn":
-            return False
-        if isinstance(entry, TrimEntry):
-            return True
+        if isinstance(entry, TrimEntry) or getattr(entry, "purpose", "") == "turn":
+            return isinstance(entry, TrimEntry)
     return False

@@ -11,7 +11,15 @@ from kode.broken_json import object_of
 from kode.errors import SessionError
 from kode.images import kept_beside
 from kode.messages import Image, images_of, plural
-from kode.session.entries import KNOWN_TYPES, VERSION, AnyEntry, Header, MessageEntry, parse_line
+from kode.session.entries import (
+    KNOWN_TYPES,
+    VERSION,
+    AnyEntry,
+    Header,
+    MessageEntry,
+    parse_line,
+    settled,
+)
 
 ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 """UTC date and time, then six random hex digits."""
@@ -37,7 +45,7 @@ def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
         data = path.read_bytes()
         created = path.stat().st_mtime
     found = _found(data, path.stem)
-    header, entries, faults = found.header, list(found.entries.values()), []
+    header, entries, faults = found.header, settled(found.entries.values()), []
     if header is None:
         found.damaged = [number for number in found.damaged if number > 1]
         header = _made_up_header(path.stem, created)

@@ -5,12 +5,13 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kode import paths
-from kode.broken_json import object_of
-from kode.session.entries import timestamp
+from kode.errors import SessionError, StorageError
+from kode.messages import Part, Text, ToolCall, ToolResult
+from kode.session.entries import MessageEntry, is_turn, timestamp
 from kode.session.index import files
+from kode.session.reading import read
 
 CLOCK_LAG_S = 0.02  # above a tick of Linux at 100 Hz
 CONTEXT_CHARS = 160  # two lines around a hit
@@ -55,66 +56,44 @@ def search(home: Path, words: Sequence[str], limit: int | None = None) -> list[P
 
 
 def _in_file(path: Path, words: Sequence[str]) -> Iterator[Place]:
+    # Case changes the bytes of non-ASCII letters.
+    needles = [json.dumps(word)[1:-1].encode() for word in words if word.isascii()]
     try:
-        data = path.read_bytes()
-    except OSError:  # deleted meanwhile
+        data = path.read_bytes().lower()
+        if not all(needle in data for needle in needles):
+            return
+        header, entries, _ = read(path)
+    except (OSError, SessionError, StorageError):  # deleted meanwhile, or of a newer kode
         return
-    may_hold = _Sieve(words)
-    if not may_hold(data):
-        return
-    turn, cwd = 0, ""
-    for line in data.split(b"\n"):
-        is_users = line.startswith(b'{"type":"message","role":"user"')
-        if not (is_users or not cwd or may_hold(line)):
+    turn = 0
+    for entry in entries:
+        turn += is_turn(entry)
+        if not isinstance(entry, MessageEntry):
             continue
-        value = object_of(line) or {}
-        if value.get("type") == "session":
-            cwd = str(value.get("cwd") or "?")
-        if value.get("type") != "message":
-            continue
-        parts = [part for part in value.get("parts") or () if isinstance(part, dict)]
-        turn += is_users and any(_is_prompt(part) for part in parts)
-        for part in parts:
-            who, text = _said(value, part)
+        for part in entry.parts:
+            who, text = _said(entry, part)
             folded = text.lower()
             if who and all(word in folded for word in words):
                 yield Place(
                     session=path.stem,
-                    entry=str(value.get("id", "")),
-                    at=str(value.get("at", "")),
+                    entry=entry.id,
+                    at=entry.at,
                     turn=turn,
                     who=who,
                     line=line_with(text, words),
-                    cwd=cwd,
+                    cwd=header.cwd,
                 )
 
 
-class _Sieve:
-    """A cheap test whether bytes of a session's file may contain all words."""
-
-    def __init__(self, words: Sequence[str]) -> None:
-        # Case changes the bytes of non-ASCII letters.
-        plain = [word for word in words if word.isascii()]
-        self._needles = [json.dumps(word)[1:-1].lower().encode() for word in plain]
-
-    def __call__(self, data: bytes) -> bool:
-        lowered = data.lower()
-        return all(needle in lowered for needle in self._needles)
-
-
-def _is_prompt(part: dict[str, Any]) -> bool:
-    return part.get("type") == "text" and not part.get("source")
-
-
-def _said(message: dict[str, Any], part: dict[str, Any]) -> tuple[str, str]:
+def _said(message: MessageEntry, part: Part) -> tuple[str, str]:
     """Who wrote a part, and its text; "" for memory, attachments and notes."""
-    match part.get("type"):
-        case "text" if not part.get("source") or part.get("source") == "steering":
-            return ("you" if message.get("role") == "user" else "kode"), str(part.get("text", ""))
-        case "tool_call":
-            return f"tool {part.get('name')}", str(part.get("arguments", ""))
-        case "tool_result":
-            return f"tool {part.get('name')}", str(part.get("text", ""))
+    match part:
+        case Text(source="" | "steering"):
+            return ("you" if message.role == "user" else "kode"), part.text
+        case ToolCall():
+            return f"tool {part.name}", part.arguments
+        case ToolResult():
+            return f"tool {part.name}", part.text
     return "", ""
 
 

@@ -25,8 +25,8 @@ from kode.messages import (
     failure_of,
     images_of,
     results_of,
+    text_of,
 )
-from kode.session import unsent
 from kode.session.entries import (
     AnyEntry,
     Header,
@@ -162,10 +162,8 @@ class Transcript:
     @property
     def unsent(self) -> str:
         """What the person asked last, if no turn has begun with it; "" for nothing."""
-        if self.path is None:
-            return ""
-        turns = sum(turn.number > 0 for turn in self.turns)
-        return unsent.of(self.path.parent.parent, self.header.id, turns)
+        last = self.entries[-1] if self.entries else None
+        return text_of(last) if isinstance(last, MessageEntry) and last.is_pending else ""
 
     def lines(self) -> Iterator[bytes]:
         """The lines of its file, without line feeds and with credentials masked."""

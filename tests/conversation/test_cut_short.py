@@ -9,10 +9,12 @@ import pytest
 from kode import paths
 from kode.beneath import TEMPORARY_PREFIX
 from kode.conversation import Conversation, turns
+from kode.conversation.open_session import join_prompts
 from kode.events import Notice
 from kode.messages import text_of
 from kode.sandbox import store
-from kode.session import index, unsent
+from kode.session import index
+from kode.session.log import Session
 
 Events = list[Any]
 
@@ -36,11 +38,11 @@ async def before_its_message(talk: Conversation, text: str, monkeypatch: pytest.
 
     with monkeypatch.context() as patch:
         patch.setattr(turns, "start", die)
-        patch.setattr(unsent, "drop", lambda *_: None)
+        patch.setattr(Session, "drop_prompt", lambda _: None)
         with pytest.raises(Killed):
             await talk.turn(text)
     # A conversation that ends in good order drops what it never used.
-    talk.session.loaded, talk.now.unsent = True, text
+    talk.session.loaded = True
     await talk.close()
     assert talk.session.id is not None
     return talk.session.id
@@ -58,7 +60,6 @@ async def test_a_task_killed_before_it_began_is_continued(
 
     assert any("fix the tests" in one.text for one in events if isinstance(one, Notice))
     assert [text_of(one) for one in again.past.messages()] == ["fix the tests\n\nand the docs"]
-    assert not list(paths.unfinished_folder(talk.home).glob("*.task"))
 
 
 async def test_a_task_given_again_is_sent_once(
@@ -81,7 +82,7 @@ async def test_a_task_given_again_is_sent_once(
     ],
 )
 def test_a_command_stays_first_and_is_sent_once(before: str, now: str, sent: str) -> None:
-    assert unsent.joined(before, now) == sent
+    assert join_prompts(before, now) == sent
 
 
 async def test_a_task_that_was_recorded_is_not_sent_again(
@@ -89,7 +90,7 @@ async def test_a_task_that_was_recorded_is_not_sent_again(
 ) -> None:
     talk = await opened({"text": "Fine."})
     with monkeypatch.context() as patch:
-        patch.setattr(unsent, "drop", lambda *_: None)
+        patch.setattr(Session, "drop_prompt", lambda _: None)
         await talk.turn("fix the tests")
         await talk.close()
 

@@ -8,8 +8,8 @@ import pytest
 
 from kode import durable, paths
 from kode.errors import BusyError, SessionError, StorageError
-from kode.messages import Usage, results_of, text_of, user_message
-from kode.session import log, upkeep
+from kode.messages import Message, Text, Usage, results_of, text_of, user_message
+from kode.session import index, log, upkeep
 from kode.session.entries import (
     AnyEntry,
     HookEntry,
@@ -472,3 +472,46 @@ def test_a_session_names_the_first_outside_source(tmp_path: Path) -> None:
     session.append(TaintEntry(source="a page"), TaintEntry(source="another"))
     assert session.tainted_by == "a page"
     session.close()
+
+
+PROMPTS: list[tuple[str, list[str], str, tuple[str, int]]] = [
+    ("record a", [], "a", ("a", 1)),
+    ("record a, record a", [], "a", ("a", 1)),
+    ("record a, begin a, answer", ["note", "a", "Done."], "", ("a", 1)),
+    ("record a, drop", [], "", ("", 0)),
+    ("record a, drop, record b, begin b, answer", ["note", "b", "Done."], "", ("b", 1)),
+    ("record a, record a+b, begin a+b", ["note", "a+b"], "", ("a", 1)),
+    ("record a, begin expanded, answer", ["note", "expanded", "Done."], "", ("a", 1)),
+    ("begin a, answer, record b", ["note", "a", "Done."], "b", ("a", 2)),
+    ("record a, answer", ["a", "Done."], "", ("a", 1)),
+]
+
+
+@pytest.mark.parametrize(("steps", "texts", "pending", "listed"), PROMPTS, ids=lambda value: "")
+def test_a_prompt_counts_with_its_context_and_is_kept_without(
+    tmp_path: Path, steps: str, texts: list[str], pending: str, listed: tuple[str, int]
+) -> None:
+    session = new_session(tmp_path)
+    for step in steps.split(", "):
+        verb, _, text = step.partition(" ")
+        if verb == "record":
+            session.record_prompt(text)
+        elif verb == "begin":
+            session.begin_prompt(text, None, (Text(text="note", source="note"),), ())
+        elif verb == "drop":
+            session.drop_prompt()
+        else:
+            session.append_message(Message(role="assistant", parts=(Text(text="Done."),)))
+    assert session.id is not None
+    session.loaded = True  # closing keeps its file
+    session.close()
+
+    again, faults = log.load(tmp_path, session.id)
+    summary = index.list_sessions(tmp_path)[0]
+    again.close()
+
+    assert [
+        part.text for one in again.messages for part in one.parts if isinstance(part, Text)
+    ] == texts
+    assert (again.messages, again.pending_text, faults) == (session.messages, pending, [])
+    assert (summary.task, summary.turns) == listed

@@ -9,7 +9,6 @@ from kode.contracts import Tool, ToolContext
 from kode.contracts import ToolOutput as Output
 from kode.errors import ToolError, UserError
 from kode.events import Event, Notice, ToolOutput
-from kode.messages import user_message
 from kode.session.entries import JobEntry
 from kode.session.log import in_memory, load
 from kode.session.notes import note_of
@@ -73,7 +72,7 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
     [ended] = session.untold
     assert isinstance(ended, JobEntry)
     assert (ended.name, ended.outcome, ended.output) == ("bg1", "exit status 3", str(path))
-    session.append_message(user_message("go on"), notes_of=[ended])
+    session.begin_prompt("go on", None, (), [ended])
     assert session.untold == ()
     [notice] = [event for event in events if isinstance(event, Notice)]
     assert "bg1 has ended, exit status 3" in notice.text
