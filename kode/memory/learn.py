@@ -11,31 +11,20 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from kode.contracts import SessionRecord
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged
-from kode.memory import digest, scan
-from kode.memory.question import (
-    INSTRUCTIONS,
-    MAX_OUTPUT_TOKENS,
-    Answer,
-    LearnedFact,
-    build,
-    read,
-)
+from kode.memory import digest, question, scan
+from kode.memory.fold import View
+from kode.memory.pending import Pending
+from kode.memory.policy import OpenMemory, Policy
+from kode.memory.question import Answer, LearnedFact
 from kode.memory.relations import Relations
 from kode.memory.source import cite, verify_quote
 from kode.memory.statement import Author, Change, Outcome, Statement, timestamp
-from kode.memory.store import quoted
+from kode.memory.store import Store, quoted
 from kode.messages import plural
-
-if TYPE_CHECKING:
-    from kode.memory.fold import View
-    from kode.memory.pending import Pending
-    from kode.memory.policy import OpenMemory, Policy
-    from kode.memory.store import Store
 
 MAX_ATTEMPTS = 5
 """Requests without an answer; then the note is the record without a model."""
@@ -45,7 +34,7 @@ NOTE, FACTS = "note", "learn"
 
 
 async def apply(
-    store: "Store", policy: "Policy", record: SessionRecord, answer: Answer, shown: Sequence[str]
+    store: Store, policy: Policy, record: SessionRecord, answer: Answer, shown: Sequence[str]
 ) -> list[Change]:
     """Writes the note of a session, and then its facts and relations, each unless that was done
     before. `shown`: the ids of the known statements in the question, in order. Facts that the
@@ -69,26 +58,26 @@ async def apply(
 class _Lesson:
     """What an answer about a session changes."""
 
-    store: "Store"
-    policy: "Policy"
+    store: Store
+    policy: Policy
     record: SessionRecord
     answer: Answer
     shown: Sequence[str]
 
-    def note(self, view: "View") -> Change | None:
+    def note(self, view: View) -> Change | None:
         """The change that adds the note; None if it was made before a kill, or says nothing new."""
-        record, answer, narrative = self.record, self.answer, self.answer.narrative
-        draft = self._draft(NOTE)
-        if not narrative or self.store.log.change(draft.id):
+        record, answer, draft = self.record, self.answer, self._draft(NOTE)
+        if not answer.narrative or self.store.log.change(draft.id):
             return None
+        refused = f"(A session of {record.turns} turns, whose note was refused.)"
+        narratives = (answer.narrative, digest.record_of(record.messages), refused)
         outdated = {line - len(self.shown) - 1 for line, _ in answer.outdated}
         lasting = [fact.text for n, fact in enumerate(answer.facts) if n not in outdated]
-        if scan.scan(narrative):
-            narrative = digest.record_of(record.messages)
-        if scan.scan(narrative):
-            narrative = f"(A session of {record.turns} turns, whose note was refused.)"
-        texts = [text for text in lasting if text and not scan.scan(text)]
-        note = self.policy.note(record, narrative, texts)
+        note = self.policy.note(
+            record,
+            next(text for text in narratives if not scan.scan(text)),
+            [text for text in lasting if text and not scan.scan(text)],
+        )
         earlier = self.policy.replaced_notes(view, record)
         if [old.text for old in earlier] == [note.text]:
             return None
@@ -100,10 +89,9 @@ class _Lesson:
             private=any(old.private and old.session == record.id for old in view.statements()),
         )
         # What waits takes the place of the earlier note once the person has approved it.
-        ended = () if note.state == "waiting" else note.replaces
-        return replace(draft, add=(note,), end=ended)
+        return replace(draft, add=(note,), end=() if note.state == "waiting" else note.replaces)
 
-    def facts(self, view: "View") -> Change | None:
+    def facts(self, view: View) -> Change | None:
         """The change that adds the facts and ends what they outdate; None for none."""
         draft = self._draft(FACTS)
         if self.store.log.change(draft.id):
@@ -114,14 +102,13 @@ class _Lesson:
             if statement is None or self._was_ended(view, statement):
                 continue
             equal = [old for old in view.statements() if _key(old) == _key(statement)]
-            known = [*equal, *self._repeated(view, number, ids)]
-            rank = self.store.rank(statement)
-            if stronger := [old for old in known if self.store.rank(old) >= rank]:
-                ids[number] = stronger[0].id
+            known, rank = [*equal, *self._repeated(view, number, ids)], self.store.rank(statement)
+            if stronger := [old.id for old in known if self.store.rank(old) >= rank]:
+                ids[number] = stronger[0]
                 continue
-            ids[number] = statement.id
-            ended += [old.id for old in equal]
-            new.append(replace(statement, replaces=tuple(old.id for old in equal)))
+            ids[number], replaced = statement.id, [old.id for old in equal]
+            new.append(replace(statement, replaces=tuple(replaced)))
+            ended += replaced
         relations = _relations(view, self.answer, ids)
         if self.record.tainted_by:
             # Outside text may have worded the answer: nothing ends because of it.
@@ -136,9 +123,8 @@ class _Lesson:
         # What was said and changed again in the session was never current, but the log knows it.
         outdated, stays = {old for old, _ in relations.outdated}, {add.id for add in change.add}
         brief = [add for add in new if add.id in outdated and add.id not in stays]
-        ended += [add.id for add in brief]
-        add, end = (*change.add, *brief), dict.fromkeys((*change.end, *ended))
-        change = replace(change, add=add, end=tuple(end))
+        end = dict.fromkeys((*change.end, *ended, *(add.id for add in brief)))
+        change = replace(change, add=(*change.add, *brief), end=tuple(end))
         return change if change.add or change.end or change.conflicts else None
 
     def _statement(self, fact: LearnedFact, number: int) -> Statement | None:
@@ -157,24 +143,22 @@ class _Lesson:
                 return replace(statement, source=source, source_hash=source_hash)
         return statement
 
-    def _was_ended(self, view: "View", statement: Statement) -> bool:
+    def _was_ended(self, view: View, statement: Statement) -> bool:
         """Whether a fact is no news: this session itself withdrew or changed it, or another one did
         and the person has not said it again."""
-        ends = [
-            entry.end
-            for entry in view.entries.values()
-            if entry.end and _key(entry.statement) == _key(statement)
-        ]
-        by_this = any(end.session == self.record.id for end in ends)
-        return by_this or (bool(ends) and not statement.quote)
+        equal = (
+            entry for entry in view.entries.values() if _key(entry.statement) == _key(statement)
+        )
+        sessions = [entry.end.session for entry in equal if entry.end]
+        return self.record.id in sessions or (bool(sessions) and not statement.quote)
 
-    def _repeated(self, view: "View", number: int, ids: Mapping[int, str]) -> list[Statement]:
+    def _repeated(self, view: View, number: int, ids: Mapping[int, str]) -> list[Statement]:
         """The known statements that a new fact does nothing to but say them again."""
-        answer = self.answer
-        if any(number in pair for pair in (*answer.outdated, *answer.conflict)):
+        if any(number in pair for pair in (*self.answer.outdated, *self.answer.conflict)):
             return []
-        lines = [line for group in answer.same if number in group for line in group if line in ids]
-        return [view.entries[ids[line]].statement for line in lines if ids[line] in view.entries]
+        lines = [line for group in self.answer.same if number in group for line in group]
+        entries = [view.entries.get(ids[line]) for line in lines if line in ids]
+        return [entry.statement for entry in entries if entry]
 
     def _draft(self, kind: str) -> Change:
         """A change with an id that tells, after a kill, whether it was made for these messages."""
@@ -184,10 +168,11 @@ class _Lesson:
         return replace(draft, id=hashlib.sha256(made_of.encode()).hexdigest()[: len(draft.id)])
 
 
-def _relations(view: "View", answer: Answer, ids: Mapping[int, str]) -> Relations:
+def _relations(view: View, answer: Answer, ids: Mapping[int, str]) -> Relations:
     """The relations of an answer, by id, without what the person has decided or has to decide."""
-    closed = {frozenset((first.id, second.id)) for first, second in view.conflicts()}
-    closed |= view.distinct
+    closed = view.distinct | {
+        frozenset((first.id, second.id)) for first, second in view.conflicts()
+    }
 
     def groups(rows: Iterable[Sequence[int]]) -> Iterator[tuple[str, ...]]:
         for row in rows:
@@ -203,7 +188,7 @@ def _relations(view: "View", answer: Answer, ids: Mapping[int, str]) -> Relation
     )
 
 
-def _numbered(view: "View", shown: Sequence[str]) -> dict[int, str]:
+def _numbered(view: View, shown: Sequence[str]) -> dict[int, str]:
     """The numbers of the lines that still count → the ids of their statements."""
     current = {statement.id for statement in view.current()}
     return {number: id for number, id in enumerate(shown, 1) if id in current}
@@ -217,7 +202,7 @@ def _key(statement: Statement) -> tuple[str, str]:
 
 
 async def learn(
-    memory: "OpenMemory", policy: "Policy", record: SessionRecord, pending: "Pending"
+    memory: OpenMemory, policy: Policy, record: SessionRecord, pending: Pending
 ) -> bool:
     """Sums up a pending session that this process has taken. Returns False if it stays pending,
     because the model could not be reached.
@@ -243,12 +228,17 @@ async def learn(
     answer = policy.read_answer(memory, record, progress)
     for change in await apply(memory.store, policy, record, answer, progress.shown):
         emit(MemoryChanged(text=describe_change(change), change_id=change.id, of_session=True))
+    if record.tainted_by and any(verify_quote(q, record.typed) for _, q in answer.withdrawn):
+        memory.warn(
+            f"You withdrew something in session {record.id}, which read {record.tainted_by}: no "
+            "fact ended. Say which with `kode memory forget WHAT`."
+        )
     pending.done(record.id)
     return True
 
 
 async def consolidate(
-    memory: "OpenMemory",
+    memory: OpenMemory,
     place: str,
     known: Sequence[Statement],
     *,
@@ -259,14 +249,17 @@ async def consolidate(
     if len(known) < 2:
         raise MemoryRefused("There is nothing to consolidate: there are fewer than two facts.")
     reply = await memory.model.ask(
-        INSTRUCTIONS, build("", known), max_output_tokens=MAX_OUTPUT_TOKENS, timeout_s=timeout_s
+        question.INSTRUCTIONS,
+        question.build("", known),
+        max_output_tokens=question.MAX_OUTPUT_TOKENS,
+        timeout_s=timeout_s,
     )
     if reply.message is None:
         why = reply.detail or reply.failure
         raise MemoryRefused(f"The model did not judge the facts ({why}). Nothing was changed.")
-    answer, store = read(reply.text, len(known)), memory.store
+    answer, store = question.read(reply.text, len(known)), memory.store
 
-    def make(view: "View") -> Change | None:
+    def make(view: View) -> Change | None:
         ids = _numbered(view, [fact.id for fact in known])
         draft = store.draft("consolidate", Author("model"))
         change = store.settle(view, [], _relations(view, answer, ids), draft)
@@ -280,12 +273,12 @@ async def consolidate(
 
 def describe_change(change: Change) -> str:
     """A change for a person, on one line."""
-    verb = "noted" if change.kind == NOTE else "learned"
-    added = [new for new in change.add if new.id not in change.end]
-    parts = [f"{verb} {', '.join(map(quoted, added))}"] if added else []
-    if older := {*change.end} - {new.id for new in change.add}:
-        parts.append(f"{plural(len(older), 'older entry', 'older entries')} ended")
-    if change.conflicts:
-        pairs = plural(len(change.conflicts), "pair")
-        parts.append(f"{pairs} of facts contradict each other: see `kode memory review`")
-    return "; ".join(parts)
+    added = ", ".join(quoted(new) for new in change.add if new.id not in change.end)
+    older = {*change.end} - {new.id for new in change.add}
+    pairs = plural(len(change.conflicts), "pair")
+    parts = {
+        f"{'noted' if change.kind == NOTE else 'learned'} {added}": added,
+        f"{plural(len(older), 'older entry', 'older entries')} ended": older,
+        f"{pairs} of facts contradict each other: see `kode memory review`": change.conflicts,
+    }
+    return "; ".join(text for text, reason in parts.items() if reason)

@@ -337,8 +337,7 @@ class OpenMemory:
             facts = [
                 f for f in self.store.statements() if f"{f.place}/".startswith(f"{new.place}/")
             ]
-            judgment = await judge.compare(new, facts, self.settings, self.model, self.embedder)
-            relations = judgment.relations
+            relations = await judge.compare(new, facts, self.settings, self.model, self.embedder)
         outcome = await self.store.add(new, relations, kind=kind)
         first, second, confirm = outcome.conflict, outcome.statement, self.context.confirm
         if first and second and confirm:  # with a yes it is the person's own word

@@ -6,7 +6,6 @@ they are listed, and a direction that was turned round, change nothing that matt
 claim of the highest rank always remains.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -59,27 +58,24 @@ def plan(relations: Relations, claimed_at: Mapping[str, str], ranks: Mapping[str
         is_later = (claimed_at[newer], newer) > (claimed_at[older], older)
         return is_later and ranks[newer] >= ranks[older]
 
-    group_of = _groups(relations.same, claimed_at)
-    members = defaultdict[str, list[str]](list)
-    for id, group in group_of.items():
-        members[group].append(id)
+    group_of = {id: frozenset([id]) for id in claimed_at}
+    for listed in relations.same:
+        merged = frozenset[str]().union(*(group_of[id] for id in listed if id in group_of))
+        group_of |= dict.fromkeys(merged, merged)
 
-    def between(pairs: Iterable[Pair]) -> set[Pair]:
-        listed = (pair for pair in pairs if pair[0] in group_of and pair[1] in group_of)
-        groups = {(group_of[first], group_of[second]) for first, second in listed}
+    def between(pairs: Iterable[Pair]) -> set[tuple[frozenset[str], frozenset[str]]]:
+        present = (pair for pair in pairs if pair[0] in group_of and pair[1] in group_of)
+        groups = {(group_of[first], group_of[second]) for first, second in present}
         return {(first, second) for first, second in groups if first != second}
 
     outdated, ends = between(relations.outdated), dict[str, str]()
-    newer_members = defaultdict[str, list[str]](list)
-    for group, newer in outdated:
-        newer_members[group] += members[newer]
-    for group, candidates in newer_members.items():
-        for id in members[group]:
-            if able := [newer for newer in candidates if may_end(newer, id)]:
-                ends[id] = max(able, key=weight)
-    remaining = dict[str, str]()
-    for group, ids in members.items():
-        if left := [id for id in ids if id not in ends]:
+    for id, group in group_of.items():
+        newer = {other for old, new in outdated if old == group for other in new}
+        if able := [other for other in newer if may_end(other, id)]:
+            ends[id] = max(able, key=weight)
+    remaining = dict[frozenset[str], str]()
+    for group in {*group_of.values()}:
+        if left := [id for id in group if id not in ends]:
             remaining[group] = max(left, key=weight)
             ends |= {id: remaining[group] for id in left if id != remaining[group]}
     pairs = {
@@ -87,27 +83,12 @@ def plan(relations: Relations, claimed_at: Mapping[str, str], ranks: Mapping[str
         for first, second in outdated | between(relations.conflict)
         if first in remaining and second in remaining
     }
+
+    def last(id: str) -> str:
+        """Each step leads to a later claim, or to the one that remains: there is no circle."""
+        return last(ends[id]) if id in ends else id
+
     return Plan(
-        ends={id: _last(ends, id) for id in sorted(ends)},
+        ends={id: last(id) for id in sorted(ends)},
         conflicts=tuple(sorted((first, second) for first, second in pairs)),
     )
-
-
-def _groups(same: Iterable[Iterable[str]], ids: Iterable[str]) -> dict[str, str]:
-    """Each id → the least id of those that say the same."""
-    group_of = {id: id for id in ids}
-    for listed in same:
-        merged = {group_of[id] for id in listed if id in group_of}
-        if merged:
-            group_of = {
-                id: min(merged) if group in merged else group for id, group in group_of.items()
-            }
-    return group_of
-
-
-def _last(ends: Mapping[str, str], id: str) -> str:
-    """The statement that remains where this one ended. Each step leads to a later claim, or to the
-    one statement that remains of its group: there is no circle."""
-    while id in ends:
-        id = ends[id]
-    return id
