@@ -60,6 +60,8 @@ class View:
     """Those in effect, oldest first."""
     entries: dict[str, Entry] = field(default_factory=dict)
     """By the id of the statement, in the order in which they were added."""
+    facts: dict[str, Entry] = field(default_factory=dict)
+    """Those of them that are no records of past work."""
     places: dict[str, dict[str, Statement]] = field(default_factory=dict)
     """The current and archived statements by place and id."""
     proposals: dict[str, Statement] = field(default_factory=dict)
@@ -194,6 +196,8 @@ class View:
     def _put(self, entry: Entry) -> None:
         statement = entry.statement
         self.entries[statement.id] = entry
+        if statement.kind in ("fact", "rule", "log"):
+            self.facts[statement.id] = entry
         place = self.places.setdefault(statement.place, {})
         for group, is_waiting in ((place, False), (self.proposals, True)):
             if entry.is_alive and (statement.state == "waiting") is is_waiting:

@@ -60,9 +60,9 @@ def show_record(store: Store, record: Statement, text: str, today: date) -> str:
     view, whole = store.view(), " ".join(record.text.split())
     doubts = remarks(store, today)
     lines = dict[str, None]()
-    for entry in view.entries.values():
+    for entry in view.facts.values():
         fact, end = entry.statement, entry.end
-        if fact.kind not in ("fact", "rule", "log") or fact.state == "waiting" or not fact.text:
+        if fact.state == "waiting" or not fact.text:
             continue
         words = display(fact.text)
         is_quoted = words.count(" ") >= MIN_QUOTED_WORDS - 1 and words in whole
