@@ -5,7 +5,7 @@ ones relate, by role or as groups, so that no direction can be read the wrong wa
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import chain, zip_longest
+from itertools import accumulate, chain, zip_longest
 from typing import Any, Literal
 
 from kode import credentials
@@ -114,17 +114,15 @@ def choose_known(facts: Sequence[Statement], about: str, session: str) -> list[S
     turns the nearest to what it is about and the newest."""
     if sum(len(fact.text) for fact in facts) <= MAX_KNOWN_CHARS:
         return list(facts)
-    index, by_id = TextIndex(), {fact.id: fact for fact in facts}
-    index.update([IndexedText(fact.id, fact.text) for fact in facts])
+    index, by_id = TextIndex(), {f.id: f for f in facts if len(f.text) <= MAX_KNOWN_CHARS}
+    index.update([IndexedText(id, fact.text) for id, fact in by_id.items()])
     nearest = [result.text.id for result in index.search(about, len(facts), datetime.now(UTC))]
     newest = sorted(by_id, key=lambda id: by_id[id].claimed_at, reverse=True)
-    of_session = [id for id in newest if session and by_id[id].session == session]
+    of_session = (id for id in newest if session and by_id[id].session == session)
     by_turns = filter(None, chain.from_iterable(zip_longest(nearest, newest)))
-    choice, room = set[str](), MAX_KNOWN_CHARS
-    for id in dict.fromkeys((*of_session, *by_turns)):
-        if len(by_id[id].text) <= room:
-            choice.add(id)
-            room -= len(by_id[id].text)
+    order = dict.fromkeys(chain(of_session, by_turns))
+    sizes = accumulate(len(by_id[id].text) for id in order)
+    choice = {id for id, size in zip(order, sizes, strict=True) if size <= MAX_KNOWN_CHARS}
     return [fact for fact in facts if fact.id in choice]
 
 

@@ -22,8 +22,7 @@ class Finding(NamedTuple):
     """Why a text may not be remembered."""
 
     category: str
-    """`credential`, `control characters`, `hidden characters`, `bidirectional characters`,
-    `chat markup`, or the heading of a phrase in `scan_phrases.txt`."""
+    """`credential`, `hidden characters`, or the heading of a phrase in `scan_phrases.txt`."""
     what: str
     """What is wrong and where, without the text itself: `at line 2, column 14 it contains something
     like a credential (OpenAI key)`."""
@@ -220,8 +219,5 @@ def _find_hidden_character(text: str) -> Match | None:
     if hidden is None:
         return None
     char = hidden[0][0]
-    is_mark = _MARKS.match(char) or "\u202a" <= char <= "\u202e"
-    kind = "bidirectional" if is_mark else "hidden"
-    kind = "control" if unicodedata.category(char) == "Cc" else kind
     name = unicodedata.name(char, "a character without a name").lower()
-    return hidden.start(), f"{kind} characters", f"it has U+{ord(char):04X}, {name}"
+    return hidden.start(), "hidden characters", f"it has U+{ord(char):04X}, {name}"

@@ -65,7 +65,7 @@ async def test_an_edited_file_and_an_expired_fact_are_news(tmp_path: Path) -> No
     assert 'No longer: "Freeze"' in await memory.recall(Turn(number=2, text="hi"))
 
 
-async def test_a_note_shows_no_withdrawn_fact_and_marks_what_was_superseded(tmp_path: Path) -> None:
+async def test_a_note_leaves_withdrawn_facts_out_and_marks_superseded_ones(tmp_path: Path) -> None:
     memory = await Sessions(tmp_path).open(None)
     facts = ["Logs go to the bucket red", "Builds go to the bucket blue"]
     ids = []
