@@ -203,9 +203,9 @@ class Checkers:
     def _find(self, name: str, sandbox: str) -> str | None:
         """Where a program is. A project's own programs run in a sandbox or not at all."""
         folders = [str(self.place.project / folder) for folder in OWN_FOLDERS]
-        own = os.pathsep.join((*folders, self.place.environment.get("PATH", os.defpath)))
-        found = shutil.which(name, path=own) if sandbox != "off" else None
-        return found or find_program(name, self.place.roots)
+        path = os.pathsep.join((*folders, self.place.environment.get("PATH", os.defpath)))
+        program = shutil.which(name, path=path) if sandbox != "off" else None
+        return program or find_program(name, self.place.roots)
 
 
 def _is_above(path: Path, name: str, top: Path) -> bool:

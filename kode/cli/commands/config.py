@@ -59,10 +59,10 @@ def _load() -> Loaded:
 
 def _path() -> Answer:
     folder = directory()
-    own, project = paths.config_file(paths.home()), project_file(folder)
+    home_file, project = paths.config_file(paths.home()), project_file(folder)
     missing = folder / "kode.json"
-    found = str(project) if project else f"{missing}  (not there)"
-    return Answer(lines=[f"{own}{'' if own.exists() else '  (not there)'}", found])
+    second = str(project) if project else f"{missing}  (not there)"
+    return Answer(lines=[f"{home_file}{'' if home_file.exists() else '  (not there)'}", second])
 
 
 def _show(loaded: Loaded, *, every: bool, as_json: bool) -> Answer:

@@ -52,8 +52,8 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--sandbox", action="store_true", help=about)
     arguments = parser.parse(argv)
     findings = []
-    for found in setup_checks.sandbox_proofs() if arguments.sandbox else examine(directory()):
-        finding = replace(found, detail=redact(found.detail))
+    for unmasked in setup_checks.sandbox_proofs() if arguments.sandbox else examine(directory()):
+        finding = replace(unmasked, detail=redact(unmasked.detail))
         findings.append(finding)
         if not arguments.json:
             print_line(_lines_of(finding))

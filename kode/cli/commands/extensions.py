@@ -38,11 +38,11 @@ LIST = "a list; --json: one JSON list"
 
 def main(argv: Sequence[str]) -> Answered:
     """Runs `kode extensions ...`. Raises: ConfigError, StorageError, BusyError."""
-    known = COMMANDS | installed.subcommands("extensions")
-    argv = argv or ["list" if "list" in known else "--help"]
+    every = COMMANDS | installed.subcommands("extensions")
+    argv = argv or ["list" if "list" in every else "--help"]
     if (of_plugin := installed.subcommand("extensions", argv)) is not None:
         return of_plugin(argv[1:])
-    command, _, rest = Parser.of_group("extensions", known, argv)
+    command, _, rest = Parser.of_group("extensions", every, argv)
     run: dict[str, Callable[[Sequence[str]], Answered]] = {
         "hooks": hooks,
         "trust": approvals,
@@ -76,9 +76,9 @@ def hooks(argv: Sequence[str]) -> Answer:
 
 
 def _answer(kind: found_extensions.Kind, *, wants_json: bool) -> Answer:
-    found = _find()
-    rows = rows_of(found, kind)
-    faults = [] if wants_json else map(public, found.problems[kind])
+    extensions = _find()
+    rows = rows_of(extensions, kind)
+    faults = [] if wants_json else map(public, extensions.problems[kind])
     value = [asdict(row) for row in rows]
     return Answer(value=value, as_json=wants_json, lines=lines_of(rows, kind), faults=faults)
 
@@ -143,10 +143,11 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
         works = not answer.message and ran.exit_code in (0, 2)
         return works, [head, *(f"  {label}: {text}" for label, text in details.items() if text)]
 
-    found = [one for one in _find().hooks if one.thing.event == event]
-    tested = [await test(one.thing, one.standing) for one in found]
+    results = [
+        await test(hook.thing, hook.standing) for hook in _find().hooks if hook.thing.event == event
+    ]
     return Answer(
-        lines=[public(text) for _, texts in tested for text in texts],
+        lines=[public(text) for _, texts in results for text in texts],
         empty=f"No hooks for {event} here. `kode extensions hooks list` lists all.",
-        exit_code=EXIT_OK if all(works for works, _ in tested) else EXIT_FAILED,
+        exit_code=EXIT_OK if all(works for works, _ in results) else EXIT_FAILED,
     )

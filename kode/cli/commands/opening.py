@@ -66,9 +66,9 @@ def is_set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
     Common cases are decided without loading the configuration, which can wait for the prompt."""
     from kode.paths import config_file, home
 
-    named = any((arguments.provider, arguments.base_url, arguments.script))
+    has_provider = any((arguments.provider, arguments.base_url, arguments.script))
     variables = ("KODE_API_KEY", "KODE_PROVIDER", *(row.key_variable for row in PROVIDERS))
-    if named or any(os.environ.get(name) for name in variables):
+    if has_provider or any(os.environ.get(name) for name in variables):
         return True
     if not config_file(home()).exists() and not os.environ.get("KODE_BASE_URL"):
         return any(os.environ.get(row.url_variable) for row in PROVIDERS)

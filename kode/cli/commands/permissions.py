@@ -23,10 +23,10 @@ def main(argv: Sequence[str]) -> Answered:
     listed = commands.add_parser("list", help=about, description=about)
     listed.add_argument("--json", action="store_true", help="one JSON list")
     for name, (_, about) in CHANGES.items():
-        one = commands.add_parser(name, help=about, description=about)
-        one.add_argument("ids", metavar="ID", nargs=1 if name == "edit" else "+")
+        below = commands.add_parser(name, help=about, description=about)
+        below.add_argument("ids", metavar="ID", nargs=1 if name == "edit" else "+")
         if name == "edit":
-            one.add_argument("rule", metavar="RULE")
+            below.add_argument("rule", metavar="RULE")
     arguments = parser.parse(argv or ["list"])
     cwd = directory()
     home, project = paths.home(), paths.project_root(cwd)
@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> Answered:
     saved, problem = approvals.load(home, project)
     standing = approvals.standing(rules, (), saved)
     return Answer(
-        value=[asdict(one) for one in standing],
+        value=[asdict(rule) for rule in standing],
         as_json=arguments.json,
         rows=rule_rows(standing, loaded.origins),
         empty="No rules, and no lasting answers in this project.",

@@ -116,7 +116,7 @@ def _switch(plugin: Installed, command: str) -> Iterator[str]:
 
 def _install(source: str) -> Iterator[str]:
     """Raises: ConfigError if it is not installed."""
-    before = {(one.name, one.version) for one in installed.installed()}
+    before = {(plugin.name, plugin.version) for plugin in installed.installed()}
     what = str(Path(source).resolve()) if Path(source).exists() else source
     uv = find_program("uv")
     if uv:
@@ -135,7 +135,7 @@ def _install(source: str) -> Iterator[str]:
         )
     importlib.invalidate_caches()
     installed.forget()
-    new = [one for one in installed.installed() if (one.name, one.version) not in before]
+    new = [it for it in installed.installed() if (it.name, it.version) not in before]
     for plugin in new:
         then = "" if plugin.enabled else f"; `kode plugin enable {plugin.name}` turns it on"
         yield f"Installed {plugin.name} {plugin.version}: {_state(plugin)}{then}."
@@ -146,7 +146,7 @@ def _install(source: str) -> Iterator[str]:
 def _begin(name: str) -> Iterator[str]:
     """Raises: ConfigError."""
     folder = Path(f"kode-{name}")
-    if not NAME.fullmatch(name) or any(one.name == name for one in installed.installed()):
+    if not NAME.fullmatch(name) or any(it.name == name for it in installed.installed()):
         raise ConfigError(f"{name!r} is taken, or not of lower-case letters, digits and hyphens.")
     if folder.exists():
         raise ConfigError(f"{folder} exists already. Name another plug-in, or remove it.")

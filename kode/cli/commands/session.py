@@ -43,8 +43,8 @@ def main(argv: Sequence[str]) -> Answered:
     """Runs `kode session ...`. Raises: SessionError, ConfigError."""
     if (of_plugin := installed.subcommand("session", argv)) is not None:
         return of_plugin(argv[1:])
-    known = {**COMMANDS, **installed.subcommands("session")}
-    command, parser, rest = Parser.of_group("session", known, argv)
+    commands = {**COMMANDS, **installed.subcommands("session")}
+    command, parser, rest = Parser.of_group("session", commands, argv)
     run: dict[str, Callable[[Parser, Sequence[str]], Answered]] = {
         "list": _list,
         "search": _search,
@@ -142,8 +142,8 @@ def _trim(parser: Parser, argv: Sequence[str]) -> str:
     parser.add_argument("id", metavar="ID", help="a session id, or any unique prefix")
     parser.add_argument("messages", metavar="N", type="natural", help="number of messages to keep")
     arguments, session_id = _session_argument(parser, argv)
-    kept, dropped = upkeep.trim(paths.home(), session_id, arguments.messages)
-    return f"{session_id}: {plural(kept, 'message')} kept, {dropped} dropped (still in the file)"
+    count, dropped = upkeep.trim(paths.home(), session_id, arguments.messages)
+    return f"{session_id}: {plural(count, 'message')} kept, {dropped} dropped (still in the file)"
 
 
 def _cleanup(parser: Parser, argv: Sequence[str]) -> Answer:
@@ -169,15 +169,15 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
 
     about = "files, or folders such as ~/.claude/projects and ~/.codex/sessions"
     parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help=about)
-    given = [paths.expand(path) for path in parser.parse(argv).paths]
+    places = [paths.expand(path) for path in parser.parse(argv).paths]
     home, taken, skipped = paths.home(), 0, 0
-    known = imported(home)
-    for path in (file for place in given for file in session_files(place)):
+    earlier = imported(home)
+    for path in (file for place in places for file in session_files(place)):
         try:
-            session = take(home, path, known)
+            session = take(home, path, earlier)
         except SessionError as error:
             skipped += 1
-            if path in given:  # of a folder, not every file is a session
+            if path in places:  # of a folder, not every file is a session
                 complain([str(error)])
             continue
         taken += 1

@@ -74,10 +74,10 @@ def extensions(case: Case) -> Finding:
     home, project = paths.home(), paths.project_root(case.cwd)
     approvals = trust.load(home, project)
     items = review.find_items(home, case.cwd)
-    own = [review.named(item) for item in items if item.scope == "home"]
+    used = [review.named(item) for item in items if item.scope == "home"]
     waits = [review.named(item) for item in items if trust.state(item, approvals) != "trusted"]
     faults = [approvals.problem, *mcp_config.find_servers(home, case.cwd).faults]
-    detail = f"used without asking, from {home}: {', '.join(own)}" if own else "none of your own"
+    detail = f"used without asking, from {home}: {', '.join(used)}" if used else "none of your own"
     if waits:
         detail += f"; not approved, so not used: {', '.join(waits)}"
     if fault := " ".join(filter(None, faults)):

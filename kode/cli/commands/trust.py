@@ -32,15 +32,15 @@ def main(argv: Sequence[str], verb: Sequence[str] = ()) -> Answered:
         return _list(items, approvals, as_json=arguments.json)
     if arguments.command == "revoke":
         return _revoke(arguments.name, approvals, home)
-    named = [item for item in items if arguments.name in (None, item.name)]
-    if arguments.name and not named:
+    matches = [item for item in items if arguments.name in (None, item.name)]
+    if arguments.name and not matches:
         raise ConfigError(
             f"There is nothing called {arguments.name!r} here: see `kode extensions trust`."
         )
     if arguments.command == "show":
-        shown = [public(review.shown(item, approvals, lines=sys.maxsize)) for item in named]
+        shown = [public(review.shown(item, approvals, lines=sys.maxsize)) for item in matches]
         return Answer(lines=shown)
-    return _approve(arguments, named, approvals, home)
+    return _approve(arguments, matches, approvals, home)
 
 
 def _parser() -> Parser:
@@ -93,12 +93,12 @@ def _row(item: Item | Approved, scope: str, state: str, digest: str) -> dict[str
 
 
 def _approve(
-    arguments: argparse.Namespace, named: Sequence[Item], approvals: Approvals, home: Path
+    arguments: argparse.Namespace, items: Sequence[Item], approvals: Approvals, home: Path
 ) -> Answered:
-    grants = _grants(arguments, named, home, approvals.project)
-    wanted = [*named]
+    grants = _grants(arguments, items, home, approvals.project)
+    wanted = [*items]
     if arguments.outside:
-        wanted += [trust.outside(item) for item in named if item.kind in ("mcp", "hook")]
+        wanted += [trust.outside(item) for item in items if item.kind in ("mcp", "hook")]
     pending = [
         item
         for item in wanted
@@ -166,4 +166,4 @@ def _revoke(name: str, approvals: Approvals, home: Path) -> str:
     if not revoked:
         raise ConfigError(f"Nothing called {name!r} is approved: see `kode extensions trust`.")
     trust.revoke(home, approvals.project, revoked)
-    return public(f"Revoked: {', '.join(f'{one.kind} {one.name}' for one in revoked)}")
+    return public(f"Revoked: {', '.join(f'{it.kind} {it.name}' for it in revoked)}")
