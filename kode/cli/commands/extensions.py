@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kode import installed, paths
+from kode.broken_json import object_of
 from kode.cli.commands.trust import main as approvals
 from kode.cli.flags import directory
 from kode.cli.parser import Parser
@@ -92,12 +93,10 @@ def _find() -> found_extensions.FoundExtensions:
 def _read_input(name: str | None) -> Mapping[str, Any]:
     """Raises: ConfigError."""
     try:
-        value = json.loads(Path(name).read_bytes()) if name is not None else {}
+        value = object_of(Path(name).read_bytes()) if name is not None else {}
     except OSError as error:
         raise ConfigError(f"--input {name}: {error.strerror}. Name a file to read.") from error
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"--input {name}: {error}. Give one JSON object.") from error
-    if not isinstance(value, dict):
+    if value is None:
         raise ConfigError(f"--input {name}: it holds no JSON object.")
     return value
 
