@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kode.config import load_config
-from kode.config.own_home import guard_home
+from kode.config.files import guard_home
 from kode.errors import ConfigError
 
 

@@ -1,10 +1,12 @@
 """Reads a config file: decodes it, finds the line of each key, replaces `${VAR}`. `model.py`
-defines the keys."""
+defines the keys. Also guards the folder of the person's own: whoever can write there decides what
+kode runs."""
 
 import copy
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +19,7 @@ MAX_FILE_BYTES = 1_000_000  # a config is far smaller: this is some other file
 MAX_DEPTH = 20
 """Depth of nested sections: many times what any key needs."""
 
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HALF_A_CHARACTER = re.compile(r"[\ud800-\udfff]")
 
@@ -183,3 +186,40 @@ def _lines(text: str, values: Mapping[str, Any]) -> dict[str, int]:
 
 def _dotted(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
+
+
+def guard_home(home: Path) -> str:
+    """Lets nobody else write in `home`; returns a sentence if somebody could, else "".
+
+    Raises: ConfigError where the folder, or a file or folder in it, belongs to another user than
+        this one and root, or where others can write and it cannot be changed.
+    """
+    try:
+        status = home.stat()
+        owners = {home: status.st_uid}
+        with os.scandir(home) as entries:
+            owners |= {
+                home / entry.name: entry.stat(follow_symlinks=False).st_uid for entry in entries
+            }
+    except OSError:
+        return ""  # missing, or no folder: whoever needs it says so
+    for path, uid in owners.items():
+        if uid not in (os.geteuid(), 0):
+            raise ConfigError(
+                f"{path} belongs to another user (uid {uid}), who could have kode run anything: "
+                f"nothing in {home} is used. Take it over (`chown`) or delete it once you have "
+                "looked through it, or set KODE_HOME to a folder of your own."
+            )
+    if not status.st_mode & OTHERS_WRITE:
+        return ""
+    try:
+        home.chmod(stat.S_IMODE(status.st_mode) & ~OTHERS_WRITE)
+    except OSError as error:
+        raise ConfigError(
+            f"Others can write in {home}, and its mode cannot be changed ({error.strerror}). Set "
+            "KODE_HOME to a folder of your own."
+        ) from None
+    return (
+        f"Others could write in {home}; now only you can. If it was not you who allowed that, "
+        "look through config.json and `kode extensions trust list`."
+    )

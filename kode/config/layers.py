@@ -20,10 +20,9 @@ from pydantic import BaseModel, ValidationError
 
 from kode import installed, paths
 from kode.config.choice import row_of
-from kode.config.files import Layer, expand_variables, read_layer
+from kode.config.files import Layer, expand_variables, guard_home, read_layer
 from kode.config.foreign import ForeignSettings, find_foreign, given
 from kode.config.model import Config, Price, ProviderPart, flat, must_be
-from kode.config.own_home import guard_home
 from kode.contracts import MODE_CALLED
 from kode.credentials import redact
 from kode.errors import ConfigError, KodeError, PluginError, Setting

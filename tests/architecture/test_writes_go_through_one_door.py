@@ -28,7 +28,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "cli/prompt/compose.py": {"compose": NEW},
     "cli/prompt/export.py": {"_write_new": NAMED},
     "cli/prompt/history.py": {"_open": HOME},
-    "config/own_home.py": {"guard_home": HOME},
+    "config/files.py": {"guard_home": HOME},
     "durable.py": {
         "_remove_stale": "temporary files of kode by their prefix, never through a link",
         "cut_torn_line": HOME,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kode import __version__, paths
-from kode.config.own_home import guard_home
+from kode.config.files import guard_home
 from kode.errors import ConfigError, KodeError
 from kode.programs import find_program
 from kode.providers.reach import Reached, reach
