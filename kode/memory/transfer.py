@@ -234,21 +234,11 @@ class ForeignEntry:
     """The folder it is about, if it says so."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ForeignReading:
-    """The result of reading one file."""
-
-    entries: tuple[ForeignEntry, ...] = ()
-    left: tuple[str, ...] = ()
-    """What was left out, each with place and reason."""
-
-
 class ForeignReader(ABC):
     """What a plug-in knows of one agent's memory; a value of `Plugin.memory_imports`."""
 
     Source: TypeAlias = ForeignSource
     Entry: TypeAlias = ForeignEntry
-    Reading: TypeAlias = ForeignReading
 
     @abstractmethod
     def list_usual_sources(self, project: Path) -> Iterable[ForeignSource]:
@@ -263,8 +253,9 @@ class ForeignReader(ABC):
         """A file that the person says is this agent's, or the files in such a folder."""
 
     @abstractmethod
-    def read(self, source: ForeignSource, text: str) -> ForeignReading:
-        """The entries of a file. Raises: MemoryRefused if it is not a file of this agent."""
+    def read(self, source: ForeignSource, text: str) -> Iterable[ForeignEntry | str]:
+        """The entries of a file, and a sentence with the place for what was left out. Raises:
+        MemoryRefused if it is not a file of this agent."""
 
 
 async def _import_foreign(
@@ -285,13 +276,13 @@ async def _import_foreign(
     store, batch = memory.store, _new_batch()
     lines, new = list[str](), list[Statement]()
     for source in _sources(store.project.root, path, agent, readers):
-        reading = readers[source.agent].read(source, _read(source.path))
-        statements, faults = _statements(memory, source, reading.entries)
+        parts = readers[source.agent].read(source, _read(source.path))
+        statements, faults = _statements(memory, source, parts)
         fresh = [old for old in statements if not _is_known(store.view(), old)]
         new += fresh
         counts = f"{len(fresh)} new, {len(statements) - len(fresh)} known"
         lines.append(f"{paths.short_path(source.path)}: {counts}")
-        lines += [f"  left out, {fault}" for fault in (*reading.left, *faults)]
+        lines += [f"  left out, {fault}" for fault in faults]
         lines += [f"  {shorten(display(statement.text), SHOWN_CHARS)}" for statement in fresh]
     listed = "\n".join(lines)
     if dry_run or not new:
@@ -327,12 +318,15 @@ def _sources(
 
 
 def _statements(
-    memory: Memory, source: ForeignSource, entries: Iterable[ForeignEntry]
+    memory: Memory, source: ForeignSource, parts: Iterable[ForeignEntry | str]
 ) -> tuple[list[Statement], list[str]]:
     """The entries of a file as statements that wait, and why the others were left out."""
     faults, statements = list[str](), list[Statement]()
     at = timestamp(datetime.fromtimestamp(source.path.stat().st_mtime, UTC))
-    for entry in entries:
+    for entry in parts:
+        if isinstance(entry, str):
+            faults.append(entry)
+            continue
         where = f"{paths.short_path(source.path)}{f':{entry.line}' if entry.line else ''}"
         root = paths.project_root(Path(entry.project)) if entry.project else None
         if len(entry.text) > ForeignEntry.MAX_CHARS:

@@ -65,35 +65,31 @@ class ForeignAgent(ForeignReader):
         files = self._files(path) if path.is_dir() else [path]
         return self._existing(files, "user" if is_personal else "project")
 
-    def read(self, source: ForeignReader.Source, text: str) -> ForeignReader.Reading:
-        """The entries of a file."""
+    def read(self, source: ForeignReader.Source, text: str) -> Iterator[ForeignReader.Entry | str]:
+        """The entries of a file, and what was left out."""
         head, body = split_front_matter(text)
         path, about = source.path, source.about
         if self.name == "codex" and path.name in ("MEMORY.md", "memory_summary.md"):
-            return _read_codex(
+            yield from _read_codex(
                 body if path.name == "MEMORY.md" else body.removeprefix("v1\n"), about
             )
+            return
         if self.name == "claude" and (kind := _TYPE.search(head)):
             # One fact, with its reason and application below; a list is several.
             about = "user" if kind[1] in ("user", "feedback") else "project"
             whole = body.strip()
             if whole and len(whole) <= ForeignReader.Entry.MAX_CHARS and not _ITEM.search(body):
                 line = body[: body.index(whole[0])].count("\n") + 1
-                return ForeignReader.Reading(
-                    entries=(ForeignReader.Entry(text=whole, about=about, line=line),)
-                )
-        entries, left = [], []
+                yield ForeignReader.Entry(text=whole, about=about, line=line)
+                return
         for block in read_blocks(body):
             pointer = _POINTER.search(block.bare) if path.name == "MEMORY.md" else None
             if pointer and (path.parent / pointer[1]).is_file():
                 continue  # the file that it names is read itself
             if _ONLY_IMPORTS.fullmatch(block.bare):
-                left.append(
-                    f"line {block.line}: it imports {block.bare}, which you may import itself"
-                )
+                yield f"line {block.line}: it imports {block.bare}, which you may import itself"
             else:
-                entries.append(ForeignReader.Entry(text=block.text, about=about, line=block.line))
-        return ForeignReader.Reading(entries=tuple(entries), left=tuple(left))
+                yield ForeignReader.Entry(text=block.text, about=about, line=block.line)
 
     def _files(self, folder: Path) -> list[Path]:
         if self.name == "codex":  # the rest is what these two were made from
@@ -119,9 +115,8 @@ def _owner_of_folder(folder: Path) -> str:
     return "claude" if (folder / "MEMORY.md").is_file() else ""
 
 
-def _read_codex(body: str, about: Literal["user", "project"]) -> ForeignReader.Reading:
+def _read_codex(body: str, about: Literal["user", "project"]) -> Iterator[ForeignReader.Entry]:
     """Its handbook or its summary, without references to other files."""
-    entries = []
     project = ""
     for block in read_blocks(body):
         if applies := _APPLIES.search(block.bare):
@@ -129,15 +124,12 @@ def _read_codex(body: str, about: Literal["user", "project"]) -> ForeignReader.R
             project = str(path) if path.is_absolute() else ""  # perhaps of another machine
         elif not _ROUTES.intersection(block.headings):
             is_personal = any(title.startswith("User ") for title in block.headings)
-            entries.append(
-                ForeignReader.Entry(
-                    text=block.text,
-                    about="user" if is_personal else about,
-                    line=block.line,
-                    project="" if is_personal else project,
-                )
+            yield ForeignReader.Entry(
+                text=block.text,
+                about="user" if is_personal else about,
+                line=block.line,
+                project="" if is_personal else project,
             )
-    return ForeignReader.Reading(entries=tuple(entries))
 
 
 CLAUDE = ForeignAgent(name="claude")
