@@ -42,11 +42,6 @@ def put(path, text):
     return path
 
 
-def claude_folder(home):
-    slug = re.sub(r"[^A-Za-z0-9]", "-", str((home / "work").resolve()))
-    return home / ".claude" / "projects" / slug / "memory"
-
-
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_an_import_counts_from_its_approval_until_its_undo(home, memory, system):
     def run(*argv):
@@ -107,6 +102,8 @@ def test_a_forbidden_entry_is_named_by_place_without_its_text(home, memory):
     long = f"```\n{'x' * 3000}\n```\n"
     put(home / "notes.md", f"- likes tabs\n- the key\n  is {SECRET}\n- {HIDDEN}\n\n{long}")
 
+    assert "likes tabs" in memory("import", str(home / "notes.md"), "--dry-run")
+    assert not (home / ".kode" / "memory").exists()
     output = memory("import", str(home / "notes.md"))
 
     assert "~/notes.md:3: credential" in output or "~/notes.md:2: credential" in output
@@ -118,20 +115,12 @@ def test_a_forbidden_entry_is_named_by_place_without_its_text(home, memory):
     assert HIDDEN not in history
 
 
-def test_dry_run_lists_the_entries_and_writes_nothing(home, memory):
-    put(home / "notes.md", "- likes tabs\n")
-
-    output = memory("import", str(home / "notes.md"), "--dry-run")
-
-    assert "likes tabs" in output
-    assert not (home / ".kode" / "memory").exists()
-
-
 # ── the formats ──────────────────────────────────────────────────────────────────────────────
 
 
 def test_claudes_memory_folder_is_an_index_and_fact_files(home, memory):
-    folder = claude_folder(home)
+    slug = re.sub(r"[^A-Za-z0-9]", "-", str((home / "work").resolve()))
+    folder = home / ".claude" / "projects" / slug / "memory"
     put(folder / "MEMORY.md", "# Index\n- [Role](user_role.md) - who\n- the API is in Go\n")
     role = (
         "---\nname: role\nmetadata:\n  type: user\n---\n\nA data scientist.\n\n**Why:** said so\n"
