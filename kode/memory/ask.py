@@ -34,8 +34,6 @@ MAX_TIMES = 10
 """How much longer than its limit a patient question may take."""
 CHARS_PER_TOKEN = 4
 """OpenAI's rule of thumb for English text."""
-MAX_OUTPUT_TOKENS = 4_096
-"""For a request without its own limit."""
 MAX_BRACKETS = 100
 """How many are tried as the beginning of an object."""
 _LAST_FENCE = re.compile(r"\s*```\s*\Z")
@@ -107,8 +105,8 @@ class MemoryModel:
         request = replace(request, messages=[_map_texts(m, bound) for m in request.messages])
         if patient:
             chars = len(request.system) + sum(len(text_of(m)) for m in request.messages)
-            max_tokens = request.max_output_tokens or MAX_OUTPUT_TOKENS
-            expected_s = self.expected_s(chars // CHARS_PER_TOKEN, max_tokens)
+            most = request.max_output_tokens or 0
+            expected_s = self.expected_s(chars // CHARS_PER_TOKEN, most)
             timeout_s = max(timeout_s, min(expected_s, MAX_TIMES * timeout_s))
         self.calls += 1
         try:
@@ -131,25 +129,18 @@ def _map_texts(message: Message, edit: Callable[[str], str]) -> Message:
     return replace(message, parts=tuple(parts))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadObject:
-    value: dict[str, Any]
-    is_complete: bool
-    """False if the answer was cut off, so that its last value may be half of one."""
-
-
-def read_object(answer: str, fields: Sequence[str]) -> ReadObject | None:
-    """The JSON object in an answer that has one of the `fields`, whatever stands around it, or
-    None. Broken JSON is repaired."""
+def read_object(answer: str, fields: Sequence[str]) -> tuple[dict[str, Any], bool]:
+    """The JSON object in an answer that has one of the `fields`, whatever stands around it, and
+    whether it is complete: of one that was cut off the last value may be half of one. Broken JSON
+    is repaired; an empty object for none."""
     for bracket in itertools.islice(re.finditer(r"\{", answer), MAX_BRACKETS):
         value, _ = broken_json.value_at(answer, bracket.start()) or (None, 0)
         if isinstance(value, dict) and any(name in value for name in fields):
-            return ReadObject(value=value, is_complete=True)
+            return value, True
     text = _LAST_FENCE.sub("", answer)
     value = broken_json.repair(text, "{")
-    if isinstance(value, dict) and any(name in value for name in fields):
-        return ReadObject(value=value, is_complete=broken_json.is_closed(text))
-    return None
+    is_meant = isinstance(value, dict) and any(name in value for name in fields)
+    return (value, broken_json.is_closed(text)) if is_meant else ({}, False)
 
 
 def read_numbers(answer: str, count: int) -> list[int] | None:

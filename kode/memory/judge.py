@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -79,12 +80,9 @@ async def compare(
     nearest = await near(new.text, [fact.text for fact in facts], settings, embedder)
     if not nearest or any(fact.text == new.text for fact in facts):
         return NO_RELATIONS
-    texts = {f"Stored fact {n}": facts[index].text for n, index in enumerate(nearest, 1)}
-    lines = [
-        f"{name}: {json.dumps(text, ensure_ascii=False)}"
-        for name, text in {**texts, "New fact": new.text}.items()
-    ]
-    prompt = "\n".join((*lines, "", _QUESTION))
+    quote = partial(json.dumps, ensure_ascii=False)
+    stored = (f"Stored fact {n}: {quote(facts[i].text)}" for n, i in enumerate(nearest, 1))
+    prompt = "\n".join((*stored, f"New fact: {quote(new.text)}", "", _QUESTION))
     reply = await model.ask(INSTRUCTIONS, prompt, max_output_tokens=16, timeout_s=TIMEOUT_S)
     answer = _ANSWER.fullmatch(reply.text.strip("\"'`*_.!:()[] \n\t").lower())
     number = int(answer["number"] or 1) if answer else 0  # without one, the nearest

@@ -42,16 +42,13 @@ async def apply(
     StorageError, BusyError."""
     lesson = _Lesson(store, policy, record, answer, shown)
     changes = await store.commit(lesson.note)
-    left = list(answer.facts)
     while True:
         try:
             return changes + await store.commit(lesson.facts)
         except MemoryRefused:
-            used = [number for number, fact in enumerate(left) if fact.text]
-            if not used:
+            if not (facts := lesson.answer.facts):
                 raise
-            left[used[-1]] = LearnedFact(text="")
-            lesson = replace(lesson, answer=replace(answer, facts=tuple(left)))
+            lesson = replace(lesson, answer=replace(answer, facts=facts[:-1]))
 
 
 @dataclass(frozen=True)
@@ -212,22 +209,22 @@ async def learn(
     BusyError.
     """
     record = policy.part_to_sum_up(memory.store.view(), record)
-    progress, emit = pending.progress(record.id), memory.context.emit
+    progress = pending.progress(record.id)
     if not record.messages and not progress.answer:
         pending.done(record.id)
         return True
-    is_open = not policy.answer_text(progress)
-    if is_open and memory.model.usable and policy.is_worth_asking(record):
-        if progress.attempts < MAX_ATTEMPTS:
-            pending.count_attempt(record.id)
-            if not await policy.ask(memory, record, pending):
-                return False
-            progress = pending.progress(record.id)
-        else:
-            memory.warn(f"No model could sum up session {record.id}: its note says what was done.")
+    is_open = not policy.answer_text(progress) and policy.is_worth_asking(record)
+    if is_open and progress.attempts >= MAX_ATTEMPTS:
+        memory.warn(f"No model could sum up session {record.id}: its note says what was done.")
+    elif is_open and memory.model.usable:
+        pending.count_attempt(record.id)
+        if not await policy.ask(memory, record, pending):
+            return False
+        progress = pending.progress(record.id)
     answer = policy.read_answer(memory, record, progress)
     for change in await apply(memory.store, policy, record, answer, progress.shown):
-        emit(MemoryChanged(text=describe_change(change), change_id=change.id, of_session=True))
+        text = describe_change(change)
+        memory.context.emit(MemoryChanged(text=text, change_id=change.id, of_session=True))
     if record.tainted_by and any(verify_quote(q, record.typed) for _, q in answer.withdrawn):
         memory.warn(
             f"You withdrew something in session {record.id}, which read {record.tainted_by}: no "

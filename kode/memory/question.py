@@ -132,15 +132,15 @@ def choose_known(facts: Sequence[Statement], about: str, session: str) -> list[S
 def read(answer: str, known: int) -> Answer:
     """What an answer says to a question with so many known lines, without what is damaged, cut off
     or copied from the instructions."""
-    whole = read_object(answer, ("narrative", "facts", "same", "outdated", "conflict", "withdrawn"))
-    if whole is None or (not whole.is_complete and "facts" not in whole.value):
+    fields = ("narrative", "facts", "same", "outdated", "conflict", "withdrawn")
+    value, is_complete = read_object(answer, fields)
+    if not is_complete and "facts" not in value:
         return Answer()
-    value, rows = whole.value, _list(whole.value.get("facts"))
     # The last value of an answer that was cut off may be half of one.
-    rows = rows if whole.is_complete else rows[:-1]
+    rows = _list(value.get("facts"))[: None if is_complete else -1]
     facts = tuple(_fact(row) for row in rows[:MAX_FACTS])  # without content, it keeps its number
     note = Answer(narrative=_text(value.get("narrative"), MAX_NARRATIVE_CHARS), facts=facts)
-    if not whole.is_complete:
+    if not is_complete:
         return note
 
     def lines(rows: Iterable[Any]) -> Iterator[tuple[int, ...]]:
