@@ -51,11 +51,12 @@ class Command(NamedTuple):
     """Names in `_ARGUMENTS`."""
     one_of: Sequence[str] = ()
     """Of these at most one is given."""
-    of_all: bool = True
-    """Whether every system has it, and not only those whose row says so."""
 
     def is_of(self, system: str) -> bool:
-        return self.of_all or any(self.name in SYSTEMS[name].commands for name in _systems(system))
+        """Whether a system has it, or any for "": one that rows of systems name is only theirs."""
+        of_some = {name for row in SYSTEMS.values() for name in row.commands}
+        of_system = {name for of in _systems(system) for name in SYSTEMS[of].commands}
+        return self.name not in of_some - of_system
 
 
 def _systems(system: str) -> Sequence[str]:
@@ -137,10 +138,6 @@ def _list_notes(memory: Memory, count: int) -> str:
     return memory.list_notes(max(1, count)) or NO_NOTES
 
 
-async def _review(memory: Memory) -> str:
-    return review.list_items(await review.items(memory))
-
-
 async def _approve(
     memory: Memory,
     id: str = "",
@@ -153,7 +150,7 @@ async def _approve(
         return await review.decide(memory, id, "approve")
     if everything or source:
         return await review.approve_many(memory, source, confirm=confirm, is_sure=yes)
-    return review.list_items([i for i in await review.items(memory) if i.reason == "outside"])
+    return await review.list_items(memory, "outside")
 
 
 async def _undo(
@@ -219,22 +216,15 @@ COMMANDS = (
     Command("replace", "as edit: [TARGET] OLD NEW", _edit, ["[TARGET] OLD", "--scope"]),
     Command("forget", "forget one entry", _forget, ["WHAT", "--erase"]),
     Command("remove", "as forget", _forget, ["[TARGET] OLD", "--scope"]),
-    Command(
-        "archive",
-        "keep one entry out of prompts",
-        _archive,
-        ["[TARGET] OLD", "--scope"],
-        of_all=False,
-    ),
+    Command("archive", "keep one entry out of prompts", _archive, ["[TARGET] OLD", "--scope"]),
     Command(
         "consolidate",
         "join facts that repeat or outdate others (asks the model)",
         _consolidate,
         ["TARGET", "--scope"],
-        of_all=False,
     ),
     Command("episodes", "session notes, the newest first", _list_notes, ["-n N"]),
-    Command("review", "decide what waits, one key each", _review, ["--list"]),
+    Command("review", "decide what waits, one key each", review.list_items, ["--list"]),
     Command(
         "approve",
         "approve what waits, without keys",

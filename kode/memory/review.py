@@ -3,7 +3,7 @@ each other, and what may not hold any more. Each decision is one change, with an
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -163,8 +163,9 @@ def history_of(system: MemorySystem, item: Item) -> str:
     return "\n".join(history(memory, entry) for entry in origins)
 
 
-def list_items(waiting: Sequence[Item]) -> str:
-    """All that waits, as text."""
+async def list_items(system: MemorySystem, reason: str = "") -> str:
+    """All that waits, or all for a reason, as text. Raises as `items`."""
+    waiting = [item for item in await items(system) if reason in ("", item.reason)]
     lines, counts = list[str](), Counter(item.heading for item in waiting)
     for item in waiting:
         if count := counts.pop(item.heading, 0):
