@@ -101,7 +101,8 @@ def _about(request: Request, transcript: str, question: str) -> Request:
 
 
 async def _answer(agent: Agent, session: Session, request: Request) -> str:
-    """The text of the answer; a model that calls a tool instead is told once that it cannot."""
+    """The text of the answer; a model that calls a tool, and may have written only what it does
+    next, is told once that it cannot."""
     for _ in range(2):
         reply = await ask(agent.provider, request, silent, agent.limits.max_attempts)
         if reply.usage is not None:
@@ -118,7 +119,7 @@ async def _answer(agent: Agent, session: Session, request: Request) -> str:
             )
         note_search(session, reply)
         text, calls = text_of(reply).strip(), calls_of(reply)
-        if text or not calls:
+        if not calls:
             break
         results = tuple(failure_of(call, NO_CALLS) for call in calls)
         refused = Message(role="tool", parts=results)

@@ -10,7 +10,7 @@ from kode.tools.output import MAX_CHARS
 
 MAX_WAIT_S = 600  # as a command's longest time
 
-_HALF = MAX_CHARS // 2
+_HALF = MAX_CHARS * 3 // 8
 
 
 @tool(effect="none", subject="id")

@@ -14,8 +14,9 @@ from kode import durable
 from kode.credentials import redact
 from kode.errors import StorageError
 
-MAX_CHARS = 12_000
-"""How much of the output of a command is shown."""
+MAX_CHARS = 16_000
+"""How much of the output of a command is shown. Of longer output three quarters of it are left: to
+cut a little would cost a call that reads the rest, and save next to nothing."""
 
 MAX_ERROR_CHARS = 3_000
 """Limit for lines in between that look like errors."""
@@ -27,8 +28,9 @@ _MAX_ERROR_LINES = 12
 """The first and the last this many."""
 _MAX_ERROR_LINE_CHARS = 200  # two lines
 _LOOKS_LIKE_ERROR = re.compile(
-    r"(?i:\b(?:error|fatal|panic(?:ked)?|exception|traceback|fail(?:ed|ure)|undefined reference"
-    r"|assertion|segmentation fault|cannot|denied)\b)|Error\b|Exception\b|^E   "
+    r"(?i:(?<![\w-])(?:error|fatal|panic(?:ked)?|exception|traceback|fail(?:ed|ure)"
+    r"|undefined reference|assertion|segmentation fault|cannot|denied)(?![\w-]))"
+    r"|^\s*[\w.]*(?:Error|Exception)\b|^E   "
 )
 _MAX_LINE_CHARS = 65_536
 """Longer lines are passed on in parts."""
@@ -91,8 +93,9 @@ class Capture:
     """Keeps both ends of a growing text, and all of it in a file once it is too long."""
 
     def __init__(self, folder: Path, name: str, most: int = MAX_CHARS) -> None:
-        """`most`: of longer output, the first and the last half of this are kept."""
+        """`most`: of longer output, the first and the last three eighths of this are shown."""
         self._most = most
+        self._end = most * 3 // 8
         self.total = 0
         """Characters so far."""
         self.path: Path | None = None
@@ -133,11 +136,11 @@ class Capture:
                 self._open()
                 self._write(whole)
             self._write(text)
-        half = self._most // 2
-        room = max(0, half - len(self._head))
+        room = max(0, self._end - len(self._head))
         self._head += text[:room]
         # While everything fits, the tail holds all that is not in the head.
-        self._tail = (self._tail + text[room:])[-half:]
+        kept = self._most - self._end if self.total <= self._most else self._end
+        self._tail = (self._tail + text[room:])[-kept:]
         self._note_errors(text[room:])
 
     def close(self) -> None:

@@ -299,12 +299,11 @@ async def test_the_note_request_ends_the_conversation_with_an_unchanged_beginnin
     )
 
 
-async def test_a_model_calling_a_tool_instead_is_asked_again(
-    bench: MakeBench,
-) -> None:
-    run = bench(
-        says("one"), calls(("touch", '{"path": "a"}')), says("the note"), window=4_000
-    )  # fmt: skip
+@pytest.mark.parametrize("text", ["", "I go on reading."])
+async def test_a_model_calling_a_tool_instead_is_asked_again(bench: MakeBench, text: str) -> None:
+    call = calls(("touch", '{"path": "a"}'))
+    reply = replace(call, parts=(*says(text).parts, *call.parts) if text else call.parts)
+    run = bench(says("one"), reply, says("the note"), window=4_000)
     await run.turn("please " * 900)
     await compact(run.agent, run.context, silent)
 
