@@ -215,7 +215,7 @@ def test_a_check_that_passes_before_any_change_is_reported(goal_place):
     assert words.PASSES_BEFORE in asked
 
 
-def test_a_pipe_fails_with_its_parts_and_its_end_is_kept(goal_place):
+def test_a_pipe_fails_and_its_end_is_kept_in_order(goal_place):
     noisy = "echo begun >&2; seq 100000; echo warning >&2; echo failed: add\n"
     (goal_place.project / "tests" / "check.sh").write_text(noisy)
     attempts = pursue(goal_place, [DONE], verify=f"false | {VERIFY}").json["goal"]["attempts"]
