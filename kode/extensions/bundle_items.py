@@ -9,7 +9,7 @@ from kode.extensions.agents import read_agent
 from kode.extensions.commands import read_command
 from kode.extensions.found_extensions import Extension
 from kode.extensions.hooks import hooks_of_bundles
-from kode.extensions.mcp_config import Entry, servers_of
+from kode.extensions.mcp_config import Entry, entries_in
 from kode.extensions.places import Surroundings, parts, read_each
 from kode.extensions.skills import read_skill
 from kode.extensions.trust import Item
@@ -28,7 +28,7 @@ class BundleItems:
             cwd=folder, repository=None, home=home, user_home=folder, bundles=bundles
         )
         agent = partial(read_agent, self.problems)
-        self._servers = [*servers_of(bundle, folder, self.problems)]
+        self._servers = [*entries_in(bundle.servers, folder, "bundle", folder, self.problems)]
         extensions: tuple[Extension | Entry, ...] = (
             *read_each("skills", parts(bundles, "skills"), read_skill, self.problems),
             *read_each("commands", parts(bundles, "commands"), read_command, self.problems),

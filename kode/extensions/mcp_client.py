@@ -107,7 +107,7 @@ async def _connect(
         if server.url:
             given = {name.lower() for name in server.headers}
             auth = None if "authorization" in given else login(server, home, show, used)
-            carry = mcp_transport.sse if server.sse else mcp_transport.http
+            carry = mcp_transport.sse if server.type == "sse" else mcp_transport.http
             transport = carry(server, auth)
         else:
             process = await mcp_process.start(
@@ -185,7 +185,7 @@ class Connection:
     async def call(self, tool: str, arguments: Mapping[str, Any], report: Progress) -> Content:
         """Calls a tool. Cancelling it notifies the server."""
         self.used.set()
-        limit_s = self.server.call_timeout_s
+        limit_s = self.server.timeout / 1000
         loop = asyncio.get_running_loop()
         latest = loop.time() + limit_s * MAX_CALL_TIMEOUTS
         with self._guarded(limit_s):

@@ -8,13 +8,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic.alias_generators import to_camel
 
 from kode import paths
 from kode.broken_json import object_of
 from kode.config import project_file
 from kode.config.files import read_layer, write_document
-from kode.contracts import Bundle
+from kode.config.model import must_be
 from kode.credentials import redact
 from kode.errors import ConfigError, Setting
 from kode.extensions import trust
@@ -24,7 +27,7 @@ from kode.paths import real_path
 
 SECTION = "mcpServers"
 START_TIMEOUT_S = 30.0  # `npx` and `uvx` may have to install it first
-CALL_TIMEOUT_S = 300.0
+CALL_TIMEOUT_S = 300
 """Default time limit for a server to start, and to answer a call."""
 
 ADDRESS = re.compile(r"https?://|\$\{")
@@ -70,30 +73,56 @@ class Entry:
         return lines
 
 
-@dataclass(frozen=True, kw_only=True)
-class Server:
-    """A server ready to be started or reached: either `command` or `url` is set."""
+def _expand(text: str, info: ValidationInfo) -> str:
+    """Replaces variables by those in the context, if there is one. Raises: KeyError."""
+    known = info.context
+    if known is None:
+        return text
+    return _VARIABLE.sub(lambda m: known[m[1]] if m[2] is None else known.get(m[1], m[2]), text)
+
+
+Expanded = Annotated[str, AfterValidator(_expand)]
+
+
+class Login(BaseModel):
+    """How kode is registered with a server; it registers itself where its entry does not say."""
+
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True)
+
+    client_id: Expanded = ""
+    client_secret: Expanded = ""
+    callback_port: int | None = None
+
+
+class Server(BaseModel):
+    """A server ready to be started or reached: either `program` or `url` is set. The fields are the
+    keys of an entry; other keys belong to other programs and are ignored."""
+
+    model_config = ConfigDict(populate_by_name=True, frozen=True)
 
     name: str
-    command: tuple[str, ...] = ()
-    environment: Mapping[str, str]
-    url: str = ""
-    headers: Mapping[str, str]
+    type: Literal["stdio", "http", "streamable-http", "sse"] | None = None
+    """`sse` is the older transport, HTTP with SSE."""
+    program: Expanded = Field("", alias="command")
+    args: tuple[Expanded, ...] = ()
+    environment: Mapping[str, Expanded] = Field({}, alias="env")
+    url: Expanded = ""
+    headers: Mapping[str, Expanded] = {}
     write: bool = False
     """Whether its process may change the project."""
     network: bool = False
     """Whether its process may use the network."""
-    read: tuple[Path, ...] = ()
+    read: tuple[Expanded, ...] = ()
     """What its process may read of the home and of temporary folders."""
     outside: bool = False
     """Whether its process runs without a sandbox."""
-    sse: bool = False
-    """Whether `url` is of the older transport, HTTP with SSE."""
-    call_timeout_s: float = CALL_TIMEOUT_S
-    client_id: str = ""
-    """kode's registered id with the server for logins; "" if it registers itself."""
-    client_secret: str = ""
-    callback_port: int | None = None
+    timeout: int = CALL_TIMEOUT_S * 1000
+    """Milliseconds to answer a call."""
+    oauth: Login = Login()
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return (self.program, *self.args) if self.program else ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,40 +144,35 @@ def find_servers(home: Path, cwd: Path) -> Configured:
     ]
     if (own := project_file(cwd)) is not None:
         places.append((own, "project"))
-    entries: dict[str, Entry] = {}
+    found: list[Entry] = []
     faults: list[str] = []
-    sections: list[tuple[Path, Scope, Mapping[str, Any]]] = []
     for path, scope in places:
         try:
-            sections.append((path, scope, _document(path).get(SECTION, {})))
+            found += entries_in(_document(path).get(SECTION, {}), path, scope, project, faults)
         except ConfigError as error:
             faults.append(str(error))
     for bundle in bundles_in(home)[0]:
-        usable = {one.name: one.values for one in servers_of(bundle, project, [])}
-        sections.append((bundle.folder, "bundle", usable))
-    for path, scope, found in sections:
-        for name, values in found.items():
-            fault = _fault(path, name, values)
-            if not fault and name in entries:
-                fault = f"{path}: the MCP server {name} is hidden by {entries[name].origin}."
-            if fault:
-                faults.append(fault)
-            elif not values.get("disabled"):
-                entries[name] = Entry(
-                    name=name, origin=path, scope=scope, project=project, values=values
-                )
+        found += entries_in(bundle.servers, bundle.folder, "bundle", project, [])
+    entries: dict[str, Entry] = {}
+    for entry in found:
+        name, origin = entry.name, entry.origin
+        if name in entries:
+            hides = entries[name].origin
+            faults.append(f"{origin}: the MCP server {name} is hidden by {hides}.")
+        elif not entry.values.get("disabled"):
+            entries[name] = entry
     return Configured(entries=tuple(entries.values()), faults=tuple(faults))
 
 
-def servers_of(bundle: Bundle, project: Path, problems: list[str]) -> Iterator[Entry]:
-    """The servers of a bundle; adds to `problems` a sentence for each unusable one."""
-    for name, values in bundle.servers.items():
-        if fault := _fault(bundle.folder, name, values):
-            problems.append(fault)
+def entries_in(
+    section: Mapping[str, Any], origin: Path, scope: Scope, project: Path, faults: list[str]
+) -> Iterator[Entry]:
+    """The servers of a section; adds to `faults` a sentence for each unusable one."""
+    for name, values in section.items():
+        if fault := _fault(origin, name, values):
+            faults.append(fault)
         else:
-            yield Entry(
-                name=name, origin=bundle.folder, scope="bundle", project=project, values=values
-            )
+            yield Entry(name=name, origin=origin, scope=scope, project=project, values=values)
 
 
 def client_entries(servers: Mapping[str, Mapping[str, Any]], cwd: Path) -> Iterator[Entry]:
@@ -166,42 +190,16 @@ def items(home: Path, cwd: Path) -> tuple[Item, ...]:
 def resolve(entry: Entry, environ: Mapping[str, str]) -> Server:
     """Replaces the variables of an entry. Raises: ConfigError that names an unset variable."""
 
-    def expand_variables(value: Any) -> str:
-        def variable(match: re.Match[str]) -> str:
-            name, default = match.groups()
-            if name in environ:
-                return environ[name]
-            if default is None:
-                raise ConfigError(
-                    f"{entry.origin}: the MCP server {entry.name} uses ${{{name}}}, which is not "
-                    f"set. Set {name} in the environment, or write ${{{name}:-DEFAULT}}."
-                )
-            return str(default)
-
-        return _VARIABLE.sub(variable, str(value))
-
     # A value passed by a program is literal.
-    expand = str if entry.scope == "client" else expand_variables
-    values, oauth = entry.values, entry.values.get("oauth", {})
-    timeout_ms = values.get("timeout")
-    return Server(
-        name=entry.name,
-        command=tuple(map(expand, (values["command"], *_list(values.get("args")))))
-        if "command" in values
-        else (),
-        environment={name: expand(value) for name, value in values.get("env", {}).items()},
-        url=expand(values.get("url", "")),
-        headers={name: expand(value) for name, value in values.get("headers", {}).items()},
-        write=values.get("write") is True,
-        network=values.get("network") is True,
-        read=tuple(paths.expand(expand(path)) for path in values.get("read", ())),
-        outside=values.get("outside") is True,
-        sse=values.get("type") == "sse",
-        call_timeout_s=timeout_ms / 1000 if isinstance(timeout_ms, int) else CALL_TIMEOUT_S,
-        client_id=expand(oauth.get("clientId", "")),
-        client_secret=expand(oauth.get("clientSecret", "")),
-        callback_port=oauth.get("callbackPort"),
-    )
+    variables = None if entry.scope == "client" else environ
+    try:
+        return Server.model_validate({**entry.values, "name": entry.name}, context=variables)
+    except KeyError as error:
+        name = error.args[0]
+        raise ConfigError(
+            f"{entry.origin}: the MCP server {entry.name} uses ${{{name}}}, which is not set. Set "
+            f"{name} in the environment, or write ${{{name}:-DEFAULT}}."
+        ) from error
 
 
 def target_of(values: Mapping[str, Any]) -> str:
@@ -246,13 +244,11 @@ def given(text: str, cwd: Path) -> tuple[Entry, ...]:
     if document is None or not isinstance(found := document.get(SECTION), dict):
         fault = f"{text[:80]!r} is no file or JSON with `{SECTION}`."
         raise ConfigError(fault).about(Setting("mcp-config", "--mcp-config"))
-    if faults := [fault for name, values in found.items() if (fault := _fault(path, name, values))]:
+    faults: list[str] = []
+    entries = tuple(entries_in(found, path, "home", paths.project_root(cwd), faults))
+    if faults:
         raise ConfigError(faults[0])
-    project = paths.project_root(cwd)
-    return tuple(
-        Entry(name=name, origin=path, scope="home", project=project, values=values)
-        for name, values in found.items()
-    )
+    return entries
 
 
 def remove(path: Path, name: str) -> None:
@@ -265,35 +261,24 @@ def remove(path: Path, name: str) -> None:
 
 
 def _fault(path: Path, name: str, values: Any) -> str:
-    """What is wrong with an entry, a sentence; "" if nothing. Unknown keys belong to other programs
-    and are ignored."""
+    """What is wrong with an entry, a sentence; "" if nothing."""
     about = f"{path}: the MCP server {name[:40]!r}"
     if not _NAME.fullmatch(name):
         return f"{about} needs a name of up to 40 letters, digits, `-`, `.` and single `_`."
     if not isinstance(values, dict):
         return f"{about} must be a section: {{...}}."
-    kind = values.get("type", "stdio" if "command" in values else "http")
-    if kind not in ("stdio", "http", "streamable-http", "sse"):
-        return f"{about} has the type {kind!r}; kode speaks stdio, http (Streamable HTTP) and sse."
-    if ("command" in values) == ("url" in values) or ("url" in values and kind == "stdio"):
+    try:
+        server = Server.model_validate({**values, "name": name})
+    except ValidationError as error:
+        fault = error.errors()[0]
+        return f"{about}: `{'.'.join(map(str, fault['loc']))}` must be {must_be([fault])}."
+    if bool(server.program) == bool(server.url) or (server.url and server.type == "stdio"):
         return f"{about} needs either a `command` or a `url` (type http, sse)."
-    if not isinstance(values.get("command", values.get("url")), str):
-        return f"{about} needs a text as its `command` or `url`; arguments go into `args`."
-    if not ADDRESS.match(values.get("url", "http://")):
+    if server.url and not ADDRESS.match(server.url):
         return (
             f"{about} needs a `url` that begins with http:// or https://. A program goes into "
             "`command` (`kode mcp add NAME -- COMMAND`)."
         )
-    for key in ("args", "read"):
-        if not all(isinstance(word, str) for word in _list(values.get(key))):
-            return f"{about} needs a list of texts as its `{key}`."
-    for section in ("env", "headers"):
-        held = values.get(section, {})
-        if not isinstance(held, dict) or not all(isinstance(v, str) for v in held.values()):
-            return f"{about} needs texts in its `{section}`."
-    oauth = values.get("oauth", {})
-    if not isinstance(oauth, dict) or not isinstance(oauth.get("callbackPort", 1), int):
-        return f"{about} needs a section as its `oauth`, with a number as `callbackPort`."
     return ""
 
 

@@ -49,14 +49,16 @@ def login(server: Server, home: Path, show: Show, used: asyncio.Event) -> "Login
     that says how to; once the connection is `used`, it keeps that as its `fault` instead, so that
     only this request fails."""
     key = hashlib.sha256(server.url.encode()).hexdigest()[:16]
-    returns = _Return(port=server.callback_port or _FIRST_PORT + int(key, 16) % _PORTS)
+    returns = _Return(port=server.oauth.callback_port or _FIRST_PORT + int(key, 16) % _PORTS)
     here = AnyUrl(f"http://127.0.0.1:{returns.port}{CALLBACK}")
     oauth_client_information_full = None
-    if server.client_id:
+    if server.oauth.client_id:
         oauth_client_information_full = OAuthClientInformationFull(
-            client_id=server.client_id,
-            client_secret=server.client_secret or None,
-            token_endpoint_auth_method="client_secret_basic" if server.client_secret else "none",
+            client_id=server.oauth.client_id,
+            client_secret=server.oauth.client_secret or None,
+            token_endpoint_auth_method="client_secret_basic"
+            if server.oauth.client_secret
+            else "none",
             redirect_uris=[here],
         )
 

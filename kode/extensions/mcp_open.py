@@ -108,7 +108,7 @@ class Opener:
         if entry.scope == "bundle" and entry not in find_servers(place.home, place.cwd).entries:
             raise ConfigError("its bundle changed since you approved it: `kode extensions list`")
         if downloads:
-            server = replace(server, write=False, network=True)
+            server = server.model_copy(update={"write": False, "network": True})
         if not server.command:
             return _Start(server)
         may_leave = not self.required and _may_leave(entry, place)
@@ -122,7 +122,7 @@ class Opener:
                 return _Start(server)
             environment = mcp_cache.environment(folder, network=server.network)
             own = {**environment, **server.environment}
-            return _Start(replace(server, environment=own), wrap)
+            return _Start(server.model_copy(update={"environment": own}), wrap)
         if not may_leave and (server.outside or entry.scope in trust.FOREIGN):
             why = "it is to run without a sandbox" if server.outside else "the sandbox is off"
             raise ConfigError(
@@ -137,7 +137,8 @@ class Opener:
         from kode.sandbox.confine import confine
 
         user_home = paths.user_home()
-        for path in server.read:
+        shown = tuple(map(paths.expand, server.read))
+        for path in shown:
             if user_home and user_home.is_relative_to(real_path(path)):
                 raise ConfigError(
                     f"`read` names {path}, with all of your home: name a folder in it."
@@ -149,7 +150,7 @@ class Opener:
                 network=server.network,
                 records_opens=records_opens,
                 denied=self.denied,
-                shown=server.read,
+                shown=shown,
                 cache=mcp_cache.writable(folder),
             )
         except SandboxUnknownError as error:
@@ -183,7 +184,7 @@ class Opener:
         late = f"it did not start within {FIRST_START_S:g} s"
         fault = error.fault.rstrip(".") if isinstance(error, ServerError) else late
         words = start.server.command[1:]
-        if hidden := hidden_words(self.place, words, start.server.read):
+        if hidden := hidden_words(self.place, words, map(paths.expand, start.server.read)):
             names = " and ".join(hidden)
             return ServerError(f"{fault}. The sandbox hides {names} from it. {_shows(hidden)}")
         if SOCKET in fault:

@@ -70,7 +70,7 @@ async def http(server: Server, auth: httpx2.Auth | None) -> AsyncIterator[Stream
     async with httpx2.AsyncClient(
         headers=dict(server.headers),
         auth=auth,
-        timeout=httpx2.Timeout(CONNECT_TIMEOUT_S, read=server.call_timeout_s),
+        timeout=httpx2.Timeout(CONNECT_TIMEOUT_S, read=server.timeout / 1000),
         event_hooks={"response": [_limit_body]},
     ) as client:
         async with streamable_http_client(server.url, http_client=client) as streams:
@@ -92,7 +92,7 @@ def sse(server: Server, auth: httpx2.Auth | None) -> AbstractAsyncContextManager
         server.url,
         headers=dict(server.headers),
         timeout=CONNECT_TIMEOUT_S,
-        sse_read_timeout=server.call_timeout_s,
+        sse_read_timeout=server.timeout / 1000,
         httpx_client_factory=client,
         auth=auth,
     )

@@ -60,19 +60,19 @@ async def listening(script, *words, port=None):
 @asynccontextmanager
 async def over_http():
     async with listening("plain.py", "http") as url:
-        yield Server(name="plain", url=url, environment={}, headers={})
+        yield Server(name="plain", url=url)
 
 
 @asynccontextmanager
 async def over_sse():
     async with listening("plain.py", "sse") as url:
         url = url.replace("/mcp", "/sse")
-        yield Server(name="plain", url=url, sse=True, environment={}, headers={})
+        yield Server(name="plain", url=url, type="sse")
 
 
 @asynccontextmanager
 async def over_stdio():
-    yield Server(name="plain", command=(sys.executable, PLAIN), environment={}, headers={})
+    yield Server(name="plain", program=sys.executable, args=(PLAIN,))
 
 
 @pytest.mark.parametrize("transport", [over_stdio, over_http, over_sse])
@@ -189,7 +189,7 @@ async def test_an_answer_by_http_that_has_no_end_is_cut(tmp_path, monkeypatch, k
 
     flooding = await asyncio.start_server(flood, "127.0.0.1", 0)
     port = flooding.sockets[0].getsockname()[1]
-    server = Server(name="flood", url=f"http://127.0.0.1:{port}/", environment={}, headers={})
+    server = Server(name="flood", url=f"http://127.0.0.1:{port}/")
     async with flooding:
         with pytest.raises(ServerError, match="flood"):
             async with (
@@ -200,14 +200,14 @@ async def test_an_answer_by_http_that_has_no_end_is_cut(tmp_path, monkeypatch, k
 
 
 async def test_an_address_nobody_answers_is_a_fault(tmp_path):
-    server = Server(name="gone", url="http://127.0.0.1:9/mcp", environment={}, headers={})
+    server = Server(name="gone", url="http://127.0.0.1:9/mcp")
     with pytest.raises(ServerError, match="The MCP server gone failed"):
         async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
             pass
 
 
 async def test_a_program_that_is_missing_is_a_fault(tmp_path):
-    server = Server(name="gone", command=("no-such-program",), environment={}, headers={})
+    server = Server(name="gone", program="no-such-program")
     with pytest.raises(ServerError, match="could not be started"):
         async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
             pass
@@ -224,7 +224,7 @@ def go_to(page):
 @asynccontextmanager
 async def guarded(*words):
     async with listening("guarded.py", *words) as url:
-        yield Server(name="guarded", url=url, environment={}, headers={})
+        yield Server(name="guarded", url=url)
 
 
 async def test_a_person_logs_in_once_and_the_tokens_are_private(tmp_path):
