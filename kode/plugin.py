@@ -37,7 +37,7 @@ HOMES = {
         "StorageError ToolError UserError"
     ),
     "kode.events": "Event TextDelta TurnEnded",
-    "kode.extensions.bundle_items": "BundleItems",
+    "kode.extensions.found_extensions": "BundleItems",
     "kode.extras": "require_extra=require",
     "kode.fault_reports": "describe_fault=describe",
     "kode.git": "repository_name",
@@ -130,7 +130,7 @@ if TYPE_CHECKING:
     from kode.events import Event as Event
     from kode.events import TextDelta as TextDelta
     from kode.events import TurnEnded as TurnEnded
-    from kode.extensions.bundle_items import BundleItems as BundleItems
+    from kode.extensions.found_extensions import BundleItems as BundleItems
     from kode.extras import require as _require_extra
     from kode.fault_reports import describe as _describe_fault
     from kode.git import repository_name as repository_name

@@ -3,16 +3,19 @@ picks the nearest of each name."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
 from kode import paths
+from kode.contracts import Bundle
 from kode.errors import ConfigError, ToolError
-from kode.extensions import trust
-from kode.extensions.agents import AgentDefinition, find_agents
+from kode.extensions import mcp_cache, trust
+from kode.extensions.agents import AgentDefinition, find_agents, read_agent
 from kode.extensions.commands import Command, find_commands, read_command
-from kode.extensions.hooks import Hook, find_hooks
-from kode.extensions.places import Surroundings, surroundings
+from kode.extensions.hooks import Hook, find_hooks, hooks_of_bundles
+from kode.extensions.mcp_config import Entry, entries_in
+from kode.extensions.places import Surroundings, parts, read_each, surroundings
 from kode.extensions.skills import Skill, find_skills, read_skill
 from kode.extensions.trust import Approvals, Item
 
@@ -109,3 +112,36 @@ def reread(thing: SkillOrCommand, home: Path, project: Path) -> SkillOrCommand:
             "it is approved again (`kode extensions trust list`)."
         )
     return now
+
+
+class BundleItems:
+    """The parts of one bundle as a person approves them: all at once, with the bundle."""
+
+    def __init__(self, bundle: Bundle, home: Path) -> None:
+        """Reads them. Never raises."""
+        self._home = home
+        self.problems: list[str] = []
+        """A sentence for each part that cannot be used."""
+        bundles, folder = (bundle,), bundle.folder
+        around = Surroundings(
+            cwd=folder, repository=None, home=home, user_home=folder, bundles=bundles
+        )
+        agent = partial(read_agent, self.problems)
+        self._servers = [*entries_in(bundle.servers, folder, "bundle", folder, self.problems)]
+        extensions: tuple[Extension | Entry, ...] = (
+            *read_each("skills", parts(bundles, "skills"), read_skill, self.problems),
+            *read_each("commands", parts(bundles, "commands"), read_command, self.problems),
+            *read_each("agents", parts(bundles, "agents"), agent, self.problems),
+            *hooks_of_bundles(bundles, around, self.problems),
+            *self._servers,
+        )
+        self.items: tuple[Item, ...] = tuple(extension.item for extension in extensions)
+
+    def forget_servers(self) -> None:
+        """Removes the pins and caches of its servers. Raises: StorageError, BusyError."""
+        names = tuple(f"{entry.name}:" for entry in self._servers)
+        pins = trust.load(self._home, self._home).items
+        if gone := [pin for pin in pins if f"{pin.name}:".startswith(names)]:
+            trust.revoke(self._home, self._home, gone)
+        for entry in self._servers:
+            mcp_cache.remove(entry, self._home)
