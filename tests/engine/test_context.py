@@ -1,6 +1,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from kode.contracts import Drop, Request, ToolContext
 from kode.engine.context import compact, context_tokens, prepare, prune
 from kode.engine.tokens import tokens_of
