@@ -11,7 +11,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -70,6 +70,7 @@ async def locked(folder: Path) -> AsyncIterator[None]:
         yield
 
 
+@dataclass(eq=False)
 class FileStore:
     """The log and the files of one memory folder, seen from one project by one system.
 
@@ -77,27 +78,21 @@ class FileStore:
     changed.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        system: str,
-        layout: Layout,
-        project: Project,
-        *,
-        now: Callable[[], datetime],
-        emit: Emit,
-        read_only: bool = False,
-    ) -> None:
-        self.root, self.system, self.layout, self.project = root, system, layout, project
-        self.log = Log(root / "history.jsonl")
-        self.now, self.emit, self.read_only = now, emit, read_only
-        self.step: Callable[[Step], None] = lambda step: None
-        """Called before each durable step of a change; a test stops there."""
-        self._view = View()
+    root: Path
+    system: str
+    layout: Layout
+    project: Project
+    _: KW_ONLY
+    now: Callable[[], datetime]
+    emit: Emit
+    read_only: bool = False
+    step: Callable[[Step], None] = lambda step: None
+    """Called before each durable step of a change; a test stops there."""
+
+    def __post_init__(self) -> None:
+        self.log, self._view = Log(self.root / "history.jsonl"), View()
         self._folded: Sequence[Change] = ()
         self._count = 0
-
-    # ── reading ──────────────────────────────────────────────────────────────────────────────
 
     def view(self) -> View:
         """What counts now, until the next change. Raises: StorageError."""
@@ -142,12 +137,12 @@ class FileStore:
     def _existing(self, patterns: Sequence[str]) -> list[str]:
         names = list[str]()
         for pattern in patterns:
-            if "*" not in pattern:
+            if "*" in pattern:
+                places = (place for place in self.view().places if _matches(place, pattern))
+                paths = (str(path.relative_to(self.root)) for path in self.root.glob(pattern))
+                names += sorted({*places, *paths})
+            else:
                 names.append(pattern)
-                continue
-            paths = (self.root / pattern).parent.glob("*.md")
-            listed = {*self.view().places, *(str(path.relative_to(self.root)) for path in paths)}
-            names += sorted(name for name in listed if _matches(name, pattern))
         return list(dict.fromkeys(names))
 
     def _files(self, place: str, *views: View) -> Iterator[PlaceFile]:
@@ -157,8 +152,6 @@ class FileStore:
             names = (name for each in every for name in self.layout.files_of(place, each))
             for name in dict.fromkeys(names):
                 yield PlaceFile(self.root, name, place, format, self.layout)
-
-    # ── changing ─────────────────────────────────────────────────────────────────────────────
 
     def draft(self, kind: str, author: Author, batch: str = "") -> Change:
         """A change that does nothing yet."""
@@ -234,8 +227,8 @@ class FileStore:
         self, make: Callable[[View], Changes], drafts: Mapping[str, str] = NO_DRAFTS
     ) -> list[Change]:
         """Makes the changes that `make` gives for what counts, with the folder locked; returns them
-        as the log has them. `drafts`: whole texts of files, by name, that a writer gave; they take
-        the place of the present text as the template."""
+        as the log has them. `drafts`: whole texts of files, by name, that a writer gave. Raises:
+        MemoryRefused, StorageError, BusyError."""
         if self.read_only:
             raise MemoryRefused("This process may only read memory. Nothing was changed.")
         async with locked(self.root):
@@ -256,10 +249,9 @@ class FileStore:
         did. A process that may only read just says what it cannot read."""
         if not self.root.is_dir():  # nothing was ever stored
             return []
-        if self.read_only:
-            return self._reconcile(self.fact_places() if places is None else places)
-        async with locked(self.root):
-            return self._reconcile(self.fact_places() if places is None else places)
+        places = self.fact_places() if places is None else places
+        async with contextlib.nullcontext() if self.read_only else locked(self.root):
+            return self._reconcile(places)
 
     def _foresee(self, changes: Sequence[Change]) -> tuple[View, set[str]]:
         """What the places have that changes touch, after them; and which these are."""
@@ -339,8 +331,6 @@ class FileStore:
         else:
             durable.remove(path)
         return left
-
-    # ── following what happened to the files ─────────────────────────────────────────────────
 
     def _reconcile(self, places: Iterable[str]) -> list[Notice]:
         notices, left = self._set_damage_aside(), {} if self.read_only else self._publish()

@@ -74,8 +74,6 @@ class View:
     is_damaged: bool = False
     """Whether the log has ever lost lines."""
 
-    # ── questions ────────────────────────────────────────────────────────────────────────────
-
     def file(self, name: str) -> FileRecord:
         """What the log says of a file, also of one that it does not name."""
         return self.files.get(name) or FileRecord("", "", "", self.is_damaged)
@@ -146,8 +144,6 @@ class View:
     def successors(self, id: str) -> list[Entry]:
         """The statements that replace this one."""
         return [entry for entry in self.entries.values() if id in entry.statement.replaces]
-
-    # ── growing ──────────────────────────────────────────────────────────────────────────────
 
     def grow(self, changes: Iterable[Change]) -> "View":
         """The view after further changes, none of which is undone or an undo. It shares its parts

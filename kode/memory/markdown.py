@@ -111,9 +111,6 @@ def _fence_after(line: str, fence: str) -> str:
     return (match[1] or match[2]) if match else ""
 
 
-# ── entries between lines of § ───────────────────────────────────────────────────────────────
-
-
 def _split_facts(text: str) -> list[Piece]:
     return _split(text, lambda line, block: line.strip() == SEPARATOR, has_code=False)
 
@@ -131,9 +128,6 @@ FACTS = Format(
     ),
 )
 """Entries of any text, separated by lines that hold only `§`."""
-
-
-# ── lists and paragraphs ─────────────────────────────────────────────────────────────────────
 
 
 def _begins_statement(line: str) -> bool:
@@ -174,9 +168,6 @@ LINES = Format(split=_split_lines, append=_append_line, reshape=_reshape_line)
 """List items with what is indented below them, `Key: value` lines, paragraphs, fenced code."""
 
 
-# ── sections ─────────────────────────────────────────────────────────────────────────────────
-
-
 def _head_and_sections(text: str) -> tuple[str, list[Piece]]:
     sections = _split(text, lambda line, block: False, _SECTION.match)
     has_head = sections and not _SECTION.match(sections[0].raw.removeprefix("\ufeff"))
@@ -206,9 +197,6 @@ def _reshape_section(text: str) -> str:
 
 SECTIONS = Format(split=_split_sections, append=_append_section, reshape=_reshape_section)
 """Parts that begin with `## `; before the first one, lists and paragraphs."""
-
-
-# ── one statement a file ─────────────────────────────────────────────────────────────────────
 
 
 def _split_whole(text: str) -> list[Piece]:

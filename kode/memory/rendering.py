@@ -6,11 +6,13 @@ credentials masked, as the log has them, so that a line with one stays as it is.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from kode.contracts import Project
 from kode.credentials import redact
@@ -38,40 +40,35 @@ class Layout:
     format_of: Callable[[str], Format | None]
     """The format of a place's files; None for a place without a file."""
     place_of: Callable[[str, str, Project], str]
-    """The place for a target and a scope ("" for the default) that a person or a model names.
-    Raises: MemoryRefused."""
+    """The place for a target and a scope ("" for the default). Raises: MemoryRefused."""
     label: Callable[[str], str] = str
     """What a person and a model call a place."""
     title: Callable[[str], str] = str
     """The heading of a place in a prompt; several places may have the same."""
     fill: Callable[[str, str], str] = lambda place, text: ""
-    """`fill(place, text)` → how full the file of a place is: `37% (940/2500 characters)`; "" for
-    one without a limit."""
+    """How full the file of a place is with a text: `37% (940/2500 characters)`; "" for no limit."""
     kind_of: Callable[[str], StatementKind] = lambda place: "fact"
     """What a statement is that a person writes into a file of this place."""
     is_shared: Callable[[str], bool] = lambda place: False
     """Whether colleagues get the statements of a place, but for private ones."""
     files_of: Callable[[str, Statement | None], Sequence[str]] = lambda place, statement: (place,)
-    """The files in which a statement of a place stands; without one, the files that are always
-    checked. An archived statement may have another file."""
+    """The files in which a statement of a place stands; without one, those always checked."""
     check: Callable[[str, str, str], None] = lambda name, before, after: None
     """`check(name, before, after)` for the texts of a file. Raises: MemoryRefused if the file may
     not become so: it is over its limit, or not to be written."""
     derive: Callable[[str, str, Sequence[Statement], str], str] = (
         lambda name, text, statements, template: text
     )
-    """`derive(name, text, statements, template)` → the text of a file with what follows from its
-    statements, such as a summary or front matter; `template` is its text before the change. It adds
-    and changes layout only."""
+    """`derive(name, text, statements, template)` → the text of a file with layout that follows from
+    its statements, such as a summary; `template` is its text before the change."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Difference:
+class Difference(NamedTuple):
     """What a text says otherwise than the statements that it should hold."""
 
-    new: tuple[str, ...] = ()
-    gone: tuple[Statement, ...] = ()
-    versions: dict[str, Statement] = field(default_factory=dict)
+    new: Sequence[str] = ()
+    gone: Sequence[Statement] = ()
+    versions: Mapping[str, Statement] = MappingProxyType({})
     """New text → the statement of which it seems to be another version."""
 
 
@@ -149,7 +146,7 @@ def diff(format: Format, old: Sequence[Statement], text: str) -> Difference:
         if older := _older_version(text, left):
             versions[text] = older
             left.remove(older)
-    return Difference(new=tuple(new), gone=tuple(gone), versions=versions)
+    return Difference(new, gone, versions)
 
 
 def _older_version(text: str, candidates: Sequence[Statement]) -> Statement | None:

@@ -35,8 +35,6 @@ def quoted(statement: Statement, max_chars: int = QUOTED_CHARS) -> str:
 class Store(FileStore):
     """The statements of one memory folder."""
 
-    # ── questions ────────────────────────────────────────────────────────────────────────────
-
     def statements(self) -> list[Statement]:
         """The current facts of this project, in the order of a prompt."""
         view = self.view()
@@ -51,8 +49,6 @@ class Store(FileStore):
             if scope or not places:
                 places = [self.layout.place_of(target, scope, self.project)]
         return the_only(self.view().find(words, places), words, target).statement
-
-    # ── operations ───────────────────────────────────────────────────────────────────────────
 
     async def add(
         self, new: Statement, relations: Relations = NO_RELATIONS, *, kind: str = "add"
@@ -195,7 +191,7 @@ class Store(FileStore):
 
     async def undo(self, id: str = "", *, with_derived: bool = False) -> Outcome:
         """Undoes a change, by default the last one here; also an undo. `with_derived` first undoes
-        the later changes that rest on it, newest first."""
+        the later changes that rest on it. Raises: MemoryRefused, StorageError, BusyError."""
 
         if not id:
             return await self._undo([self._last_change()], with_derived)
@@ -208,7 +204,8 @@ class Store(FileStore):
         return await self._undo(changes, with_derived)
 
     async def undo_all(self, group: str, *, with_derived: bool = False) -> Outcome:
-        """Undoes all changes of a batch, such as an import, or of a session, newest first."""
+        """Undoes all changes of a batch, such as an import, or of a session. Raises: MemoryRefused,
+        StorageError, BusyError."""
 
         changes = [
             change
@@ -218,8 +215,6 @@ class Store(FileStore):
         if not changes:
             raise MemoryRefused(f"There is nothing left to undo of {group}.")
         return await self._undo(changes, with_derived)
-
-    # ── what follows ─────────────────────────────────────────────────────────────────────────
 
     def _adds_to(self, new: Statement, old: Statement | None) -> bool:
         """Whether a statement says more than another with the same text."""
@@ -316,41 +311,37 @@ class Store(FileStore):
 
     def _describe(self, change: Change) -> Outcome:
         """What a change that was made did, for whom asked."""
-        entries = self.view().entries
+        entries, undone = self.view().entries, self.log.change(change.undoes)
 
         def listed(ids: Iterable[str]) -> str:
             return ", ".join(quoted(entries[id].statement) for id in ids)
 
-        if undone := self.log.change(change.undoes):
-            added = {new.id: new for new in undone.add}
-            texts = [f"removed {quoted(new)}" for id, new in added.items() if id not in undone.end]
-            texts += [f"restored {listed([id])}" for id in undone.end if id not in added]
-            summary = f"undid {undone.kind} {undone.id}{': ' if texts else ''}{', '.join(texts)}"
-            return Outcome(text=summary, change=change)
-        new, ended = listed(add.id for add in change.add), listed(change.end)
-        pairs = (id for pair in (*change.distinct, *change.conflicts) for id in pair)
-        ids = (*(add.id for add in change.add), *change.set, *change.end, *pairs)
+        if undone:
+            added = {new.id: quoted(new) for new in undone.add}
+            gone = ", ".join(text for id, text in added.items() if id not in undone.end)
+            back = listed(id for id in undone.end if id not in added)
+            parts = [f"undid {undone.kind} {undone.id}", gone and f"removed {gone}"]
+            parts += [f"restored {back}"] if back else []
+            return Outcome(text=": ".join(filter(None, parts)), change=change)
+        new, pairs = [add.id for add in change.add], (*change.distinct, *change.conflicts)
+        ids = [*new, *change.set, *change.end, *(id for pair in pairs for id in pair)]
         statement, conflict = entries[ids[0]].statement if ids else None, None
         where = self.layout.label(statement.place) if statement else ""
-        if not statement:
-            summary = "nothing was changed"
-        elif new and statement.state == "waiting":
-            summary = f"waits for the user's approval (`kode memory review`): {new}"
-        elif new and change.kind == "confirm":
-            summary = f"confirmed in {where}: {new}"
-        elif new:
-            summary = (
-                f"replaced in {where}: {ended} by {new}" if ended else f"added to {where}: {new}"
-            )
-        elif ended:
-            stays = f"kept {listed(change.set)}, " if change.set else ""
-            summary = f"{stays}removed from {where}: {ended}"
-        else:
-            summary = f"{change.kind}: {quoted(statement)} in {where}"
+        parts = [] if new or change.end else [f"{change.kind} in {where}: {listed(ids[:1])}"]
+        if new:
+            is_confirmed = change.kind == "confirm"
+            verb = f"confirmed in {where}" if is_confirmed else f"added to {where}"
+            if statement and statement.state == "waiting":
+                verb = "waits for the user's approval (`kode memory review`)"
+            parts = [f"{verb}: {listed(new)}"]
+        parts += [f"kept {listed(change.set)}"] if change.set and change.end else []
+        if change.end and change.kind != "confirm":
+            parts.append(f"removed from {where}: {listed(change.end)}")
         for counts, other in change.conflicts:
-            summary += (
-                f"; {listed([counts])} contradicts {listed([other])} and counts until the user "
+            parts.append(
+                f"{listed([counts])} contradicts {listed([other])} and counts until the user "
                 "decides (`kode memory review`)"
             )
             conflict = entries[counts].statement if other == ids[0] else conflict
-        return Outcome(text=summary, change=change, statement=statement, conflict=conflict)
+        text = "; ".join(parts)
+        return Outcome(text=text, change=change, statement=statement, conflict=conflict)

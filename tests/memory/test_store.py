@@ -210,17 +210,7 @@ async def test_a_change_is_undone_with_those_that_follow_it(life: Life) -> None:
     assert life.texts() == ["Port 2"]
 
 
-async def test_an_undone_undo_makes_the_change_again(life: Life) -> None:
-    await life.store.add(life.statement("Port 1"))
-    for expected in ([], ["Port 1"], []):
-        await life.store.undo(life.store.log.changes()[-1].id)
-        assert life.texts() == expected
-        assert life.read("facts/user.md") == "".join(expected)
-
-
-async def test_the_same_text_is_one_statement(
-    life: Life,
-) -> None:
+async def test_the_same_text_is_one_statement(life: Life) -> None:
     await life.store.add(life.statement("Use tabs", author=MODEL))
     assert (await life.store.add(life.statement("Use tabs", author=MODEL))).change is None
     await life.store.add(life.statement("Use tabs"))
