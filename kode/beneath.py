@@ -135,7 +135,7 @@ def new_file(folder: int, name: str) -> BinaryIO:
 
 def copy_in(source: int, name: str, folder: int, to: str, mode: int) -> None:
     """Puts a copy of a regular file of one folder into another, atomically; what stood there under
-    the name `to` is replaced. A pipe or a device is an OSError, and nobody waits for it."""
+    the name `to` is replaced. Raises: OSError, for a pipe or a device too: nobody waits for it."""
     reads = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with open(os.open(name, reads, dir_fd=source), "rb") as file, _beside(folder, to) as temporary:
         found = os.fstat(file.fileno())
