@@ -57,6 +57,8 @@ OTHER_SPELLING = 0.5
 MIN_RARE, RARE_SHARE = 3, 0.05
 """What more texts contain is no misspelling."""
 MAX_WORDS_RESPELT = 12  # a longer query is a text, not a question
+CHARS_RESPELT = range(4, 33)
+"""Shorter words are one edit from too many others, longer ones are no words."""
 MAX_QUERY_WORDS = 100  # from each end of a longer query
 NEWEST = 3
 """How many texts "last time" means."""
@@ -217,7 +219,8 @@ class TextIndex:
         joined = {word for match in matches for word in match.words}
         for word in telling:
             same = self._match((word,), [word], most)
-            if not same and word not in joined and len(words) <= MAX_WORDS_RESPELT:
+            is_respelt = len(words) <= MAX_WORDS_RESPELT and len(word) in CHARS_RESPELT
+            if not same and word not in joined and is_respelt:
                 same = self._match((word,), list_splits(word)) or self._misspelt(word)
             matches += same
         return [match for match in matches if len(match.scores) < most] or matches

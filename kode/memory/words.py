@@ -181,9 +181,9 @@ def find_period(query: str, now: datetime) -> tuple[Period, str]:
             number, unit = "0", "day" if len(written) > len("2026-03") else "month"
         ago = int(_NUMBERS.get(number.lower(), number))
         days = (_first_day(unit.lower(), day, ago), _first_day(unit.lower(), day, ago - 1))
-    except ValueError:
+        start, end = (timestamp(datetime.combine(day, time(), now.tzinfo)) for day in days)
+    except (ValueError, OverflowError):
         return Period(), query  # no day of the calendar
-    start, end = (timestamp(datetime.combine(day, time(), now.tzinfo)) for day in days)
     return Period(match[0], start, end), rest
 
 

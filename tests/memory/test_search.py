@@ -79,7 +79,7 @@ def test_a_word_is_found_in_another_spelling(query: str, text: str) -> None:
     assert order(query, [text, "Something else entirely"]) == [0]
 
 
-@pytest.mark.parametrize("query", ["patch", "ports", "5431", "3.11"])
+@pytest.mark.parametrize("query", ["patch", "ports", "5431", "3.11", "barb" * 90])
 def test_neither_common_words_nor_numbers_are_taken_for_typos(query: str) -> None:
     assert order(query, [f"batch {n}, sorts, 5432 and 3.12" for n in range(9)]) == []
 
@@ -123,6 +123,7 @@ DAYS = ("2026-03-04", "2026-03-03", "2026-03-01", "2026-02-25", "2026-02-02", "2
         ("in 2026-01", DAYS[5:]),
         ("a month ago", DAYS[3:5]),
         ("2026-02-30", ()),
+        ("9999-12-31", ()),
         ("2025-12-31", ()),
     ],
 )
