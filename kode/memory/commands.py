@@ -21,7 +21,7 @@ from kode.errors import ConfigError, MemoryRefused
 from kode.events import Emit, Event, Notice
 from kode.memory import frame, make_system, report, review, transfer
 from kode.memory.files import UNDO
-from kode.memory.guarded import inside, statements_of
+from kode.memory.guarded import statements_of
 from kode.memory.learn import consolidate
 from kode.memory.markdown import display
 from kode.memory.policy import NO_NOTES, About, Addition
@@ -327,8 +327,8 @@ async def run_command(
     if name in installed.subcommands("memory"):
         raise MemoryRefused(f"Run `kode memory {name}` in a shell.")
     command = next(command for command in COMMANDS if command.name == name)
-    if not command.is_of(inside(system).name):
-        raise MemoryRefused(f"The {inside(system).name} memory has no `{name}`.")
+    if not command.is_of(system.name):
+        raise MemoryRefused(f"The {system.name} memory has no `{name}`.")
     memory = system if name == "search" else statements_of(system, name)
     names = [*inspect.signature(command.run).parameters][1:]  # the first is the memory
     values = {
@@ -345,7 +345,7 @@ async def run_command(
 async def run_line(system: MemorySystem, argv: Sequence[str]) -> Outcome:
     """Runs one command line (`["search", "tabs"]`) on an open memory. Raises as `run_command`, and
     ConfigError for an invalid command line."""
-    parser, names = _parser(inside(system).name)
+    parser, names = _parser(system.name)
     words = [*argv[1:2], "--help"] if argv[:1] == ["help"] else [*argv] or ["show"]
     if words[0] not in (*names, "-h", "--help"):
         near = difflib.get_close_matches(words[0], names, n=1, cutoff=0.5)

@@ -120,7 +120,7 @@ class Guarded(MemorySystem):
                 self._faults[hook] = 0
 
 
-def inside(system: MemorySystem) -> MemorySystem:
+def unguard(system: MemorySystem) -> MemorySystem:
     """The system without its guard: a person wants its errors."""
     return system.system if isinstance(system, Guarded) else system
 
@@ -128,7 +128,7 @@ def inside(system: MemorySystem) -> MemorySystem:
 def statements_of(system: MemorySystem, command: str) -> Memory:
     """The same, for a command about what it holds. Raises: MemoryRefused for a system that holds
     nothing that kode knows of."""
-    memory = inside(system)
+    memory = unguard(system)
     if isinstance(memory, Memory):
         return memory
     if memory.name == "none":

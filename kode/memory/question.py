@@ -2,7 +2,7 @@
 ones relate, by role or as groups, so that no direction can be read the wrong way round.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import accumulate, chain, zip_longest
@@ -143,31 +143,29 @@ def read(answer: str, known: int) -> Answer:
     if not is_complete:
         return note
 
-    def lines(rows: Iterable[Any]) -> Iterator[tuple[int, ...]]:
-        """The numbers of lines in each row that is an array; 0 for what is none."""
-        for row in rows:
-            if isinstance(row, list):
-                yield tuple(_number(number, known + len(facts)) for number in row)
+    last = known + len(facts)
 
-    def pairs(rows: Iterable[Any]) -> tuple[tuple[int, int], ...]:
-        both = (row for row in lines(rows) if len(row) == 2 and len({0, *row}) == 3)
-        return tuple((first, second) for first, second in both)
+    def rows_of(name: str, *keys: str) -> list[list[Any]]:
+        """The rows that are arrays; with keys, the values of those that are objects."""
+        rows = _list(value.get(name))
+        if keys:
+            return [[row.get(key) for key in keys] for row in rows if isinstance(row, dict)]
+        return [row for row in rows if isinstance(row, list)]
 
-    def columns(name: str, *keys: str) -> Iterator[list[Any]]:
-        """The values of each row that is an object."""
-        rows = (row for row in _list(value.get(name)) if isinstance(row, dict))
-        return ([row.get(key) for key in keys] for row in rows)
+    def pairs(rows: list[list[Any]]) -> tuple[tuple[int, int], ...]:
+        numbers = ([_number(number, last) for number in row] for row in rows if len(row) == 2)
+        return tuple((first, second) for first, second in numbers if 0 != first != second != 0)
 
-    groups = (tuple(sorted({*row} - {0})) for row in lines(_list(value.get("same"))))
+    groups = ({_number(number, last) for number in row} - {0} for row in rows_of("same"))
     withdrawn = (
         (_number(line, known), _text(quote, MAX_QUOTE_CHARS))
-        for line, quote in columns("withdrawn", "line", "quote")
+        for line, quote in rows_of("withdrawn", "line", "quote")
     )
     return replace(
         note,
-        same=tuple(group for group in groups if len(group) > 1),
-        outdated=pairs(columns("outdated", "line", "by")),
-        conflict=pairs(_list(value.get("conflict", "withdrawn"))),
+        same=tuple(tuple(sorted(group)) for group in groups if len(group) > 1),
+        outdated=pairs(rows_of("outdated", "line", "by")),
+        conflict=pairs(rows_of("conflict")),
         withdrawn=tuple(row for row in withdrawn if row[0]),
     )
 
