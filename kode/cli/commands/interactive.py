@@ -3,7 +3,6 @@
 This module parses; `opening.py` opens the prompt.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 
@@ -37,12 +36,16 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser.parse(argv)
     if arguments.session_id and not arguments.print:
         raise ConfigError("--session-id goes with `kode run` or -p. `kode -r ID` opens a session.")
-    if arguments.print or arguments.input_format == "stream-json":
-        return _print(arguments)
+    prints = arguments.print or arguments.input_format == "stream-json"
     if arguments.newest or arguments.resume is not None:
         from kode.cli.commands.resume import continue_session
 
-        return continue_session(arguments, arguments.resume, arguments.task)
+        task = arguments.task or ("-" if prints else None)
+        return continue_session(arguments, arguments.resume, task)
+    if prints:
+        from kode.cli.commands.run import run_task
+
+        return run_task(arguments, arguments.task, None)
     if arguments.task and not any(c.isspace() for c in arguments.task):
         raise ConfigError(
             f"kode: unknown command {arguments.task!r}. "
@@ -78,13 +81,3 @@ def _parser() -> Parser:
     parser.add_argument("--session-id", metavar="ID", help="with -p: the id of the new session")
     add_conversation_flags(parser)
     return parser
-
-
-def _print(arguments: argparse.Namespace) -> int:
-    from kode.cli.commands.run import run_task
-
-    if arguments.newest or arguments.resume is not None:
-        from kode.cli.commands.resume import continue_session
-
-        return continue_session(arguments, arguments.resume, arguments.task or "-")
-    return run_task(arguments, arguments.task, None)
