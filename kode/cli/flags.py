@@ -150,33 +150,34 @@ def named_servers(arguments: argparse.Namespace, cwd: Path) -> "list[Entry]":
 
 
 def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The configuration set by flags, by dotted key. A script overrides the configured provider.
+    """The configuration set by the flags that a command has, by dotted key. A script overrides the
+    configured provider.
 
     Raises: ConfigError for a script with another provider than `scripted`.
     """
-    provider = arguments.provider
-    if arguments.script and provider not in (None, SCRIPTED):
+    get = vars(arguments).get
+    provider = get("provider")
+    if get("script") and provider not in (None, SCRIPTED):
         raise ConfigError(
             f"--script needs the provider scripted, not {provider}. Drop one of the two."
         )
     alike = (
-        "model base_url effort script max_steps max_budget_usd shared_budget system append_system"
+        "model base_url effort script max_steps max_budget_usd shared_budget system append_system "
+        "fallback_model settings"
     )
     keys = {
-        **{name: getattr(arguments, name) for name in alike.split()},
-        "provider": SCRIPTED if arguments.script else provider,
-        "timeout_s": arguments.timeout,
-        "fallback_model": getattr(arguments, "fallback_model", None),
-        "settings": getattr(arguments, "settings", None),
-        "permissions.mode": arguments.permission_mode,
-        "permissions.allow": arguments.allow or None,
-        "permissions.deny": arguments.deny or None,
-        "add_dirs": arguments.add_dir or None,
-        "sandbox.enabled": True if arguments.sandbox else None,
-        "memory.system": arguments.memory,
-        "memory.enabled": False if arguments.no_memory else None,
-        "agents_files": False if arguments.no_agents else None,
-        "repl.plain": True if getattr(arguments, "plain", False) else None,
+        **{name: get(name) for name in alike.split()},
+        "provider": SCRIPTED if get("script") else provider,
+        "timeout_s": get("timeout"),
+        "permissions.mode": get("permission_mode"),
+        "permissions.allow": get("allow") or None,
+        "permissions.deny": get("deny") or None,
+        "add_dirs": get("add_dir") or None,
+        "sandbox.enabled": True if get("sandbox") else None,
+        "memory.system": get("memory"),
+        "memory.enabled": False if get("no_memory") else None,
+        "agents_files": False if get("no_agents") else None,
+        "repl.plain": True if get("plain") else None,
     }
     return {key: value for key, value in keys.items() if value is not None}
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kode.cli.flags import config_flags
+
 if TYPE_CHECKING:
     from kode.config import Config, Loaded
     from kode.conversation import Conversation
@@ -111,18 +113,10 @@ def _settings(setting: Setting, start: Start | None, definition: AgentDefinition
         limit = loaded.config.permissions.mode
         mode = _narrower(task.permission_mode or limit, limit)
     else:
-        flags = {
-            "model": arguments.model or task.model,
-            "provider": arguments.provider,
-            "base_url": arguments.base_url,
-            "effort": arguments.effort or task.effort,
-            "script": arguments.script,
-            "permissions.mode": arguments.permission_mode or task.permission_mode,
-            "permissions.allow": arguments.allow or None,
-            "permissions.deny": arguments.deny or None,
-        }
-        given = {key: value for key, value in flags.items() if value is not None}
-        loaded = load_config(home(), setting.cwd, environ=os.environ, flags=given)
+        fields = {"model": task.model, "permissions.mode": task.permission_mode}
+        flags = {key: value for key, value in fields.items() if value is not None}
+        flags |= config_flags(arguments)
+        loaded = load_config(home(), setting.cwd, environ=os.environ, flags=flags)
         mode = loaded.config.permissions.mode
     config = loaded.config
     limits = config.subagent
