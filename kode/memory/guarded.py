@@ -120,15 +120,10 @@ class Guarded(MemorySystem):
                 self._faults[hook] = 0
 
 
-def unguard(system: MemorySystem) -> MemorySystem:
-    """The system without its guard: a person wants its errors."""
-    return system.system if isinstance(system, Guarded) else system
-
-
 def statements_of(system: MemorySystem, command: str) -> Memory:
-    """The same, for a command about what it holds. Raises: MemoryRefused for a system that holds
-    nothing that kode knows of."""
-    memory = unguard(system)
+    """The memory inside a guard, for a command of a person, who wants its errors. Raises:
+    MemoryRefused for a system that holds nothing that kode knows of."""
+    memory = system.system if isinstance(system, Guarded) else system
     if isinstance(memory, Memory):
         return memory
     if memory.name == "none":

@@ -13,7 +13,7 @@ from kode.config import load_config
 from kode.conversation import Conversation, open_conversation
 from kode.engine.context import NO_LONGER, fixed_tokens, open_context, record_pending
 from kode.events import Event, Notice
-from kode.memory.guarded import unguard
+from kode.memory.guarded import statements_of
 from kode.messages import text_of
 from kode.providers.wire import ACKNOWLEDGED
 from kode.tools.builtin import BUILTIN, SMALL
@@ -174,7 +174,7 @@ async def test_a_small_model_gets_memory_again_only_when_it_changed(
     sent = []
     for text in ("Releases are cut on Fridays.\n", "Releases are cut on Mondays.\n", ""):
         facts.write_text(text)
-        await unguard(talk.agent.memory).store.reconcile()
+        await statements_of(talk.agent.memory, "reconcile").store.reconcile()
         talk.context.opened = None
         await open_context(talk.agent, talk.context, "resume")
         sent.append(talk.context.pending_first_user)

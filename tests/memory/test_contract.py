@@ -16,7 +16,6 @@ from kode.errors import KodeError
 from kode.events import silent
 from kode.memory import make_system, open_memory
 from kode.memory.commands import memory_command
-from kode.memory.guarded import unguard
 from kode.memory.log import Log
 from kode.messages import Message, Text, user_message
 from kode.workplace import NOWHERE
@@ -252,7 +251,7 @@ async def test_an_undone_entry_leaves_the_section_as_it_was_before(name, tmp_pat
 
     memory = make(name)
     await memory.open(context(tmp_path, session_id=None), {})
-    await memory_command(unguard(memory), ["undo"])
+    await memory_command(memory, ["undo"])
     await memory.close(1.0)
 
     assert (await injected(name, tmp_path, "resume")).system == first
