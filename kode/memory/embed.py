@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from kode import durable
 from kode.errors import StorageError
 
 if TYPE_CHECKING:
+    import apsw
     import numpy as np
     from numpy.typing import NDArray
 
@@ -75,8 +76,9 @@ class Embedder:
         """Computes the vectors of the first `BATCH` texts that have none; returns how many are
         left, None while the server fails."""
         keys = {self._key(text): text for text in texts}
-        self._exchange([key for key in keys if key not in self._vectors], {})
-        missing = [key for key in keys if key not in self._vectors]
+        if unread := [key for key in keys if key not in self._vectors]:
+            self._exchange(unread, {})
+        missing = [key for key in unread if key not in self._vectors]
         if not missing:
             return 0
         if time.monotonic() < self._silent_until:
@@ -134,19 +136,15 @@ class Embedder:
         self._vectors |= new
         written = [(key, vector.astype("<f4").tobytes()) for key, vector in new.items()]
         try:
-            durable.make_folder(self.path.parent)
-            with closing(apsw.Connection(str(self.path))) as file:
-                file.set_busy_timeout(5_000)
-                os.chmod(self.path, 0o600)
-                file.execute("PRAGMA synchronous = OFF")  # it can be computed again
+            with closing(open_disposable(self.path)) as file, file:
                 file.execute("CREATE TABLE IF NOT EXISTS vectors (key PRIMARY KEY, vector)")
-                with file:
-                    file.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", written)
-                    sql = "SELECT * FROM vectors WHERE key IN (SELECT value FROM json_each(?))"
-                    rows: Any = file.execute(sql, (json.dumps(keys),))
-                    self._vectors |= {key: np.frombuffer(data, dtype="<f4") for key, data in rows}
+                file.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", written)
+                sql = "SELECT * FROM vectors WHERE key IN (SELECT value FROM json_each(?))"
+                rows: Any = file.execute(sql, (json.dumps(keys),))
+                self._vectors |= {key: np.frombuffer(data, dtype="<f4") for key, data in rows}
         except (apsw.CorruptError, apsw.NotADBError):
-            durable.remove(self.path)
+            with suppress(StorageError):
+                durable.remove(self.path)
         except (apsw.Error, OSError, StorageError):
             return
 
@@ -154,3 +152,20 @@ class Embedder:
         settings = self.settings
         row = f"{settings.base_url}\0{self.model}\0{settings.dims}\0{text}"
         return hashlib.sha256(row.encode(errors="surrogatepass")).hexdigest()
+
+
+def open_disposable(path: Path | None) -> "apsw.Connection":
+    """A database that may be deleted at any time: a file that processes share, or one in memory.
+    Raises: apsw.Error, OSError, StorageError."""
+    import apsw
+
+    if path:
+        durable.make_folder(path.parent)
+    connection = apsw.Connection(str(path or ":memory:"))
+    connection.set_busy_timeout(5_000)
+    if path:
+        os.chmod(path, 0o600)
+    # No fsync, since it can be computed again; what is deleted is overwritten.
+    connection.execute("PRAGMA synchronous = OFF; PRAGMA secure_delete = ON")
+    connection.transaction_mode = "IMMEDIATE"
+    return connection

@@ -19,11 +19,11 @@ from heapq import nlargest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kode import credentials, durable
+from kode import credentials
 from kode.contracts import Hit
 from kode.errors import StorageError
 from kode.memory.ask import MemoryModel, read_numbers
-from kode.memory.embed import Embedder
+from kode.memory.embed import Embedder, open_disposable
 from kode.memory.words import (
     COMMON_WORDS,
     MAX_JOINED,
@@ -288,45 +288,31 @@ class TextIndex:
             return work()
 
     def _update(self, deadline: float) -> int:
-        path = self._path if len(self.texts) > MAX_IN_MEMORY else None
-        index = self._connection = self._connection or _open(path)
-        places, ids = self._places, {text.id for text in self.texts}
+        if self._connection is None:
+            self._connection = open_disposable(
+                self._path if len(self.texts) > MAX_IN_MEMORY else None
+            )
+            with self._connection as index:
+                if index.pragma("user_version") != VERSION:
+                    index.execute(_TABLES)  # fails on a file of another version
+        index, places = self._connection, self._places
+        positions = {text.id: position for position, text in enumerate(self.texts)}
         while True:
             with index:  # the lock comes first, so that others' rows are seen
                 last = max(places.values(), default=0)
                 places.update(index.execute("SELECT id, place FROM texts WHERE place > ?", (last,)))
-                for id in places.keys() - ids:
+                for id in places.keys() - positions.keys():
                     index.execute("DELETE FROM texts WHERE id = ?", (id,))
                     index.execute("DELETE FROM words WHERE rowid = ?", (places.pop(id),))
-                new = [text for text in reversed(self.texts) if text.id not in places]
+                new = [id for id in reversed(positions) if id not in places]
                 if not new or time.monotonic() > deadline:
-                    positions = {text.id: at for at, text in enumerate(self.texts)}
                     self._positions = {place: positions[id] for id, place in places.items()}
                     return len(new)
-                for text in new[:BATCH]:
-                    index.execute("INSERT INTO texts (id) VALUES (?)", (text.id,))
-                    words = " ".join(split_words(text.text, with_joined=True))
-                    row = (index.last_insert_rowid(), words)
+                for id in new[:BATCH]:
+                    index.execute("INSERT INTO texts (id) VALUES (?)", (id,))
+                    words = split_words(self.texts[positions[id]].text, with_joined=True)
+                    row = (index.last_insert_rowid(), " ".join(words))
                     index.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", row)
-
-
-def _open(path: Path | None) -> "apsw.Connection":
-    """The file, or an index in memory. Raises: apsw.Error, OSError, StorageError."""
-    import apsw
-
-    if path:
-        durable.make_folder(path.parent)
-    connection = apsw.Connection(str(path or ":memory:"))
-    connection.set_busy_timeout(5_000)
-    if path:
-        os.chmod(path, 0o600)
-    # No fsync, since it can be made again; what is deleted is overwritten.
-    connection.execute("PRAGMA synchronous = OFF; PRAGMA secure_delete = ON")
-    connection.transaction_mode = "IMMEDIATE"
-    with connection:
-        if connection.pragma("user_version") != VERSION:
-            connection.execute(_TABLES)  # fails on a file of another version
-    return connection
 
 
 async def search(
