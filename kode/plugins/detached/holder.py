@@ -37,8 +37,6 @@ STOP_S = 20.0
 NEVER_WRAP, WRAP = b"\x1b[?7l", b"\x1b[?7h"
 """Old lines may be wider than this terminal: cut, they keep the places of those that follow."""
 
-CUT = "\x1b[2mOlder lines have up to {} columns and are cut: kode session show {}\x1b[0m\r\n"
-
 MODES = b"\x1b[?2004h\x1b[?1004h\x1b[?25h"
 """What the prompt asked the terminal for at its start: whole pastes, focus; and the cursor."""
 
@@ -79,17 +77,13 @@ async def read_frame(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 class Holder:
     """The terminal of a session, and those who have joined it."""
 
-    def __init__(
-        self, child: int, master: int, prompt: socket.socket, token: bytes, columns: int
-    ) -> None:
+    def __init__(self, child: int, master: int, prompt: socket.socket, token: bytes) -> None:
         self.child = child
         self.master = master
         """kode's end of the session's terminal."""
         self.prompt = prompt
         """Where the prompt reads frames."""
         self.token = token
-        self.widest = columns
-        """The most columns that it was drawn for."""
         self.output = bytearray()
         """Its end."""
         self.keys = bytearray()
@@ -130,16 +124,13 @@ class Holder:
 
     def obey(self, writer: asyncio.StreamWriter, kind: bytes, payload: bytes) -> None:
         if kind == ATTACH:
-            rows, columns = SIZE.unpack(payload)
             old = bytes(self.output).replace(WRAP, b"")
             for query in QUERIES:
                 old = old.replace(query, b"")
-            cut = CUT.format(self.widest, os.path.basename(os.getcwd()))
-            writer.write(cut.encode() if columns < self.widest else b"")
             writer.write(NEVER_WRAP + old + WRAP + MODES)
             self.attached.add(writer)
             self.tell_viewers()
-            self.resize(rows, columns)
+            self.resize(*SIZE.unpack(payload))
         elif kind == RESIZE:
             self.resize(*SIZE.unpack(payload))
         elif kind == KEYS and writer in self.attached:
@@ -171,7 +162,6 @@ class Holder:
     def resize(self, rows: int, columns: int) -> None:
         """Gives the terminal a size. The prompt draws itself again, also for the size it had."""
         set_size(self.master, rows, columns)
-        self.widest = max(self.widest, columns)
         self.signal(signal.SIGWINCH)
 
     def stop(self) -> None:
@@ -240,7 +230,7 @@ def main(argv: list[str]) -> int:
     with open(LOCK, "rb") as file:
         token = file.read()
     try:
-        asyncio.run(Holder(child, master, prompt, token, int(columns)).hold())
+        asyncio.run(Holder(child, master, prompt, token).hold())
     finally:
         os.waitpid(child, 0)
         with contextlib.suppress(OSError):

@@ -179,8 +179,7 @@ def _row(session: Background, now: float) -> tuple[str, str, str, str]:
     elif session.life == "killed":
         word = "killed"
     else:
-        cost = f" {money(state.cost_usd)}" if state.cost_usd is not None else ""
-        word = f"{state.settled or state.status or 'ended'}{cost}"
+        word = f"{state.settled or state.status or 'ended'} {money(state.cost_usd)}".rstrip()
     return session.id, word, _time(now - state.since), shorten(session.spec.title, 60)
 
 

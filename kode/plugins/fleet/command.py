@@ -122,7 +122,7 @@ def _status(parser: Parser, argv: Sequence[str]) -> int:
     _add_queue(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per task")
     arguments = parser.parse(argv)
-    from kode.plugins.fleet.report import conclusion, rows_of, table
+    from kode.plugins.fleet.report import TITLES, cells_of, conclusion, rows_of
 
     queue = _open(arguments)
     rows = rows_of(queue)
@@ -130,7 +130,7 @@ def _status(parser: Parser, argv: Sequence[str]) -> int:
         for row in rows:
             print_either(row, as_json=True)
     else:
-        print_either(rows=table(rows), lines=[conclusion(queue)])
+        print_either(rows=[TITLES, *map(cells_of, rows)], lines=[conclusion(queue)])
     return 0
 
 

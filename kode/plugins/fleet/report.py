@@ -1,7 +1,7 @@
 """The state of a queue for people and programs: a summary and a row per task, as lines, JSON and
 pages of `kode view`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -106,32 +106,27 @@ def line_printer(queue: Queue) -> Show:
         ended = str(sum(other.finished is not None for other in states))
         row, total = row_of(queue, state), str(len(states))
         text = row["error"] if row["error"] and row["status"] != "success" else row["text"]
-        id, _, *cells, _ = _cells(row)
+        id, _, *cells, _ = cells_of(row)
         cells = [f"{ended:>{len(total)}}/{total}", id, *cells, shorten(text, 80)]
         print_either(lines=["  ".join(filter(None, cells))])
 
     return show
 
 
-def _cells(row: Values) -> tuple[str, ...]:
+def cells_of(row: Values) -> tuple[str, ...]:
     """What stands under `TITLES`."""
-    cost, files = row["cost_usd"], row["files"]
+    files = row["files"]
     return (
         row["task"],
         row["session"] or "",
         row["status"],
         {"passed": "verified", "failed": "check failed", "": ""}[row["verify"]],
         plural(len(files), "file") if files else "",
-        money(cost),
+        money(row["cost_usd"]),
         f"{row['seconds']:.1f} s" if row["seconds"] else "",
         f"{row['starts']} starts" if row["starts"] > 1 else "",
         shorten(row["host"] or "", 1000),
     )
-
-
-def table(rows: Sequence[Values]) -> list[tuple[str, ...]]:
-    """One row per task, under column titles."""
-    return [TITLES, *map(_cells, rows)]
 
 
 def conclusion(queue: Queue) -> str:
