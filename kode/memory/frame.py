@@ -28,8 +28,6 @@ Seen = MutableMapping[str, str]
 KEPT_SHARE = 0.5  # less is another text
 SMALL_CHARS = 200
 """A text of one or two sentences may be replaced by any other: an undo brings it back."""
-MAX_SEEN = 300
-"""How many of the latest versions a session keeps."""
 
 _PARTS = re.compile(r"\n§\n|\n\n")
 _MARKER = re.compile(r"<(?=\s*/?\s*memory\b)", re.IGNORECASE)
@@ -107,7 +105,5 @@ def check_read(
 
 def mark_read(seen: Seen, name: str, text: str) -> None:
     """Notes that the session was shown this version whole."""
-    seen.pop(name, None)  # the latest are kept
+    seen.pop(name, None)  # the latest come last
     seen[name] = fingerprint(text)
-    while len(seen) > MAX_SEEN:
-        del seen[next(iter(seen))]

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 OPEN_WAIT_S, TURN_WAIT_S = 4.0, 1.0
 """How long opening, and a message, wait for what others share; the rest comes with a later one."""
-MAX_SHOWN_NOTES = 50
-"""How many of the notes that were shown a session remembers as shown."""
+MAX_SEEN, MAX_SHOWN_NOTES = 300, 50
+"""How many of the latest texts and notes that were shown a session remembers as shown."""
 
 
 class NullMemory(MemorySystem):
@@ -137,7 +137,7 @@ class Memory(OpenMemory):
             "buffer": self.policy.buffer,
             "change": self._horizon[0],
             "day": self._horizon[1],
-            "seen": dict(self.seen),
+            "seen": dict([*self.seen.items()][-MAX_SEEN:]),
             "shown": self.shown_notes[-MAX_SHOWN_NOTES:],
         }
         return {name: value for name, value in state.items() if value}
