@@ -8,7 +8,6 @@ the person said, nor what a third person wrote without putting something in its 
 import asyncio
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,20 +19,12 @@ from kode import durable, installed
 from kode.contracts import RemoteAnswer, RemoteLine, RemoteLog
 from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused
 from kode.events import MemoryChanged, Notice
-from kode.memory.fold import Entry, View, amend, fold
+from kode.memory.fold import Entry, View, fold
 from kode.memory.learn import describe_change
 from kode.memory.notes.layout import EVERYWHERE, SHARED_KINDS, TEAM, check_note, place_in, scope_of
 from kode.memory.policy import OpenMemory
 from kode.memory.relations import Relations
-from kode.memory.statement import (
-    Amendment,
-    Author,
-    Change,
-    Rank,
-    Statement,
-    change_from,
-    to_row,
-)
+from kode.memory.statement import Amendment, Author, Change, Rank, Statement, change_from, to_row
 from kode.memory.store import Store
 from kode.messages import plural, shorten
 
@@ -165,39 +156,40 @@ class Team:
 
 def outgoing(store: Store, sent: str) -> list[RemoteLine]:
     """What of the log colleagues get after the change `sent`, oldest first."""
-    is_left, lines = store.log.change(sent) is None, list[RemoteLine]()
-    statements = dict[str, Statement]()
-    for change in store.log.changes():
-        statements |= {new.id: new for new in change.add}
-        ids = change.set.keys() & statements.keys()
-        statements |= {id: amend(statements[id], change.set[id]) for id in ids}
-        for scope, part in _parts(store, change, statements) if is_left else ():
-            lines.append(RemoteLine(id=part.id, scope=scope, text=json.dumps(to_row(part))))
-        is_left = is_left or change.id == sent
-    return lines
+    changes, entries = store.log.changes(), store.view().entries
+    statements = {new.id: new for change in changes for new in change.add}
+    statements |= {id: entry.statement for id, entry in entries.items()}
+    start = [change.id for change in changes].index(sent) + 1 if store.log.change(sent) else 0
+    return [
+        RemoteLine(id=part.id, scope=scope, text=json.dumps(to_row(part)))
+        for change in changes[start:]
+        for scope, part in _parts(store, change, statements)
+    ]
 
 
 def _parts(
     store: Store, change: Change, statements: Mapping[str, Statement]
 ) -> Iterator[tuple[str, Change]]:
     """What colleagues get of a change, by scope: the shared notes that it added or amended, as they
-    are after it, and those that it ended. A change that came from them has no part."""
+    are now, and those that it ended. A change that came from them has no part."""
     if change.origin or change.system != store.system:
         return
     row = Change(id=change.id, at=change.at, who=change.who, kind=change.kind, system="notes")
     undone = store.log.change(change.undoes)
     for scope, part in _parts(store, undone, statements) if undone else ():
         yield scope, replace(row, id=part.id.replace(change.undoes, row.id), undoes=part.id)
-    scopes = defaultdict[str, dict[str, Statement]](dict)
-    ids = (*(new.id for new in change.add), *change.set, *change.end)
-    for new in (statements[id] for id in ids if id in statements):
-        # What another agent proposed, or was imported, is the person's own until they approve it.
+
+    def is_shared(new: Statement) -> bool:
+        """What another agent proposed, or was imported, is the person's own until they approve."""
         is_pending = new.state == "waiting" and new.who in ("client", "import")
-        if store.layout.is_shared(new.place) and not (new.private or is_pending):
-            scopes[scope_of(new.place)][new.id] = new
-    for number, (scope, shared) in enumerate(sorted(scopes.items())):
-        add = tuple(strip_context(new) for id, new in shared.items() if id not in change.end)
-        end = tuple(id for id in change.end if id in shared)
+        return store.layout.is_shared(new.place) and not (new.private or is_pending)
+
+    ids = dict.fromkeys((*(new.id for new in change.add), *change.set, *change.end))
+    shared = [new for id in ids if (new := statements.get(id)) and is_shared(new)]
+    for number, scope in enumerate(sorted({scope_of(new.place) for new in shared})):
+        here = [new for new in shared if scope_of(new.place) == scope]
+        add = tuple(strip_context(new) for new in here if new.id not in change.end)
+        end = tuple(new.id for new in here if new.id in change.end)
         yield scope, replace(row, id=f"{row.id}.{number}" if number else row.id, add=add, end=end)
 
 
@@ -218,32 +210,33 @@ class Incoming:
 
     async def take(self, lines: Sequence[RemoteLine], memory: OpenMemory) -> list[Change]:
         """Commits what is new of them; returns it, but for what has no effect here."""
-        faults, log = dict[str, None](), self.store.log
+        faults = dict[str, None]()
 
         def make(view: View) -> list[Change]:
-            changes, view = list[Change](), fold(log.changes())  # which grows by what arrives
+            changes = {change.id: change for change in self.store.log.changes()}
+            old, view = len(changes), fold([*changes.values()])  # which grows by what arrives
             for line in lines:
-                if log.change(line.id) or log.change(line.id.partition(".")[0]):
+                if {line.id, line.id.partition(".")[0]} & changes.keys():
                     continue
                 try:
-                    change = self._change(line, view, [*log.changes(), *changes])
+                    change = self._change(line, view, changes)
                 except (ValueError, RecursionError, MemoryRefused) as error:
                     why = shorten(str(error), MAX_FAULT_CHARS)
                     faults[f"A change by {line.person} was left out: {why}"] = None
                     continue
                 if change.undoes or change.add or change.end or change.set or change.conflicts:
-                    changes.append(change)
+                    changes[change.id] = change
                     view.take(change)
                 if change.undoes:
-                    view = fold([*log.changes(), *changes])
-            return changes
+                    view = fold([*changes.values()])
+            return [*changes.values()][old:]
 
         arrived = await self.store.commit(make)
         for fault in [*faults][:MAX_LISTED]:
             memory.warn(fault)
         return arrived
 
-    def _change(self, line: RemoteLine, view: View, earlier: Sequence[Change]) -> Change:
+    def _change(self, line: RemoteLine, view: View, changes: Mapping[str, Change]) -> Change:
         """What a line changes here. Raises: ValueError for a line that is none; MemoryRefused."""
         sent, is_person = change_from(line.text), line.person == self.person
         draft = self.store.draft("team", Author(sent.who if is_person else "colleague"))
@@ -262,7 +255,8 @@ class Incoming:
             entry = view.entries.get(new.id)
             if entry and may_change(entry):
                 # Nobody approves what they wrote in a session that had read outside text.
-                state = entry.statement.state if is_theirs(entry.change) else new.state
+                is_approved = new.state == "current" and not is_theirs(entry.change)
+                state = "current" if is_approved else entry.statement.state
                 set[new.id] = Amendment(state=state, until=new.until, details=new.details)
                 new = replace(new, state=state)
             if entry is None or new.id in set:
@@ -274,12 +268,12 @@ class Incoming:
             # What a third person put in its place stands beside it until the person decides.
             conflict=tuple((old.id, new.id) for (old, *_), new in rivals if old.text != new.text),
         )
-        undone = [change.id for change in earlier if change.id == sent.undoes and is_theirs(change)]
+        undone = changes.get(sent.undoes)
+        undoes = undone.id if undone and is_theirs(undone) else ""
         ended = [entry for id in sent.end if (entry := view.entries.get(id)) and may_change(entry)]
         end = tuple(old.id for old, change, *_ in ended if is_person or is_theirs(change))
-        draft = replace(draft, id=line.id, at=line.at, origin=line.person, set=set, end=end)
-        draft = replace(draft, undoes="".join(undone))
-        change = self.store.settle(view, heirs, relations, draft)
+        draft = replace(draft, id=line.id, at=line.at, origin=line.person, undoes=undoes)
+        change = self.store.settle(view, heirs, relations, replace(draft, set=set, end=end))
         return replace(change, add=tuple(new for new in change.add if new.id not in view.entries))
 
     def _statement(self, new: Statement, line: RemoteLine, view: View, now: str) -> Statement:

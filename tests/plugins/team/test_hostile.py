@@ -62,6 +62,7 @@ async def test_a_colleague_changes_nothing_of_others(team):
     added = ada.memory.store.view().entries[mine].change.id
     send(team, change(undoes=added))
     send(team, change(end=[mine, secret], set={mine: {"who": "user", "private": True}}))
+    send(team, change(add=[note(id=mine, state="waiting")]))
     quote = {"quote": "as ada said", "source_hash": "1", "project": "p"}
     send(team, change(kind="damage", add=[note(place="facts/user.md", **quote)]))
     await exchange(ada, eve)
