@@ -92,13 +92,14 @@ async def open_conversation(
     else:
         try:
             if session_id is None:
-                session = create_session(home, cwd, provider, keep=keep_session, id=new_id)
+                keep, cut = keep_session, ""
+                session = create_session(home, cwd, provider, keep=keep, id=new_id, task=task)
             else:
                 opened_id = upkeep.fork(home, session_id) if fork else session_id
                 session = load_session(home, opened_id, emit)
-            cut = session.pending_text
-            if task:
-                session.record_prompt(join_prompts(cut, task))
+                cut = session.pending_text
+                if task:
+                    session.record_prompt(join_prompts(cut, task))
             if depth(os.environ) and not session.tainted:
                 # Messages here come from the agent that started this kode, whatever it has read.
                 session.append(TaintEntry(source="the kode that started this one"))

@@ -5,6 +5,7 @@ import contextlib
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kode import durable, paths
 from kode.assembly import kept_checkpoints
@@ -34,13 +35,12 @@ UPKEEP_EVERY_S = 86_400.0
 
 
 def create_session(
-    home: Path, cwd: Path, provider: Provider, *, keep: bool, id: str | None = None
+    home: Path, cwd: Path, provider: Provider, *, keep: bool, id: str | None = None, task: str = ""
 ) -> Session:
     """Creates a session on disk, under `id` if given; with `keep` False only in memory. Raises:
     SessionError for an id that is taken; StorageError."""
-    if not keep:
-        return log.in_memory(cwd=cwd, model=provider.model, provider=provider.name)
-    return log.create(home, cwd=cwd, model=provider.model, provider=provider.name, id=id)
+    about: dict[str, Any] = {"cwd": cwd, "model": provider.model, "provider": provider.name}
+    return log.create(home, id=id, task=task, **about) if keep else log.in_memory(**about)
 
 
 def child_session(

@@ -127,9 +127,9 @@ class Session:
     def record_prompt(self, text: str, typed: str | None = None) -> None:
         """Puts a person's message on disk before anything is done for it; `begin_prompt` or
         `drop_prompt` follows. `typed` is what they typed of it; None: all. Raises: StorageError."""
-        words = Text(text=text, typed=None if typed == text else typed)
-        if self.pending is None or self.pending.parts != (words,):
-            self.append(MessageEntry(role="user", parts=(words,), is_pending=True))
+        entry = _prompt_entry(text, typed)
+        if self.pending is None or self.pending.parts != entry.parts:
+            self.append(entry)
 
     def begin_prompt(
         self, text: str, typed: str | None, context: Sequence[Part], notes_of: Sequence[AnyEntry]
@@ -178,7 +178,7 @@ class Session:
     @property
     def pending_text(self) -> str:
         """What the person asked and no turn has begun with; "" for nothing."""
-        return text_of(self.pending) if self.pending is not None else ""
+        return text_of(self.pending) if self.pending else ""
 
     @property
     def untold(self) -> tuple[AnyEntry, ...]:
@@ -198,7 +198,7 @@ class Session:
 
     @property
     def is_used(self) -> bool:
-        """Whether there is anything in it that a person or a plug-in caused."""
+        """Whether a person or a plug-in caused anything in it."""
         return self.loaded or not all(isinstance(entry, OF_OPENING) for entry in self.entries)
 
     def close(self) -> None:
@@ -272,8 +272,6 @@ class Session:
                 self._rebuild()
             case CompactionEntry() | PruneEntry() | TrimEntry() | UnboundEntry():
                 self._rebuild()
-            case _:
-                pass
 
     def _take_beginning(self, entry: AnyEntry) -> None:
         if isinstance(entry, SystemEntry):
@@ -296,6 +294,11 @@ class Session:
         ]
 
 
+def _prompt_entry(text: str, typed: str | None = None) -> MessageEntry:
+    words = Text(text=text, typed=None if typed == text else typed)
+    return MessageEntry(role="user", parts=(words,), is_pending=True)
+
+
 def create(
     home: Path,
     *,
@@ -304,9 +307,10 @@ def create(
     provider: str,
     id: str | None = None,
     parent: str | None = None,
-    forked_from: Origin | None = None,
+    task: str = "",
 ) -> Session:
-    """Creates a session with its file and header, under `id` if given.
+    """Creates a session with its file and header, under `id` if given, and its first prompt in the
+    same write.
 
     Raises: SessionError for an id that is taken or invalid; StorageError.
     """
@@ -326,13 +330,14 @@ def create(
         model=model,
         provider=provider,
         parent=parent,
-        forked_from=forked_from,
     )
+    prompts = [_prompt_entry(task)] if task else []
     with durable.storage_errors(path, "create"):
         file = durable.open_for_append(path)
         try:
             _lock(file, session_id)
-            durable.append_to(file, line_of(header), path, note_end=True)
+            lines = [line_of(header), *map(line_of, prompts)]
+            durable.append_to(file, b"\n".join(lines), path, note_end=True)
         except BaseException:
             # After a full disk an empty file would be listed as a damaged session.
             with contextlib.suppress(OSError):
@@ -341,7 +346,8 @@ def create(
             file.close()
             raise
     order.add(path.parent, session_id)
-    return Session(header=header, path=path, file=file)
+    pending = next(iter(prompts), None)
+    return Session(header=header, path=path, file=file, pending=pending)
 
 
 def writable_path(path: Path) -> str:

@@ -75,8 +75,6 @@ def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Me
                     replace(message, moved=True) if message.bound else message
                     for message in messages
                 ]
-            case _:
-                pass
         if answers and not (messages and calls_of(messages[-1])):
             answers.clear()
     return messages, answers
@@ -264,8 +262,6 @@ def text_by_id(entries: Sequence[AnyEntry], entry_id: str) -> str | None:
                 texts.append(part.text)
             case ToolCall():
                 texts.append(f"[call of {part.name}] {part.arguments}")
-            case _:
-                pass
     return "\n".join(texts)
 
 

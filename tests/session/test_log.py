@@ -474,6 +474,15 @@ def test_a_session_names_the_first_outside_source(tmp_path: Path) -> None:
     session.close()
 
 
+def test_a_new_session_has_its_task_from_the_first_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes: list[bytes] = []
+    monkeypatch.setattr(durable, "append_to", lambda file, data, path, **_: writes.append(data))
+    log.create(tmp_path, cwd=tmp_path, model="m", provider="p", task="fix it").close()
+    assert [b"fix it" in data for data in writes] == [True]
+
+
 PROMPTS: list[tuple[str, list[str], str, tuple[str, int]]] = [
     ("record a", [], "a", ("a", 1)),
     ("record a, record a", [], "a", ("a", 1)),
