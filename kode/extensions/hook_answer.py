@@ -50,8 +50,8 @@ class HookAnswer:
     """What it sets for those in the sandbox."""
     setting: Setting | None = None
     """Of one that failed."""
-    overreached: bool = False
-    """Whether it allowed something, which a repository's hook may not."""
+    remark: str = ""
+    """For the person, once in a session: what the hook does in vain."""
 
 
 def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
@@ -78,7 +78,11 @@ def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
         answer = _from_object(name, value)
         if answer.outcome == "allow" and hook.item.scope in FOREIGN:
             # What it says may come from any file of the repository, which the model may edit.
-            return replace(answer, outcome="", reason="", overreached=True)
+            remark = (
+                f"The hook {name} allows calls. A repository's hook cannot: it may refuse, or have "
+                "you asked. Put it into your own config to let it allow."
+            )
+            return replace(answer, outcome="", reason="", remark=remark)
         return answer
     printed = ran.stdout.strip() if hook.event in PRINTS_CONTEXT else ""
     return HookAnswer(context=printed[:MAX_CONTEXT_CHARS])

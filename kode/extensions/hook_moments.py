@@ -61,10 +61,8 @@ class Hooks:
     """Sends a text with the next message."""
     is_free: Callable[[Hook], bool]
     """Whether what a hook sets may hold outside the sandbox."""
-    _named: list[Hook] = field(default_factory=list)
-    """Hooks of which the person was told that they want to allow something."""
-    _lost: list[Hook] = field(default_factory=list)
-    """Hooks of which the person was told that they do something in vain."""
+    _shown: set[tuple[str, str]] = field(default_factory=set)
+    """Name of a hook, and the kind of remark that the person has seen about it."""
     _done: list[Hook] = field(default_factory=list)
     """Hooks that run no more in this session."""
     _context: dict[str, str] = field(default_factory=dict)
@@ -79,9 +77,10 @@ class Hooks:
         before it look once more. Raises: StorageError if a run cannot be recorded."""
         about = (one for one in self.hooks if one.event == event and one.matches(names))
         hooks = [one for one in about if one.applies(names, fields) and one not in self._done]
-        for hook in filter(_is_async, hooks):
-            self._start(self._heard(self._run(hook, event, dict(fields))))
-        hooks = [one for one in hooks if not one.is_async]
+        for hook in hooks:
+            if hook.is_async:
+                self._start(self._heard(self._run(hook, event, dict(fields))))
+        hooks = [hook for hook in hooks if not hook.is_async]
         given, answers, changed_at = fields.get("tool_input"), dict[int, HookAnswer](), 0
         fields = dict(fields)
         for number, hook in enumerate(hooks):
@@ -118,22 +117,11 @@ class Hooks:
             self._start(self._heard(work))
             return HookAnswer()
         answer = work.result()
-        self._name_overreach(hook, answer)
         if answer.updated is None or event == "PreToolUse":
             return answer
         # Too late: unchanged, the call would do what the hook meant to prevent.
         reason = f"The hook {hook.item.name} refused it: only PreToolUse hooks can change a call"
         return replace(answer, outcome="deny", reason=reason, updated=None)
-
-    def _name_overreach(self, hook: Hook, answer: HookAnswer) -> None:
-        if answer.overreached and hook not in self._named:
-            self._named.append(hook)
-            self.emit(
-                Notice(
-                    text=f"The hook {hook.item.name} allows calls. A repository's hook cannot: "
-                    "it may refuse, or have you asked. Put it into your own config to let it allow."
-                )
-            )
 
     @property
     def judge_calls(self) -> bool:
@@ -209,9 +197,8 @@ class Hooks:
                 return Answer(choice="no", message=answer.reason)
             if answer.outcome == "allow" and question.may_always:
                 return Answer(choice="once")
-            fields = {"message": question.title, "notification_type": "permission_prompt"}
             if self._has("Notification"):
-                self._start(self._notify(fields))
+                self._start(self._notify(question.title))
             return await ask(question)
 
         return hooked
@@ -240,8 +227,9 @@ class Hooks:
         if self._has("StatusLine"):
             self._start(make())
 
-    async def _notify(self, fields: Mapping[str, Any]) -> None:
-        await self.at("Notification", fields, ("permission_prompt",))
+    async def _notify(self, message: str) -> None:
+        kind = "permission_prompt"
+        await self.at("Notification", {"message": message, "notification_type": kind}, (kind,))
 
     async def _heard(self, answering: Awaitable[HookAnswer]) -> None:
         """Waits for a hook that decides nothing: what it says goes with the next message."""
@@ -267,7 +255,8 @@ class Hooks:
         fields: Mapping[str, Any],
         leave: Callable[[], None] = lambda: None,
     ) -> HookAnswer:
-        given = self._masked_line(line_of(event, self.common(), fields))
+        line = line_of(event, self.common(), fields).decode("utf-8", "replace")
+        given = self._mask(line).encode("utf-8", "replace")
         if not await asyncio.to_thread(self.is_current, hook):
             ran = Ran(exit_code=None, begun=False, fault=CHANGED)
         else:
@@ -275,9 +264,10 @@ class Hooks:
         answer = answer_of(hook, ran)
         if hook.once and ran.exit_code == 0:
             self._done.append(hook)
-        if (lost := lost_of(hook, ran)) and hook not in self._lost:
-            self._lost.append(hook)
-            self.emit(Notice(text=self._mask(lost)))
+        for kind, text in (("allows", answer.remark), ("lost", lost_of(hook, ran))):
+            if text and (hook.item.name, kind) not in self._shown:
+                self._shown.add((hook.item.name, kind))
+                self.emit(Notice(text=self._mask(text)))
         if ran.variables:
             own = ran.variables if self.is_free(hook) else {}
             inside = {} if own else ran.variables
@@ -305,13 +295,6 @@ class Hooks:
 
     def _mask(self, text: str) -> str:
         return mask(text, self.secrets())
-
-    def _masked_line(self, line: bytes) -> bytes:
-        return self._mask(line.decode("utf-8", "replace")).encode("utf-8", "replace")
-
-
-def _is_async(hook: Hook) -> bool:
-    return hook.is_async
 
 
 def _at_odds(hook: Hook) -> HookAnswer:
