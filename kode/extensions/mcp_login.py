@@ -9,8 +9,8 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
 from mcp.client.auth.oauth2 import OAuthClientProvider
@@ -20,7 +20,7 @@ from mcp.shared.auth import (
     OAuthClientMetadata,
     OAuthToken,
 )
-from pydantic import AnyUrl, ValidationError
+from pydantic import AnyUrl, BaseModel, ValidationError
 
 from kode import durable, paths
 from kode.broken_json import object_of
@@ -36,6 +36,7 @@ LOGIN_TIMEOUT_S = 300.0
 """Time limit of a login; meanwhile no other request reaches the server."""
 _METADATA = "/.well-known/oauth-authorization-server"
 
+Model = TypeVar("Model", bound=BaseModel)
 Tell = Callable[[str], None]
 """Shows the person the login page."""
 
@@ -51,18 +52,14 @@ def login(server: Server, home: Path, show: Show, used: asyncio.Event) -> "Login
     key = hashlib.sha256(server.url.encode()).hexdigest()[:16]
     returns = _Return(port=server.oauth.callback_port or _FIRST_PORT + int(key, 16) % _PORTS)
     here = AnyUrl(f"http://127.0.0.1:{returns.port}{CALLBACK}")
-    oauth_client_information_full = None
-    if server.oauth.client_id:
-        oauth_client_information_full = OAuthClientInformationFull(
-            client_id=server.oauth.client_id,
-            client_secret=server.oauth.client_secret or None,
-            token_endpoint_auth_method="client_secret_basic"
-            if server.oauth.client_secret
-            else "none",
-            redirect_uris=[here],
-        )
-
-    tokens = _Tokens(paths.mcp_tokens_file(home, key), server.url, oauth_client_information_full)
+    secret = server.oauth.client_secret or None
+    known = server.oauth.client_id and OAuthClientInformationFull(
+        client_id=server.oauth.client_id,
+        client_secret=secret,
+        token_endpoint_auth_method="client_secret_basic" if secret else "none",
+        redirect_uris=[here],
+    )
+    tokens = _Tokens(paths.mcp_tokens_file(home, key), server.url, known or None)
 
     async def redirect(page: str) -> None:
         await returns.listen()
@@ -139,24 +136,18 @@ class _Tokens:
     was_damaged: bool = False
 
     async def get_tokens(self) -> OAuthToken | None:
-        token: OAuthToken | None = self._read("tokens", OAuthToken)
-        return token
+        return self._read("tokens", OAuthToken)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         self._write("tokens", tokens.model_dump(mode="json", exclude_none=True))
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        if self.known is not None:
-            return self.known
-        oauth_client_information_full: OAuthClientInformationFull | None = self._read(
-            "client", OAuthClientInformationFull
-        )
-        return oauth_client_information_full
+        return self.known or self._read("client", OAuthClientInformationFull)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         self._write("client", client_info.model_dump(mode="json", exclude_none=True))
 
-    def _read(self, part: str, kind: Any) -> Any:
+    def _read(self, part: str, kind: type[Model]) -> Model | None:
         held = self._document().get(part)
         try:
             return None if held is None else kind.model_validate(held)
@@ -225,7 +216,7 @@ class _Return:
         with contextlib.suppress(OSError, ValueError, asyncio.LimitOverrunError):
             words = (await reader.readline()).decode("ascii", "replace").split()
             target = urlsplit(words[1] if len(words) > 1 else "")
-            given = {name: values[0] for name, values in parse_qs(target.query).items()}
+            given = dict(parse_qsl(target.query))
             ours = target.path == CALLBACK and ("code" in given or "error" in given)
             status = b"200 OK" if ours else b"404 Not Found"
             page = _PAGE if ours and "code" in given else b"The login failed; see kode."
