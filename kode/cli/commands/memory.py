@@ -10,36 +10,46 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kode import durable, installed, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.printer import complain, on_screen
-from kode.contracts import AskReply, Request
+from kode.contracts import MemorySystem, Request
 from kode.errors import EXIT_OK, KodeError
 from kode.events import Event, Notice, silent
 from kode.messages import Message
 from kode.plain_text import clean
 
 if TYPE_CHECKING:
-    from kode.config import Loaded
+    from kode.config import Config, Loaded
 
 ASKS_A_MODEL = ("consolidate", "search")
-"""Commands that may ask a model. A search goes on without one."""
+"""Commands that may ask a model. A search continues without one."""
 
 
 def main(argv: Sequence[str]) -> int:
     """Runs one command. Raises: KodeError with its exit code."""
+    from kode.memory.commands import add_commands
+
     first = Parser("kode memory", "", add_help=False)
-    add_flags(first)
+    parser = Parser("kode memory", "See, search, change and undo what kode remembers.")
+    for each in (first, parser):
+        each.add_argument(
+            "--memory", metavar="SYSTEM", help="use this system, not the configured one"
+        )
+        each.add_argument("--cwd", metavar="DIR", help="use this project's memory")
     flags, rest = first.parse_known_args(list(argv))
     if (of_plugin := installed.subcommand("memory", rest)) is not None:
         return of_plugin([*rest[1:], *(("--cwd", flags.cwd) if flags.cwd else ())])
-    parser = Parser("kode memory", "See, search, change and undo what kode remembers.")
     wants_help = not {"-h", "--help"}.isdisjoint(argv)
-    add_arguments(parser, _active_system(flags) if wants_help else "")
-    return run(parser.parse(list(argv)))
+    for command in add_commands(parser, _active_system(flags) if wants_help else ""):
+        # Suppressed, so that a default does not override a flag given before the command.
+        for flag in ("--memory", "--cwd"):
+            command.add_argument(flag, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    return _run(parser.parse(list(argv)))
 
 
 def _active_system(flags: argparse.Namespace) -> str:
@@ -58,85 +68,61 @@ def _load(flags: argparse.Namespace) -> "Loaded":
     return load_config(paths.home(), working_directory(flags), environ=os.environ, flags=system)
 
 
-def add_arguments(parser: Parser, system: str = "") -> None:
-    from kode.memory.commands import add_commands
-
-    add_flags(parser)
-    for command in add_commands(parser, system):
-        # Suppressed, so that a default does not override a flag given before the command.
-        for flag in ("--memory", "--cwd"):
-            command.add_argument(flag, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-
-
-def add_flags(parser: Parser) -> None:
-    parser.add_argument(
-        "--memory", metavar="SYSTEM", help="use this system instead of the configured one"
-    )
-    parser.add_argument("--cwd", metavar="DIR", help="use this project's memory")
-
-
-def run(arguments: argparse.Namespace) -> int:
+def _run(arguments: argparse.Namespace) -> int:
     """Runs a parsed command and prints the result. Raises: KodeError."""
     loaded = _load(arguments)
     for warning in filter(None, (paths.home_fault(paths.home()), *loaded.warnings)):
         complain([warning])
-    work = _review if arguments.command == "review" else _run
-    text = asyncio.run(work(loaded, arguments))
-    if text:
+    if text := asyncio.run(_result(loaded, arguments)):
         # Files of memory are edited by hand and synced; an export stays unchanged.
         print(text if arguments.command == "export" else on_screen(text))
     return EXIT_OK
 
 
-async def _run(loaded: "Loaded", arguments: argparse.Namespace) -> str:
+async def _result(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.memory.commands import open_outside, run_command, with_undo
+    from kode.memory.review import items
 
-    config, cwd = loaded.config, working_directory(arguments)
+    config, name = loaded.config, arguments.command
     durable.remove_all_stale_temporaries(paths.memory_folder(paths.home(), config.memory.data_dir))
-    ask_reply = _ask_reply(loaded) if arguments.command in ASKS_A_MODEL else None
-    async with open_outside(config, cwd, emit=_say, ask_reply=ask_reply) as memory:
-        confirm = _confirm if sys.stdin and sys.stdin.isatty() else None
+    ask_reply = partial(_ask_reply, config) if name in ASKS_A_MODEL else None
+    has_person = bool(sys.stdin and sys.stdin.isatty())
+    async with open_outside(
+        config, working_directory(arguments), emit=_complain, ask_reply=ask_reply
+    ) as memory:
+        has_keys = name == "review" and has_person and sys.stdout.isatty() and not arguments.list
+        if has_keys and await items(memory.system):
+            await _review(memory.system)
+            return ""
+        confirm = _confirm if has_person else None
         return with_undo(await run_command(memory.system, arguments, confirm))
 
 
-async def _review(loaded: "Loaded", arguments: argparse.Namespace) -> str:
-    """Interactive with single keys on a terminal, otherwise a list."""
+async def _review(system: MemorySystem) -> None:
+    """Lets the person decide on what waits by single keys."""
     from kode.cli.prompt.memory_review import review_memory
     from kode.cli.prompt.repl import asking
     from kode.cli.prompt.state import PromptState
     from kode.cli.screen.render import Renderer
     from kode.cli.screen.screen import open_screen
-    from kode.memory.commands import open_outside
-    from kode.memory.review import items
 
-    terminals = sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()
-    if terminals and not arguments.list:
-        async with open_outside(loaded.config, working_directory(arguments), emit=_say) as memory:
-            if await items(memory.system):
-                screen = open_screen()
-                async with asking(PromptState(screen, Renderer(screen), {}, listens=False)):
-                    await review_memory(screen, memory.system)
-                return ""
-    return await _run(loaded, arguments)
+    screen = open_screen()
+    async with asking(PromptState(screen, Renderer(screen), {}, listens=False)):
+        await review_memory(screen, system)
 
 
-def _ask_reply(loaded: "Loaded") -> AskReply:
+async def _ask_reply(config: "Config", request: Request) -> Message:
     """Memory's model, resolved on first use: most commands never need it."""
+    from kode.config import small_choice
 
-    async def ask(request: Request) -> Message:
-        from kode.config import small_choice
+    choice = small_choice(config, os.environ, config.memory.model or config.small_model)
+    from kode.assembly import make_provider  # slow, and not needed without a provider
 
-        config = loaded.config
-        choice = small_choice(config, os.environ, config.memory.model or config.small_model)
-        from kode.assembly import make_provider  # slow, and not needed without a provider
-
-        provider = make_provider(config, choice)
-        try:
-            return await provider.reply(request, silent)
-        finally:
-            await provider.aclose()
-
-    return ask
+    provider = make_provider(config, choice)
+    try:
+        return await provider.reply(request, silent)
+    finally:
+        await provider.aclose()
 
 
 def _confirm(question: str) -> bool:
@@ -147,7 +133,7 @@ def _confirm(question: str) -> bool:
         return False
 
 
-def _say(event: Event) -> None:
+def _complain(event: Event) -> None:
     """Ignores changes: the command's own text reports them."""
     if isinstance(event, Notice):
         complain([event.text])
