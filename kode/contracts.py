@@ -625,6 +625,8 @@ class ToolContext:
     """The outside source of what the call gets, as the gate knows it; "" if there is none."""
     only_seen: bool = False
     """See `Ruling`."""
+    keep_output: "Callable[[ToolOutput], None]" = lambda output: None
+    """Takes what a command printed, in case the turn is interrupted and the call has no result."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -55,6 +55,7 @@ MAX_CHANGE_CHARS = 500
 """Of a call that was changed, in the line about it; the session has all of it."""
 
 INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
+STOPPED = "[The person interrupted the turn, and the command was stopped. Its output so far:]"
 NOT_RUN = "[Not run: the person interrupted the turn.]"
 
 
@@ -108,11 +109,11 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
                 await _run_one(run, call, record, room)
     finally:
         if waiting:
-            cut_short = list(waiting.values())
-            record(*(_cut_short(run, call) for call in cut_short))
-            for call in cut_short:
+            cut_short = [(call, _cut_short(run, call)) for call in waiting.values()]
+            record(*(result for _, result in cut_short))
+            for call, result in cut_short:
                 if call.id in run.begun:
-                    run.emit(_stopped(run, call))
+                    run.emit(_stopped(run, call, result.text))
 
 
 async def run_aside(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Image]]:
@@ -139,12 +140,19 @@ async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 
 def _cut_short(run: Run, call: ToolCall) -> ToolResult:
-    if call.id in run.begun:
+    if call.id not in run.begun:
+        return failure_of(call, NOT_RUN, cut="not_run")
+    output = run.outputs.get(call.id)
+    if output is None:
         return failure_of(call, INTERRUPTED, cut="interrupted")
-    return failure_of(call, NOT_RUN, cut="not_run")
+    text = mask("\n".join((STOPPED, output.text, *output.notes)), run.agent.secrets)
+    if output.untrusted:
+        run.untrusted.append(output.untrusted)
+        text = fence_text(text, output.untrusted)
+    return failure_of(call, text, cut="interrupted")
 
 
-def _stopped(run: Run, call: ToolCall) -> ToolFinished:
+def _stopped(run: Run, call: ToolCall, text: str) -> ToolFinished:
     name, subject, started = run.begun[call.id]
     return ToolFinished(
         call_id=call.id,
@@ -153,7 +161,7 @@ def _stopped(run: Run, call: ToolCall) -> ToolFinished:
         is_error=True,
         summary="stopped",
         stopped=True,
-        text=INTERRUPTED,
+        text=text,
         duration_ms=int((time.monotonic() - started) * 1000),
     )
 
@@ -607,6 +615,7 @@ def _tool_context(run: Run, call: ToolCall, judged_path: str, room: int) -> Tool
         earlier=partial(text_by_id, run.context.session.entries),
         background=agent.background,
         room=room,
+        keep_output=partial(run.outputs.__setitem__, call.id),
     )
 
 

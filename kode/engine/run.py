@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kode.contracts import WorkStep
+from kode.contracts import ToolOutput, WorkStep
 from kode.engine.agent import Agent
 from kode.engine.context import Context
 from kode.errors import ProviderError
@@ -184,6 +184,8 @@ class Run:
     """(name, subject) of each call that ran."""
     begun: dict[str, tuple[str, str, float]] = field(default_factory=dict)
     """Call id → tool, subject and monotonic start time of each call whose tool started."""
+    outputs: dict[str, ToolOutput] = field(default_factory=dict)
+    """Call id → what a command printed until it ended or was stopped."""
     denials: list[Denial] = field(default_factory=list)
     evidence: Evidence = field(default_factory=Evidence)
     repeats: Repeats = field(default_factory=Repeats)

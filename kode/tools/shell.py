@@ -96,6 +96,7 @@ async def shell(
             offered.withdraw(context.call_id)
         if not running.moved:
             await running.end()
+            context.keep_output(running.cut_short())
     exit_status = -1 if outcome == "timed out" else running.returncode
     checks = check_statuses.statuses(context.checks, running.told, exit_status)
     status = _status(running.returncode, limit_s if outcome == "timed out" else None)
@@ -255,6 +256,13 @@ class _Running:
         )
         text = _or_none(self.output())
         return ToolOutput(text=text, notes=(note,), summary=f"moved to the background as {name}")
+
+    def cut_short(self) -> ToolOutput:
+        """What the model reads of it if it was stopped."""
+        dropped = "[It ran on a copy of the project: of its changes nothing was kept.]"
+        notes = (dropped,) if self._context.wrap_command is not None else ()
+        text, untrusted = _or_none(self.output()), self._context.untrusted
+        return ToolOutput(text=text, notes=notes, untrusted=untrusted)
 
     @property
     def output_path(self) -> Path | None:

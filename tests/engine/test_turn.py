@@ -25,6 +25,7 @@ from kode.events import (
     ToolStarted,
     TurnEnded,
 )
+from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
 from kode.memory.system import NullMemory
 from kode.messages import Message, Refusal, Text, ToolCall, Usage, calls_of, results_of, text_of
@@ -32,6 +33,7 @@ from kode.session import log
 from kode.session.entries import MessageEntry, RequestEntry, ToldEntry, TurnEntry
 from kode.session.requests import kept_tools
 from kode.tools.background import BackgroundCommands
+from kode.tools.shell import shell
 from tests.engine.conftest import MakeBench, OpenGate, calls, says
 
 
@@ -246,6 +248,22 @@ async def test_an_interrupted_call_and_those_not_begun_have_results(
     shown = [(event.call_id, event.summary) for event in run.of(ToolFinished)]
     assert shown == [(first.call_id, "stopped")]
     assert (await run.turn("go on")).status == "success"
+
+
+async def test_the_output_of_an_interrupted_command_reaches_the_model(bench: MakeBench) -> None:
+    run = bench(
+        calls(("shell", '{"command": "echo half way; sleep 60"}')), says("ok"), tools=(shell,)
+    )  # fmt: skip
+    task = asyncio.ensure_future(run.turn())
+    while not any("half way" in event.text for event in run.of(OutputEvent)):
+        await asyncio.sleep(0.001)
+    task.cancel()
+    await task
+
+    [result] = results_of(run.session.messages[-1])
+    assert "half way" in result.text
+    assert "unknown" not in result.text
+    assert [event.text for event in run.of(ToolFinished)] == [result.text]
 
 
 @pytest.mark.parametrize("after", range(12))
