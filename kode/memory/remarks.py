@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import date
 from functools import partial
 
-from kode.memory.fold import Entry, View, fold
+from kode.memory.fold import EDIT, Entry, View, fold
 from kode.memory.markdown import display
 from kode.memory.statement import AUTHORS, Change, Statement
 from kode.memory.store import Store, quoted
@@ -18,6 +18,8 @@ NO_CHANGE = "none"
 """Stands for the last change of an empty log."""
 MIN_QUOTED_WORDS = 4
 """A shorter text stands in many others that do not mean it."""
+_FORGETTING = ("forget", "drop", "remove", "write", EDIT)
+"""The kinds of changes by which somebody takes a fact back; others may only have made it older."""
 _TIDYING = ("prune", "consolidate", "merge")
 """The kinds of changes that take away what has had its time, not what does not hold."""
 _LASTING = ("fact", "rule", "soul")
@@ -73,8 +75,10 @@ def show_record(store: Store, record: Statement, text: str, today: date) -> str:
             if any(display(other.text) == words for other in view.current()):
                 continue
             fate, is_by_others = _fate(entry, view), end.session != record.session
-            pattern = r"\s+".join(map(re.escape, words.split()))
-            if is_quoted and fate == WITHDRAWN and re.search(pattern, text):
+            spaced = r"\s+".join(map(re.escape, words.split()))
+            pattern = rf"(?<!\w){spaced}(?!\w)"
+            is_forgotten = end.kind in _FORGETTING and not view.successors(fact.id)
+            if is_quoted and is_forgotten and re.search(pattern, text):
                 text = re.sub(pattern, f"(a fact that {WITHDRAWN})", text)
             elif is_quoted or (is_of_session and is_by_others):
                 lines[f"- {_quoted(fact)} {fate}"] = None
