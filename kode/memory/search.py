@@ -26,7 +26,7 @@ from kode.memory.ask import MemoryModel, read_numbers
 from kode.memory.embed import Embedder, open_disposable
 from kode.memory.words import (
     COMMON_WORDS,
-    MAX_JOINED,
+    MAX_PARTS,
     STOP_WORDS,
     TOKENIZER,
     find_period,
@@ -56,13 +56,13 @@ OTHER_SPELLING = 0.5
 """The weight of a word under another spelling."""
 MIN_RARE, RARE_SHARE = 3, 0.05
 """What more texts contain is no misspelling."""
-MAX_WORDS_RESPELT = 12  # a longer query is a text, not a question
-CHARS_RESPELT = range(4, 33)
+MAX_QUESTION_WORDS = 12  # a longer query is a text, not a question
+TYPO_CHARS = range(4, 33)
 """Shorter words are one edit from too many others, longer ones are no words."""
 MAX_QUERY_WORDS = 100  # from each end of a longer query
 NEWEST = 3
 """How many texts "last time" means."""
-MAX_RECALLED = 3  # with a message that asked for nothing
+MAX_RECALL = 3  # with a message that asked for nothing
 COMMON_WORD_WEIGHT = 0.3  # four of them are as good as a specific word
 MAX_CANDIDATES = 12  # that a model is asked to rank
 MAX_CANDIDATE_CHARS = 400  # 12 of them are about 1,200 tokens
@@ -107,7 +107,7 @@ class Ranked:
     text: IndexedText
     score: float
     """Comparable within one result."""
-    matched: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
     """The words of the query that it contains, the most specific first."""
     is_exact: bool = False
     """Whether it contains all of them, as they are spelled."""
@@ -116,7 +116,7 @@ class Ranked:
     def is_specific(self) -> bool:
         """Whether it contains one specific word of the query, or several common ones."""
         common = COMMON_WORDS | STOP_WORDS
-        return sum(COMMON_WORD_WEIGHT if w in common else 1.0 for w in self.matched) >= 1
+        return sum(COMMON_WORD_WEIGHT if w in common else 1.0 for w in self.words) >= 1
 
     def to_hit(self) -> Hit:
         text = credentials.redact(self.text.text)
@@ -126,7 +126,7 @@ class Ranked:
             match="exact" if self.is_exact else "near",
             text=f"{text[:MAX_HIT_CHARS].rstrip()}…" if is_long else text,
             where=self.text.where,
-            why=" ".join(self.matched[:6]) or "by meaning",
+            why=" ".join(self.words[:6]) or "by meaning",
         )
 
 
@@ -199,10 +199,10 @@ class TextIndex:
         allowed = [at for at in scores if allows(self.texts[at])]
         ranked = list[Ranked]()
         for at in nlargest(k, allowed, key=lambda at: (scores[at], self.texts[at].at)):
-            matched = dict.fromkeys(word for match in of_text[at] for word in match.words)
-            spelled = {word for match in of_text[at] if match.is_spelled_so for word in match.words}
-            is_exact = bool(telling) and telling <= spelled
-            ranked.append(Ranked(self.texts[at], scores[at], tuple(matched), is_exact))
+            matches, same = of_text[at], [match for match in of_text[at] if match.is_spelled_so]
+            unique = dict.fromkeys(word for match in matches for word in match.words)
+            is_exact = bool(telling) and telling <= {word for match in same for word in match.words}
+            ranked.append(Ranked(self.texts[at], scores[at], tuple(unique), is_exact))
         return ranked
 
     # ── what a query looks for ───────────────────────────────────────────────────────────────
@@ -213,19 +213,19 @@ class TextIndex:
         if not telling:
             return matches + self._match(tuple(words), [" ".join(words)])
         most = MAX_OCCURRENCES // len(telling)
-        for length in range(2, MAX_JOINED + 1):
+        for length in range(2, MAX_PARTS + 1):
             for run in zip(*(words[first:] for first in range(length)), strict=False):
                 matches += self._match(run, ["".join(run)], most)
-        joined = {word for match in matches for word in match.words}
+        in_runs = {word for match in matches for word in match.words}
         for word in telling:
             same = self._match((word,), [word], most)
-            is_respelt = len(words) <= MAX_WORDS_RESPELT and len(word) in CHARS_RESPELT
-            if not same and word not in joined and is_respelt:
-                same = self._match((word,), list_splits(word)) or self._misspelt(word)
+            may_be_typo = len(words) <= MAX_QUESTION_WORDS and len(word) in TYPO_CHARS
+            if not same and word not in in_runs and may_be_typo:
+                same = self._match((word,), list_splits(word)) or self._find_misspellings(word)
             matches += same
         return [match for match in matches if len(match.scores) < most] or matches
 
-    def _misspelt(self, word: str) -> list[Match]:
+    def _find_misspellings(self, word: str) -> list[Match]:
         rare = max(MIN_RARE, int(RARE_SHARE * len(self.texts)))
         return [
             match._replace(weight=OTHER_SPELLING * match.weight, is_spelled_so=False)
@@ -310,7 +310,7 @@ class TextIndex:
                     return len(new)
                 for id in new[:BATCH]:
                     index.execute("INSERT INTO texts (id) VALUES (?)", (id,))
-                    words = split_words(self.texts[positions[id]].text, with_joined=True)
+                    words = split_words(self.texts[positions[id]].text, with_compounds=True)
                     row = (index.last_insert_rowid(), " ".join(words))
                     index.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", row)
 
@@ -358,12 +358,12 @@ async def search(
 def recall(index: TextIndex, query: str, now: datetime, is_hidden: Allows) -> list[Ranked]:
     """The texts to show with a message that asked for none, but not those that are hidden. Of those
     that contain the same words of the query, the newest comes first."""
-    ranked = index.search(query, 4 * MAX_RECALLED, now, allows=lambda text: not is_hidden(text))
+    ranked = index.search(query, 4 * MAX_RECALL, now, allows=lambda text: not is_hidden(text))
     ranked = [result for result in ranked if result.is_specific]
     best = dict[tuple[str, ...], float]()
     for result in ranked:
-        best.setdefault(result.matched, result.score)
-    return nlargest(MAX_RECALLED, ranked, key=lambda r: (best[r.matched], r.text.at))
+        best.setdefault(result.words, result.score)
+    return nlargest(MAX_RECALL, ranked, key=lambda r: (best[r.words], r.text.at))
 
 
 async def _ask(

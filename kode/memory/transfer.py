@@ -42,8 +42,8 @@ def export_log(memory: Memory, path: Path | None = None) -> str:
         if change.system == memory.name and change.kind != DAMAGE:
             rows.append(to_row(replace(change, files={})))
             for new in change.add:
-                known = here.root if new.project == here.hash else new.details.get("path", "")
-                projects[new.project] = projects.get(new.project) or str(known)
+                folder = here.root if new.project == here.hash else new.details.get("path", "")
+                projects[new.project] = projects.get(new.project) or str(folder)
     projects.pop("", None)
     header = {"format": FORMAT, "version": 1, "system": memory.name, "projects": projects}
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in (header, *rows))
@@ -101,7 +101,7 @@ async def _import_log(
     for change in changes:
         change = replace(
             change,
-            add=tuple(_moved(new, hashes) for new in change.add),
+            add=tuple(_move(new, hashes) for new in change.add),
             batch=change.batch or batch,
             files={},
         )
@@ -164,7 +164,7 @@ def _map_projects(
     return hashes
 
 
-def _moved(statement: Statement, hashes: Mapping[str, str]) -> Statement:
+def _move(statement: Statement, hashes: Mapping[str, str]) -> Statement:
     """A statement of a project as one of the folder that the project has here."""
     old, new = statement.project, hashes.get(statement.project, "")
     if not new:

@@ -47,10 +47,10 @@ COMMON_WORDS = frozenset(
 )
 """Words of this trade, which alone are no reason to show a text that nobody asked for."""
 
-MAX_JOINED = 4
+MAX_PARTS = 4
 """So many adjacent words of a query may be one word of a text, or the other way round."""
 MIN_BEGINNING_CHARS = 5  # less is a syllable
-MIN_MISSPELT_CHARS = 6
+MIN_TYPO_CHARS = 6
 """In shorter words the first letter counts as correct: most are one edit from each other."""
 
 _NUMBERS = {"today": 0, "yesterday": 1, "last night": 1, "this": 0, "last": 1, "a": 1, "an": 1}
@@ -78,10 +78,10 @@ _UNSPACED = re.compile(
 )
 
 
-def split_words(text: str, *, with_joined: bool = False) -> list[str]:
-    """The words of a text in order, in lower case: an identifier as its parts, `with_joined` also
-    as one word after them, a version number as one word with other dots, scripts without spaces as
-    characters and pairs."""
+def split_words(text: str, *, with_compounds: bool = False) -> list[str]:
+    """The words of a text in order, in lower case: an identifier as its parts, `with_compounds` as
+    one word after them, too; a version number as one word with other dots, scripts without spaces
+    as characters and pairs."""
     if not text.isascii():
         text = _INVISIBLE_JOINERS.sub("", unicodedata.normalize("NFKC", text))
         text = _UNSPACED.sub(lambda run: f" {' '.join(_characters_and_pairs(run[0]))} ", text)
@@ -89,7 +89,7 @@ def split_words(text: str, *, with_joined: bool = False) -> list[str]:
     words = list[str]()
     for compound in _COMPOUND.findall(text):
         parts = _PARTS.findall(compound)
-        words += [*parts, "".join(parts)] if with_joined and len(parts) > 1 else parts
+        words += [*parts, "".join(parts)] if with_compounds and len(parts) > 1 else parts
     return words
 
 
@@ -111,10 +111,10 @@ def telling_stems(text: str) -> frozenset[str]:
 
 
 def list_splits(word: str) -> list[str]:
-    """The phrases of up to `MAX_JOINED` words that are written together in this one."""
+    """The phrases of up to `MAX_PARTS` words that are written together in this one."""
     return [
         " ".join(word[start:end] for start, end in pairwise((0, *cuts, len(word))))
-        for count in range(1, MAX_JOINED)
+        for count in range(1, MAX_PARTS)
         for cuts in combinations(range(2, len(word) - 1), count)
     ]
 
@@ -132,7 +132,7 @@ def list_misspellings(word: str) -> list[str]:
     edits |= {left + right[1] + right[0] + right[2:] for left, right in splits if right[1:]}
     edits |= {left + new + right[1:] for left, right in splits if right for new in ascii_lowercase}
     edits |= {left + new + right for left, right in splits for new in ascii_lowercase}
-    start = word[0] if len(word) < MIN_MISSPELT_CHARS else ""
+    start = word[0] if len(word) < MIN_TYPO_CHARS else ""
     return sorted(edit for edit in edits - {word} - STOP_WORDS if edit.startswith(start))
 
 
