@@ -77,28 +77,21 @@ def main(argv: Sequence[str]) -> int:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Creates a project and a home, and deletes them at the end."""
-    folder = Path(paths.real_path(tempfile.mkdtemp(prefix="kode-demo-")))
-    saved = {name: os.environ.get(name) for name in ("KODE_HOME", "PATH")}
-    try:
+    """Creates a project, and a home that the rest of this process uses; deletes both at the end."""
+    prefix = "kode-demo-"
+    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name:
+        folder = Path(paths.real_path(name))
         project = folder / "leap-years"
         project.mkdir()
-        for name, text in PROJECT.items():
-            (project / name).write_text(text, encoding="utf-8")
+        for file, text in PROJECT.items():
+            (project / file).write_text(text, encoding="utf-8")
         script = resources.files("kode.cli.commands").joinpath(SCRIPT)
         (folder / SCRIPT).write_bytes(script.read_bytes())
         os.environ["KODE_HOME"] = str(folder / "home")
         if shutil.which("python3") is None:  # else use the Python that runs this
-            here = os.path.dirname(sys.executable)
-            os.environ["PATH"] = os.pathsep.join([here, saved["PATH"] or os.defpath])
+            path = (os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath))
+            os.environ["PATH"] = os.pathsep.join(path)
         yield project
-    finally:
-        for name, value in saved.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _import_the_rest() -> None:
