@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kode import paths
 from kode.errors import SandboxUnknownError
@@ -78,8 +78,8 @@ Faults = dict[str, list[str]]
 @dataclass(frozen=True)
 class Proof:
     what: str
-    holds: bool | None
-    """None where this kind of sandbox does not promise it."""
+    state: Literal["ok", "missing", "optional"]
+    """Whether it holds; `optional` where this kind of sandbox does not promise it."""
     detail: str
     next_step: str = ""
 
@@ -141,12 +141,12 @@ def prove() -> Iterator[Proof]:
         try:
             standing = scene.sandbox.standing()
         except SandboxUnknownError as error:
-            yield Proof("sandbox", False, str(error))
+            yield Proof("sandbox", "missing", str(error))
             return
         if standing.kind == "none":
-            yield Proof("sandbox", False, f"none on this machine: {standing.why}")
+            yield Proof("sandbox", "missing", f"none on this machine: {standing.why}")
             return
-        yield Proof("sandbox", True, "; ".join((standing.kind, *standing.gaps)))
+        yield Proof("sandbox", "ok", "; ".join((standing.kind, *standing.gaps)))
         faults, untried = Faults(), ""
         for check in (_use, _escape, _leave_child):
             try:
@@ -155,11 +155,13 @@ def prove() -> Iterator[Proof]:
                 untried = f"could not be tried ({error})"
         for what, promise in PROMISES.items():
             if what == "git" and standing.kind == "landlock":
-                yield Proof(what, None, "can be changed by a server that may write in the project")
+                yield Proof(
+                    what, "optional", "can be changed by a server that may write in the project"
+                )
             elif wrong := faults.get(what, [untried]):
-                yield Proof(what, False, f"it {', '.join(wrong)}", REPORT)
+                yield Proof(what, "missing", f"it {', '.join(wrong)}", REPORT)
             else:
-                yield Proof(what, True, promise)
+                yield Proof(what, "ok", promise)
 
 
 def _set_scene(folder: Path, stack: contextlib.ExitStack) -> Scene:

@@ -3,12 +3,12 @@ the sandbox and other agents' settings."""
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from kode import paths
-from kode.cli.commands.diagnosis import Case, Finding, State, missing, ok, optional
+from kode.cli.commands.diagnosis import Case, Finding, missing, ok, optional
 from kode.errors import KodeError, SandboxUnknownError
 
 
@@ -117,14 +117,7 @@ def sandbox_proofs() -> Iterator[Finding]:
     """Whether the sandbox of this machine holds, one finding for each of its promises."""
     from kode.sandbox.proof import prove
 
-    states: Mapping[bool | None, State] = {True: "ok", False: "missing", None: "optional"}
-    for proof in prove():
-        yield Finding(
-            what=proof.what,
-            state=states[proof.holds],
-            detail=proof.detail,
-            next_step=proof.next_step,
-        )
+    return (Finding(**vars(proof)) for proof in prove())
 
 
 def foreign_settings(cwd: Path) -> Iterator[Finding]:
