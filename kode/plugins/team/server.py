@@ -10,11 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from kode.plugin import (
     ConfigError,
+    KodeError,
     MemoryRefused,
     Parser,
     RemoteAnswer,
@@ -23,11 +25,8 @@ from kode.plugin import (
     kode_home,
     load_config,
     print_either,
-    project_root,
     redact_secrets,
-    repository_name,
     require_extra,
-    working_directory,
 )
 
 Query = Callable[..., Awaitable[list[dict[str, Any]]]]
@@ -51,7 +50,7 @@ DELETE FROM kode.members WHERE team = %s AND person = %s AND %s IN ('*', scope) 
 _MEMBERS = "SELECT person, scope FROM kode.members WHERE team = %s ORDER BY 1, 2"
 
 
-class Unreachable(MemoryRefused):
+class Unreachable(KodeError):
     """The server does not answer."""
 
 
@@ -112,8 +111,6 @@ class TeamLog:
             for line in lines:
                 try:
                     await query(add, line.id, line.scope, self.host, line.text)
-                except Unreachable:
-                    raise
                 except MemoryRefused as error:
                     refused[line.id] = str(error)
             (member,) = await query(_MEMBERSHIP)
@@ -181,17 +178,10 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser("kode memory team", "The members of a team's notes.")
     parser.add_argument("action", nargs="?", choices=("init", "admit", "dismiss"))
     parser.add_argument("person", nargs="?", metavar="PERSON", help="a role of the server")
-    parser.add_argument("--project", metavar="NAME", help="only this project; `.` for the one here")
-    parser.add_argument("--cwd", metavar="DIR", help="in this project")
+    parser.add_argument("--project", metavar="NAME", help="only this: github.com/org/repo")
     values = parser.parse(argv, mixed=True)
-    cwd = working_directory(values)
-    notes = load_config(kode_home(), cwd, environ=os.environ, flags={}).config.memory.notes
-    scope = ALL if values.project is None else values.project
-    if scope == "." and not (scope := repository_name(project_root(cwd))):
-        raise ConfigError(
-            f"{cwd} is in no repository with an `origin`, which gives a project its name for all. "
-            "Run this in one, or name the project as github.com/org/repo."
-        )
+    notes = load_config(kode_home(), Path.cwd(), environ=os.environ, flags={}).config.memory.notes
+    scope = values.project or ALL
     text = asyncio.run(manage(open_log(notes), values.action, values.person, scope))
     print_either(None, text.split("\n"), as_json=False)
     return 0
