@@ -40,7 +40,6 @@ HOMES = {
     "kode.extensions.found_extensions": "BundleItems",
     "kode.extras": "require_extra=require",
     "kode.fault_reports": "describe_fault=describe",
-    "kode.git": "repository_name",
     "kode.installed": "Command ExportFile Plugin",
     "kode.interrupts": "cancelled_by_signals",
     "kode.memory.commands": "open_memory=open_outside",
@@ -133,7 +132,6 @@ if TYPE_CHECKING:
     from kode.extensions.found_extensions import BundleItems as BundleItems
     from kode.extras import require as _require_extra
     from kode.fault_reports import describe as _describe_fault
-    from kode.git import repository_name as repository_name
     from kode.installed import Command as Command
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin
