@@ -117,8 +117,8 @@ def read_text(root: Path, name: str) -> str | None:
         return None
     except UnicodeDecodeError as error:
         raise MemoryRefused(
-            f"{path} is not UTF-8 text (byte {error.start}). It was left as it is: "
-            "save it as UTF-8, or move it away."
+            f"{path} is not UTF-8 text (byte {error.start}). It was left as it is: save it as "
+            f"UTF-8, or move it away (`mv {path} {path}.damaged`), and kode writes it again."
         ) from error
     except OSError as error:
         raise MemoryRefused(

@@ -74,6 +74,8 @@ def _plan(context: ToolContext, path: str, content: str) -> _Plan:
     old = files.read_whole(context, real)
     files.require_seen(context, old)
     notes: list[str] = []
+    if old.text.endswith("\n") and content and not content.endswith("\n"):
+        notes.append("Its last line has no line end any more.")
     after = content.removeprefix("\ufeff") if old.encoding.bom else content
     if _only_crlf(old.text) and "\r" not in after:
         # The model sees lines without their ends, so it cannot have meant to change them.

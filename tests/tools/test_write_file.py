@@ -70,6 +70,14 @@ async def test_a_written_file_may_be_written_again(call: Call, project: Path) ->
     assert (project / "a").read_text() == "two"
 
 
+async def test_a_line_end_that_a_file_loses_is_named(call: Call, project: Path) -> None:
+    await call(write_file, path="a.txt", content="one\n")
+
+    output = await call(write_file, path="a.txt", content="two")
+
+    assert "no line end" in output.text
+
+
 async def test_a_symlink_stays_and_its_target_is_replaced(call: Call, project: Path) -> None:
     (project / "target").write_text("old")
     (project / "link").symlink_to("target")
