@@ -94,10 +94,10 @@ def command_in(text: str) -> tuple[Run, str] | None:
 def offer_commands(conversation: Conversation) -> Update:
     """The commands that a message may begin with."""
     offered = {name: (summary, takes) for name, (_, summary, takes) in COMMANDS.items()}
-    found = conversation.offered()
+    others = conversation.offered()
     if conversation.extensions is not None:
-        found |= conversation.extensions.commands()
-    for name, what in found.items():
+        others |= conversation.extensions.commands()
+    for name, what in others.items():
         offered.setdefault(name.removeprefix("/"), (what, ""))
     return update_available_commands(
         AvailableCommand(

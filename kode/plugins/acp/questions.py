@@ -72,7 +72,7 @@ async def ask_about_plan(client: Client, session_id: str, plan: str) -> Permissi
 async def fill_form(client: Client, session_id: str, form: Any) -> Mapping[str, Any] | None:
     """Returns what the person filled in; None if they declined, or the client does not support such
     a form."""
-    said = (
+    message = (
         f"The MCP server {visible(form.server)} asks (never type a key here): "
         f"{visible(form.message)}"
     )
@@ -92,7 +92,7 @@ async def fill_form(client: Client, session_id: str, form: Any) -> Mapping[str, 
             {"sessionId": session_id, "mode": "form", "requestedSchema": requested}
         )
     try:
-        answer = await client.create_elicitation(said, mode)
+        answer = await client.create_elicitation(message, mode)
     except (RequestError, ConnectionError):
         return None
     return (

@@ -59,8 +59,8 @@ def show_bundle(argv: Sequence[str]) -> str | int:
         )
     folder = copies.folder_of(home, approved)
     tree = read_tree(folder)
-    found = BundleItems(copies.bundle_of(home, approved), home)
-    _say(show.summarize(approved, tree, found.items, found.problems))
+    parts = BundleItems(copies.bundle_of(home, approved), home)
+    _say(show.summarize(approved, tree, parts.items, parts.problems))
     _say([f"Files in {folder}:", *(f"  {path}" for path in tree.files)])
     return 0
 
@@ -139,13 +139,13 @@ def _confirm(
         copies.write_copy(home, approved, tree)
         return f"{name} is as you approved it{'' if is_intact else ': its copy is restored'}."
     try:
-        found = BundleItems(copies.write_copy(home, approved, tree), home)
+        offer = BundleItems(copies.write_copy(home, approved, tree), home)
         if before is not None and is_intact:
             _say(show.list_changes(read_tree(copies.folder_of(home, before)), tree))
         elif not is_confirmed:
             _say(show.list_contents(tree))
-        _say(show.summarize(approved, tree, found.items, found.problems))
-        if not found.items:
+        _say(show.summarize(approved, tree, offer.items, offer.problems))
+        if not offer.items:
             raise ConfigError(f"{name} has no part that kode uses, so it is not added.")
         if not is_confirmed and not _is_wanted(name, is_update=before is not None):
             _say(["Nothing was changed."])

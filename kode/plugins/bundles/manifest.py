@@ -157,8 +157,8 @@ class _PartReader:
                     self.unused[f"{shown}.{visible(key)[:80]}"] = (
                         "a bundle cannot say it; `kode extensions add --network` gives the network"
                     )
-                kept = {key: value for key, value in values.items() if key in _SERVER_KEYS}
-                servers[f"{self.name}.{name}"] = kept
+                usable = {key: value for key, value in values.items() if key in _SERVER_KEYS}
+                servers[f"{self.name}.{name}"] = usable
         return servers
 
     def _documents(self, key: str, usual: str) -> Iterator[Mapping[str, Any]]:

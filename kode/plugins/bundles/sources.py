@@ -164,8 +164,8 @@ def _checkout(source: Source) -> Iterator[tuple[Path, str]]:
         return
     ssh = os.environ.get("GIT_SSH_COMMAND", "ssh -o BatchMode=yes")
     environ = {"GIT_ALLOW_PROTOCOL": PROTOCOLS, "GIT_SSH_COMMAND": ssh}
-    with tempfile.TemporaryDirectory(prefix="kode-bundle-") as made:
-        folder, wanted = Path(made), source.sha or source.ref or "HEAD"
+    with tempfile.TemporaryDirectory(prefix="kode-bundle-") as name:
+        folder, wanted = Path(name), source.sha or source.ref or "HEAD"
         try:
             run_git(folder, ["init", "-q", "--template="])
             words = ["fetch", "-q", "--depth=1", "--no-tags", "--", source.where, wanted]

@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
         return _resume(session)
     is_detached = False
     with (
-        places.connected(session.folder) as connection,
+        places.connect(session.folder) as connection,
         contextlib.suppress(ConnectionError),  # its holder was killed
     ):
         is_detached = _relay(connection, session)

@@ -229,7 +229,7 @@ def wait_for_end(folder: Path, limit_s: float) -> bool:
 
 
 @contextlib.contextmanager
-def connected(folder: Path) -> Iterator[socket.socket]:
+def connect(folder: Path) -> Iterator[socket.socket]:
     """A connection to the holder of a session, which knows the token. Raises: SessionError."""
     before = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
     with socket.socket(socket.AF_UNIX) as connection:

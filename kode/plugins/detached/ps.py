@@ -80,7 +80,7 @@ def stop(argv: Sequence[str]) -> int:
     if session.life == "alive":
         # A holder that does not answer is gone, and its prompt is ending.
         with contextlib.suppress(SessionError, OSError):
-            with places.connected(session.folder) as connection:
+            with places.connect(session.folder) as connection:
                 connection.sendall(holder.frame(holder.STOP))
         if not places.wait_for_end(session.folder, STOPPED_S):
             raise SessionError(
@@ -115,7 +115,7 @@ def answer(argv: Sequence[str]) -> int:
     if choice == "once" and question["tool"] == "form":
         raise ConfigError(f"A form is filled in at its prompt: `kode attach {session.id}`.")
     value = {"number": question["number"], "choice": choice, "message": message}
-    with places.connected(session.folder) as connection:
+    with places.connect(session.folder) as connection:
         connection.sendall(holder.frame(holder.ANSWER, json.dumps(value).encode()))
         _wait_until_taken(home, session, question["number"])
     verb = "Allowed once" if choice == "once" else "Denied"
@@ -165,7 +165,7 @@ def _value(session: Background, *, is_done: bool) -> dict[str, Any]:
         "task": session.spec.title,
         "cwd": session.spec.cwd,
         "question": question,
-        "files_changed": list(_changed(session) if is_done else state.files),
+        "files_changed": list(_files_of(session) if is_done else state.files),
         "branch": tree.branch if tree else None,
         "worktree": tree.root if tree else None,
         **{name: getattr(state, name) for name in names},
@@ -201,19 +201,19 @@ def _lines_below(session: Background, *, is_done: bool) -> list[str]:
     if not is_done:
         is_over = session.life != "alive" or state.doing != "works"
         return [f"{id}: {shorten(state.error, 200)}"] if state.error and is_over else []
-    files = _changed(session)
+    files = _files_of(session)
     if not files:
         return []
     where = f" on {tree.branch}" if tree and not state.settled else ""
     settle = f"  kode ps --done --merge {id} · kode ps --done --drop {id}"
-    return [f"{id} changed{where}: {trees.listed(files)}", *([settle] if where else [])]
+    return [f"{id} changed{where}: {trees.name_files(files)}", *([settle] if where else [])]
 
 
-def _changed(session: Background) -> tuple[str, ...]:
+def _files_of(session: Background) -> tuple[str, ...]:
     tree = session.spec.tree
     if tree is not None and not session.state.settled:
         with contextlib.suppress(GitError, OSError):
-            return trees.changed(tree)
+            return trees.changed_files(tree)
     return session.state.files
 
 

@@ -69,7 +69,7 @@ def remove(home: Path, tree: Tree, tip: str) -> None:
         run_git(project, ["update-ref", "-d", f"refs/heads/{tree.branch}", tip])
 
 
-def changed(tree: Tree) -> tuple[str, ...]:
+def changed_files(tree: Tree) -> tuple[str, ...]:
     """The files that differ from where it began, committed or not; ignored ones are not among
     them. Raises: GitError."""
     root = Path(tree.root)
@@ -89,10 +89,10 @@ def merge(home: Path, session: Background, tree: Tree) -> tuple[str, ...]:
     try:
         tip = _commit(session, tree)
         head = head_of(project)
-        files = _differing(project, f"{head}...{tip}")
+        files = _files_between(project, f"{head}...{tip}")
         _refuse_conflicts(project, head, tip)
-        if uncommitted := _uncommitted(project, files):
-            what = f"you have changes there that are not committed, in {listed(uncommitted)}"
+        if uncommitted := _files_to_overwrite(project, files):
+            what = f"you have changes there that are not committed, in {name_files(uncommitted)}"
             raise GitError(f"{what}. Commit them or set them aside, and try again")
         message = _message(session, f"Merge {tree.branch}")
         run_git(project, ["merge", *_OPTIONS, message, tip], environ=committer_of(project))
@@ -121,12 +121,12 @@ def drop(home: Path, session: Background, tree: Tree) -> str:
     return ref
 
 
-def _differing(project: Path, commits: str) -> tuple[str, ...]:
+def _files_between(project: Path, commits: str) -> tuple[str, ...]:
     """The files that differ between two commits. Raises: GitError."""
     return names_in(run_git(project, ["diff", "--name-only", "-z", "--no-renames", commits]))
 
 
-def _uncommitted(project: Path, files: Sequence[str]) -> list[str]:
+def _files_to_overwrite(project: Path, files: Sequence[str]) -> list[str]:
     """Those of the files that a merge would have to overwrite. Raises: GitError."""
     status = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignored"]
     names = {name[3:] for name in names_in(run_git(project, status))}
@@ -134,7 +134,7 @@ def _uncommitted(project: Path, files: Sequence[str]) -> list[str]:
     return [name for name in files if name in names or name.startswith(folders)]
 
 
-def listed(files: Sequence[str]) -> str:
+def name_files(files: Sequence[str]) -> str:
     """The files as a phrase, a long list cut."""
     more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
     return f"{shorten(', '.join(files[:SHOWN]), 1000)}{more}"
@@ -159,10 +159,12 @@ def _refuse_conflicts(project: Path, head: str, tip: str) -> None:
     except GitError as error:
         if error.exit_status != MERGE_STOPS:
             raise
-        both = {*_differing(project, f"{tip}...{head}")} & {*_differing(project, f"{head}...{tip}")}
+        both = {*_files_between(project, f"{tip}...{head}")} & {
+            *_files_between(project, f"{head}...{tip}")
+        }
         raise GitError(
             "it and the branch there conflict: both have changed "
-            f"{listed(sorted(both)) or 'names of files'}"
+            f"{name_files(sorted(both)) or 'names of files'}"
         ) from None
 
 

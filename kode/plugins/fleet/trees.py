@@ -70,9 +70,9 @@ class Trees:
         try:
             self._remove_all(task, root)
             make_folder(root, follow=False)
-            made = os.lstat(root)
+            folder = os.lstat(root)
             base = self._make(task, root)
-            if not os.path.samestat(made, os.lstat(root)):  # git and the copy open it by its path
+            if not os.path.samestat(folder, os.lstat(root)):  # git and the copy open it by its path
                 raise GitError("its folder was replaced by somebody else")
             return Tree(root=root, cwd=root / _part_of(task), base=base)
         except (GitError, OSError) as error:

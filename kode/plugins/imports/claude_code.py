@@ -47,15 +47,15 @@ def read(path: Path) -> Transcript | None:
     spoken = [line for line in lines if _is_spoken(line)]
     ids = {"", *_path(lines)}
     # Results of parallel calls are siblings: only one is on the path, and all count.
-    kept = [line for line in spoken if line.text("uuid") in ids or _has_result(line)]
+    branch = [line for line in spoken if line.text("uuid") in ids or _has_result(line)]
     began = first_time(lines)
-    models = [line.object("message").text("model") for line in kept]
+    models = [line.object("message").text("model") for line in branch]
     return build_transcript(
         first_text(lines, "sessionId"),
-        (piece for line in kept for piece in _pieces(line, began)),
+        (piece for line in branch for piece in _pieces(line, began)),
         {
             "damaged lines, skipped": damaged,
-            "messages of abandoned branches, left out": len(spoken) - len(kept),
+            "messages of abandoned branches, left out": len(spoken) - len(branch),
         },
         cwd=first_text(lines, "cwd"),
         model=next((model for model in models[::-1] if model and model[0] != "<"), ""),

@@ -202,7 +202,7 @@ class Tools:
         limit: Annotated[int, Field(ge=1, le=MAX_LISTED)] = 20,
     ) -> dict[str, Any]:
         """The sessions of kode in the folders of this server, the last used first."""
-        return {"sessions": self.sessions.listed(limit)}
+        return {"sessions": self.sessions.list_rows(limit)}
 
 
 async def follow(
@@ -223,10 +223,10 @@ async def follow(
             question.answer.add_done_callback(form.cancel)
         else:
             session = served.conversation.session.id
-            kept = {"session": session, "cursor": cursor, "forms": forms + 1}
+            state = {"session": session, "cursor": cursor, "forms": forms + 1}
             return InputRequiredResult(
                 input_requests={question.id: ElicitRequest(params=_form(question.question))},
-                request_state=json.dumps(kept),
+                request_state=json.dumps(state),
             )
 
 
@@ -235,15 +235,15 @@ async def repeated_state(
 ) -> dict[str, Any] | InputRequiredResult | None:
     """The state of a call that the client repeats with the forms that its person has filled in;
     None for a new call."""
-    kept = json.loads(context.request_state) if context.request_state else None
-    if not isinstance(kept, dict):
+    state = json.loads(context.request_state) if context.request_state else None
+    if not isinstance(state, dict):
         return None
-    served = find(kept["session"])
+    served = find(state["session"])
     for question_id, filled in (context.input_responses or {}).items():
         question = served.question
         if question and question.id == question_id and isinstance(filled, ElicitResult):
             _take(served, question, filled)
-    return await follow(context, served, kept["cursor"], MAX_WAIT_S / 2, kept["forms"])
+    return await follow(context, served, state["cursor"], MAX_WAIT_S / 2, state["forms"])
 
 
 def _state(served: ServedSession, cursor: int) -> dict[str, Any]:

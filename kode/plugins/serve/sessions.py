@@ -101,8 +101,8 @@ class ServedSession:
         if event.type == "replied":
             parts = event.message.parts
             if any(part.type == "tool_call" for part in parts):
-                said = " ".join(part.text for part in parts if part.type == "text")
-                self.lines += filter(None, [shorten(said, LINE_CHARS)])
+                text = " ".join(part.text for part in parts if part.type == "text")
+                self.lines += filter(None, [shorten(text, LINE_CHARS)])
         elif line is not None and line.mark == "…":
             self.activity = line.text
         elif line is not None:
@@ -265,7 +265,7 @@ class ServedSessions:
         finally:
             await asyncio.gather(*endings, return_exceptions=True)
 
-    def listed(self, limit: int) -> list[dict[str, Any]]:
+    def list_rows(self, limit: int) -> list[dict[str, Any]]:
         """The sessions below the roots, last used first."""
         rows: list[dict[str, Any]] = []
         for session in list_sessions(kode_home()):

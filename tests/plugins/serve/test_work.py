@@ -113,7 +113,7 @@ async def test_a_session_that_is_open_elsewhere_is_not_taken(serve):
 
 
 async def test_an_internal_fault_names_its_report_and_ends_nothing(serve, monkeypatch):
-    monkeypatch.setattr(ServedSessions, "listed", lambda *_: 1 / 0)
+    monkeypatch.setattr(ServedSessions, "list_rows", lambda *_: 1 / 0)
     async with serve(DONE) as call:
         fault = await call.fault("kode_sessions")
         assert (await call.start())["status"] == "done"
