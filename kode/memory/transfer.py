@@ -213,8 +213,6 @@ def _read(path: Path) -> str:
 class ForeignSource:
     """A file to take entries from."""
 
-    agent: str
-    """The name in `Plugin.memory_imports`."""
     path: Path
     about: About = "project"
 
@@ -275,8 +273,8 @@ async def _import_foreign(
         raise MemoryRefused(f"kode does not know {agent!r}. It knows: {', '.join(readers)}.")
     store, batch = memory.store, _new_batch()
     lines, new = list[str](), list[Statement]()
-    for source in _sources(store.project.root, path, agent, readers):
-        parts = readers[source.agent].read(source, _read(source.path))
+    for reader, source in _sources(store.project.root, path, agent, readers):
+        parts = reader.read(source, _read(source.path))
         statements, faults = _statements(memory, source, parts)
         fresh = [old for old in statements if not _is_known(store.view(), old)]
         new += fresh
@@ -298,14 +296,14 @@ async def _import_foreign(
 
 def _sources(
     project: Path, path: Path | None, agent: str, readers: Mapping[str, ForeignReader]
-) -> list[ForeignSource]:
+) -> list[tuple[ForeignReader, ForeignSource]]:
     if path is None:
         chosen = [readers[agent]] if agent else list(readers.values())
-        sources = [source for reader in chosen for source in reader.list_usual_sources(project)]
+        sources = [(r, source) for r in chosen for source in r.list_usual_sources(project)]
         fault = "Nothing was found. Name the file: `kode memory import FILE`."
     elif path.exists():
-        owner = agent or next((name for name, reader in readers.items() if reader.owns(path)), "")
-        sources = list(readers[owner].list_sources(path.absolute())) if owner else []
+        owners = [readers[agent]] if agent else [r for r in readers.values() if r.owns(path)][:1]
+        sources = [(r, source) for r in owners for source in r.list_sources(path.absolute())]
         fault = (
             f"kode does not know whose memory {path} is. Say it with `--from`: "
             f"{', '.join(readers)}."

@@ -101,7 +101,7 @@ class ForeignAgent(ForeignReader):
     ) -> Iterator[ForeignReader.Source]:
         for path in files:
             if path.is_file():
-                yield ForeignReader.Source(agent=self.name, path=path, about=about)
+                yield ForeignReader.Source(path=path, about=about)
 
 
 def _home() -> Path:
