@@ -16,7 +16,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from kode import durable
 from kode.contracts import Project
@@ -39,7 +39,6 @@ from kode.memory.statement import (
 )
 from kode.messages import plural
 
-Step = Literal["prepare", "append", "rename", "remove", "done"]
 Changes = Change | Sequence[Change] | None
 UNDO = "kode memory undo"
 """The command that undoes a change, before the change's id."""
@@ -86,8 +85,6 @@ class FileStore:
     now: Callable[[], datetime]
     emit: Emit
     read_only: bool = False
-    step: Callable[[Step], None] = lambda step: None
-    """Called before each durable step of a change; a test stops there."""
 
     def __post_init__(self) -> None:
         self.log, self._view = Log(self.root / "history.jsonl"), View()
@@ -219,7 +216,8 @@ class FileStore:
         versions = ((edit.versions.get(statement.text), statement) for statement in new)
         outdated = tuple((old.id, statement.id) for old, statement in versions if old)
         change = self.settle(view, new, Relations(outdated=outdated), draft)
-        left_out = (old for old in edit.gone if view.entries[old.id].is_alive)
+        gone = (entry for old in edit.gone if (entry := view.entries.get(old.id)))
+        left_out = (entry.statement for entry in gone if entry.is_alive)
         weak = (old.id for old in left_out if self.rank(old) <= may_end)
         return replace(change, end=tuple(dict.fromkeys((*change.end, *weak))))
 
@@ -294,14 +292,11 @@ class FileStore:
                 if new != old or file is followed:
                     start = recorded if file is followed else fingerprint(old)
                     files[file.name] = (start, fingerprint(new))
-        self.step("prepare")
         durable.make_folder(self.root)
         if prepared:
             durable.replace(self.root / PREPARED, json.dumps(prepared).encode())
-        self.step("append")
         written = self.log.append([*others, replace(last, files=files)])
         self._publish()
-        self.step("done")
         return written
 
     def _publish(self) -> dict[str, list[str]]:
@@ -317,7 +312,6 @@ class FileStore:
             with contextlib.suppress(MemoryRefused):
                 present = fingerprint(self.read_text(name))
             if is_last and present == before:
-                self.step("rename")
                 if text:
                     durable.make_folder((self.root / name).parent)
                     durable.replace(self.root / name, text.encode(errors="replace"))
@@ -325,7 +319,6 @@ class FileStore:
                     durable.remove(self.root / name)
             elif is_last and present != fingerprint(text):
                 left[name] = [id, before, text]
-        self.step("remove")
         if left:
             durable.replace(path, json.dumps(left).encode())
         else:

@@ -8,6 +8,7 @@ else, such as headings, blank lines and quotes, is layout.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 SEPARATOR = "§"
@@ -80,31 +81,23 @@ def _split(
         plain = line.removeprefix("\ufeff")
         is_apart = not fence and is_layout(plain, block)
         if block and (is_apart or (not fence and begins(plain))):
-            pieces.append(_piece(block, has_code=has_code))
+            pieces.append(_piece(block))
             block = ""
         if is_apart:
             pieces.append(Piece(line, ""))
             continue
-        fence = _fence_after(line, fence) if has_code else ""
+        fence = _fence_after(fence, line) if has_code else ""
         block += line
-    return [*pieces, _piece(block, has_code=has_code)] if block else pieces
+    return [*pieces, _piece(block, fence)] if block else pieces
 
 
-def _piece(raw: str, *, has_code: bool = True) -> Piece:
+def _piece(raw: str, fence: str = "") -> Piece:
     text = plain_lines(raw).strip()
-    fence = _open_fence(text) if has_code else ""
     return Piece(raw, f"{text}\n{fence}" if fence else text)
 
 
-def _open_fence(text: str) -> str:
-    """What closes the fenced code that is open at the end of a text; "" for none."""
-    fence = ""
-    for line in _LINE.findall(text):
-        fence = _fence_after(line, fence)
-    return fence
-
-
-def _fence_after(line: str, fence: str) -> str:
+def _fence_after(fence: str, line: str) -> str:
+    """What closes the fenced code that is open after a line; `fence`: before it."""
     if fence:
         return "" if fence in line and not line.strip().strip(fence[0]) else fence
     match = _FENCE.match(line)
@@ -151,7 +144,7 @@ def _append_line(text: str, new: str) -> str:
 
 def _append_block(text: str, new: str, *, continues: bool = False) -> str:
     """At the end, with fenced code closed; after a blank line, unless a list `continues`."""
-    if fence := _open_fence(text):
+    if fence := reduce(_fence_after, _LINE.findall(text), ""):
         text = f"{text.rstrip()}\n{fence}"
     text += "\n" if text and not text.endswith("\n") else ""
     is_gap_needed = text and not continues and _LINE.findall(text)[-1].strip()
@@ -192,7 +185,7 @@ def _reshape_section(text: str) -> str:
         return LINES.fit(text)
     head, *lines = text.split("\n")
     body = (f"#{line}" if _SECTION.match(line) else line for line in lines)
-    return _piece("\n".join((head, *body))).text
+    return _split_sections("\n".join((head, *body)))[0].text
 
 
 SECTIONS = Format(split=_split_sections, append=_append_section, reshape=_reshape_section)
@@ -202,7 +195,7 @@ SECTIONS = Format(split=_split_sections, append=_append_section, reshape=_reshap
 def _split_whole(text: str) -> list[Piece]:
     match = _FRONT.match(text)
     front = match[0] if match else ""
-    pieces = [Piece(front, ""), _piece(text.removeprefix(front), has_code=False)]
+    pieces = [Piece(front, ""), _piece(text.removeprefix(front))]
     return [piece for piece in pieces if piece.raw]
 
 

@@ -1,9 +1,15 @@
 """A store over a small layout, for tests."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from kode import durable
 from kode.contracts import Project
 from kode.errors import MemoryRefused
 from kode.events import Event
@@ -37,6 +43,29 @@ LAYOUT = Layout(
     label=lambda place: place.rpartition("/")[2].removesuffix(".md"),
     files_of=_files_of,
 )
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@contextmanager
+def killed_at(number: int) -> Iterator[None]:
+    """Ends the process before so many durable steps of changes are done, counted from 0."""
+    numbers = count()
+
+    def counted(do: Callable[..., Any]) -> Callable[..., Any]:
+        def step(path: Path, *values: Any, **options: Any) -> Any:
+            if "pending" not in path.parts and next(numbers) == number:
+                raise Killed
+            return do(path, *values, **options)
+
+        return step
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("replace", "append_lines", "remove"):
+            patch.setattr(durable, name, counted(getattr(durable, name)))
+        yield
 
 
 class Life:

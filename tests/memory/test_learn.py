@@ -19,7 +19,7 @@ from kode.memory.policy import OpenMemory, Policy
 from kode.memory.question import INSTRUCTIONS, Answer, LearnedFact, build, choose_known, read
 from kode.memory.statement import Author, Rank, Statement, statement_of_session
 from kode.messages import Message, Text, user_message
-from tests.memory.lives import LAYOUT, MODEL, PERSON, Life
+from tests.memory.lives import LAYOUT, MODEL, PERSON, Killed, Life, killed_at
 from tests.memory.models import Model
 from tests.memory.test_digest import did
 
@@ -401,13 +401,8 @@ async def test_a_withdrawal_beside_outside_text_ends_nothing_and_says_so(tmp_pat
     assert "kode memory forget" in str(life.events[-1])
 
 
-class Killed(BaseException):
-    pass
-
-
-@pytest.mark.parametrize("step", ["prepare", "append", "rename", "done"])
-@pytest.mark.parametrize("commit", [1, 2])
-async def test_an_answer_is_paid_for_once_despite_a_kill(tmp_path, step, commit):
+@pytest.mark.parametrize("step", range(8))
+async def test_an_answer_is_paid_for_once_despite_a_kill(tmp_path, step):
     life = marked(tmp_path)
     answer = json.dumps(
         {
@@ -416,14 +411,7 @@ async def test_an_answer_is_paid_for_once_despite_a_kill(tmp_path, step, commit)
         }
     )
     model, taken = Model([answer]), record(life, NEW)
-    reached = itertools.count(1)
-
-    def stop(now: str) -> None:
-        if now == step and next(reached) == commit:
-            raise Killed
-
-    life.store.step = stop
-    with pytest.raises(Killed):
+    with killed_at(step), pytest.raises(Killed):
         await sum_up(life, model, taken)
     life.open()
     await life.store.reconcile(["facts/user.md", "facts/notes.md", "facts/months.md"])
