@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext, IncomingMessage
@@ -376,4 +377,6 @@ def _said(error: BaseException) -> str:
     if isinstance(innermost, ValidationError):
         where = ".".join(map(str, innermost.errors()[0]["loc"]))
         return f"what it sent is not as the protocol has it, at `{where}`"
+    if isinstance(innermost, httpx2.ConnectError):
+        return "nothing answers at its `url`: check the address, and that the server runs"
     return " ".join(f"{type(innermost).__name__}: {innermost}".split()).rstrip(": ")[:300]
