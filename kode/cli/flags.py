@@ -144,9 +144,9 @@ def named_servers(arguments: argparse.Namespace, cwd: Path) -> "list[Entry]":
     """The MCP servers of `--mcp-config`. Raises: ConfigError."""
     if not arguments.mcp_config:
         return []
-    from kode.extensions.mcp_config import given
+    from kode.extensions.mcp_config import read_named_servers
 
-    return [entry for text in arguments.mcp_config for entry in given(text, cwd)]
+    return [entry for text in arguments.mcp_config for entry in read_named_servers(text, cwd)]
 
 
 def config_flags(arguments: argparse.Namespace) -> dict[str, Any]:

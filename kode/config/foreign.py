@@ -75,9 +75,9 @@ def find_foreign(cwd: Path) -> tuple[ForeignSettings, ...]:
     person's home. Never raises."""
     home = Path(real_path(paths.user_home() or paths.NO_HOME))
     here, top = Path(real_path(cwd)), paths.project_root(cwd)
-    inside = [it for it in (here, *here.parents) if it != home and top in (it, *it.parents)]
+    above = [folder for folder in (here, *here.parents) if top in (folder, *folder.parents)]
     folders: list[tuple[Path, Scope]] = [
-        *((folder, "project") for folder in inside),
+        *((folder, "project") for folder in above if folder != home),
         (home, "home"),
     ]
     return tuple(
@@ -88,7 +88,7 @@ def find_foreign(cwd: Path) -> tuple[ForeignSettings, ...]:
     )
 
 
-def given(text: str, cwd: Path) -> ForeignSettings:
+def read_named_settings(text: str, cwd: Path) -> ForeignSettings:
     """What `--settings` names, a file or JSON: TOML as Codex has it, all else as Claude Code
     has it. What it allows does not count. Raises: ConfigError."""
     is_json = text.lstrip().startswith("{")
@@ -137,9 +137,9 @@ def parse_settings(
     environment, unused, fields = dict[str, str](), dict[str, str](), dict[str, Any]()
     for kind in ("deny", "ask", "allow"):
         written = permissions.pop(kind, [])
-        known = [(rule, _rule(rule)) for rule in (written if isinstance(written, list) else ())]
+        known = [(text, _rule(text)) for text in (written if isinstance(written, list) else ())]
         fields[kind] = tuple(rule for _, rule in known if rule)
-        unused |= {f"permissions.{kind}: {it}": _NO_RULE for it, rule in known if not rule}
+        unused |= {f"permissions.{kind}: {text}": _NO_RULE for text, rule in known if not rule}
     if is_named:
         unused |= {f"permissions.allow: {rule}": "use --allow" for rule in fields.pop("allow")}
     for key, part in (("env", document.pop("env", {})), (f"{_POLICY}.set", policy.pop("set", {}))):

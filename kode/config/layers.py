@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from kode import installed, paths
 from kode.config.choice import row_of
 from kode.config.files import Layer, expand_variables, guard_home, read_layer
-from kode.config.foreign import ForeignSettings, find_foreign, given
+from kode.config.foreign import ForeignSettings, find_foreign, read_named_settings
 from kode.config.model import Config, Price, ProviderPart, flat, must_be
 from kode.contracts import MODE_CALLED
 from kode.credentials import redact
@@ -174,7 +174,7 @@ def load_config(
         add(expand_variables(layer, None, path))
         files.append(path)
     named, flags = flags.get(SETTINGS), {key: flags[key] for key in flags if key != SETTINGS}
-    foreign = (*((given(named, cwd),) if named else ()), *find_foreign(cwd))
+    foreign = (*((read_named_settings(named, cwd),) if named else ()), *find_foreign(cwd))
     for one in foreign:
         add(_stricter(one))
     add(_environment_layer(environ))

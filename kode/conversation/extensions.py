@@ -46,7 +46,7 @@ async def take_foreign(opened: OpenSession) -> None:
     approvals = await asyncio.to_thread(
         trust.load, place.home, place.project, trust_project=trusted
     )
-    rules, own, inside = foreign.taken(found, approvals)
+    rules, own, inside = foreign.approved_settings(found, approvals)
     opened.gate.approve_in_session(rules)
     environment = {**place.environment, **own}
     place = replace(place, environment=environment, inside={**place.inside, **inside})

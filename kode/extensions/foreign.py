@@ -39,7 +39,7 @@ def _items(settings: ForeignSettings) -> Iterable[Item]:
         )
 
 
-def taken(
+def approved_settings(
     found: Iterable[ForeignSettings], approvals: Approvals
 ) -> tuple[list[str], dict[str, str], dict[str, str]]:
     """The rules that count as the person's, the variables for every command, and those for commands

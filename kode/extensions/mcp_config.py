@@ -235,7 +235,7 @@ def add(
     return path
 
 
-def given(text: str, cwd: Path) -> tuple[Entry, ...]:
+def read_named_servers(text: str, cwd: Path) -> tuple[Entry, ...]:
     """The servers of `--mcp-config`: a file, or JSON, with `mcpServers`. They are the person's own.
     Raises: ConfigError."""
     is_json = text.lstrip().startswith("{")

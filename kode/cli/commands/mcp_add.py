@@ -157,7 +157,8 @@ def _add_all(servers: Iterable[ParsedServer], scope: str, faults: Iterable[str] 
 def _split(argv: Sequence[str], parser: Parser) -> tuple[list[str], list[str]]:
     """A command line → the words for kode, and the server's command with all its flags: what is
     behind `--`, or begins with the second word that is no flag, unless that is an address."""
-    valued = {flag for it in parser._actions if it.nargs != 0 for flag in it.option_strings}
+    actions = [action for action in parser._actions if action.nargs != 0]
+    with_value = {flag for action in actions for flag in action.option_strings}
     words, rest, is_named = list[str](), [*argv], False
     while rest:
         word = rest.pop(0)
@@ -168,7 +169,7 @@ def _split(argv: Sequence[str], parser: Parser) -> tuple[list[str], list[str]]:
                 return words, [word, *rest]
             is_named = True
         words.append(word)
-        if word in valued and rest:
+        if word in with_value and rest:
             words.append(rest.pop(0))
     return words, []
 
