@@ -1,5 +1,6 @@
 """Files that are no cassettes or damaged ones, and a kode that plays none."""
 
+import io
 import json
 import random
 
@@ -72,6 +73,7 @@ def test_damage_anywhere_is_no_fault_of_kode(tmp_path, seed):
 @for_each("flag", ["--record", "--replay"])
 def test_a_cassette_needs_the_plug_in_and_says_so(tmp_path, flag, capsys, monkeypatch):
     monkeypatch.setattr(installed, "plugins", lambda: ())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
 
     assert main(["run", "look", flag, str(tmp_path / "run.cassette")]) == 3
 
