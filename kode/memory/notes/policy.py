@@ -59,6 +59,7 @@ class NotesPolicy(Policy):
     keeps_unquoted_facts = False  # the model has a tool to keep what it finds
 
     def set_up(self) -> None:
+        self._in_prompt = set[str]()
         remote = open_remote(self.settings.notes)
         self.team = Team(remote) if remote else None
         self.layout = layout.make_layout(self.settings.notes.user, remote.key if remote else "")
@@ -91,7 +92,7 @@ class NotesPolicy(Policy):
         body += f"\n\n{RULES_LEFT_OUT}" if left_out else ""
         work = _join(("Recent summaries", recent))
         shown = [note for note, _ in (*souls, *rules, *recent)]
-        memory.shown_notes += [note.id for note in shown if note.id not in memory.shown_notes]
+        self._in_prompt = {note.id for note in shown}
         memory.mark_shown(frame.escape(f"{body}\n{work}"), shown)
         framed = frame.wrap(frame.FACTS, body), frame.wrap(frame.NOTES, work)
         return self.injection(reason, *framed)
@@ -101,7 +102,8 @@ class NotesPolicy(Policy):
         known = visible_notes(memory, "log", "summary", "rule")
         notes = memory.find_related(turn.text, known)
         notes += known if turn.number == 1 else []
-        fresh = {note.id: note for note in notes if note.id not in memory.shown_notes}
+        hidden = self._in_prompt | {*memory.shown_notes}
+        fresh = {note.id: note for note in notes if note.id not in hidden}
         pack = _choose_lines(memory, list(fresh.values())[:MAX_PACK], MAX_PACK_CHARS)
         memory.shown_notes += [note.id for note, _ in pack]
         facts = "\n\n".join(line for note, line in pack if note.kind != "summary")
