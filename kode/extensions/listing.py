@@ -1,7 +1,7 @@
 """Lists skills, commands, agents and hooks for a person: origin, state, and cost in tokens."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 from kode.credentials import redact
 from kode.extensions import trust
@@ -31,60 +31,40 @@ NONE: Mapping[Kind, str] = {
 """Shown if there is none."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    name: str
-    state: str
-    """`used`, `new`, `changed` or `shadowed`."""
-    scope: str
-    origin: str
-    hash: str
-    """SHA-256 of what an approval covers."""
-    tokens: int
-    """Approximate tokens in a model's window when used."""
-    about: str
-    remarks: tuple[str, ...] = ()
-
-
-def rows_of(found_extensions: FoundExtensions, kind: Kind) -> list[Row]:
-    """All of one kind, in order of precedence."""
+def rows_of(found_extensions: FoundExtensions, kind: Kind) -> list[dict[str, Any]]:
+    """All of one kind, in order of precedence: `state` is a `Standing`, `hash` the SHA-256 of what
+    an approval covers, `tokens` about how much of a model's window it takes when used."""
     things: Sequence[Found[Extension]] = getattr(found_extensions, kind)
     rows = []
     for found in things:
         item = found.thing.item
         about, text, remarks = _about(found.thing)
-        row = Row(
-            name=item.name,
-            state=found.standing,
-            scope=item.scope,
-            origin=str(item.origin),
-            hash=trust.digest(item),
-            tokens=len(text) // CHARS_PER_TOKEN,
-            about=about,
-            remarks=(*remarks, *filter(None, [found.remark])),
-        )
-        rows.append(row)
+        row = {"name": item.name, "state": found.standing, "scope": item.scope}
+        row |= {"origin": str(item.origin), "hash": trust.digest(item)}
+        tokens = len(text) // CHARS_PER_TOKEN
+        remarks += (found.remark,) if found.remark else ()
+        rows.append({**row, "tokens": tokens, "about": about, "remarks": remarks})
     return rows
 
 
-def lines_of(rows: Sequence[Row], kind: Kind) -> list[str]:
+def lines_of(rows: Sequence[Mapping[str, Any]], kind: Kind) -> list[str]:
     """The rows for a person, and what to do about unapproved ones."""
     if not rows:
         return [NONE[kind]]
     cells = [
         (
-            row.state,
-            row.name,
-            row.hash[:HASH_CHARS],
-            f"{row.tokens} tokens" if kind != "hooks" else "",
-            "; ".join((shorten(row.about, ABOUT_CHARS), *row.remarks)),
-            f"({row.origin})",
+            row["state"],
+            row["name"],
+            row["hash"][:HASH_CHARS],
+            f"{row['tokens']} tokens" if kind != "hooks" else "",
+            "; ".join((shorten(row["about"], ABOUT_CHARS), *row["remarks"])),
+            f"({row['origin']})",
         )
         for row in rows
     ]
     # Before padding, so that gaps within a name are escaped but alignment is not.
     lines = columns([[*map(visible, line)] for line in cells])
-    if any(row.state in ("new", "changed") for row in rows):
+    if any(row["state"] in ("new", "changed") for row in rows):
         lines.append("`kode extensions approve NAME` shows a pending item, and asks.")
     return lines
 

@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -80,8 +79,7 @@ def _answer(kind: found_extensions.Kind, *, wants_json: bool) -> Answer:
     extensions = _find()
     rows = rows_of(extensions, kind)
     faults = [] if wants_json else map(public, extensions.problems[kind])
-    value = [asdict(row) for row in rows]
-    return Answer(value=value, as_json=wants_json, lines=lines_of(rows, kind), faults=faults)
+    return Answer(value=rows, as_json=wants_json, lines=lines_of(rows, kind), faults=faults)
 
 
 def _find() -> found_extensions.FoundExtensions:
