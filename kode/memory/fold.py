@@ -226,7 +226,7 @@ def the_only(entries: Sequence[Entry], words: str, called: str = "") -> Entry:
             "`kode memory show` lists the entries with their ids."
         )
     statements = (entry.statement for entry in entries[:_LISTED])
-    listed = "; ".join(f'{found.id} "{shorten(found.text, 60)}"' for found in statements)
+    listed = "; ".join(f'{each.id} "{shorten(each.text, 60)}"' for each in statements)
     raise MemoryRefused(
         f'"{short}" occurs in {len(entries)} entries{where}: {listed}. '
         "Give the id, or more of the text. Nothing was changed."

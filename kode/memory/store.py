@@ -70,20 +70,17 @@ class Store(FileStore):
         def make(view: View) -> Change | None:
             nonlocal stays
             alive = view.waiting() if first.state == "waiting" else view.in_place(first.place)
-            known = {old.text: old for old in alive if old.place == first.place}
-            fresh = [add for add in new if self._adds_to(add, known.get(add.text))]
-            repeated = tuple((old.id, add.id) for add in fresh if (old := known.get(add.text)))
+            present = {old.text: old for old in alive if old.place == first.place}
+            fresh = [add for add in new if self._adds_to(add, present.get(add.text))]
+            repeated = tuple((old.id, add.id) for add in fresh if (old := present.get(add.text)))
             every = replace(relations, same=(*relations.same, *repeated))
-            is_confirmed = bool(fresh) and len(repeated) == len(fresh)
             author = Author(first.who, first.session, first.turn)
-            draft = self.draft("confirm" if is_confirmed else kind, author)
+            draft = self.draft(kind if len(repeated) < len(fresh) else "confirm", author)
             change = self.settle(view, fresh, every, draft)
             heir = self.plan(view, fresh, every).ends.get(first.id, "")
-            stays = (
-                view.entries[heir].statement
-                if heir in view.entries
-                else known.get(first.text, first)
-            )
+            stays = present.get(first.text, first)
+            if heir in view.entries:
+                stays = view.entries[heir].statement
             return change if change.add or change.end or change.conflicts else None
 
         outcome = await self._commit(make)
@@ -313,13 +310,13 @@ class Store(FileStore):
         """What a change that was made did, for whom asked."""
         entries, undone = self.view().entries, self.log.change(change.undoes)
 
-        def listed(ids: Iterable[str]) -> str:
+        def quote_all(ids: Iterable[str]) -> str:
             return ", ".join(quoted(entries[id].statement) for id in ids)
 
         if undone:
             added = {new.id: quoted(new) for new in undone.add}
             gone = ", ".join(text for id, text in added.items() if id not in undone.end)
-            back = listed(id for id in undone.end if id not in added)
+            back = quote_all(id for id in undone.end if id not in added)
             parts = [f"undid {undone.kind} {undone.id}", gone and f"removed {gone}"]
             parts += [f"restored {back}"] if back else []
             return Outcome(text=": ".join(filter(None, parts)), change=change)
@@ -327,19 +324,19 @@ class Store(FileStore):
         ids = [*new, *change.set, *change.end, *(id for pair in pairs for id in pair)]
         statement, conflict = entries[ids[0]].statement if ids else None, None
         where = self.layout.label(statement.place) if statement else ""
-        parts = [] if new or change.end else [f"{change.kind} in {where}: {listed(ids[:1])}"]
+        parts = [] if new or change.end else [f"{change.kind} in {where}: {quote_all(ids[:1])}"]
         if new:
             is_confirmed = change.kind == "confirm"
             verb = f"confirmed in {where}" if is_confirmed else f"added to {where}"
             if statement and statement.state == "waiting":
                 verb = "waits for the user's approval (`kode memory review`)"
-            parts = [f"{verb}: {listed(new)}"]
-        parts += [f"kept {listed(change.set)}"] if change.set and change.end else []
+            parts = [f"{verb}: {quote_all(new)}"]
+        parts += [f"kept {quote_all(change.set)}"] if change.set and change.end else []
         if change.end and change.kind != "confirm":
-            parts.append(f"removed from {where}: {listed(change.end)}")
+            parts.append(f"removed from {where}: {quote_all(change.end)}")
         for counts, other in change.conflicts:
             parts.append(
-                f"{listed([counts])} contradicts {listed([other])} and counts until the user "
+                f"{quote_all([counts])} contradicts {quote_all([other])} and counts until the user "
                 "decides (`kode memory review`)"
             )
             conflict = entries[counts].statement if other == ids[0] else conflict

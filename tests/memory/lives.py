@@ -54,7 +54,7 @@ def killed_at(number: int) -> Iterator[None]:
     """Ends the process before so many durable steps of changes are done, counted from 0."""
     numbers = count()
 
-    def counted(do: Callable[..., Any]) -> Callable[..., Any]:
+    def count_calls(do: Callable[..., Any]) -> Callable[..., Any]:
         def step(path: Path, *values: Any, **options: Any) -> Any:
             if "pending" not in path.parts and next(numbers) == number:
                 raise Killed
@@ -64,7 +64,7 @@ def killed_at(number: int) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("replace", "append_lines", "remove"):
-            patch.setattr(durable, name, counted(getattr(durable, name)))
+            patch.setattr(durable, name, count_calls(getattr(durable, name)))
         yield
 
 
