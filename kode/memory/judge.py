@@ -81,8 +81,8 @@ async def compare(
     if not nearest or any(fact.text == new.text for fact in facts):
         return NO_RELATIONS
     quote = partial(json.dumps, ensure_ascii=False)
-    stored = (f"Stored fact {n}: {quote(facts[i].text)}" for n, i in enumerate(nearest, 1))
-    prompt = "\n".join((*stored, f"New fact: {quote(new.text)}", "", _QUESTION))
+    lines = (f"Stored fact {n}: {quote(facts[i].text)}" for n, i in enumerate(nearest, 1))
+    prompt = "\n".join((*lines, f"New fact: {quote(new.text)}", "", _QUESTION))
     reply = await model.ask(INSTRUCTIONS, prompt, max_output_tokens=16, timeout_s=TIMEOUT_S)
     answer = _ANSWER.fullmatch(reply.text.strip("\"'`*_.!:()[] \n\t").lower())
     number = int(answer["number"] or 1) if answer else 0  # without one, the nearest
@@ -121,10 +121,10 @@ def by_words(text: str, facts: Sequence[str]) -> list[float]:
     texts = len(bags) + BACKGROUND_TEXTS
     weights = {term: math.log((1 + texts) / number) ** 2 for term, number in numbers.items()}
     lengths = [math.sqrt(math.fsum(weights[term] for term in bag)) for bag in bags]
-    shared = (math.fsum(weights[term] for term in bag & bags[-1]) for bag in bags[:-1])
+    overlaps = (math.fsum(weights[term] for term in bag & bags[-1]) for bag in bags[:-1])
     return [
-        min(1.0, COSINE_SCALE * common / (length * lengths[-1] or 1.0))
-        for common, length in zip(shared, lengths, strict=False)
+        min(1.0, COSINE_SCALE * overlap / (length * lengths[-1] or 1.0))
+        for overlap, length in zip(overlaps, lengths, strict=False)
     ]
 
 
@@ -140,5 +140,5 @@ async def _by_vectors(
     scale = [pair[""] for pair in pairs if pair]
     unrelated = median(scale[len(SAME) :])
     width = max(median(scale[: len(SAME)]) - unrelated, MIN_BAND / 0.4)
-    scaled = ((cosines.get(str(n), 0.0) - unrelated) / width for n in range(len(facts)))
-    return [min(1.0, max(0.0, value)) for value in scaled]
+    nearness = ((cosines.get(str(n), 0.0) - unrelated) / width for n in range(len(facts)))
+    return [min(1.0, max(0.0, value)) for value in nearness]

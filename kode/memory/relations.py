@@ -59,20 +59,20 @@ def plan(relations: Relations, claimed_at: Mapping[str, str], ranks: Mapping[str
         return is_later and ranks[newer] >= ranks[older]
 
     group_of = {id: frozenset([id]) for id in claimed_at}
-    for listed in relations.same:
-        merged = frozenset[str]().union(*(group_of[id] for id in listed if id in group_of))
-        group_of |= dict.fromkeys(merged, merged)
+    for ids in relations.same:
+        union = frozenset[str]().union(*(group_of[id] for id in ids if id in group_of))
+        group_of |= dict.fromkeys(union, union)
 
     def between(pairs: Iterable[Pair]) -> set[tuple[frozenset[str], frozenset[str]]]:
-        present = (pair for pair in pairs if pair[0] in group_of and pair[1] in group_of)
-        groups = {(group_of[first], group_of[second]) for first, second in present}
+        both = (pair for pair in pairs if pair[0] in group_of and pair[1] in group_of)
+        groups = {(group_of[first], group_of[second]) for first, second in both}
         return {(first, second) for first, second in groups if first != second}
 
     outdated, ends = between(relations.outdated), dict[str, str]()
     for id, group in group_of.items():
         newer = {other for old, new in outdated if old == group for other in new}
-        if able := [other for other in newer if may_end(other, id)]:
-            ends[id] = max(able, key=weight)
+        if heirs := [other for other in newer if may_end(other, id)]:
+            ends[id] = max(heirs, key=weight)
     remaining = dict[frozenset[str], str]()
     for group in {*group_of.values()}:
         if left := [id for id in group if id not in ends]:

@@ -187,9 +187,9 @@ def _parts(
     ids = dict.fromkeys((*(new.id for new in change.add), *change.set, *change.end))
     shared = [new for id in ids if (new := statements.get(id)) and is_shared(new)]
     for number, scope in enumerate(sorted({scope_of(new.place) for new in shared})):
-        here = [new for new in shared if scope_of(new.place) == scope]
-        add = tuple(strip_context(new) for new in here if new.id not in change.end)
-        end = tuple(new.id for new in here if new.id in change.end)
+        notes = [new for new in shared if scope_of(new.place) == scope]
+        add = tuple(strip_context(new) for new in notes if new.id not in change.end)
+        end = tuple(new.id for new in notes if new.id in change.end)
         yield scope, replace(row, id=f"{row.id}.{number}" if number else row.id, add=add, end=end)
 
 

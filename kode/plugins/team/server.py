@@ -212,5 +212,5 @@ async def manage(log: TeamLog, action: str | None, person: str | None, scope: st
             leaves = "What their kode has from colleagues goes when it is next connected."
             return f"{person} sees {team} no more. {leaves}"
         rows = [(row["person"], row["scope"]) for row in await query(_MEMBERS)]
-    lines = [f"  {name}: {'all' if seen == ALL else seen}" for name, seen in rows]
+    lines = [f"  {name}: {'all' if scope == ALL else scope}" for name, scope in rows]
     return "\n".join([f"members of {log.label}, as far as you may see:", *lines])
