@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import select
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -36,7 +37,7 @@ def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
     if task is None or task == "-" or not task.strip():
         nobody_typed = sys.stdin is None or (sys.stdin.isatty() and task != "-")
         return "" if nobody_typed else _read_stdin(), ()
-    if sys.stdin is None or sys.stdin.isatty():
+    if sys.stdin is None or not _stdin_has_something_to_say():
         return task, ()
     from kode.engine.fence import fence_text
     from kode.messages import Text
@@ -118,6 +119,15 @@ def read_attachments(
         except UserError as error:
             raise ConfigError(f"--ctx {name}: {error}").about(CTX) from error
     return tuple(parts)
+
+
+def _stdin_has_something_to_say() -> bool:
+    """Whether stdin is a pipe, a file or a socket rather than a terminal or a closed stream."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
 def _begins_soon() -> bool:
