@@ -31,7 +31,7 @@ HOMES = {
     "kode.conversation.bare": "BareSession",
     "kode.conversation.plugged": "Opened Prompt",
     "kode.credentials": "keep_secret redact_secrets=redact_values",
-    "kode.durable": "lock_file=locked make_folder replace_file=replace storage_errors",
+    "kode.durable": "lock_file=locked make_folder replace_file=replace storage_errors set_aside",
     "kode.errors": (
         "ConfigError ContextOverflow GitError KodeError MemoryRefused ProviderError SessionError "
         "StorageError ToolError UserError"
@@ -115,6 +115,7 @@ if TYPE_CHECKING:
     from kode.durable import locked as _lock_file
     from kode.durable import make_folder as make_folder
     from kode.durable import replace as _replace_file
+    from kode.durable import set_aside as set_aside
     from kode.durable import storage_errors as storage_errors
     from kode.errors import ConfigError as ConfigError
     from kode.errors import ContextOverflow as ContextOverflow

@@ -29,6 +29,7 @@ from kode.plugin import (
     redact_secrets,
     remove_tree,
     replace_file,
+    set_aside,
     storage_errors,
 )
 from kode.plugins.detached import holder
@@ -272,9 +273,14 @@ def _read(folder: Path, faults: list[str]) -> Background | None:
         state = State.model_validate_json((folder / STATE).read_bytes())
     except FileNotFoundError:
         pass
-    except (OSError, ValidationError):
+    except OSError as error:
+        faults.append(f"{folder / STATE} cannot be read ({error.strerror}).")
+    except ValidationError:
         if not alive:
-            faults.append(f"{folder / STATE} is damaged: `kode attach {spec.id}` replaces it.")
+            kept = f"it is kept as {set_aside(folder / STATE).name}"
+            faults.append(
+                f"{folder / STATE} was damaged: {kept}. `kode attach {spec.id}` continues it."
+            )
     if not alive:  # of one that was killed
         remove_tree(Path(real_path(folder)) / SOCKET)
     life: Life = "alive" if alive else "ended" if state.doing == "ended" else "killed"

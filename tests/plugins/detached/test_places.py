@@ -42,8 +42,9 @@ def test_an_id_is_found_by_its_beginning_or_end(tmp_path):
             places.find(tmp_path, part)
 
 
-def test_a_damaged_file_is_named_and_stays(tmp_path):
-    (make(tmp_path, "one") / places.STATE).write_text("{")
+def test_a_damaged_file_is_named_and_kept(tmp_path):
+    one = make(tmp_path, "one")
+    (one / places.STATE).write_text("{")
     living, ended = make(tmp_path, "two"), make(tmp_path, "three")
     for folder in (living, ended):
         (folder / places.SPEC).write_text("{")
@@ -56,6 +57,7 @@ def test_a_damaged_file_is_named_and_stays(tmp_path):
     assert len(faults) == 3
     assert ["fuser" in fault for fault in faults if str(living) in fault] == [True]
     assert (living / places.SPEC).exists()
+    assert [path.read_text() for path in one.glob(f"{places.STATE}.damaged-*")] == ["{"]
 
 
 def test_a_session_of_another_user_is_named_and_not_read(tmp_path, monkeypatch):
