@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from kode import paths
 from kode.errors import SandboxUnknownError
-from kode.sandbox.sandbox import Sandbox, open_sandbox
+from kode.sandbox.sandbox import Sandbox, open_sandbox, run_attempt
 from kode.sandbox.shared import Shared
 from kode.workplace import Workplace
 
@@ -84,60 +84,71 @@ class Proof:
     next_step: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Scene:
     """A sandbox, and what its commands must not get at."""
 
-    sandbox: Sandbox
-    folder: Path
-    project: Path
-    keys: Sequence[Path]
-    """Files that contain `SECRET` and their place in this list."""
-    outside: Sequence[Path]
-    """Files that are not there, in places that the user may write."""
-    file: Path
-    """A file outside that contains SECRET."""
-    bystander: "subprocess.Popen[bytes]"
-    listeners: Mapping[str, socket.socket]
-    """How to reach it → a socket that waits."""
+    def __init__(self, folder: Path, stack: contextlib.ExitStack) -> None:
+        """Fills a new folder. Raises: OSError."""
+        self.folder, self.project, self.file = folder, folder / "project", folder / "file"
+        self.git = self.project / ".git" / "config"
+        home, kode = folder / "home", folder / "kode"
+        for path in (self.git.with_name("hooks"), home / ".ssh", kode):
+            path.mkdir(parents=True)
+        for path in (self.git, self.file):  # the file is outside of the project
+            path.write_text(SECRET)
+        self.keys = [self.project / ".env", home / ".ssh" / "id_ed25519", kode / "config.json"]
+        """Files that contain `SECRET` and their place in this list."""
+        for number, key in enumerate(self.keys):
+            key.write_text(f"KEY={SECRET}{number}\n")
+        command = (sys.executable, "-I", "-S", "-c", "input()")
+        environment = {"KEY": f"{SECRET}{len(self.keys)}"}
+        self.bystander = stack.enter_context(
+            subprocess.Popen(
+                command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+            )
+        )
+        stack.callback(self.bystander.kill)
+        self.keys.append(Path(f"/proc/{self.bystander.pid}/environ"))
+        place = Workplace(
+            cwd=self.project,
+            project=self.project,
+            roots=(self.project,),
+            home=kode,
+            protected=(kode,),
+            outputs=kode / "outputs",
+            user_home=home,
+        )
+        ground = open_sandbox(place, network=False, writable=True).ground
+        self.sandbox = Sandbox(Shared(replace(ground, homes=(*ground.homes, home))))
+        stack.callback(self.sandbox.close)
+        self.listeners = dict[str, socket.socket]()
+        """How to reach it → a socket that waits."""
+        for how, family, kind, address in (
+            ("TCP", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
+            ("UDP", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
+            ("a unix socket", socket.AF_UNIX, socket.SOCK_STREAM, str(self.project / "socket")),
+        ):
+            listener = self.listeners[how] = stack.enter_context(socket.socket(family, kind))
+            listener.bind(address)
+            if kind == socket.SOCK_STREAM:
+                listener.listen()
+        places = (folder, home, Path(tempfile.gettempdir()), paths.user_home() or folder)
+        self.outside = [place / f"{folder.name}-written" for place in places]
+        """Files that are not there, in places that the user may write."""
 
     def run(self, *argv: str) -> str:
         """The output of a command in the sandbox. Raises: OSError, TimeoutExpired."""
         attempt = self.sandbox.attempt(self.sandbox.standing().kind, layered=False)
-        wrapped = attempt.wrap(argv)
-        try:
-            with subprocess.Popen(
-                wrapped.argv,
-                cwd=self.project,
-                env={"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.folder)},
-                pass_fds=wrapped.descriptors,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                start_new_session=True,
-            ) as process:
-                try:
-                    return process.communicate(timeout=TIMEOUT_S)[0]
-                finally:
-                    with contextlib.suppress(OSError):
-                        os.killpg(process.pid, signal.SIGKILL)
-        finally:
-            wrapped.settle()
-            attempt.close()
-
-    def attack(self, acts: Sequence[Sequence[Any]], *, detached: bool = False) -> str:
-        """The output of a command that tries all of `acts`. Raises: as `run`."""
-        python, script = paths.real_path(sys.executable), json.dumps(acts, default=str)
-        return self.run(python, "-I", "-S", "-c", _TRY, script, *(["detached"] if detached else []))
+        environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.folder)}
+        done = run_attempt(attempt, argv, TIMEOUT_S, cwd=self.project, env=environment)
+        return done.stdout + done.stderr
 
 
 def prove() -> Iterator[Proof]:
     """Tries one promise of the sandbox after the other, and yields whether it holds."""
     with contextlib.ExitStack() as stack:
         folder = paths.real_path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kode-")))
-        scene = _set_scene(Path(folder), stack)
+        scene = Scene(Path(folder), stack)
         try:
             standing = scene.sandbox.standing()
         except SandboxUnknownError as error:
@@ -164,58 +175,6 @@ def prove() -> Iterator[Proof]:
                 yield Proof(what, "ok", promise)
 
 
-def _set_scene(folder: Path, stack: contextlib.ExitStack) -> Scene:
-    project, home, kode = folder / "project", folder / "home", folder / "kode"
-    for path in (project / ".git" / "hooks", home / ".ssh", kode):
-        path.mkdir(parents=True)
-    (project / ".git" / "config").write_text(SECRET)
-    (folder / "file").write_text(SECRET)
-    bystander = subprocess.Popen(
-        (sys.executable, "-I", "-S", "-c", "input()"),
-        stdin=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={"KEY": f"{SECRET}3"},
-    )
-    stack.enter_context(bystander)
-    stack.callback(bystander.kill)
-    keys = [project / ".env", home / ".ssh" / "id_ed25519", kode / "config.json"]
-    for number, key in enumerate(keys):
-        key.write_text(f"KEY={SECRET}{number}\n")
-    place = Workplace(
-        cwd=project,
-        project=project,
-        roots=(project,),
-        home=kode,
-        protected=(kode,),
-        outputs=kode / "outputs",
-        user_home=home,
-    )
-    ground = open_sandbox(place, network=False, writable=True).ground
-    sandbox = Sandbox(Shared(replace(ground, homes=(*ground.homes, home))))
-    stack.callback(sandbox.close)
-    listeners = {}
-    for how, family, kind, address in (
-        ("TCP", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
-        ("UDP", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
-        ("a unix socket", socket.AF_UNIX, socket.SOCK_STREAM, str(project / "socket")),
-    ):
-        listeners[how] = stack.enter_context(socket.socket(family, kind))
-        listeners[how].bind(address)
-        if kind == socket.SOCK_STREAM:
-            listeners[how].listen()
-    places = (folder, home, Path(tempfile.gettempdir()), paths.user_home() or folder)
-    return Scene(
-        sandbox=sandbox,
-        folder=folder,
-        project=project,
-        keys=[*keys, Path(f"/proc/{bystander.pid}/environ")],
-        outside=[place / f"{folder.name}-written" for place in places],
-        file=folder / "file",
-        bystander=bystander,
-        listeners=listeners,
-    )
-
-
 def _use(scene: Scene) -> Faults:
     """What a command may do, and that it shares no temporary folder."""
     planted = Path(tempfile.gettempdir(), f"{scene.folder.name}-planted")
@@ -229,33 +188,31 @@ def _use(scene: Scene) -> Faults:
     finally:
         planted.unlink()
     fault = f"failed: {output[-300:]!r}"
-    temporary = {
-        fault: "own\n" not in output,
-        "read a file of the machine's": SECRET in output,
-        "wrote in the machine's": (planted.parent / "own").exists(),
-    }
+    temporary = [] if "own\n" in output else [fault]
+    temporary += ["read a file of the machine's"] if SECRET in output else []
+    temporary += ["wrote in the machine's"] if (planted.parent / "own").exists() else []
     return {
         "programs": [] if "started\n" in output else [fault],
         "project": [] if (scene.project / "moved").is_dir() else [fault],
-        "temporary": [text for text, is_true in temporary.items() if is_true],
+        "temporary": temporary,
     }
 
 
-def _escape(scene: Scene, *, detached: bool = False) -> Faults:
-    """Tries all that a command must not do."""
-    sockets = scene.listeners.values()
+def _escape(scene: Scene, *session: str) -> Faults:
+    """Tries all that a command must not do, in a session of its own if that has a name."""
+    sockets, hook = scene.listeners.values(), scene.git.with_name("hooks") / "update"
     acts: list[Sequence[Any]] = [("read", key) for key in scene.keys]
-    acts += [("write", path) for path in (*scene.outside, scene.file)]
+    acts += [("write", path) for path in (*scene.outside, scene.file, scene.git, hook)]
     acts += [("reach", it.family, it.type, it.getsockname()) for it in sockets]
-    acts += [("delete", scene.file), ("end", scene.bystander.pid, signal.SIGTERM)]
-    config, hook = scene.project / ".git" / "config", scene.project / ".git" / "hooks" / "update"
-    acts += [("write", config), ("write", hook), ("delete", config)]
-    output = scene.attack(acts, detached=detached)
+    acts += [("delete", path) for path in (scene.file, scene.git)]
+    acts += [("end", scene.bystander.pid, signal.SIGTERM)]
+    script = ("-I", "-S", "-c", _TRY, json.dumps(acts, default=str), *session)
+    output = scene.run(paths.real_path(sys.executable), *script)
     written = [f"wrote {path}" for path in scene.outside if path.exists()]
     for path in scene.outside:
         path.unlink(missing_ok=True)
     written += [f"changed {scene.file}"] if _is_changed(scene.file) else []
-    git = ["changed what git runs"] if hook.exists() or _is_changed(config) else []
+    git = ["changed what git runs"] if hook.exists() or _is_changed(scene.git) else []
     keys = [f"read {key}" for n, key in enumerate(scene.keys) if f"{SECRET}{n}" in output]
     hit = select.select(list(sockets), [], [], 0)[0]
     reached = [f"reached this machine by {how}" for how, it in scene.listeners.items() if it in hit]
@@ -267,7 +224,7 @@ def _escape(scene: Scene, *, detached: bool = False) -> Faults:
 
 
 def _leave_child(scene: Scene) -> Faults:
-    faults = _escape(scene, detached=True)
+    faults = _escape(scene, "detached")
     return {"children": [*chain(*(faults[what] for what in faults if what != "git"))]}
 
 

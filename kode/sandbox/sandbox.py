@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import CodeType
@@ -242,34 +242,20 @@ class Sandbox:
 
     def _run_probe(self, kind: Kind, *, layered: bool) -> "subprocess.CompletedProcess[str]":
         """Runs the self-test inside, with more time if it runs out of it; it prints what leaks."""
-        for timeout_s in TEST_TIMEOUTS_S[:-1]:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return self._run_probe_within(timeout_s, kind, layered=layered)
-        return self._run_probe_within(TEST_TIMEOUTS_S[-1], kind, layered=layered)
-
-    def _run_probe_within(
-        self, timeout_s: float, kind: Kind, *, layered: bool
-    ) -> "subprocess.CompletedProcess[str]":
         with contextlib.ExitStack() as stack:
             orders = self._probe(kind, layered=layered)
             if kind == "seatbelt":
                 listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
                 orders["port"] = listener.getsockname()[1]
             probe = (limits.code_of("probe"), orders)
-            attempt = self.attempt(kind, layered=layered, probe=probe)
-            stack.callback(attempt.close)
-            wrapped = attempt.wrap(())
-            stack.callback(wrapped.settle)
-            return subprocess.run(
-                wrapped.argv,
-                env={"PATH": WHERE},
-                pass_fds=wrapped.descriptors,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=timeout_s,
-                check=False,
-            )
+
+            def run(timeout_s: float) -> "subprocess.CompletedProcess[str]":
+                attempt = self.attempt(kind, layered=layered, probe=probe)
+                return run_attempt(attempt, (), timeout_s, env={"PATH": WHERE})
+
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return run(TEST_TIMEOUTS_S[0])
+            return run(TEST_TIMEOUTS_S[1])
 
     def _probe(self, kind: Kind, *, layered: bool) -> dict[str, Any]:
         ground = self.ground
@@ -295,6 +281,31 @@ class Sandbox:
             "outer_pid": os.getpid(),
             "port": None,
         }
+
+
+def run_attempt(
+    attempt: Attempt, argv: Sequence[str], timeout_s: float, **options: Any
+) -> "subprocess.CompletedProcess[str]":
+    """Runs a program of kode to its end, with `options` of `subprocess.run`, and closes the
+    attempt. Raises: OSError, TimeoutExpired."""
+    try:
+        wrapped = attempt.wrap(tuple(argv))
+        try:
+            return subprocess.run(
+                wrapped.argv,
+                pass_fds=wrapped.descriptors,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=timeout_s,
+                check=False,
+                **options,
+            )
+        finally:
+            wrapped.settle()
+    finally:
+        attempt.close()
 
 
 def open_sandbox(

@@ -17,6 +17,7 @@ import pytest
 from kode.contracts import CheckPart, ToolContext
 from kode.errors import SandboxUnknownError
 from kode.sandbox import limits, sandbox, view
+from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
 from kode.tools.shell import shell
 from tests.needs import lacking, lacking_sandbox, needs
@@ -146,14 +147,15 @@ def test_a_self_test_out_of_time_is_no_answer(
 ) -> None:
     given, hangs = [], True
 
-    def probe(timeout_s: float, kind: Kind, *, layered: bool) -> object:
+    def probe(attempt: Attempt, argv: object, timeout_s: float, **options: object) -> object:
+        attempt.close()
         given.append(timeout_s)
-        if hangs and layered == (late == "layered"):
+        if hangs and bool(attempt.layers) == (late == "layered"):
             raise subprocess.TimeoutExpired(["bwrap"], timeout_s)
         return subprocess.CompletedProcess([], 0, stdout="[]")
 
     monkeypatch.setattr(sandbox.shutil, "which", lambda name, **more: name)
-    monkeypatch.setattr(made, "_run_probe_within", probe)
+    monkeypatch.setattr(sandbox, "run_attempt", probe)
     with pytest.raises(SandboxUnknownError, match=f"took over {sandbox.TEST_TIMEOUTS_S[-1]:g} s"):
         made.holds()
     assert tuple(given[-2:]) == sandbox.TEST_TIMEOUTS_S
@@ -169,13 +171,14 @@ def test_a_self_test_out_of_time_is_no_answer(
 def test_a_slow_self_test_is_repeated_with_more_time(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def probe(timeout_s: float, kind: Kind, *, layered: bool) -> object:
+    def probe(attempt: Attempt, argv: object, timeout_s: float, **options: object) -> object:
+        attempt.close()
         if timeout_s < sandbox.TEST_TIMEOUTS_S[-1]:
             raise subprocess.TimeoutExpired(["bwrap"], timeout_s)
         return subprocess.CompletedProcess([], 0, stdout="[]")
 
     monkeypatch.setattr(sandbox.shutil, "which", lambda name, **more: name)
-    monkeypatch.setattr(made, "_run_probe_within", probe)
+    monkeypatch.setattr(sandbox, "run_attempt", probe)
     assert made.kind() == "layered"
 
 
