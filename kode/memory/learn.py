@@ -213,11 +213,11 @@ async def learn(
     if not record.messages and not progress.answer:
         pending.done(record.id)
         return True
-    is_open = not policy.answer_text(progress) and policy.is_worth_asking(record)
+    is_open = not progress.answer and policy.is_worth_asking(record)
     if is_open and progress.attempts >= MAX_ATTEMPTS:
         memory.warn(f"No model could sum up session {record.id}: its note says what was done.")
     elif is_open and memory.model.usable:
-        pending.count_attempt(record.id)
+        pending.update(record.id, attempts=progress.attempts + 1)
         if not await policy.ask(memory, record, pending):
             return False
         progress = pending.progress(record.id)

@@ -9,12 +9,15 @@ import json
 import os
 import re
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from kode import durable
+from kode.credentials import redact_values
+from kode.messages import Message
 
 _ID = re.compile(r"(?!.*\.\.)(?!.*\.json$)[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """What may name a file: no path, nothing hidden."""
@@ -27,7 +30,9 @@ class Progress:
     attempts: int = 0
     """Requests that were begun."""
     answer: str = ""
-    """The model's answer, without credentials; "" for none so far."""
+    """The model's last answer, without credentials; "" for none so far."""
+    messages: tuple[Message, ...] = ()
+    """The conversation up to it, where a system holds one."""
     shown: tuple[str, ...] = ()
     """The ids of the known statements in the question, in the order of their numbers."""
 
@@ -95,13 +100,13 @@ class Pending:
             return TypeAdapter(Progress).validate_json(self._file(session).read_bytes())
         return Progress()
 
-    def count_attempt(self, session: str) -> None:
-        """Counts a request before it is made."""
-        self._write(session, attempts=self.progress(session).attempts + 1)
-
-    def answer(self, session: str, text: str, shown: tuple[str, ...]) -> None:
-        """Stores the answer of a model before it is used."""
-        self._write(session, answer=text, shown=shown)
+    def update(self, session: str, **values: Any) -> None:
+        """Stores fields of `Progress`, without credentials: an attempt before its request is made,
+        an answer before it is used."""
+        progress = replace(self.progress(session), **values)
+        row = redact_values(TypeAdapter(Progress).dump_python(progress, mode="json"))
+        text = json.dumps(row, ensure_ascii=False)
+        durable.replace(self._file(session), text.encode(errors="replace"))
 
     def done(self, session: str) -> None:
         """Ends what this process took: nothing is left to do about it."""
@@ -111,7 +116,3 @@ class Pending:
 
     def _file(self, session: str) -> Path:
         return self._folder / f"{session}.json"
-
-    def _write(self, session: str, **values: object) -> None:
-        row = json.dumps(asdict(self.progress(session)) | values, ensure_ascii=False)
-        durable.replace(self._file(session), row.encode(errors="replace"))

@@ -504,16 +504,12 @@ class Policy(ABC):
             patient=True,
         )
         if reply.message is not None:
-            pending.answer(record.id, credentials.redact(reply.text), ids)
+            pending.update(record.id, answer=reply.text, shown=ids)
         return reply.message is not None
 
-    def answer_text(self, progress: Progress) -> str:
-        """What the model answered about a session; "" for nothing so far."""
-        return progress.answer
-
     def read_answer(self, memory: OpenMemory, record: SessionRecord, progress: Progress) -> Answer:
-        """The same as a value; with a record in place of a note that the model did not write."""
-        answer = read(self.answer_text(progress), len(progress.shown))
+        """What the model answered; with a record in place of a note that it did not write."""
+        answer = read(progress.answer, len(progress.shown))
         return replace(answer, narrative=answer.narrative or self.record_without_model(record))
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:

@@ -181,7 +181,7 @@ def _pending(here: Here, system: str, answer: str) -> None:
     """Leaves a session for a later start, with the answer of a model about it."""
     pending = Pending(here.home / "memory/pending" / system)
     pending.mark(here.session)
-    pending.answer(here.session, answer, ())
+    pending.update(here.session, answer=answer)
     pending.leave(here.session)
 
 

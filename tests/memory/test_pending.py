@@ -49,8 +49,8 @@ class Killed(Exception):
 
 
 STEPS = [
-    lambda pending: pending.count_attempt(SESSION),
-    lambda pending: pending.answer(SESSION, "the answer", ("s1", "s2")),
+    lambda pending: pending.update(SESSION, attempts=1),
+    lambda pending: pending.update(SESSION, answer="the answer", shown=("s1", "s2")),
     lambda pending: pending.done(SESSION),
 ]
 
@@ -92,9 +92,8 @@ def test_a_kill_leaves_what_was_before_or_after_a_step(
 def test_an_answer_outlives_its_process(tmp_path: Path) -> None:
     pending = Pending(tmp_path)
     pending.mark(SESSION)
-    for _ in range(3):
-        pending.count_attempt(SESSION)
-    pending.answer(SESSION, "the answer", ("s1", "s2"))
+    pending.update(SESSION, attempts=3)
+    pending.update(SESSION, answer="the answer", shown=("s1", "s2"))
     pending.leave(SESSION)
 
     left = after(tmp_path)
@@ -115,7 +114,7 @@ def test_a_damaged_answer_costs_a_repeated_question(tmp_path: Path, data) -> Non
     path.write_bytes(data.encode() if isinstance(data, str) else data)
 
     assert pending.progress(SESSION).answer == ""
-    pending.count_attempt(SESSION)
+    pending.update(SESSION, attempts=1)
     assert pending.progress(SESSION).attempts == 1
 
 

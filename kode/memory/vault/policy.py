@@ -16,7 +16,7 @@ from kode.memory.rendering import fingerprint
 from kode.memory.statement import Author, Statement, statement_of_session
 from kode.memory.tools import as_list_item
 from kode.memory.vault.layout import as_episode, is_episodes, make_layout, month_place, place_in
-from kode.memory.vault.reflect import last_answer, reflect
+from kode.memory.vault.reflect import reflect
 from kode.memory.vault.tools import TOOLS, index_rows
 
 SHORT_CHARS = 1_000
@@ -71,9 +71,6 @@ class VaultPolicy(Policy):
 
     async def ask(self, memory: OpenMemory, record: SessionRecord, pending: Pending) -> bool:
         return await reflect(memory, record, pending, self.question(memory, record))
-
-    def answer_text(self, progress: Progress) -> str:
-        return last_answer(progress)
 
     def read_answer(self, memory: OpenMemory, record: SessionRecord, progress: Progress) -> Answer:
         """How facts relate; what is new was written by tools. A session without an episode gets a

@@ -8,19 +8,16 @@ step: a kill repeats no question that was answered.
 import json
 from collections.abc import Mapping
 
-from pydantic import TypeAdapter
-
 from kode.contracts import Request, SessionRecord, Tool, ToolContext, ToolOutput
-from kode.credentials import redact
 from kode.errors import BusyError, KodeError, StorageError
 from kode.function_tool import parse_arguments
 from kode.memory import frame
 from kode.memory.frame import mark_read
-from kode.memory.pending import Pending, Progress
+from kode.memory.pending import Pending
 from kode.memory.policy import OpenMemory, Question
 from kode.memory.vault.layout import label, month_place
 from kode.memory.vault.tools import TOOLS, index_rows
-from kode.messages import Message, ToolCall, ToolResult, calls_of, keep_ends, text_of, user_message
+from kode.messages import Message, ToolCall, ToolResult, calls_of, keep_ends, user_message
 from kode.workplace import NOWHERE
 
 MAX_MODEL_CALLS = 5  # the document's
@@ -32,7 +29,6 @@ UNREAD_CALL = (
     "Nothing was written: the tool call in the text of your reply cannot be read. Call tools "
     "through the tool interface, with all required arguments, or give your last answer."
 )
-MESSAGES = TypeAdapter(list[Message])
 INSTRUCTIONS = """\
 You look back on a session that a coding agent has finished with its user, and keep what is worth \
 remembering in later sessions. You work with the memory tools alone; of your answers only the last \
@@ -76,10 +72,10 @@ async def reflect(
     memory, progress = memory.at_end_of(record), pending.progress(record.id)
     tools = {tool.name: tool for tool in (make_tool(memory) for make_tool in TOOLS[1:])}
     text, shown = question
-    messages, shown = _conversation(progress), progress.shown or shown
+    messages, shown = list(progress.messages), progress.shown or shown
     messages = messages or [user_message(text)]
     system = _system_prompt(memory, record)
-    while not _is_answer(messages[-1]):
+    while True:
         last = messages[-1]
         if last.stop == "malformed_call":
             messages.append(user_message(UNREAD_CALL))
@@ -97,30 +93,13 @@ async def reflect(
             if reply.message is None:
                 return False
             messages.append(reply.message)
+            if reply.message.stop != "malformed_call" and not calls_of(reply.message):
+                pending.update(record.id, answer=reply.text, shown=shown)
+                return True
         else:
             memory.warn(f"Memory's reflection was ended after {MAX_MODEL_CALLS} model calls.")
-            break
-        pending.answer(record.id, redact(MESSAGES.dump_json(messages).decode()), shown)
-    return True
-
-
-def last_answer(progress: Progress) -> str:
-    """The text with which a conversation ended; "" for one that did not come to its end."""
-    messages = _conversation(progress)
-    return text_of(messages[-1]) if messages and _is_answer(messages[-1]) else ""
-
-
-def _is_answer(message: Message) -> bool:
-    """Whether a message is the model's last one, and calls no tool."""
-    is_unread = message.stop == "malformed_call"
-    return message.role == "assistant" and not is_unread and not calls_of(message)
-
-
-def _conversation(progress: Progress) -> list[Message]:
-    try:
-        return MESSAGES.validate_json(progress.answer)
-    except ValueError:
-        return []
+            return True
+        pending.update(record.id, messages=tuple(messages), shown=shown)
 
 
 async def _run_call(memory: OpenMemory, tools: Mapping[str, Tool], call: ToolCall) -> ToolResult:

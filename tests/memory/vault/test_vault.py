@@ -10,7 +10,6 @@ import pytest
 
 from kode.contracts import Project, Request, Turn
 from kode.errors import MemoryRefused, ToolError
-from kode.memory.pending import Progress
 from kode.memory.policy import Addition
 from kode.memory.statement import Rank
 from kode.memory.system import Memory
@@ -21,7 +20,6 @@ from kode.memory.vault.layout import (
     place_in,
     summary_of,
 )
-from kode.memory.vault.reflect import MESSAGES, last_answer
 from kode.messages import Message, Text, ToolCall, results_of
 from tests.memory.sessions import Sessions, call
 from tests.tables import for_each
@@ -365,12 +363,6 @@ async def test_a_reflection_goes_on_where_it_was_cut_off(home: Sessions) -> None
     assert [message.role for message in up.requests[0].messages] == ["user", "assistant", "tool"]
     assert [note.text for note in later.notes()] == ["## Leak\n- Summary: leak fixed"]
     assert later.pending.sessions() == []
-
-
-def test_a_conversation_whose_calls_were_not_run_has_no_answer() -> None:
-    parts = (Text(text="I save it."), ToolCall(id="c", name="memory_list", arguments="{}"))
-    messages = [Message(role="assistant", parts=parts, stop="tool_calls")]
-    assert last_answer(Progress(answer=MESSAGES.dump_json(messages).decode())) == ""
 
 
 async def test_a_reflection_on_outside_text_waits(home: Sessions) -> None:
