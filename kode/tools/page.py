@@ -7,13 +7,10 @@ nothing of kode, which would take longer than parsing most pages.
 
 import contextlib
 import json
+import re
 import resource
 import sys
-from typing import TYPE_CHECKING
 from urllib.parse import urljoin
-
-if TYPE_CHECKING:
-    from selectolax.lexbor import LexborNode
 
 MAX_TITLE_CHARS = 300  # two lines
 MAX_CHARS = 1_000_000
@@ -23,20 +20,23 @@ page."""
 MAX_CPU_S = 30  # a hostile page must not run on
 MAX_MEMORY_BYTES = 1 << 30  # a hostile page must not fill the machine
 
-_LEFT_OUT = {
-    "script", "style", "noscript", "template", "svg", "iframe", "object", "canvas", "head",
-    "-comment", "select", "dialog",
-}  # fmt: skip
-_BLOCKS = {
-    "address", "article", "aside", "blockquote", "body", "dd", "details", "div", "dl", "dt",
-    "fieldset", "figcaption", "figure", "footer", "form", "header", "main", "nav", "p", "section",
-    "summary", "table", "thead", "tbody", "ul", "ol", "hr", "li", "tr", "pre",
-    "h1", "h2", "h3", "h4", "h5", "h6",
-}  # fmt: skip
-_OPENED = {
-    "li": "- ", "br": "\n", "hr": "---", "h1": "# ", "h2": "## ", "h3": "### ", "h4": "#### ",
-    "h5": "##### ", "h6": "###### ",
-}  # fmt: skip
+_LEFT_OUT = (
+    "script, style, noscript, template, svg, iframe, object, canvas, select, dialog, [hidden]"
+)
+# Noncharacters of Unicode, which no page holds, mark what white space would otherwise hide.
+_BLANK, _LINE, _BREAK, _JOIN, _CODE, _CODE_END, _SPACE = map(chr, range(0xFDD0, 0xFDD7))
+_MARKS = (
+    ("address, article, aside, blockquote, details, div, dl, fieldset, figcaption, figure, footer, "
+     "form, header, main, nav, p, section, summary, table, thead, tbody, ul, ol", _BLANK, _BLANK),
+    *((f"h{level}", f"{_BLANK}{'#' * level} {_JOIN}", _BLANK) for level in range(1, 7)),
+    ("li", f"{_LINE}- {_JOIN}", _LINE),
+    ("tr, dt, dd", _LINE, _LINE),
+    ("td, th", "", " | "),
+    ("hr", f"{_BLANK}---", _BLANK),
+    ("br", _BREAK, ""),
+    ("pre", _CODE, _CODE_END),
+)  # fmt: skip
+"""Selector, and what is written before and after such an element."""
 
 
 def main() -> None:
@@ -54,122 +54,50 @@ def readable(html: str, url: str) -> tuple[str, str]:
     parser = LexborHTMLParser(html)
     heading = parser.css_first("title")
     title = " ".join(heading.text().split())[:MAX_TITLE_CHARS] if heading is not None else ""
-    if parser.body is None:
+    body = parser.body
+    if body is None or "hidden" in body.attributes:
         return title, ""
-    writer = _Writer(url)
-    # An explicit stack: pages may be nested deeper than Python's recursion limit.
-    stack: list[tuple[LexborNode, bool]] = [(parser.body, False)]
-    while stack and writer.chars < MAX_CHARS:
-        node, leaving = stack.pop()
-        if leaving:
-            writer.leave(node)
-            continue
-        if node.tag in _LEFT_OUT or "hidden" in node.attributes:
-            continue
-        if node.tag == "-text":
-            writer.say(node.text_content or "")
-            continue
-        writer.enter(node)
-        stack.append((node, True))
-        children = []
-        child = node.child
-        while child is not None:
-            children.append((child, False))
-            child = child.next
-        stack += reversed(children)
-    return title, writer.text()
-
-
-class _Writer:
-    """Joins words into lines."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self.chars = 0
-        """Characters so far."""
-        self._parts: list[str] = []
-        self._in_pre = 0
-        self._broken = True
-        """Whether the next word needs no space before it."""
-        self._line_feeds = 0
-        """Line feeds at the end of the text so far; only up to two matter."""
-        self._marked = False
-        """Whether the last output is the marker of a list item or heading, whose first block
-        continues on the same line."""
-
-    def text(self) -> str:
-        lines = [line.rstrip() for line in "".join(self._parts).split("\n")]
-        kept = [line for i, line in enumerate(lines) if line or (i and lines[i - 1])]
-        return "\n".join(kept).strip("\n")
-
-    def enter(self, node: "LexborNode") -> None:
-        tag = node.tag or ""
-        if tag in _BLOCKS:
-            self._break(blank=tag not in ("li", "tr", "dt", "dd"))
-        if tag == "pre":
-            self._add("```\n")
-            self._in_pre += 1
-        if tag in _OPENED:
-            self._add(_OPENED[tag])
-            self._broken = True
-            self._marked = tag not in ("br", "hr")
-        if tag == "img" and (alt := node.attributes.get("alt")):
-            self.say(f"[image: {alt}] ")
-
-    def leave(self, node: "LexborNode") -> None:
-        tag = node.tag or ""
-        if tag == "a":
-            self._link(node.attributes.get("href") or "")
-        if tag in ("td", "th"):
-            self._add(" | ")
-            self._broken = True
-        if tag == "pre":
-            self._in_pre -= 1
-            self._break(blank=False)
-            self._add("```")
-        if tag in _BLOCKS:
-            self._break(blank=tag not in ("li", "tr", "dt", "dd"))
-
-    def say(self, text: str) -> None:
-        if self._in_pre:
-            self._add(text)
-            return
-        words = " ".join(text.split())
-        if not words:
-            if text and not self._broken:
-                self._add(" ")
-                self._broken = True
-            return
-        lead = " " if text[0].isspace() and not self._broken else ""
-        tail = " " if text[-1].isspace() else ""
-        self._add(lead + words + tail)
-        self._broken = bool(tail)
-
-    def _link(self, href: str) -> None:
-        target = href.strip()
+    # An inner element goes before the outer one that holds it.
+    for node in {node.mem_id: node for node in reversed(body.css(_LEFT_OUT))}.values():
+        node.decompose()
+    for selector, before, after in _MARKS:
+        for node in body.css(selector):
+            node.insert_before(before)
+            node.insert_after(after)
+    for node in body.css("img[alt]"):
+        node.insert_before(f"[image: {node.attributes['alt']}] ")
+    chars = 0
+    for node in body.css("a[href]"):
+        target = (node.attributes["href"] or "").strip()
         if not target or target.startswith(("#", "javascript:", "data:")):
-            return
-        try:
-            absolute = urljoin(self._url, target)
-        except ValueError:
-            return
-        self._add(f" ({absolute})")
+            continue
+        with contextlib.suppress(ValueError):
+            target = f" ({urljoin(url, target)})"
+            node.insert_after(target)
+            chars += len(target)
+        if chars > MAX_CHARS:
+            break
+    return title, _lay_out(body.text()[:MAX_CHARS])
 
-    def _break(self, *, blank: bool) -> None:
-        self._broken = True
-        if not self._parts or self._marked:
-            return
-        missing = (2 if blank else 1) - self._line_feeds
-        if missing > 0:
-            self._parts.append("\n" * missing)
-            self._line_feeds += missing
 
-    def _add(self, text: str) -> None:
-        self._parts.append(text)
-        self.chars += len(text)
-        self._line_feeds = len(text) - len(text.rstrip("\n"))
-        self._broken = False
-        self._marked = False
+def _lay_out(text: str) -> str:
+    """Turns the marks into lines. Only code has white space of its own."""
+    text = re.sub(rf"{_CODE}.*?{_CODE_END}|\s+", _format_code, text, flags=re.DOTALL)
+    text = text.replace(_CODE_END, _BLANK)  # of code in code
+    text = re.sub(rf"{_JOIN}[ {_BLANK}{_LINE}]*", "", text)
+    text = re.sub(rf" *[{_BLANK}{_LINE}{_BREAK}][ {_BLANK}{_LINE}{_BREAK}]*", _break_line, text)
+    lines = "\n".join(map(str.rstrip, text.replace(_SPACE, " ").split("\n")))
+    return re.sub(r"\n{3,}", "\n\n", lines).strip("\n")
+
+
+def _format_code(match: re.Match[str]) -> str:
+    code = match[0][1:-1].replace(_CODE, "\n").rstrip().replace(" ", _SPACE)
+    return f"{_BLANK}```\n{code}\n```{_BLANK}" if match[0][0] == _CODE else " "
+
+
+def _break_line(match: re.Match[str]) -> str:
+    marks = match[0]
+    return "\n" * max(2 if _BLANK in marks else 1, marks.count(_BREAK))
 
 
 if __name__ == "__main__":
