@@ -6,7 +6,6 @@ Commands return an outcome, which the shell and the prompt show.
 
 import argparse
 import contextlib
-import difflib
 import functools
 import inspect
 import io
@@ -30,7 +29,7 @@ from kode.memory.statement import Amendment, Outcome, Statement
 from kode.memory.system import Memory
 from kode.memory.why import why
 from kode.messages import shorten
-from kode.registry import SYSTEMS, system_row
+from kode.registry import SYSTEMS
 
 if TYPE_CHECKING:
     from kode.config import Config
@@ -74,16 +73,6 @@ def _show(memory: Memory, id: str = "") -> str:
 
 
 async def _add(memory: Memory, target: str, text: Sequence[str], **options: Any) -> Outcome:
-    row = system_row(memory.name)
-    targets = row.targets or {"NAME": ""}
-    if "NAME" not in targets and target not in targets:
-        raise ConfigError(
-            f"kode memory add: the {memory.name} memory has no {target!r}. It has: "
-            f"{', '.join(targets)}. `kode memory add --help` says what they are."
-        )
-    for flag in (name.split()[0] for name in _ADD_OPTIONS):
-        if options.get(flag[2:].replace("-", "_")) and flag not in row.options:
-            raise ConfigError(f"kode memory add: {memory.name} has no {flag}. Leave it out.")
     details = {"tags": "tag", "ttl_days": "ttl_days", "evidence": "evidence"}
     addition = Addition(
         target=target,
@@ -138,27 +127,19 @@ def _list_notes(memory: Memory, count: int) -> str:
     return memory.list_notes(max(1, count)) or NO_NOTES
 
 
-async def _approve(
-    memory: Memory,
-    id: str = "",
-    source: str = "",
-    everything: bool = False,
-    yes: bool = False,
-    confirm: review.Confirm | None = None,
-) -> str | Outcome:
+async def _approve(memory: Memory, id: str = "", source: str = "") -> str | Outcome:
     if id:
         return await review.decide(memory, id, "approve")
-    if everything or source:
-        return await review.approve_many(memory, source, confirm=confirm, is_sure=yes)
+    if source:
+        return await review.approve_all_of(memory, source)
     return await review.list_items(memory, "outside")
 
 
 async def _undo(
     memory: Memory, id: str = "", group: str = "", with_derived: bool = False
 ) -> Outcome:
-    if group:
-        return memory.announce(await memory.store.undo_all(group, with_derived=with_derived))
-    return memory.announce(await memory.store.undo(id, with_derived=with_derived))
+    undo = memory.store.undo_all if group else memory.store.undo
+    return memory.announce(await undo(group or id, with_derived=with_derived))
 
 
 async def _search(system: MemorySystem, query: Sequence[str], count: int) -> str:
@@ -182,7 +163,6 @@ _ADD_OPTIONS: Mapping[str, Mapping[str, Any]] = {
 """The options of `add`; a system's row says which it keeps."""
 _ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "--scope": _ADD_OPTIONS["--scope"],
-    "--all": {**_FLAG, "dest": "everything", "help": "all that are pending"},
     "--dry-run": {**_FLAG, "help": "only list the entries"},
     "--erase": {**_FLAG, "help": "also blank it in the history"},
     "--from AGENT": {"dest": "agent", "help": "whose memory it is"},
@@ -197,7 +177,6 @@ _ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     },
     "--session SESSION": {"dest": "group", "help": "all that this session changed"},
     "--with-derived": {**_FLAG, "help": "also undo everything derived from it"},
-    "--yes": {**_FLAG, "help": "without asking"},
     "-k N": {"dest": "count", "type": int, "default": 8, "help": "at most N hits (8)"},
     "-n N": {"dest": "count", "type": int, "default": LOG_LINES, "help": f"N ({LOG_LINES})"},
     "FILE": {"dest": "path", "nargs": "?", "type": Path},
@@ -217,27 +196,11 @@ COMMANDS = (
     Command("forget", "forget one entry", _forget, ["WHAT", "--erase"]),
     Command("remove", "as forget", _forget, ["[TARGET] OLD", "--scope"]),
     Command("archive", "keep one entry out of prompts", _archive, ["[TARGET] OLD", "--scope"]),
-    Command(
-        "consolidate",
-        "join facts that repeat or outdate others (asks the model)",
-        _consolidate,
-        ["TARGET", "--scope"],
-    ),
+    Command("consolidate", "have the model join facts", _consolidate, ["TARGET", "--scope"]),
     Command("episodes", "session notes, the newest first", _list_notes, ["-n N"]),
     Command("review", "decide what waits, one key each", review.list_items, ["--list"]),
-    Command(
-        "approve",
-        "approve what waits, without keys",
-        _approve,
-        ["--yes"],
-        one_of=["ID", "--from SOURCE", "--all"],
-    ),
-    Command(
-        "drop",
-        "drop what waits, without keys",
-        functools.partial(review.decide, choice="drop"),
-        ["ID"],
-    ),
+    Command("approve", "approve what waits", _approve, one_of=["ID", "--from SOURCE"]),
+    Command("drop", "drop what waits", functools.partial(review.decide, choice="drop"), ["ID"]),
     Command("log", "history: the last changes", report.list_changes, ["-n N"]),
     Command("why", "history: who said an entry, and when", why, ["WHAT"]),
     Command(
@@ -288,13 +251,6 @@ def _declare(parser: argparse._ActionsContainer, names: Iterable[str]) -> None:
         parser.add_argument(*filter(None, [flag]), **options)
 
 
-class _Offered(tuple[str, ...]):
-    """Suggested words for completion; any other word is valid too."""
-
-    def __contains__(self, word: object) -> bool:
-        return True
-
-
 def _declare_targets(parser: argparse.ArgumentParser, system: str) -> None:
     """The arguments of `add`, and what its help says of the places of a system."""
     names = _systems(system)
@@ -306,11 +262,12 @@ def _declare_targets(parser: argparse.ArgumentParser, system: str) -> None:
     parser.description = "Keeps what you write, in the place that TARGET names."
     parser.epilog = "\n".join(("targets:", *lines))
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    targets = dict.fromkeys(target for name in names for target in SYSTEMS[name].targets)
-    offered = _Offered(target for target in targets if target != "NAME")
-    parser.add_argument("target", metavar="TARGET", choices=offered)
+    targets = [target for name in names for target in SYSTEMS[name].targets]
+    choices = None if "NAME" in targets else targets  # which stands for any word
+    parser.add_argument("target", metavar="TARGET", choices=choices)
     options = {option for name in names for option in SYSTEMS[name].options}
-    _declare(parser, ["TEXT", *(name for name in _ADD_OPTIONS if name.split()[0] in options)])
+    flags = [name for name in _ADD_OPTIONS if name.split()[0] in options]
+    _declare(parser, ["TEXT", *flags])
 
 
 # ── running one ──────────────────────────────────────────────────────────────────────────────────
@@ -327,8 +284,6 @@ async def run_command(
     if name in installed.subcommands("memory"):
         raise MemoryRefused(f"Run `kode memory {name}` in a shell.")
     command = next(command for command in COMMANDS if command.name == name)
-    if not command.is_of(system.name):
-        raise MemoryRefused(f"The {system.name} memory has no `{name}`.")
     memory = system if name == "search" else statements_of(system, name)
     names = [*inspect.signature(command.run).parameters][1:]  # the first is the memory
     values = {
@@ -345,14 +300,9 @@ async def run_command(
 async def run_line(system: MemorySystem, argv: Sequence[str]) -> Outcome:
     """Runs one command line (`["search", "tabs"]`) on an open memory. Raises as `run_command`, and
     ConfigError for an invalid command line."""
-    parser, names = _parser(system.name)
+    parser = _LineParser(prog="/memory")
+    add_commands(parser, system.name)
     words = [*argv[1:2], "--help"] if argv[:1] == ["help"] else [*argv] or ["show"]
-    if words[0] not in (*names, "-h", "--help"):
-        near = difflib.get_close_matches(words[0], names, n=1, cutoff=0.5)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        raise ConfigError(
-            f"/memory: unknown command {words[0]!r}.{hint} The commands are: {', '.join(names)}."
-        )
     try:
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             arguments = parser.parse_args(words)
@@ -379,13 +329,6 @@ class _LineParser(argparse.ArgumentParser):
         """Raises: ConfigError with the usage."""
         usage = " ".join(self.format_usage().split()).removeprefix("usage: ")
         raise ConfigError(f"{self.prog}: {message}. Usage: {usage}")
-
-
-@functools.cache
-def _parser(system: str) -> tuple[_LineParser, list[str]]:
-    """The parser of `/memory`, and the names of its commands."""
-    parser = _LineParser(prog="/memory")
-    return parser, [subparser.prog.split()[-1] for subparser in add_commands(parser, system)]
 
 
 # ── outside a session ────────────────────────────────────────────────────────────────────────────

@@ -17,8 +17,8 @@ from kode.memory.remarks import remarks
 from kode.memory.scan import check
 from kode.memory.statement import AUTHORS, Author, Outcome, Statement, Who
 from kode.memory.store import Choice
-from kode.memory.why import history
 from kode.messages import shorten
+from kode.paths import short_path
 
 Confirm = Callable[[str], bool]
 """Asks the person."""
@@ -90,18 +90,6 @@ async def items(system: MemorySystem) -> list[Item]:
     ]
 
 
-async def find_item(system: MemorySystem, id: str) -> Item:
-    """The item with this id, or with the only one that begins so. Raises: MemoryRefused."""
-    waiting = await items(system)
-    matches = [item for item in waiting if item.id == id] or [
-        item for item in waiting if id and item.id.startswith(id)
-    ]
-    if len(matches) == 1:
-        return matches[0]
-    fault = "Several entries that wait begin" if matches else "No entry that waits begins"
-    raise MemoryRefused(f"{fault} with {id!r}. `kode memory review --list` lists them.")
-
-
 async def propose(system: MemorySystem, text: str, about: About, client: str) -> Outcome:
     """Lets what another agent wants remembered wait for the person; without a change if it waits
     already. Raises: MemoryRefused, StorageError, BusyError."""
@@ -123,44 +111,29 @@ async def propose(system: MemorySystem, text: str, about: About, client: str) ->
 async def decide(system: MemorySystem, id: str, choice: str, who: Who = "user") -> Outcome:
     """Carries out a choice about the item with this id. Raises: MemoryRefused if it no longer waits
     or does not allow the choice; StorageError, BusyError."""
-    item = await find_item(system, id)
-    allowed = [name for name in item.choices if name == choice]
-    if not allowed:
-        raise MemoryRefused(f"{choice!r} is no choice here: {', '.join(item.choices)}.")
+    item = next((item for item in await items(system) if item.id == id), None)
+    choices = [name for name in item.choices if name == choice] if item else []
+    if not choices:
+        raise MemoryRefused(
+            f"No entry that waits has the id {id!r} and the choice {choice!r}. `kode memory review "
+            "--list` lists them."
+        )
     memory = statements_of(system, "review")
-    return memory.announce(await memory.store.decide(item.id, allowed[0], who))
+    return memory.announce(await memory.store.decide(id, choices[0], who))
 
 
-async def approve_many(
-    system: MemorySystem, source: str, *, confirm: Confirm | None, is_sure: bool
-) -> str:
-    """Approves all that waits, or all from one `source` or import, after one question. Raises:
-    MemoryRefused without an answer."""
-    waiting = [
-        item
-        for item in await items(system)
-        for origin in (item.statements[0].source,)
-        if item.reason == "outside"
-        and (source in ("", item.batch, origin) or origin.startswith(f"{source}:"))
+async def approve_all_of(system: MemorySystem, source: str) -> str:
+    """Approves all that waits of an import or a file. Raises as `decide`, also if nothing does."""
+    waiting = [item for item in await items(system) if item.reason == "outside"]
+    path = short_path(source)
+    of_source = [
+        item.id
+        for item in waiting
+        if source == item.batch or f"{item.statements[0].source}:".startswith(f"{path}:")
     ]
-    if not waiting:
-        return f"Nothing of {source} is pending: `review --list`." if source else NOTHING_WAITS
-    listed = "\n".join(line for item in waiting for line in item.texts)
-    if not is_sure and confirm is None:
-        raise MemoryRefused(f"{listed}\nNothing was approved. Add `--yes` to approve all of it.")
-    if not is_sure and confirm and not confirm(f"{listed}\nApprove all of it?"):
-        return "Nothing was approved."
-    for item in waiting:
-        await decide(system, item.id, "approve")
-    return f"approved {len(waiting)}"
-
-
-def history_of(system: MemorySystem, item: Item) -> str:
-    """Where what waits comes from, in words."""
-    memory = statements_of(system, "review")
-    entries = memory.store.view().entries
-    origins = (entries[statement.id] for statement in item.statements if statement.id in entries)
-    return "\n".join(history(memory, entry) for entry in origins)
+    for id in of_source or [source]:
+        await decide(system, id, "approve")
+    return f"approved {len(of_source)}"
 
 
 async def list_items(system: MemorySystem, reason: str = "") -> str:

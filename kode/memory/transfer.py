@@ -9,10 +9,13 @@ import os
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
+
+from pydantic import BaseModel
 
 from kode import durable, installed, paths
 from kode.contracts import Project
@@ -29,8 +32,17 @@ from kode.messages import first_of, plural, shorten
 MAX_BYTES = 64_000_000  # far above the log of years
 MAX_FAULTS = 10  # more tell a person nothing new
 SHOWN_CHARS = 100  # a line of a terminal
-FORMAT = "kode memory"
 WAITING = "\nThey wait for you: `kode memory review`."
+
+
+class ExportHeader(BaseModel):
+    """The first line of an export."""
+
+    format: Literal["kode memory"] = "kode memory"
+    version: int = 1
+    system: str
+    projects: dict[str, str]
+    """Hash of each project → its folder."""
 
 
 def export_log(memory: Memory, path: Path | None = None) -> str:
@@ -45,7 +57,7 @@ def export_log(memory: Memory, path: Path | None = None) -> str:
                 folder = here.root if new.project == here.hash else new.details.get("path", "")
                 projects[new.project] = projects.get(new.project) or str(folder)
     projects.pop("", None)
-    header = {"format": FORMAT, "version": 1, "system": memory.name, "projects": projects}
+    header = ExportHeader(system=memory.name, projects=projects).model_dump()
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in (header, *rows))
     if path is None:
         return text
@@ -63,77 +75,70 @@ async def import_file(
     confirm: Confirm | None = None,
 ) -> str:
     """Imports an export of kode's, or what another agent remembers; says what was taken.
-    `projects`: `OLD=NEW` for each project of an export that has another folder here. Raises:
-    MemoryRefused, StorageError, BusyError; then nothing was."""
-    if path is not None and not agent and path.is_file():
-        text = _read(path)
-        if f'"format": "{FORMAT}"' in text.partition("\n")[0]:
-            return await _import_log(
-                memory, text, str(path), projects, is_mine=is_mine, dry_run=dry_run
+
+    An export that `is_mine` counts at once. Of other agents' memory one question decides; all else
+    waits for approval. `projects`: `OLD=NEW` for each project of an export that has another folder
+    here. Raises: MemoryRefused, StorageError, BusyError; then nothing was imported.
+    """
+    store, batch, changes = memory.store, f"i{secrets.token_hex(3)}", list[Change]()
+    header, text = None, _read(path) if path and not agent and path.is_file() else ""
+    with suppress(ValueError):
+        header = ExportHeader.model_validate_json(text.partition("\n")[0])
+    if header:
+        changes, faults = _changes(memory, text, header, projects, batch)
+        lines = [f"  left out: {fault}" for fault in first_of(faults, MAX_FAULTS)]
+        new = [
+            replace(
+                statement, who="import", quote="", state="waiting", source=str(path), replaces=()
             )
-    return await _import_foreign(memory, path, agent, dry_run=dry_run, confirm=confirm)
+            for statement in fold(changes).statements()
+            if statement.id not in store.view().entries and not _is_known(store.view(), statement)
+        ]
+    else:
+        new, lines = _statements_of_agents(memory, path, agent)
+    is_approved, author = bool(header and is_mine), Author("import")
+    if is_approved:
+        changes = [change for change in changes if store.log.change(change.id) is None]
+    else:
+        if new and not dry_run and not header and confirm:
+            is_approved = confirm("\n".join((*lines, "Keep all of it?")))
+        if is_approved:
+            new = [replace(statement, who="user", state="current") for statement in new]
+            author = Author("user")
+        changes = [replace(store.draft("import", author, batch), add=tuple(new))] if new else []
+    count = sum(len(change.add) for change in changes)
+    if dry_run or not changes:
+        return "\n".join((f"{plural(count, 'entry', 'entries')} new", *lines))
+    await store.commit(lambda view: [new for new in changes if store.log.change(new.id) is None])
+    undo = f"imported {count} · undo with: kode memory undo --import {batch}"
+    return "\n".join((*lines, undo)) + ("" if is_approved else WAITING)
 
 
-async def _import_log(
-    memory: Memory, text: str, origin: str, pairs: Sequence[str], *, is_mine: bool, dry_run: bool
-) -> str:
-    """Appends the changes of an export that are unknown here, if it is the person's own; of
-    another's, what counts there waits for approval."""
-    store, batch = memory.store, _new_batch()
-    changes, faults = list[Change](), list[str]()
+def _changes(
+    memory: Memory, text: str, header: ExportHeader, pairs: Sequence[str], batch: str
+) -> tuple[list[Change], list[str]]:
+    """The changes of an export that memory may have, with the projects of this machine, and why the
+    others were left out. Raises: MemoryRefused."""
+    store, changes, faults = memory.store, list[Change](), list[str]()
     for number, line in enumerate(text.splitlines()[1:], 2):
         try:
             changes += [change_from(line)] if line.strip() else []
         except ValueError:
             faults.append(f"line {number} cannot be read")
-    try:
-        folders = {
-            str(k): str(v) for k, v in json.loads(text.partition("\n")[0])["projects"].items()
-        }
-    except (ValueError, LookupError, AttributeError):
-        raise MemoryRefused(
-            f"The first line of {origin} is damaged: it says of which projects the entries are. "
-            "Nothing was imported. Export them again."
-        ) from None
-    hashes = _map_projects(store.project, changes, folders, pairs)
+    hashes = _map_projects(store.project, changes, header.projects, pairs)
     here = [store.project, *(Project(Path(), hash, True) for hash in hashes.values())]
     allowed = list[Change]()
     for change in changes:
-        change = replace(
-            change,
-            add=tuple(_move(new, hashes) for new in change.add),
-            batch=change.batch or batch,
-            files={},
-        )
-        places = [new.place for new in change.add]
-        strange = [place for place in places if not any(store.is_here(place, p) for p in here)]
-        if change.system != memory.name:
-            faults.append(f"{change.id} is of the {change.system} memory")
-        elif strange:
-            faults.append(f"{change.id}: {strange[0]!r} is no place of this memory")
-        elif fault := next(filter(None, (_fault(new.text) for new in change.add)), ""):
+        add = tuple(_move(new, hashes) for new in change.add)
+        strange = [new.place for new in add if not any(store.is_here(new.place, p) for p in here)]
+        if change.system != memory.name or strange:
+            place = strange[0] if strange else change.system
+            faults.append(f"{change.id}: {place!r} is no place of this memory")
+        elif fault := next(filter(None, (_fault(new.text) for new in add)), ""):
             faults.append(f"{change.id}: {fault}")
         else:
-            allowed.append(change)
-
-    def make(view: View) -> list[Change]:
-        if is_mine:
-            return [change for change in allowed if store.log.change(change.id) is None]
-        waiting = tuple(
-            replace(statement, who="import", quote="", state="waiting", source=origin, replaces=())
-            for statement in fold(allowed).statements()
-            if statement.id not in view.entries and not _is_known(view, statement)
-        )
-        draft = store.draft("import", Author("import"), batch)
-        return [replace(draft, add=waiting)] if waiting else []
-
-    new = make(store.view())
-    summary = f"{plural(sum(len(change.add) for change in new), 'entry', 'entries')} new"
-    if new and not dry_run:
-        await store.commit(make)
-        summary = f"imported {summary} · undo with: kode memory undo --import {batch}"
-        summary += "" if is_mine else WAITING
-    return "\n".join((summary, *(f"  left out: {fault}" for fault in first_of(faults, MAX_FAULTS))))
+            allowed.append(replace(change, add=add, batch=change.batch or batch, files={}))
+    return allowed, faults
 
 
 def _map_projects(
@@ -141,20 +146,16 @@ def _map_projects(
 ) -> dict[str, str]:
     """Each project's hash in the export → the hash of the folder that it has here. Raises:
     MemoryRefused if that is not clear."""
-    chosen = dict[str, str]()
-    for pair in pairs:
-        old, _, new = pair.partition("=")
-        if not new or not Path(new).is_dir():
-            raise MemoryRefused(
-                f"`--project` is {pair!r}: write OLD=NEW, and NEW is a folder here."
-            )
-        chosen[old] = paths.path_hash(paths.project_root(Path(new)))
+    chosen = dict(pair.partition("=")[::2] for pair in pairs)
     hashes = {new.project: "" for change in changes for new in change.add if new.project}
     for hash in hashes:
         path = folders.get(hash, "")
-        same = hash if hash == here.hash or (path and os.path.isdir(path)) else ""
-        only = here.hash if len(hashes) == 1 else ""
-        hashes[hash] = chosen.get(hash) or chosen.get(path) or same or only
+        folder = chosen.get(hash, chosen.get(path))
+        if folder is None:
+            is_same = hash == here.hash or os.path.isdir(path)
+            hashes[hash] = hash if is_same else here.hash if len(hashes) == 1 else ""
+        elif os.path.isdir(folder):
+            hashes[hash] = paths.path_hash(paths.project_root(Path(folder)))
     if unclear := [folders.get(hash) or hash for hash, new in hashes.items() if not new]:
         raise MemoryRefused(
             f"The export has {plural(len(unclear), 'project')} that kode does not find here: "
@@ -173,10 +174,6 @@ def _move(statement: Statement, hashes: Mapping[str, str]) -> Statement:
     return replace(statement, place=place, project=new, source_hash=lines)
 
 
-def _new_batch() -> str:
-    return f"i{secrets.token_hex(3)}"
-
-
 def _fault(text: str) -> str:
     """Why a text from elsewhere may not be stored; "" if it may."""
     finding = scan(text)
@@ -184,26 +181,20 @@ def _fault(text: str) -> str:
 
 
 def _is_known(view: View, statement: Statement) -> bool:
-    """Whether memory has the text in this place already, or it waits for it; or it was imported
-    from the same file before and withdrawn since."""
-    path = statement.source.rpartition(":")[0] or statement.source
+    """Whether memory has the text in this place already, or it waits for it."""
     key = (statement.place, display(statement.text))
-    return any(
-        (entry.is_alive or (path and entry.statement.source.startswith(path)))
-        and (entry.statement.place, display(entry.statement.text)) == key
-        for entry in view.entries.values()
-    )
+    return any((old.place, display(old.text)) == key for old in view.statements())
 
 
 def _read(path: Path) -> str:
     """The text of a file that a person imports. Raises: MemoryRefused."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise MemoryRefused(f"{path} is larger than {MAX_BYTES // 1_000_000} MB.")
-        return path.read_text(encoding="utf-8")
+        if path.stat().st_size <= MAX_BYTES:
+            return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        reason = getattr(error, "strerror", "it is not UTF-8 text")
         raise MemoryRefused(f"{path} cannot be read ({reason}). Check what it is.") from error
+    raise MemoryRefused(f"{path} is larger than {MAX_BYTES // 1_000_000} MB.")
 
 
 # ── other agents ─────────────────────────────────────────────────────────────────────────────────
@@ -256,63 +247,36 @@ class ForeignReader(ABC):
         MemoryRefused if it is not a file of this agent."""
 
 
-async def _import_foreign(
-    memory: Memory,
-    path: Path | None,
-    agent: str,
-    *,
-    dry_run: bool,
-    confirm: Confirm | None,
-) -> str:
-    """Imports a file or folder of another agent, or the usual places. One question decides whether
-    all counts at once; where nobody can be asked, it waits for approval."""
+def _statements_of_agents(
+    memory: Memory, path: Path | None, agent: str
+) -> tuple[list[Statement], list[str]]:
+    """What is new in a file or folder of another agent, or in the usual places, as statements that
+    wait, and lines that say so. Raises: MemoryRefused if there is no such file."""
     readers: dict[str, ForeignReader] = {
         name: installed.load(*added) for name, added in installed.added("memory_imports").items()
     }
-    if agent and agent not in readers:
-        raise MemoryRefused(f"kode does not know {agent!r}. It knows: {', '.join(readers)}.")
-    store, batch = memory.store, _new_batch()
-    lines, new = list[str](), list[Statement]()
-    for reader, source in _sources(store.project.root, path, agent, readers):
-        parts = reader.read(source, _read(source.path))
-        statements, faults = _statements(memory, source, parts)
-        fresh = [old for old in statements if not _is_known(store.view(), old)]
+    chosen = [reader for name, reader in readers.items() if agent in ("", name)]
+    if path is None:
+        project = memory.store.project.root
+        sources = [(r, source) for r in chosen for source in r.list_usual_sources(project)]
+    else:
+        owners = [reader for reader in chosen if agent or reader.owns(path)][:1]
+        sources = [(r, source) for r in owners for source in r.list_sources(path.absolute())]
+    if not sources:
+        raise MemoryRefused(
+            "Nothing was found to import. Name a file or a folder, and say with `--from` whose "
+            f"memory it is: {', '.join(readers)}."
+        )
+    new, lines = list[Statement](), list[str]()
+    for reader, source in sources:
+        statements, faults = _statements(memory, source, reader.read(source, _read(source.path)))
+        fresh = [old for old in statements if not _is_known(memory.store.view(), old)]
         new += fresh
         counts = f"{len(fresh)} new, {len(statements) - len(fresh)} known"
         lines.append(f"{paths.short_path(source.path)}: {counts}")
         lines += [f"  left out, {fault}" for fault in faults]
         lines += [f"  {shorten(display(statement.text), SHOWN_CHARS)}" for statement in fresh]
-    listed = "\n".join(lines)
-    if dry_run or not new:
-        return listed
-    is_approved = confirm is not None and confirm(f"{listed}\nKeep all of it?")
-    if is_approved:
-        new = [replace(statement, who="user", state="current") for statement in new]
-    draft = store.draft("import", Author("user" if is_approved else "import"), batch)
-    await store.commit(lambda view: replace(draft, add=tuple(new)))
-    undo = f"\nimported {len(new)} · undo with: kode memory undo --import {batch}"
-    return f"{listed}{undo}{'' if is_approved else WAITING}"
-
-
-def _sources(
-    project: Path, path: Path | None, agent: str, readers: Mapping[str, ForeignReader]
-) -> list[tuple[ForeignReader, ForeignSource]]:
-    if path is None:
-        chosen = [readers[agent]] if agent else list(readers.values())
-        sources = [(r, source) for r in chosen for source in r.list_usual_sources(project)]
-        fault = "Nothing was found. Name the file: `kode memory import FILE`."
-    elif path.exists():
-        owners = [readers[agent]] if agent else [r for r in readers.values() if r.owns(path)][:1]
-        sources = [(r, source) for r in owners for source in r.list_sources(path.absolute())]
-        fault = (
-            f"kode does not know whose memory {path} is. Say it with `--from`: "
-            f"{', '.join(readers)}."
-        )
-    else:
-        sources, fault = [], f"{path} is not there. Name a file or a folder."
-    if not sources:
-        raise MemoryRefused(fault)
-    return sources
+    return new, lines
 
 
 def _statements(

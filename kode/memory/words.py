@@ -53,12 +53,8 @@ MIN_BEGINNING_CHARS = 5  # less is a syllable
 MIN_TYPO_CHARS = 6
 """In shorter words the first letter counts as correct: most are one edit from each other."""
 
-_NUMBERS = {"today": 0, "yesterday": 1, "last night": 1, "this": 0, "last": 1, "a": 1, "an": 1}
-_PERIOD = re.compile(
-    r"\b(?:(\d{4}-\d\d(?:-\d\d)?)|(today|yesterday|last night)|(this|last) (week|month|year)"
-    r"|(\d{1,3}|an?) (day|week|month|year)s? ago)\b",
-    re.IGNORECASE,
-)
+_DAYS = {"today": 0, "yesterday": 1}
+_PERIOD = re.compile(r"\b(?:\d{4}-\d\d(?:-\d\d)?|today|yesterday)\b", re.IGNORECASE)
 _NEWEST = re.compile(
     r"\b(?:(?:the )?(?:last|previous) (?:time|session|conversation)"
     r"|(?:(?:continue|carry on|go on|pick up) )?where (?:we|i|you) (?:stopped|left off|were))\b",
@@ -174,26 +170,15 @@ def find_period(query: str, now: datetime) -> tuple[Period, str]:
     rest = _PERIOD.sub(" ", _NEWEST.sub(" ", query))
     if match is None:
         return Period(newest[0] if newest else ""), rest
-    day, (number, unit, *_) = now.date(), [*filter(None, match.groups()[1:]), "day", "day"]
     try:
-        if written := match[1]:
-            day = date.fromisoformat(f"{written}-01"[:10])
-            number, unit = "0", "day" if len(written) > len("2026-03") else "month"
-        ago = int(_NUMBERS.get(number.lower(), number))
-        days = (_first_day(unit.lower(), day, ago), _first_day(unit.lower(), day, ago - 1))
-        start, end = (timestamp(datetime.combine(day, time(), now.tzinfo)) for day in days)
+        ago = _DAYS.get(match[0].lower())
+        first = date.fromisoformat(f"{match[0]}-01"[:10]) if ago is None else now.date()
+        first -= timedelta(days=ago or 0)
+        is_month = len(match[0]) == len("2026-03")
+        last = (
+            (first + timedelta(days=32)).replace(day=1) if is_month else first + timedelta(days=1)
+        )
+        start, end = (timestamp(datetime.combine(day, time(), now.tzinfo)) for day in (first, last))
     except (ValueError, OverflowError):
         return Period(), query  # no day of the calendar
     return Period(match[0], start, end), rest
-
-
-def _first_day(unit: str, day: date, ago: int) -> date:
-    """The first day of the unit of time that was so many units before that of `day`."""
-    if unit == "year":
-        return date(day.year - ago, 1, 1)
-    if unit == "month":
-        year, month = divmod(day.year * 12 + day.month - 1 - ago, 12)
-        return date(year, month + 1, 1)
-    if unit == "week":
-        return day - timedelta(days=day.weekday(), weeks=ago)
-    return day - timedelta(days=ago)

@@ -374,7 +374,7 @@ class Review(Work):
         place.run("memory", "import", "--from", "claude", str(found))
 
     def do(self, place: Place, point: Point) -> Seen:
-        _, out, _ = place.run("memory", "approve", "--all", "--yes", point=point)
+        _, out, _ = place.run("memory", "approve", "--from", "~/CLAUDE.md", point=point)
         return [dict(one) for one in events(out.encode())]
 
     def faults(self, place: Place, shown: Seen, told: Seen) -> list[str]:
@@ -475,7 +475,7 @@ WORKS = (
     Undo("undo", f"{CHECKPOINTS}.undo", f"{CHECKPOINTS}.undo"),
     Undo("redo", f"{CHECKPOINTS}.redo", f"{CHECKPOINTS}.redo"),
     Import("import", "kode.cli.commands.session:main", "kode.cli.commands.session:main"),
-    Review("review", "kode.memory.review:approve_many", "kode.memory.review:approve_many"),
+    Review("review", "kode.memory.review:approve_all_of", "kode.memory.review:approve_all_of"),
     Editor("editor", TURN),
     Client("client", TURN),
 )

@@ -44,20 +44,18 @@ def main(argv: Sequence[str]) -> int:
     flags, rest = first.parse_known_args(list(argv))
     if (of_plugin := installed.subcommand("memory", rest)) is not None:
         return of_plugin([*rest[1:], *(("--cwd", flags.cwd) if flags.cwd else ())])
-    wants_help = not {"-h", "--help"}.isdisjoint(argv)
-    for command in add_commands(parser, _active_system(flags) if wants_help else ""):
+    loaded = None
+    try:
+        loaded = _load(flags)
+    except KodeError:
+        if {"-h", "--help"}.isdisjoint(argv):
+            raise
+    for command in add_commands(parser, loaded.config.memory.system if loaded else ""):
         # Suppressed, so that a default does not override a flag given before the command.
         for flag in ("--memory", "--cwd"):
             command.add_argument(flag, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-    return _run(parser.parse(list(argv)))
-
-
-def _active_system(flags: argparse.Namespace) -> str:
-    """The system whose commands a help lists; "" for all, where the config cannot be read."""
-    try:
-        return _load(flags).config.memory.system
-    except KodeError:
-        return ""
+    arguments = parser.parse(list(argv))
+    return _run(loaded or _load(flags), arguments)
 
 
 def _load(flags: argparse.Namespace) -> "Loaded":
@@ -68,9 +66,8 @@ def _load(flags: argparse.Namespace) -> "Loaded":
     return load_config(paths.home(), working_directory(flags), environ=os.environ, flags=system)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def _run(loaded: "Loaded", arguments: argparse.Namespace) -> int:
     """Runs a parsed command and prints the result. Raises: KodeError."""
-    loaded = _load(arguments)
     for warning in filter(None, (paths.home_fault(paths.home()), *loaded.warnings)):
         complain([warning])
     if text := asyncio.run(_result(loaded, arguments)):

@@ -37,7 +37,7 @@ async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
     """Goes through all waiting entries, until each is decided, skipped or left. Raises:
     KodeError."""
     from kode.memory.commands import run_line
-    from kode.memory.review import decide, history_of, items
+    from kode.memory.review import decide, items
 
     decided: list[tuple[Item, Outcome]] = []
     passed: set[str] = set()
@@ -59,7 +59,9 @@ async def review_memory(screen: Screen, memory: "MemorySystem") -> None:
             elif choice == "skip":
                 passed.add(item.id)
             elif choice == "why":
-                screen.print(clean(history_of(memory, item)))
+                for statement in item.statements:
+                    history = await run_line(memory, ["why", statement.id])
+                    screen.print(clean(history.text))
             else:
                 done = await decide(memory, item.id, choice)
                 screen.print(clean(done.text), "dim")

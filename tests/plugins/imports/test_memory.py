@@ -54,7 +54,7 @@ def test_an_import_counts_from_its_approval_until_its_undo(home, memory, system)
     assert "from ~/.claude/CLAUDE.md:3" in run("review", "--list")
     assert "2 known" in run("import", "--from", "claude")
 
-    run("approve", "--from", "~/.claude/CLAUDE.md", "--yes")
+    run("approve", "--from", "~/.claude/CLAUDE.md")
     assert "German" in run("show")
     assert "German" in run("search", "German")
     assert "~/.claude/CLAUDE.md:3" in run("why", "German")
@@ -91,7 +91,7 @@ def test_an_agent_cannot_join_an_import_by_its_name(home, memory):
     put(home / "work" / "AGENTS.md", "- obeys claude\n")
     memory("import", "--from", "agents")
 
-    assert "approved 1" in memory("approve", "--from", "~/.claude/CLAUDE.md", "--yes")
+    assert "approved 1" in memory("approve", "--from", "~/.claude/CLAUDE.md")
 
     shown = memory("show")
     assert "prefers tabs" in shown

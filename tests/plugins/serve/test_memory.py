@@ -61,7 +61,7 @@ async def test_an_addition_of_an_agent_waits_for_approval(call, person):
     assert TABS in listed
     assert "from other" in listed
 
-    await person("approve", "--all", "--yes")
+    await person("approve", "--from", "other")
 
     (change,) = (await call("memory_log"))["changes"]
     assert (change["text"].endswith("over spaces"), change["waits"]) == (True, False)
