@@ -28,9 +28,7 @@ from kode.programs import find_program
 from kode.tools.program import run_program
 from kode.workplace import Workplace
 
-LIMIT_S = 1.5  # every edit waits for it
-ENDS_AFTER_S = 1.3
-"""When a checker is killed, so that its end is within the limit too."""
+LIMIT_S = 1.3  # every edit waits for it, and for the end of a killed checker
 MAX_LINES = 10  # the first faults cause the others
 MAX_LINE_CHARS = 200  # a message with its path
 MAX_FILE_BYTES = 1_000_000  # checkers need seconds for larger files
@@ -130,8 +128,8 @@ class Checkers:
     async def _new_errors(self, path: Path, before: bytes, after: bytes) -> str:
         kind = "off" if self.sandbox is None else await asyncio.to_thread(self.sandbox.kind)
         if programs := self._find_programs(path, kind):
-            tried = (self._compare(*it, path, before, after) for it in programs.items())
-            return "".join(await asyncio.gather(*tried))
+            reports = (self._compare(*it, path, before, after) for it in programs.items())
+            return "".join(await asyncio.gather(*reports))
         error = await asyncio.to_thread(syntax_error, path, after)
         if not error or syntax_error(path, before):
             return ""
@@ -165,7 +163,7 @@ class Checkers:
             (*write, program, *words),
             cwd=self.place.cwd,
             environment={**self.place.environment, "NO_COLOR": "1"},
-            timeout_s=ENDS_AFTER_S,
+            timeout_s=LIMIT_S,
             given=text,
             sandbox=self.sandbox,
             gently=False,
@@ -191,29 +189,20 @@ class Checkers:
         "off": the person wants none, so that programs of the machine run without one."""
         if sandbox not in ("off", "plain", "layered"):
             return {}
-        return {
-            checker: program
+        project, roots = self.place.project, self.place.roots
+        folders = [str(project / folder) for folder in OWN_FOLDERS]
+        search = os.pathsep.join((*folders, self.place.environment.get("PATH", os.defpath)))
+        above = [folder for folder in path.parents if folder.is_relative_to(project)]
+        programs = {
+            checker: find_program(checker.program, roots)
+            if sandbox == "off"
+            else shutil.which(checker.program, path=search)
             for checker in CHECKERS
             if path.suffix in checker.suffixes
             and (checker.reads_stdin or sandbox == "layered")
-            and (not checker.needs or _is_above(path, checker.needs, self.place.project))
-            and (program := self._find(checker.program, sandbox)) is not None
+            and (not checker.needs or any((it / checker.needs).is_file() for it in above))
         }
-
-    def _find(self, name: str, sandbox: str) -> str | None:
-        """Where a program is. A project's own programs run in a sandbox or not at all."""
-        folders = [str(self.place.project / folder) for folder in OWN_FOLDERS]
-        path = os.pathsep.join((*folders, self.place.environment.get("PATH", os.defpath)))
-        program = shutil.which(name, path=path) if sandbox != "off" else None
-        return program or find_program(name, self.place.roots)
-
-
-def _is_above(path: Path, name: str, top: Path) -> bool:
-    return any(
-        (folder / name).is_file()
-        for folder in path.parents
-        if folder == top or top in folder.parents
-    )
+        return {checker: program for checker, program in programs.items() if program}
 
 
 def _read_file(path: Path) -> bytes | None:
@@ -221,10 +210,8 @@ def _read_file(path: Path) -> bytes | None:
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
-    except FileNotFoundError:
-        return b""
-    except OSError:
-        return None
+    except OSError as error:
+        return b"" if isinstance(error, FileNotFoundError) else None
     return data if len(data) <= MAX_FILE_BYTES else None
 
 

@@ -21,7 +21,7 @@ NO_FILE = "no file"
 BY_PATH: dict[str, dict[str, str]] = {
     "cli/commands/demo.py": {"scratch": NEW},
     "cli/commands/plugin.py": {"_begin": NAMED},
-    "sandbox/proof.py": {"_set_scene": NEW, "_use": NEW, "_escape": NEW},
+    "sandbox/proof.py": {"__init__": NEW, "_use": NEW, "_escape": NEW},
     "plugins/detached/holder.py": {"hold": HOME, "main": HOME},
     "plugins/detached/places.py": {"make": HOME},
     "plugins/fleet/trees.py": {"_make": "a folder of its own, whose place is checked afterwards"},
