@@ -21,8 +21,7 @@ from kode.config import Config
 from kode.contracts import SnapshotSection
 from kode.engine.agent import Spend
 from kode.events import silent
-from kode.subagents.channel import Delegation
-from kode.subagents.parent import prepare, run_children
+from kode.subagents.parent import Delegation, prepare, run_children
 from kode.subagents.protocol import Start, Task
 from tests.scripted_server import ScriptedServer
 

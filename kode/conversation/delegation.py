@@ -19,15 +19,13 @@ from kode.extensions.agents import lacking, may_use
 from kode.extensions.found_extensions import FoundExtensions, in_use
 from kode.extensions.mcp_tools import tools_of
 from kode.messages import Usage
-from kode.permissions import gate as gate_module
-from kode.permissions.gate import Ask
+from kode.permissions.gate import Answer, Ask, Question
 from kode.session.entries import UsageEntry
 from kode.session.log import Session
 
 if TYPE_CHECKING:
-    from kode.subagents.channel import Delegation
-    from kode.subagents.lending import Loan
-    from kode.subagents.protocol import Answer, Question, Start, Task
+    from kode.subagents.parent import Delegation, SharedTools
+    from kode.subagents.protocol import Start, Task
 
 STEPS_KEPT = 3
 """Requests of a turn's last steps kept in reserve, for the parent to use what its subagents
@@ -42,14 +40,12 @@ def make_delegation(
     folder: Path,
     ask: Ask | None,
     emit: Emit,
-    lend: "Callable[[Task, Path], Loan]",
+    share_tools: "Callable[[Task, Path], SharedTools]",
     trust_project: bool = False,
 ) -> "Delegation":
     """What all subagents of a session share. `config` and `agent` return the current values when a
-    child starts: model and permission mode may change in between. `lend`: see `Delegation`."""
-    from kode.subagents.channel import Delegation
-    from kode.subagents.parent import child_environment
-    from kode.subagents.protocol import Answer
+    child starts: model and permission mode may change in between."""
+    from kode.subagents.parent import Delegation, child_environment
 
     one_at_a_time = asyncio.Lock()
 
@@ -57,18 +53,17 @@ def make_delegation(
         begun = _start_of_child(config(), agent(), session, may_ask=ask is not None)
         return begun.model_copy(update={"trust_project": trust_project})
 
-    async def ask_person(question: "Question", asker: str) -> "Answer":
+    async def ask_person(question: Question) -> Answer:
         assert ask is not None
         gate = agent().gate
-        fields = question.model_dump(exclude={"type", "id", "asker"})
         async with one_at_a_time:
             # An answer given meanwhile for one subagent applies to the others too.
             if question.rules and set(question.rules) <= set(gate.approved_in_session):
-                return Answer(id=question.id, choice="session")
-            answer = await ask(gate_module.Question(**fields, asker=asker))
+                return Answer(choice="session")
+            answer = await ask(question)
             if answer.choice == "session":
                 gate.approve_in_session(question.rules)
-        return Answer(id=question.id, choice=answer.choice, message=answer.message)
+        return answer
 
     def record(usage: Usage, cost_usd: float | None) -> None:
         model = agent().provider.model
@@ -90,7 +85,7 @@ def make_delegation(
         ask=None if ask is None else ask_person,
         spend=agent().spend,
         record=record,
-        lend=lend,
+        share_tools=share_tools,
         free=asyncio.Semaphore(limits.max_concurrency),
         fork=partial(fork_of, session),
         timeout_s=limits.timeout_s,
@@ -98,17 +93,17 @@ def make_delegation(
     )
 
 
-def lender(
+def tool_sharer(
     opened: OpenSession, found_extensions: FoundExtensions
-) -> "Callable[[Task, Path], Loan]":
+) -> "Callable[[Task, Path], SharedTools]":
     """Returns what a subagent gets of its parent's servers, and says what of its definition the
     parent does not have."""
-    from kode.subagents.lending import Loan
+    from kode.subagents.parent import SharedTools
 
     agents = {agent.item.name: agent for agent in in_use(found_extensions.agents)}
     skills = {skill.item.name for skill in in_use(found_extensions.skills)}
 
-    def lend(task: "Task", folder: Path) -> "Loan":
+    def share_tools(task: "Task", folder: Path) -> "SharedTools":
         definition, now = agents.get(task.agent or ""), opened.agent
         if (extensions := opened.terms.extensions) is not None:
             tools = extensions.lent(definition, now.provider.info.context_window)
@@ -129,9 +124,9 @@ def lender(
             emit=silent,
             seen_files={},
         )
-        return Loan(tools=tools, context=context, lacks=tuple(lacks))
+        return SharedTools(tools=tools, context=context, lacks=tuple(lacks))
 
-    return lend
+    return share_tools
 
 
 def _kept(config: Config) -> tuple[str, ...]:

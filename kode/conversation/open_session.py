@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kode.conversation.plugged import Plugged
     from kode.extensions.agents import AgentDefinition
     from kode.extensions.hook_moments import Hooks
-    from kode.subagents.channel import Delegation
+    from kode.subagents.parent import Delegation
     from kode.subagents.protocol import Start
     from kode.tools.program import Ran
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kode.assembly import is_small, simplify
 from kode.contracts import CALLS_ANY, InjectReason, Tool
-from kode.conversation.delegation import lender, make_delegation
+from kode.conversation.delegation import make_delegation, tool_sharer
 from kode.conversation.extensions import (
     extended,
     find_extensions,
@@ -88,7 +88,7 @@ async def _start(opened: OpenSession) -> Started:
             folder=opened.agents_folder,
             ask=terms.ask,
             emit=terms.emit,
-            lend=lender(opened, found_extensions),
+            share_tools=tool_sharer(opened, found_extensions),
             trust_project=terms.trust_project,
         )
         delegating = (delegate_tool(delegation, in_use(found_extensions.agents)),)

@@ -1,11 +1,8 @@
 """Subagents: focused tasks in separate processes.
 
-    protocol.py   the files and lines that cross between parent and child
-    delegate.py   the `delegate_tasks` tool
-    background.py a child as a job, which is read, told and stopped while it runs
-    parent.py     starts, watches and ends children
-    channel.py    messages between a child and its parent; the state of each
-    lending.py    what a child has of its parent's servers
+    protocol.py   the files and lines that cross between parent and child, and their clock
+    delegate.py   the `delegate_tasks` tool, and a child as a job in the background
+    parent.py     starts, watches, answers and ends children
     records.py    each child's files, and how it ended
     child.py      what makes a process a child
 

@@ -11,17 +11,19 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from kode import durable
+from kode.contracts import Tool, ToolContext
+from kode.contracts import ToolOutput as Output
 from kode.credentials import redact
 from kode.engine.agent import Spend
-from kode.errors import KodeError
+from kode.errors import KodeError, ToolError
 from kode.events import (
     FINISHED,
     Event,
@@ -35,19 +37,20 @@ from kode.events import (
 )
 from kode.messages import Message, Text, ToolCall, Usage, plural, text_of
 from kode.permissions import gate
-from kode.subagents.clock import Clock
 from kode.subagents.protocol import (
     MAX_FROM_PARENT_BYTES,
     MAX_LINE_BYTES,
     Answer,
     Call,
-    Called,
-    Elsewhere,
+    CallResult,
+    Clock,
+    LentTool,
+    ParentMessage,
     Question,
+    RestOfTree,
     Result,
     Start,
     Task,
-    Told,
     Used,
     line_of,
 )
@@ -58,8 +61,6 @@ STOP_GRACE_S = 6.0
 LOCK_S = 2.0  # its parent writes for milliseconds
 SAID_CHARS = 50_000
 """Limit of a report in the line to the parent; its file has all of it."""
-
-Heard = TypeVar("Heard", Answer, Called)
 
 
 def request_text(task: Task, max_steps: int, timeout_s: float) -> str:
@@ -127,7 +128,7 @@ def partial_summary(ended: TurnEnded, messages: list[Message], files: tuple[str,
 
 
 @dataclass
-class Voice:
+class ChildOutput:
     """The child's stdout: JSON lines, the result last and once."""
 
     result_file: Path | None = None
@@ -137,7 +138,7 @@ class Voice:
     """The status of the result, once printed."""
     lock: "threading.RLock" = field(default_factory=threading.RLock)
 
-    def say(self, message: BaseModel | dict[str, Any]) -> None:
+    def write(self, message: BaseModel | dict[str, Any]) -> None:
         """Writes one line, unless the result has been printed. Raises: OSError."""
         with self.lock:
             if not self.over:
@@ -156,7 +157,7 @@ class Voice:
             if self.result_file is not None:
                 with contextlib.suppress(KodeError, OSError):
                     durable.replace(self.result_file, line_of(result))
-                result = result.model_copy(update={"summary": _said(result.summary)})
+                result = result.model_copy(update={"summary": _shorten_report(result.summary)})
             if free:
                 with contextlib.suppress(OSError, ValueError):
                     _write_stdout(line_of(result))
@@ -165,7 +166,7 @@ class Voice:
                 self.lock.release()
 
 
-def _said(summary: str) -> str:
+def _shorten_report(summary: str) -> str:
     if len(summary) <= SAID_CHARS:
         return summary
     return f"{summary[:SAID_CHARS]}\n[cut: the report has {len(summary):,} characters]"
@@ -225,116 +226,139 @@ class Watchdog:
 class ParentLink:
     """The child's end of the pipes. Questions and figures go out, answers and figures come in."""
 
-    voice: Voice
+    output: ChildOutput
     on_gone: Callable[[], None]
     spend: Spend = field(default_factory=Spend)
     """This process's spending, including what the parent reports about the rest of the tree."""
     price_known: bool = True
     tainted: Callable[[], bool] = lambda: False
-    on_elsewhere: Callable[[], None] = lambda: None
+    on_rest_of_tree: Callable[[], None] = lambda: None
     """Called when the parent has reported the rest of the tree's usage."""
-    waiting: dict[int, "asyncio.Future[Answer]"] = field(default_factory=dict)
-    calling: dict[int, "asyncio.Future[Called]"] = field(default_factory=dict)
-    told: list[str] = field(default_factory=list)
-    on_told: Callable[[Told], None] = lambda told: None
-    asked: int = 0
+    on_message: Callable[[ParentMessage], None] = lambda message: None
+    messages: list[str] = field(default_factory=list)
+    """What its next step is to get."""
+    replies: dict[int, "asyncio.Future[Any]"] = field(default_factory=dict)
+    """Id of a question or call → where its answer is awaited."""
+    open_questions: int = 0
+    last_id: int = 0
     reported: Used = field(default_factory=Used)
     """The total reported to the parent so far."""
 
     def report(self) -> None:
         """Reports usage since the last report to the parent."""
-        usage, reported, tainted = self.spend.usage, self.reported, self.tainted()
-        total = Used(
-            **asdict(usage),
-            cost_usd=self.spend.cost_usd,
-            steps=self.spend.steps,
-            untrusted=tainted,
-        )
-        if total == reported:
+        spend, before = self.spend, self.reported
+        counts = {**asdict(spend.usage), "steps": spend.steps}
+        total = Used(**counts, cost_usd=spend.cost_usd, untrusted=self.tainted())
+        if total == before:
             return
         self.reported = total
-        known = reported.cost_usd or 0.0
-        self._send(
-            Used(
-                input_tokens=total.input_tokens - reported.input_tokens,
-                output_tokens=total.output_tokens - reported.output_tokens,
-                cached_tokens=total.cached_tokens - reported.cached_tokens,
-                cache_write_tokens=total.cache_write_tokens - reported.cache_write_tokens,
-                thinking_tokens=total.thinking_tokens - reported.thinking_tokens,
-                cost_usd=self.spend.cost_usd - known if self.price_known else None,
-                steps=total.steps - reported.steps,
-                untrusted=tainted,
-            )
-        )
+        new = {name: count - getattr(before, name) for name, count in counts.items()}
+        cost_usd = spend.cost_usd - (before.cost_usd or 0.0) if self.price_known else None
+        self._send(Used(**new, cost_usd=cost_usd, untrusted=total.untrusted))
 
     async def ask(self, question: gate.Question) -> gate.Answer:
         """Puts a permission question to the person at the parent's terminal."""
-        self.asked += 1
-        line = Question(id=self.asked, **asdict(question))
+        self.last_id += 1
+        line = Question(id=self.last_id, question=replace(question, arguments={}))
         if len(line_of(line)) > MAX_LINE_BYTES:
             return gate.Answer(choice="no", message="It is too large to be shown. Do it in parts.")
-        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self.waiting[line.id] = answered
-        self._send(line)
+        self.open_questions += 1
         try:
-            answer = await answered
+            answer: Answer = await self._await_reply(line)
         finally:
-            del self.waiting[line.id]
+            self.open_questions -= 1
         return gate.Answer(choice=answer.choice, message=answer.message)
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Called:
-        """Has the parent call a tool that it lent."""
-        self.asked += 1
-        line = Call(id=self.asked, tool=tool, arguments=dict(arguments))
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallResult:
+        """Has the parent call a tool that it shares."""
+        self.last_id += 1
+        line = Call(id=self.last_id, tool=tool, arguments=dict(arguments))
         if len(line_of(line)) > MAX_LINE_BYTES:
-            return Called(id=line.id, text="Its arguments are over 1 MB: pass less.", failed=True)
-        called: asyncio.Future[Called] = asyncio.get_running_loop().create_future()
-        self.calling[line.id] = called
+            text = "Its arguments are over 1 MB: pass less."
+            return CallResult(id=line.id, text=text, failed=True)
+        result: CallResult = await self._await_reply(line)
+        return result
+
+    async def _await_reply(self, line: Question | Call) -> Any:
+        reply = self.replies[line.id] = asyncio.get_running_loop().create_future()
         self._send(line)
         try:
-            return await called
+            return await reply
         finally:
-            del self.calling[line.id]
+            del self.replies[line.id]
 
     async def listen(self, reader: asyncio.StreamReader) -> None:
         """Reads answers and figures until stdin ends, which means that the parent is gone."""
         while line := await read_line(reader):
-            self._take(line)
+            self.take(line)
         self.on_gone()
 
-    def take_told(self) -> list[Text]:
-        """What it was told since the last call: steers its turn."""
-        told, self.told = self.told, []
-        return [Text(text=text) for text in told]
+    def take_messages(self) -> list[Text]:
+        """The parent's messages since the last call: they steer its turn."""
+        messages, self.messages = self.messages, []
+        return [Text(text=text) for text in messages]
 
     def _send(self, message: BaseModel) -> None:
         try:
-            self.voice.say(message)
+            self.output.write(message)
         except OSError:
             self.on_gone()
 
-    def _take(self, line: bytes) -> None:
+    def take(self, line: bytes) -> None:
+        """Handles one line of the parent. Ignores what it does not understand."""
         with contextlib.suppress(ValueError, ValidationError, AttributeError, KodeError):
             value = json.loads(line)
-            if value.get("type") == "answer":
-                _settle(self.waiting, Answer.model_validate(value))
-            elif value.get("type") == "called":
-                _settle(self.calling, Called.model_validate(value))
-            elif value.get("type") == "message":
-                message = Told.model_validate(value)
-                self.on_told(message)
-                self.told.append(message.text)
-            elif value.get("type") == "elsewhere":
-                elsewhere = Elsewhere.model_validate(value)
-                self.spend.elsewhere_usd = elsewhere.cost_usd
-                self.spend.elsewhere_steps = elsewhere.steps
-                self.on_elsewhere()
+            match value.get("type"):
+                case "answer":
+                    self._settle(Answer.model_validate(value))
+                case "called":
+                    self._settle(CallResult.model_validate(value))
+                case "message":
+                    message = ParentMessage.model_validate(value)
+                    self.on_message(message)
+                    self.messages.append(message.text)
+                case "elsewhere":
+                    rest = RestOfTree.model_validate(value)
+                    self.spend.elsewhere_usd = rest.cost_usd
+                    self.spend.elsewhere_steps = rest.steps
+                    self.on_rest_of_tree()
+
+    def _settle(self, reply: Answer | CallResult) -> None:
+        future = self.replies.get(reply.id)
+        if future is not None and not future.done():
+            future.set_result(reply)
 
 
-def _settle(waiting: Mapping[int, "asyncio.Future[Heard]"], heard: Heard) -> None:
-    future = waiting.get(heard.id)
-    if future is not None and not future.done():
-        future.set_result(heard)
+def borrow_tool(
+    lent: LentTool, call: Callable[[str, Mapping[str, Any]], Awaitable[CallResult]]
+) -> Tool:
+    """A tool of the parent as one of the child: `call` has the parent run it."""
+
+    def find_target(arguments: Mapping[str, Any]) -> str:
+        return lent.subject or f"{arguments.get('server', '')}:{arguments.get('tool', '')}"
+
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> Output:
+        result = await call(lent.name, arguments)
+        if result.failed:
+            raise ToolError(result.text, untrusted=result.untrusted)
+        return Output(
+            text=result.text,
+            summary=result.summary,
+            pictures=result.pictures,
+            untrusted=result.untrusted,
+        )
+
+    return Tool(
+        name=lent.name,
+        description=lent.description,
+        effect=lent.effect,
+        subject="query",  # of `mcp_search`: the others have a target
+        target=find_target if lent.effect == "mcp" else None,
+        parallel=False,
+        parameters=lambda: lent.parameters,
+        check=lambda arguments: arguments,  # the parent's tool says what is wrong
+        run=run,
+    )
 
 
 async def expire(clock: Clock, is_asking: Callable[[], bool]) -> None:

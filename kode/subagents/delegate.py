@@ -1,30 +1,30 @@
-"""The `delegate_tasks` tool: what the model reads about subagents, and its result.
+"""The `delegate_tasks` tool: what the model reads about subagents, and its result; what `job` and
+`/bg` do with a child in the background.
 
 `parent.py` runs a child; `records.py` stores it.
 """
 
 import asyncio
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
-from kode.contracts import Effort, Tool, ToolContext, ToolOutput, WorkStep
+from kode.contracts import Background, Effort, Tool, ToolContext, ToolOutput, WorkStep
 from kode.errors import ToolError
 from kode.events import Event
 from kode.extensions.agents import AgentDefinition
 from kode.function_tool import tool
-from kode.messages import plural, shorten
+from kode.messages import first_of, plural, shorten
 from kode.subagents import records
-from kode.subagents.background import Running, outlives_call, report
-from kode.subagents.channel import Child, Delegation
-from kode.subagents.parent import prepare, run_children
-from kode.subagents.protocol import MAX_FILE_BYTES, MAX_TASKS, Result, Task
+from kode.subagents.parent import Child, Delegation, prepare, run_children, send
+from kode.subagents.protocol import MAX_FILE_BYTES, MAX_TASKS, ParentMessage, Task
 
 AGENT_CHARS = 200  # a line or two of the tool's description
 MAX_AGENTS = 30
@@ -129,12 +129,10 @@ def _preview(agents: Sequence[str], context: ToolContext, arguments: Mapping[str
     blocks = []
     for number, task in enumerate(_check(arguments["tasks"], agents), 1):
         lines = [f"{number}. {task.goal}"]
-        lines += [f"   resume: {task.resume}"] if task.resume else []
         lines += ["   fork: it starts from this conversation"] if task.fork else []
-        lines += [f"   agent: {task.agent}"] if task.agent else []
-        lines += [f"   effort: {task.effort}"] if task.effort else []
-        lines += [f"   guidance: {task.guidance}"] if task.guidance else []
-        lines += [f"   context: {task.context}"] if task.context else []
+        for name in ("resume", "agent", "effort", "guidance", "context"):
+            if value := getattr(task, name):
+                lines.append(f"   {name}: {value}")
         blocks.append("\n".join(lines))
     return "\n".join(blocks)
 
@@ -157,17 +155,8 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> list[Task]:
         if task.fork and (agent or task.effort or task.resume):
             fault = f"Task {number} is a fork, which works as you do"
             raise ToolError(f"{fault}: leave out `agent`, `effort` and `resume`, or `fork`.")
-        checked.append(
-            Task(
-                goal=task.goal,
-                context=task.context,
-                guidance=task.guidance,
-                effort=task.effort,
-                agent=agent or None,
-                resume=task.resume or None,
-                fork=task.fork,
-            )
-        )
+        fields = task.model_dump()
+        checked.append(Task(**{name: value for name, value in fields.items() if value}))
     resumed = [task.resume for task in checked if task.resume]
     if len(set(resumed)) < len(resumed):
         raise ToolError("Two tasks resume the same subagent: put them into one.")
@@ -176,7 +165,8 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> list[Task]:
 
 def _output(children: Sequence[Child], context: ToolContext) -> ToolOutput:
     limit = records.room(len(children))
-    counts = Counter(_result_of(child).status.replace("success", "done") for child in children)
+    results = [child.result for child in children if child.result is not None]
+    counts = Counter(result.status.replace("success", "done") for result in results)
     summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
     return replace(
         _describe_work(children, children, context.place.cwd),
@@ -217,6 +207,92 @@ def _has_edited(child: Child) -> bool:
     return bool(child.edited or (child.result is not None and child.result.files_changed))
 
 
-def _result_of(child: Child) -> Result:
+async def outlives_call(
+    work: "asyncio.Task[None]", jobs: Background | None, call_id: str, *, at_once: bool
+) -> bool:
+    """Waits for the children; whether they still run because the call, or meanwhile the person,
+    wants them in the background. If cancelled, ends them first."""
+    wish = jobs.offer(call_id) if jobs is not None else asyncio.Event()
+    if at_once and jobs is not None:
+        wish.set()
+    wanted = asyncio.create_task(wish.wait())
+    try:
+        await asyncio.wait((work, wanted), return_when=asyncio.FIRST_COMPLETED)
+        return not work.done()
+    except asyncio.CancelledError:
+        work.cancel()
+        while not work.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait((work,))
+        raise
+    finally:
+        wanted.cancel()
+        if jobs is not None:
+            jobs.withdraw(call_id)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A child in the background: a `contracts.RunningCommand`."""
+
+    child: Child
+    delegation: Delegation
+    outputs: Path
+    output_path: None = None
+    partial: str = ""
+
+    @property
+    def command(self) -> str:
+        return self.child.task.goal
+
+    @property
+    def since(self) -> float:
+        return self.child.created
+
+    @property
+    def untrusted(self) -> str:
+        return "a subagent" if self.child.untrusted else ""
+
+    def output(self) -> str:
+        """Its report, or what there is of it so far."""
+        child, limit = self.child, records.MAX_SHOWN_CHARS
+        unread = f"[Messages that it has not read: {child.unread}]" if child.unread else ""
+        if child.result is not None:
+            return "\n".join(filter(None, (report(child, self.outputs, limit), unread)))
+        state = f"[{child.id}: {plural(child.steps, 'step')}, {child.tokens} tokens, "
+        files = f"Files changed: {', '.join(first_of(list(child.edited), 40))}"
+        lines = (
+            f"{state}{child.activity}]",
+            unread,
+            child.said[:limit],
+            files * bool(child.edited),
+        )
+        return "\n".join(filter(None, lines))
+
+    async def ended(self) -> str:
+        await self.child.ended.wait()
+        assert self.child.result is not None
+        return self.child.result.status
+
+    async def end(self) -> None:
+        self.child.stopped = True
+        if self.child.started:
+            await self.child.ended.wait()
+
+    def tell(self, text: str) -> None:
+        """Raises: ToolError if it does not run."""
+        child = self.child
+        if child.result is not None or child.stopped:
+            raise ToolError(f"It has ended. Give it another task with `resume`: {child.id}.")
+        if child.process is None:
+            raise ToolError("It has not begun: others run first.")
+        child.unread += 1
+        send(child, ParentMessage(text=text, tainted=self.delegation.start().tainted))
+
+
+def report(child: Child, outputs: Path, limit: int) -> str:
+    """The result of an ended child, for the model, in at most about `limit` characters."""
     assert child.result is not None
-    return child.result
+    text = records.report_text(child.id, child.task.goal, child.result, outputs, limit)
+    lacks = child.shared.lacks
+    return f"{text}\n[It had no {', no '.join(lacks)}.]" if lacks else text

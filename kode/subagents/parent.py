@@ -1,44 +1,59 @@
-"""The parent's side of a child's life: starts, watches and answers it, collects its result, and
-kills it with everything it started.
+"""The parent's side of a child's life: starts, watches and answers it, calls for it the tools that
+they share, collects its result, and kills it with everything it started.
 
 Every child ends in exactly one of success, error, timeout and interrupted. `records.py` keeps its
-files; `delegate.py` presents it to the model; `channel.py` exchanges messages.
+files; `delegate.py` presents it to the model; `protocol.py` defines the lines.
 """
 
 import asyncio
 import contextlib
+import json
 import math
 import secrets
+import sys
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from kode.errors import StorageError, ToolError
-from kode.events import EXIT_CODES, FINISHED, AgentFinished, Emit, Status
-from kode.messages import shorten
+from pydantic import BaseModel, ValidationError
+
+from kode.contracts import CALLS_ANY, SnapshotSection, Tool, ToolContext, ToolOutput
+from kode.engine.agent import Spend
+from kode.errors import KodeError, StorageError, ToolError
+from kode.events import EXIT_CODES, FINISHED, AgentFinished, AgentProgress, Emit, Status
+from kode.messages import Usage, shorten
+from kode.permissions import gate
 from kode.programs import one_deeper, start_program
 from kode.subagents import records
-from kode.subagents.channel import (
-    PATIENCE_S,
-    Child,
-    Delegation,
-    progress,
-    read_stderr,
-    read_stdout,
-    send,
-)
-from kode.subagents.clock import Clock
-from kode.subagents.lending import handed
 from kode.subagents.protocol import (
+    MAX_FROM_PARENT_BYTES,
+    MAX_LINE_BYTES,
     MAX_LINES,
+    Answer,
+    Call,
+    CallResult,
+    Clock,
+    LentTool,
+    Question,
+    RestOfTree,
     Result,
     Snapshot,
+    Start,
     Task,
-    sections_of,
+    Used,
+    line_of,
 )
 from kode.tools import processes
 
+COMMAND = (sys.executable, "-P", "-m", "kode", "subagent")
+"""`-P`: a project with a folder `kode` or a file `json.py` must not become part of the child."""
+
+PATIENCE_S = 10.0
+"""How much earlier the child's own deadline is than the parent's, so that it ends by itself with a
+summary of its progress."""
 TERM_GRACE_S = 3.0  # a child saves its session in that time
 EXIT_GRACE_S = 5.0
 """A child that stays this long after its result is killed."""
@@ -51,6 +66,101 @@ PROGRESS_EVERY_S = 1.0  # a person reads no faster
 POLL_S = 0.1  # below what a person notices
 SUMMARY_CHARS = 400
 """Of a child's error, whose end says what to do, or of its summary, on the screen."""
+STDERR_KEPT_BYTES = 4_000  # the last lines before it died
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedTools:
+    """What a child has of its parent's MCP servers: their tools, as its definition allows. The
+    parent makes the calls, so that each server runs once, and only if it was approved there;
+    whether one is allowed is decided in the child, like any call of its own."""
+
+    tools: Sequence[Tool] = ()
+    context: ToolContext | None = None
+    """Of its calls, as their tools see it; None if there are no tools."""
+    lacks: tuple[str, ...] = ()
+    """What its definition names, and its parent has not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delegation:
+    """What a parent's children share."""
+
+    folder: Path
+    """`sessions/<id>/agents`; created with the first child."""
+    session_id: str | None
+    cwd: Path
+    environment: Mapping[str, str]
+    """For the children themselves; without keys."""
+    start: Callable[[], Start]
+    """The first line for a child that starts now."""
+    snapshot: Callable[[], Awaitable[tuple[SnapshotSection, ...]]]
+    memory_system: str
+    ask: gate.Ask | None
+    """None if no person can be asked."""
+    spend: Spend
+    """This process's spending; what its children use is added to it."""
+    record: Callable[[Usage, float | None], None]
+    """Records a child's usage and its cost in dollars (None: unknown). Must not raise."""
+    free: asyncio.Semaphore
+    """For as many children as may run at once."""
+    timeout_s: float
+    max_steps: int
+    share_tools: Callable[[Task, Path], SharedTools] = lambda task, folder: SharedTools()
+    """What a child with this task and folder may use of its parent's servers."""
+    fork: Callable[[str], Callable[[], bytes]] = lambda call_id: bytes
+    """(the call that starts children) → what makes the transcript of each that is a fork."""
+    command: Sequence[str] = COMMAND
+    patience_s: float = PATIENCE_S
+    alive: "dict[str, Child]" = field(default_factory=dict)
+    """By id; the children to notify about the others' usage."""
+
+
+@dataclass
+class Child:
+    """One child, as its parent sees it."""
+
+    index: int
+    task: Task
+    folder: Path
+    mark: str
+    created: float = field(default_factory=time.monotonic)
+    started: float = 0.0
+    clock: Clock = field(default_factory=lambda: Clock(math.inf))
+    process: asyncio.subprocess.Process | None = None
+    result: Result | None = None
+    activity: str = "starting"
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float = 0.0
+    steps: int = 0
+    untrusted: bool = False
+    questions: "set[asyncio.Task[None]]" = field(default_factory=set)
+    """Its questions that wait for the person."""
+    shared: SharedTools = field(default_factory=SharedTools)
+    calls: "set[asyncio.Task[None]]" = field(default_factory=set)
+    """Its calls of shared tools."""
+    replied: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the first reply to it has begun, or it has ended."""
+    stopped: bool = False
+    """Whether it is to end now, with what it has."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when it has its result."""
+    said: str = ""
+    """What it said last."""
+    edited: dict[str, None] = field(default_factory=dict)
+    unread: int = 0
+    """How many messages it has not taken yet."""
+    lines: int = 0
+    flooded: bool = False
+    stderr: bytes = b""
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+    @property
+    def tokens(self) -> int:
+        return self.usage.input_tokens + self.usage.output_tokens
 
 
 async def run_children(delegation: Delegation, children: Sequence[Child], emit: Emit) -> None:
@@ -108,7 +218,7 @@ async def prepare(delegation: Delegation, tasks: Sequence[Task], call_id: str) -
     snapshot = Snapshot(
         system=delegation.memory_system,
         created_at=now.isoformat(timespec="milliseconds"),
-        sections=sections_of(await delegation.snapshot()),
+        sections=await delegation.snapshot(),
     )
     children = []
     transcript = delegation.fork(call_id) if any(task.fork for task in tasks) else bytes
@@ -143,14 +253,18 @@ async def _run_child(delegation: Delegation, child: Child, emit: Emit) -> None:
         child.process = await _spawn(delegation, child)
         delegation.alive[child.id] = child
         reading = [
-            asyncio.create_task(read_stdout(delegation, child, emit)),
-            asyncio.create_task(read_stderr(child)),
+            asyncio.create_task(_read_stdout(delegation, child, emit)),
+            asyncio.create_task(_read_stderr(child)),
         ]
         ends_at = child.clock.ends_at if math.isfinite(child.clock.ends_at) else None
-        child.loan = delegation.lend(child.task, child.folder)
-        about = {"spawned_at": child.started, "ends_at": ends_at, "tools": handed(child.loan.tools)}
+        child.shared = delegation.share_tools(child.task, child.folder)
+        about = {
+            "spawned_at": child.started,
+            "ends_at": ends_at,
+            "tools": tuple(map(_describe_tool, child.shared.tools)),
+        }
         send(child, delegation.start().model_copy(update=about))
-        emit(progress(child))
+        emit(_progress(child))
         status = await _wait(delegation, child, reading[0])
     except (OSError, ValueError) as fault:
         status, error = "error", f"It could not be started: {fault}."
@@ -181,6 +295,7 @@ async def _spawn(delegation: Delegation, child: Child) -> asyncio.subprocess.Pro
         stderr=asyncio.subprocess.PIPE,
         cwd=delegation.cwd,
         env={**delegation.environment, **processes.marked(child.mark)},
+        limit=MAX_LINE_BYTES,
         start_new_session=True,
     )
 
@@ -271,7 +386,7 @@ async def _tick(children: Sequence[Child], emit: Emit) -> None:
         await asyncio.sleep(PROGRESS_EVERY_S)
         for child in children:
             if child.started and child.result is None:
-                emit(progress(child))
+                emit(_progress(child))
 
 
 def _outcome(
@@ -320,4 +435,181 @@ def _finished(child: Child, result: Result) -> AgentFinished:
         summary=shorten((result.error or result.summary).strip().partition("\n")[0], SUMMARY_CHARS),
         elapsed_s=round(time.monotonic() - child.started, 1),
         tokens=result.tokens_used or child.tokens,
+    )
+
+
+async def _read_stdout(delegation: Delegation, child: Child, emit: Emit) -> None:
+    """Reads lines until the pipe ends. Too many of them end the child."""
+    assert child.process is not None
+    assert child.process.stdout is not None
+    line: bytes | None = None
+    while line != b"":
+        try:
+            line = await child.process.stdout.readline()
+        except ValueError:  # too long: what is left of it is no JSON either
+            continue
+        take(delegation, child, line, emit)
+        child.lines += 1
+        if child.lines > MAX_LINES:
+            child.flooded = True
+            return
+
+
+def take(delegation: Delegation, child: Child, line: bytes, emit: Emit) -> None:
+    """Handles one line of a child. Ignores what it does not understand, including lone surrogates,
+    which neither a request nor a terminal can carry."""
+    try:
+        value = json.loads(line)
+        kind = value["type"]
+        if kind == "result":
+            child.result = Result.model_validate_json(line)
+        elif kind == "event":
+            _note_event(child, value["event"])
+            child.activity = _sendable(child.activity)
+            emit(_progress(child))
+        elif kind == "used":
+            _note_used(delegation, child, Used.model_validate(value))
+        elif kind == "question":
+            question = Question.model_validate_json(line)
+            _beside(child.questions, _answer(delegation, child, question))
+        elif kind == "call":
+            _beside(child.calls, _call_tool(child, Call.model_validate_json(line)))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError):
+        return  # a newer kode's, or not a line of kode's at all
+
+
+def _note_event(child: Child, event: Any) -> None:
+    child.clock.note_event(event["type"])
+    match event["type"]:
+        case "step_started":
+            child.activity = "thinking"
+        case "reply_begun":
+            child.replied.set()
+        case "replied":
+            child.said = _sendable(event.get("said") or child.said)
+            child.replied.set()
+        case "tool_finished" if event.get("edited"):
+            child.edited[_sendable(event["subject"])] = None
+        case "steered":
+            child.unread -= 1
+        case "tool_started":
+            child.activity = f"{event['name']} {event['subject']}"[:120]
+        case "retry_scheduled":
+            child.activity = f"waiting: {event['reason']}"[:120]
+        case "agent_progress":
+            child.activity = f"subagent {event['index'] + 1}: {event['activity']}"[:120]
+        case _:
+            pass
+
+
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _note_used(delegation: Delegation, child: Child, used: Used) -> None:
+    child.usage += used.usage
+    child.cost_usd += used.cost_usd or 0.0
+    child.steps += used.steps
+    child.untrusted |= used.untrusted
+    delegation.spend.add(used.usage, used.cost_usd)
+    delegation.spend.steps += used.steps
+    if used.usage != Usage():
+        delegation.record(used.usage, used.cost_usd)
+    report_rest_of_tree(delegation)
+
+
+def _beside(tasks: "set[asyncio.Task[None]]", work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+
+
+async def _answer(delegation: Delegation, child: Child, line: Question) -> None:
+    answer = gate.Answer(choice="no", message="Nobody is there to be asked.")
+    asker = f"subagent {child.index + 1}: {child.task.goal[:60]}"
+    if line.question.asker:
+        asker += f" › {line.question.asker}"
+    if delegation.ask is not None:
+        child.activity = "waiting for your answer"
+        with contextlib.suppress(KodeError):
+            # Only what an `Answer` can carry is offered.
+            answer = await delegation.ask(
+                replace(line.question, asker=asker, narrow=(), passes_in=None, items=())
+            )
+    send(child, Answer(id=line.id, choice=answer.choice, message=answer.message))
+
+
+def _describe_tool(tool: Tool) -> LentTool:
+    return LentTool(
+        name=tool.name,
+        description=tool.description,
+        effect="mcp" if tool.effect == "mcp" else "none",
+        subject=tool.target({}) if tool.target and tool.name != CALLS_ANY else "",
+        parameters=dict(tool.parameters()),
+    )
+
+
+async def _call_tool(child: Child, call: Call) -> None:
+    """Calls a shared tool for a child. A failure is in the line that it gets."""
+    shared = child.shared
+    tool = next((tool for tool in shared.tools if tool.name == call.tool), None)
+    try:
+        if tool is None or shared.context is None:
+            raise ToolError(f"This subagent was not given the tool {call.tool!r}.")
+        output = await tool.run(shared.context, tool.check(call.arguments))
+    except ToolError as error:
+        line = CallResult(id=call.id, text=str(error), untrusted=error.untrusted, failed=True)
+    else:
+        output = ToolOutput(text=output) if isinstance(output, str) else output
+        line = CallResult(
+            id=call.id,
+            text=output.text,
+            summary=output.summary,
+            pictures=output.pictures,
+            untrusted=output.untrusted,
+        )
+    if len(line_of(line)) > MAX_FROM_PARENT_BYTES:
+        text = "Too long an answer for a subagent: ask less."
+        line = CallResult(id=call.id, text=text, failed=True)
+    child.untrusted |= bool(line.untrusted)
+    send(child, line)
+
+
+def send(child: Child, message: BaseModel) -> None:
+    """Writes one line to a child that still listens."""
+    process = child.process
+    if process is None or process.stdin is None or process.stdin.is_closing():
+        return
+    with contextlib.suppress(OSError, RuntimeError):
+        process.stdin.write(line_of(message))
+
+
+async def _read_stderr(child: Child) -> None:
+    """Keeps the end of a child's stderr, in case it ends without a result."""
+    assert child.process is not None
+    assert child.process.stderr is not None
+    while data := await child.process.stderr.read(STDERR_KEPT_BYTES):
+        child.stderr = (child.stderr + data)[-STDERR_KEPT_BYTES:]
+
+
+def report_rest_of_tree(delegation: Delegation) -> None:
+    """Tells every living child what the rest of the tree has used."""
+    spend = delegation.spend
+    for child in delegation.alive.values():
+        send(
+            child,
+            RestOfTree(
+                cost_usd=spend.cost_usd + spend.elsewhere_usd - child.cost_usd,
+                steps=spend.steps + spend.elsewhere_steps - child.steps,
+            ),
+        )
+
+
+def _progress(child: Child) -> AgentProgress:
+    return AgentProgress(
+        index=child.index,
+        goal=child.task.goal,
+        activity=child.activity,
+        elapsed_s=round(time.monotonic() - child.started, 1),
+        tokens=child.tokens,
     )

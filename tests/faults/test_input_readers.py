@@ -24,7 +24,7 @@ from kode.prompts.agents_files import MAX_BYTES, read_agents_files
 from kode.providers.scripted import load_script
 from kode.session import index, log
 from kode.session.messages import said
-from kode.subagents.channel import Child, Delegation, take
+from kode.subagents.parent import Child, Delegation, take
 from kode.subagents.protocol import Start, Task, parse_snapshot, parse_task, snapshot_text
 from kode.subagents.records import report_text
 from tests.effort import EVERYTHING

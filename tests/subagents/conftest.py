@@ -13,12 +13,12 @@ from kode.contracts import SnapshotSection
 from kode.engine.agent import Spend
 from kode.events import Event
 from kode.messages import Usage
-from kode.subagents.channel import Child, Delegation
-from kode.subagents.parent import prepare, run_children
+from kode.subagents.parent import Child, Delegation, prepare, run_children
 from kode.subagents.protocol import Start, Task
 
 PRELUDE = """
 import json, os, sys, time
+QUESTION = dict(tool="shell", subject="make", title="Run", preview="make", reason="r")
 def say(**fields): print(json.dumps(fields), flush=True)
 def result(summary="done", status="success", error=None, **more):
     say(type="result", status=status, summary=summary, error=error, **more)

@@ -10,12 +10,12 @@ import pytest
 from kode.events import Replied, TurnEnded
 from kode.messages import Message, Text, ToolCall, Usage, user_message
 from kode.subagents import child, records
-from kode.subagents.child import ParentLink, Voice, Watchdog, partial_summary, request_text
+from kode.subagents.child import ChildOutput, ParentLink, Watchdog, partial_summary, request_text
 from kode.subagents.protocol import (
     MAX_LINE_BYTES,
+    ParentMessage,
     Result,
     Task,
-    Told,
     line_of,
     parse_snapshot,
     snapshot_text,
@@ -65,11 +65,11 @@ def test_the_result_is_saved_before_it_is_said_once(
     written: list[tuple[bytes, bool]] = []
     file = tmp_path / "result.json"
     monkeypatch.setattr(child, "_write_stdout", lambda data: written.append((data, file.exists())))
-    voice = Voice(result_file=file)
+    output = ChildOutput(result_file=file)
 
-    voice.conclude(Result(status="success", summary="s \udcff", error=None))
-    voice.conclude(Result(status="error", summary="", error="late"))
-    voice.say({"type": "event"})
+    output.conclude(Result(status="success", summary="s \udcff", error=None))
+    output.conclude(Result(status="error", summary="", error="late"))
+    output.write({"type": "event"})
 
     assert [on_disk for _, on_disk in written] == [True]
     assert json.loads(file.read_text())["status"] == "success"
@@ -82,7 +82,7 @@ def test_a_parent_reads_a_long_report_from_the_file(
     monkeypatch.setattr(child, "_write_stdout", said.append)
     report = "é" * 5_200_000
 
-    Voice(result_file=tmp_path / "result.json").conclude(
+    ChildOutput(result_file=tmp_path / "result.json").conclude(
         Result(status="success", summary=report, error=None)
     )
 
@@ -101,7 +101,7 @@ def test_a_lone_child_prints_the_whole_report(monkeypatch: pytest.MonkeyPatch) -
     said: list[bytes] = []
     monkeypatch.setattr(child, "_write_stdout", said.append)
 
-    Voice().conclude(Result(status="success", summary="x" * 60_000, error=None))
+    ChildOutput().conclude(Result(status="success", summary="x" * 60_000, error=None))
 
     assert Result.model_validate_json(said[0]).summary == "x" * 60_000
 
@@ -143,16 +143,16 @@ def test_the_snapshot_becomes_a_section_with_titles() -> None:
 
 
 def test_a_childs_messages_wait_for_its_next_step() -> None:
-    heard: list[Told] = []
-    link = ParentLink(Voice(), on_gone=lambda: None, on_told=heard.append)
+    heard: list[ParentMessage] = []
+    link = ParentLink(ChildOutput(), on_gone=lambda: None, on_message=heard.append)
 
     for text, tainted in (("one", False), ("two", True)):
-        link._take(line_of(Told(text=text, tainted=tainted)))
-    link._take(b'{"type":"message","text":3}')
+        link.take(line_of(ParentMessage(text=text, tainted=tainted)))
+    link.take(b'{"type":"message","text":3}')
 
     assert [told.tainted for told in heard] == [False, True]
-    assert [text.text for text in link.take_told()] == ["one", "two"]
-    assert link.take_told() == []
+    assert [text.text for text in link.take_messages()] == ["one", "two"]
+    assert link.take_messages() == []
 
 
 def test_a_childs_line_has_its_words_without_secrets() -> None:

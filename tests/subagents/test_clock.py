@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from kode.subagents.clock import LONGEST_REPLY_S, Clock
+from kode.subagents.protocol import LONGEST_REPLY_S, Clock
 
 
 class Hands:
@@ -33,9 +33,9 @@ def test_the_time_of_tools_counts(hands: Hands) -> None:
 
 
 def test_the_time_of_the_model_does_not_count(hands: Hands) -> None:
-    hands.clock.hear("step_started")
+    hands.clock.note_event("step_started")
     assert not hands.pass_by(1_000)
-    hands.clock.hear("replied")
+    hands.clock.note_event("replied")
     assert not hands.pass_by(9)
     assert hands.pass_by(1)
 
@@ -46,19 +46,19 @@ def test_the_time_of_a_person_who_answers_does_not_count(hands: Hands) -> None:
 
 
 def test_a_silent_model_does_not_hold_a_child_forever(hands: Hands) -> None:
-    hands.clock.hear("step_started")
+    hands.clock.note_event("step_started")
     assert not hands.pass_by(LONGEST_REPLY_S - 1)
     assert hands.pass_by(11)
 
 
 def test_a_new_attempt_at_a_reply_gets_its_whole_time(hands: Hands) -> None:
-    hands.clock.hear("step_started")
+    hands.clock.note_event("step_started")
     hands.pass_by(LONGEST_REPLY_S - 1)
-    hands.clock.hear("retry_scheduled")
+    hands.clock.note_event("retry_scheduled")
     assert not hands.pass_by(LONGEST_REPLY_S - 1)
 
 
 def test_the_end_of_the_parents_turn_always_holds(hands: Hands) -> None:
     hands.clock.ends_at = 105
-    hands.clock.hear("step_started")
+    hands.clock.note_event("step_started")
     assert hands.pass_by(5)

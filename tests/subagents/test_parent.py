@@ -13,10 +13,11 @@ from kode.contracts import SnapshotSection
 from kode.engine.agent import Spend
 from kode.errors import ToolError
 from kode.events import AgentFinished, AgentProgress
+from kode.permissions.gate import Answer, Question
 from kode.subagents import parent, records
-from kode.subagents.background import Running
+from kode.subagents.delegate import Running
 from kode.subagents.parent import child_environment
-from kode.subagents.protocol import Answer, Question, Task
+from kode.subagents.protocol import Task
 from kode.tools import processes
 from tests.subagents.conftest import PRELUDE, Family
 
@@ -47,7 +48,7 @@ class Clocks:
 @pytest.fixture
 def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
     made = Clocks()
-    monkeypatch.setattr("kode.subagents.clock.time", made)
+    monkeypatch.setattr("kode.subagents.protocol.time", made)
     return made
 
 
@@ -206,13 +207,13 @@ time.sleep(600)
 async def test_a_question_reaches_the_person_and_names_the_asker(family: Family) -> None:
     asked: list[tuple[str, str]] = []
 
-    async def ask(question: Question, asker: str) -> Answer:
-        asked.append((question.subject, asker))
-        return Answer(id=0, choice="session")
+    async def ask(question: Question) -> Answer:
+        asked.append((question.subject, question.asker))
+        return Answer(choice="session")
 
     code = """
 sys.stdin.readline()
-say(type="question", id=7, tool="shell", subject="make", title="Run", preview="make", reason="r")
+say(type="question", id=7, question=QUESTION)
 while (line := json.loads(sys.stdin.readline()))["type"] != "answer": pass
 result(f"{line['id']} {line['choice']}")
 """
@@ -226,7 +227,7 @@ result(f"{line['id']} {line['choice']}")
 async def test_a_question_nobody_can_answer_is_a_no(family: Family) -> None:
     code = """
 sys.stdin.readline()
-say(type="question", id=1, tool="shell", subject="make", title="Run", preview="make", reason="r")
+say(type="question", id=1, question=QUESTION)
 while (line := json.loads(sys.stdin.readline()))["type"] != "answer": pass
 result(line["choice"])
 """
@@ -238,13 +239,13 @@ result(line["choice"])
 
 @pytest.mark.slow
 async def test_the_time_a_person_takes_does_not_count(family: Family, clocks: Clocks) -> None:
-    async def slow(question: Question, asker: str) -> Answer:
+    async def slow(question: Question) -> Answer:
         await clocks.pass_by()
-        return Answer(id=0, choice="once")
+        return Answer(choice="once")
 
     code = """
 sys.stdin.readline()
-say(type="question", id=1, tool="shell", subject="make", title="Run", preview="make", reason="r")
+say(type="question", id=1, question=QUESTION)
 while json.loads(sys.stdin.readline())["type"] != "answer": pass
 result()
 """
@@ -257,7 +258,7 @@ result()
 async def test_stopping_withdraws_an_open_question(family: Family) -> None:
     shown, withdrawn = asyncio.Event(), asyncio.Event()
 
-    async def ask(question: Question, asker: str) -> Answer:
+    async def ask(question: Question) -> Answer:
         shown.set()
         try:
             await asyncio.sleep(60)
@@ -267,7 +268,7 @@ async def test_stopping_withdraws_an_open_question(family: Family) -> None:
 
     code = """
 sys.stdin.readline()
-say(type="question", id=1, tool="shell", subject="make", title="Run", preview="make", reason="r")
+say(type="question", id=1, question=QUESTION)
 time.sleep(60)
 """
     running = asyncio.create_task(family.run(code, ask=ask))

@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     from kode.cli.commands.subagent_conversation import Setting
     from kode.conversation import Conversation
     from kode.events import Emit, Event, Status, TurnEnded
-    from kode.subagents.child import ParentLink, Stop, Voice, Watchdog
-    from kode.subagents.clock import Clock
-    from kode.subagents.protocol import Result, Start
+    from kode.subagents.child import ChildOutput, ParentLink, Stop, Watchdog
+    from kode.subagents.protocol import Clock, Result, Start
 
 LAST_WORDS = (
     "[{limit} No tool runs any more. Report now, from what you have: what you found and changed, "
@@ -62,15 +61,15 @@ def main(argv: Sequence[str]) -> int:
     for number in SIGNALS:
         signal.signal(number, lambda number, frame: arrived.append(number))
     from kode.events import EXIT_CODES
-    from kode.subagents.child import Voice
+    from kode.subagents.child import ChildOutput
 
-    voice = Voice()
+    output = ChildOutput()
     parent = _parent_session(argv)
     # Created before a signal may need it: pydantic cannot be used in the midst of an import.
     interrupted = _failure("Interrupted.", parent, "interrupted")
 
     def end_early(number: int, frame: object) -> None:
-        voice.conclude(interrupted)
+        output.conclude(interrupted)
         os._exit(EXIT_INTERRUPTED)
 
     for number in SIGNALS:
@@ -78,7 +77,7 @@ def main(argv: Sequence[str]) -> int:
     if arrived:
         end_early(arrived[0], None)
     try:
-        return asyncio.run(_run(_setting(argv, voice), voice))
+        return asyncio.run(_run(_setting(argv, output), output))
     except KodeError as error:  # a failure in the turn itself is in its result
         text, code = str(error), EXIT_NOT_STARTED
     except SystemExit:  # --help
@@ -90,13 +89,13 @@ def main(argv: Sequence[str]) -> int:
         code = EXIT_FAILED
     text = clean(text)
     print(text if text.startswith("kode subagent") else f"kode subagent: {text}", file=sys.stderr)
-    if voice.over:
-        return EXIT_CODES[voice.status]
-    voice.conclude(_failure(text, parent))
+    if output.over:
+        return EXIT_CODES[output.status]
+    output.conclude(_failure(text, parent))
     return code
 
 
-def _setting(argv: Sequence[str], voice: Voice) -> Setting:
+def _setting(argv: Sequence[str], output: ChildOutput) -> Setting:
     """Reads the command line and the files it names. Raises: UserError."""
     from kode.cli.commands.subagent_conversation import Setting
     from kode.subagents.protocol import Task, parse_snapshot, parse_task, snapshot_text
@@ -113,7 +112,7 @@ def _setting(argv: Sequence[str], voice: Voice) -> Setting:
         if arguments.agent is not None:
             task = task.model_copy(update={"agent": arguments.agent})
         if arguments.from_parent:
-            voice.result_file = path.parent / "result.json"
+            output.result_file = path.parent / "result.json"
     if not arguments.from_parent:  # marks what it starts, as a parent does for its children
         from kode.tools import processes
 
@@ -156,15 +155,15 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     return arguments
 
 
-async def _run(setting: Setting, voice: Voice) -> int:
+async def _run(setting: Setting, output: ChildOutput) -> int:
     """Runs the child from its command line to its result."""
     from kode.events import EXIT_CODES
     from kode.subagents import child as process
     from kode.subagents.child import STOP_GRACE_S, ParentLink, Stop, Watchdog
-    from kode.subagents.clock import Clock
+    from kode.subagents.protocol import Clock
 
     loop, parent, stop = asyncio.get_running_loop(), setting.arguments.parent_session, Stop()
-    watchdog = Watchdog(on_stuck=lambda: _give_up(voice, stop, parent))
+    watchdog = Watchdog(on_stuck=lambda: _give_up(output, stop, parent))
 
     def interrupt(error: str = "Interrupted.") -> None:
         watchdog.end_within(STOP_GRACE_S)
@@ -174,15 +173,15 @@ async def _run(setting: Setting, voice: Voice) -> int:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(interrupt, PARENT_GONE)
 
-    child = _Child(setting, voice, stop, watchdog, Clock(math.inf))
+    child = _Child(setting, output, stop, watchdog, Clock(math.inf))
     with _signals(loop, interrupt):
         if setting.arguments.from_parent:
             reader = await process.open_stdin()
             child.start = await process.read_start(reader)
             if child.start is None:
-                voice.conclude(_failure(PARENT_GONE, parent, "interrupted"))
+                output.conclude(_failure(PARENT_GONE, parent, "interrupted"))
                 return EXIT_INTERRUPTED
-            child.link = ParentLink(voice, on_gone=lambda: interrupt(PARENT_GONE))
+            child.link = ParentLink(output, on_gone=lambda: interrupt(PARENT_GONE))
             watchdog.parent_pid, watchdog.on_gone = child.start.parent_pid, notice_loss
             child.background.append(asyncio.create_task(child.link.listen(reader)))
         watchdog.start()
@@ -194,7 +193,7 @@ class _Child:
     """One child, with what ends it and what connects it to its parent."""
 
     setting: Setting
-    voice: Voice
+    output: ChildOutput
     stop: Stop
     watchdog: Watchdog
     clock: Clock
@@ -222,7 +221,7 @@ class _Child:
             result = _result(conversation, ended, arguments.parent_session, last)
             if self.link is not None:
                 self.link.report()
-            self.voice.conclude(result)
+            self.output.conclude(result)
         finally:
             for task in self.background:
                 task.cancel()
@@ -238,7 +237,7 @@ class _Child:
         link, stop = self.link, self.stop
 
         async def end_in_time() -> None:
-            await expire(self.clock, lambda: link is not None and bool(link.waiting))
+            await expire(self.clock, lambda: link is not None and bool(link.open_questions))
             self.watchdog.end_within(AFTER_DEADLINE_S)
             if self.clock.left_s <= 0:
                 stop("timeout", f"Ended by the limit of {timeout_s:g} s (timeout_s).")
@@ -251,7 +250,7 @@ class _Child:
         gc.freeze()
         gc.enable()
         text = request_text(self.setting.task, conversation.config.max_steps, timeout_s)
-        steering = tuple if link is None else link.take_told
+        steering = tuple if link is None else link.take_messages
         stop.task = turn = asyncio.ensure_future(conversation.turn(text, steering=steering))
         if stop.status is not None:
             stop(stop.status, stop.error)
@@ -314,14 +313,14 @@ class _Child:
         def emit(event: Event) -> None:
             nonlocal has_begun
             show(event)
-            self.clock.hear(event.type)
+            self.clock.note_event(event.type)
             line = event_line(event)
             if not has_begun and isinstance(event, TextDelta | ThinkingDelta):
                 has_begun, line = True, {"type": "event", "event": {"type": "reply_begun"}}
             if line is None:
                 return
             try:
-                self.voice.say(line)
+                self.output.write(line)
             except OSError:
                 self.stop("interrupted", "Its output is no longer read.")
             if self.link is not None:
@@ -344,18 +343,18 @@ def _result(
     return result_of(ended, own, files, usage, parent, last_words)
 
 
-def _give_up(voice: Voice, stop: Stop, parent: str | None) -> None:
+def _give_up(output: ChildOutput, stop: Stop, parent: str | None) -> None:
     """Kills a process that does not end by itself; called from the watchdog's thread."""
     from kode.events import EXIT_CODES
     from kode.tools import processes
 
     status = stop.status or "interrupted"
-    voice.conclude(_failure(f"{stop.error or 'Interrupted.'} It was stuck.", parent, status))
+    output.conclude(_failure(f"{stop.error or 'Interrupted.'} It was stuck.", parent, status))
     # The last mark is our own; the ones before belong to our parents.
     mark = os.environ.get(processes.MARK, "").rpartition(":")[2]
     if mark:
         processes.kill(processes.NO_GROUP, mark)
-    os._exit(EXIT_CODES[voice.status])
+    os._exit(EXIT_CODES[output.status])
 
 
 @contextlib.contextmanager

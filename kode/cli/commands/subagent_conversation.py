@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kode.events import Emit
     from kode.extensions.agents import AgentDefinition
     from kode.subagents.child import ParentLink
-    from kode.subagents.protocol import Start, Task, Told
+    from kode.subagents.protocol import ParentMessage, Start, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ async def child_conversation(
     from kode.conversation import open_conversation
     from kode.conversation.open_session import Child
     from kode.memory.system import SnapshotMemory
-    from kode.subagents.lending import borrowed
+    from kode.subagents.child import borrow_tool
 
     arguments = setting.arguments
     definition = _definition(setting, start)
@@ -52,7 +52,7 @@ async def child_conversation(
         keep_session=False,
         trust_project=start is not None and start.trust_project,
         memory=SnapshotMemory(setting.memory),
-        tools=borrowed(start.tools, link.call) if start is not None and link is not None else (),
+        tools=tuple(borrow_tool(lent, link.call) for lent in start.tools) if start and link else (),
         child=Child(
             agent_type=setting.task.agent or "general-purpose",
             definition=definition,
@@ -70,22 +70,23 @@ def _connect(link: ParentLink, conversation: Conversation) -> None:
     """Makes the link report this conversation's usage, and pass on what it receives."""
     from kode.messages import Usage
     from kode.session.entries import TaintEntry
-    from kode.subagents.channel import tell_elsewhere
 
     def pass_on() -> None:
         started = conversation.now.started
         if started is not None and started.delegation is not None:
-            tell_elsewhere(started.delegation)
+            from kode.subagents.parent import report_rest_of_tree
 
-    def take_taint(message: Told) -> None:
+            report_rest_of_tree(started.delegation)
+
+    def take_taint(message: ParentMessage) -> None:
         if message.tainted and not conversation.session.tainted:
             conversation.session.append(TaintEntry(source="the session that delegated this"))
 
     link.spend = conversation.agent.spend
     link.price_known = conversation.agent.cost_usd(Usage()) is not None
     link.tainted = lambda: conversation.session.tainted
-    link.on_elsewhere = pass_on
-    link.on_told = take_taint
+    link.on_rest_of_tree = pass_on
+    link.on_message = take_taint
 
 
 def _definition(setting: Setting, start: Start | None) -> AgentDefinition | None:

@@ -16,12 +16,13 @@ from kode.cli.commands import schema
 from kode.cli.commands.schema import SCHEMAS, schema_of
 from kode.cli.screen.output import event_object, failure_object
 from kode.cli.screen.printer import to_json
+from kode.contracts import SnapshotSection
 from kode.errors import ConfigError
 from kode.events import Event, TurnEnded
 from kode.messages import ServerItem, Text, Thinking, ToolCall
 from kode.results import result_object
 from kode.session.entries import OWN_TYPES, Header, PluginEntry, line_of
-from kode.subagents.protocol import Section, Snapshot, Task
+from kode.subagents.protocol import Snapshot, Task
 from kode.subagents.protocol import line_of as sent
 from tests.cli.commands.answers import run
 from tests.effort import share
@@ -127,7 +128,7 @@ def test_messages_fit_that_are_taken(line: dict[str, Any]) -> None:
 
 def test_the_files_of_a_subagent_fit() -> None:
     task = Task(goal="Measure a.txt", permission_mode="plan", agent="reviewer")
-    sections = (Section(title="Environment", content="Uses tabs."),)
+    sections = (SnapshotSection(title="Environment", content="Uses tabs."),)
     snapshot = Snapshot(system="tiered", created_at="2026-01-02T03:04:05Z", sections=sections)
 
     fits("task", task.model_dump(mode="json", exclude_none=True))
