@@ -483,14 +483,8 @@ class Policy(ABC):
         lasting = (fact for fact in store.statements() if fact.kind in ("fact", "rule", "log"))
         facts = [fact for fact in lasting if not fact.private]
         shown = choose_known(facts, "\n".join(record.typed) or text, record.id)
-        prompt = build(
-            text,
-            shown,
-            conflicts=store.view().conflicts(),
-            earlier="\n".join(note.text for note in self.replaced_notes(store.view(), record)),
-            keeps_unquoted=self.keeps_unquoted_facts,
-        )
-        return prompt, tuple(fact.id for fact in shown)
+        earlier = "\n".join(note.text for note in self.replaced_notes(store.view(), record))
+        return build(text, shown, earlier=earlier), tuple(fact.id for fact in shown)
 
     async def ask(self, memory: OpenMemory, record: SessionRecord, pending: Pending) -> bool:
         """Asks the model about a pending session that this process has taken, and stores what it

@@ -34,17 +34,12 @@ in its place"}]}
 The numbers in this example are those of lines: the known ones, and after them the facts of this \
 answer in their order. One to three facts, more if the user stated more; a request is no fact. \
 "same": groups of lines that mean the same. "outdated": both lines are about the same thing, and \
-"by" makes "line" untrue. "conflict": both cannot be true and nothing says which is. Leave out \
-pairs that a line already says are in conflict. Names, paths and numbers that differ in one letter \
-are different, and what holds in one place may not hold in another: such lines stand side by side. \
-What was said and changed again in this session is two facts in that order, the first outdated by \
-the second. Leave out secrets, anything about one moment only, and what was only answered from \
-memory."""
+"by" makes "line" untrue. "conflict": both cannot be true and nothing says which is. Names, paths \
+and numbers that differ in one letter are different, and what holds in one place may not hold in \
+another: such lines stand side by side. What was said and changed again in this session is two \
+facts in that order, the first outdated by the second. Leave out secrets, anything about one \
+moment only, and what was only answered from memory."""
 ALL_LINES = "There is no transcript: name all groups and pairs among the known lines."
-UNQUOTED = {
-    True: "A fact without a quotation is kept as your own.",
-    False: "A fact without a quotation stands in the narrative only: the agent saves such itself.",
-}
 MAX_OUTPUT_TOKENS = 2_000  # a talkative model lost its last fact at 1,400
 MAX_KNOWN_CHARS = 4_000
 """How much of the known lines one question shows."""
@@ -80,29 +75,16 @@ class Answer:
 # ── the question ─────────────────────────────────────────────────────────────────────────────────
 
 
-def build(
-    transcript: str,
-    known: Sequence[Statement],
-    *,
-    conflicts: Sequence[tuple[Statement, Statement]] = (),
-    earlier: str = "",
-    keeps_unquoted: bool = False,
-) -> str:
-    """The prompt; without a transcript it is about the known lines alone. `conflicts`: pairs about
-    which the person has to decide. `earlier`: the note of a session that was continued."""
-    numbers = {statement.id: number for number, statement in enumerate(known, 1)}
-    remarks = {
-        fact.id: f"in conflict with line {numbers[other.id]}"
-        for pair in conflicts
-        for fact, other in (pair, pair[::-1])
-        if other.id in numbers
-    }
-    lines = [frame.describe(fact, remarks.get(fact.id, ""), names_user=True) for fact in known]
+def build(transcript: str, known: Sequence[Statement], *, earlier: str = "") -> str:
+    """The prompt; without a transcript it is about the known lines alone. `earlier`: the note of a
+    session that was continued."""
+    lines = [frame.describe(fact, names_user=True) for fact in known]
     numbered = "\n".join(f"{n}. {' '.join(line.split())}" for n, line in enumerate(lines, 1))
     parts = (
         f"The known lines:\n{credentials.redact(numbered) or '(none)'}",
-        f"New facts are lines {len(known) + 1}, {len(known) + 2} and so on." if transcript else "",
-        UNQUOTED[keeps_unquoted] if transcript else ALL_LINES,
+        f"New facts are lines {len(known) + 1}, {len(known) + 2} and so on."
+        if transcript
+        else ALL_LINES,
         f"The note so far:\n{credentials.redact(earlier)}" if earlier else "",
         f"The transcript of the session:\n\n{transcript}" if transcript else "",
     )
@@ -147,10 +129,9 @@ def read(answer: str, known: int) -> Answer:
 
     def rows_of(name: str, *keys: str) -> list[list[Any]]:
         """The rows that are arrays; with keys, the values of those that are objects."""
-        rows = _list(value.get(name))
-        if keys:
-            return [[row.get(key) for key in keys] for row in rows if isinstance(row, dict)]
-        return [row for row in rows if isinstance(row, list)]
+        kind: type = dict if keys else list
+        rows = [row for row in _list(value.get(name)) if isinstance(row, kind)]
+        return [[row.get(key) for key in keys] if keys else row for row in rows]
 
     def pairs(rows: list[list[Any]]) -> tuple[tuple[int, int], ...]:
         numbers = ([_number(number, last) for number in row] for row in rows if len(row) == 2)

@@ -32,13 +32,13 @@ class Finding(NamedTuple):
 
 def scan(text: str) -> Finding | None:
     """The first reason to refuse a text, or None. Never raises."""
-    for examine in (_find_hidden_character, _find_credential, _find_phrase):
-        if match := examine(text):
-            at, category, what = match
-            line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-            where = f"at line {line}, column {column} {what}"
-            return Finding(category, where, is_wording=examine is _find_phrase)
-    return None
+    match = _find_hidden_character(text) or _find_credential(text) or _find_phrase(text)
+    if match is None:
+        return None
+    at, category, what = match
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    what = f"at line {line}, column {column} {what}"
+    return Finding(category, what, is_wording=category in _WHAT)
 
 
 def check(text: str, *, max_chars: int = MAX_TEXT_CHARS, author: str = "model") -> str:
@@ -55,10 +55,7 @@ def check(text: str, *, max_chars: int = MAX_TEXT_CHARS, author: str = "model") 
         return ""
     reason = f"({finding.category}): {finding.what}."
     if author == "user" and finding.is_wording:
-        return (
-            f"Noticed {reason} It is yours, so it is kept as you typed it; the model gets it with "
-            "a warning."
-        )
+        return f"Noticed {reason} It is yours, so it is kept; the model gets it with a warning."
     raise MemoryRefused(f"Not remembered {reason} Leave that part out and try again.")
 
 
@@ -76,8 +73,7 @@ def _find_credential(text: str) -> Match | None:
     # Full-width and mathematical letters; NFKC may shift their places, so they are approximate.
     for form in dict.fromkeys((text, unicodedata.normalize("NFKC", text))):
         matches = [(secret.start, secret.kind) for secret in credentials.find(form)]
-        if header := _KEY_HEADER.search(form):
-            matches.append((header.start(), "private key"))
+        matches += [(header.start(), "private key") for header in _KEY_HEADER.finditer(form)]
         if matches:
             at, kind = min(matches)
             what = f"it contains something like a credential ({kind})"
@@ -198,8 +194,6 @@ _DIRECTION = re.compile(
 """Marks of direction as right-to-left text has them."""
 _MARKS = re.compile("[\u061c\u200e\u200f\u2066-\u2069]")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u061b\u061d-\u08ff\ufb1d-\ufefc]")
-_NEARBY_CHARS = 48
-"""How far to look for right-to-left text that explains a direction mark."""
 
 
 def _find_hidden_character(text: str) -> Match | None:
@@ -207,14 +201,10 @@ def _find_hidden_character(text: str) -> Match | None:
     Persian letters, but not inside an English word."""
     if not _HIDDEN.search(text):
         return None
-
-    def without_marks(match: re.Match[str]) -> str:
-        nearby = text[max(0, match.start() - _NEARBY_CHARS) : match.end() + _NEARBY_CHARS]
-        return _MARKS.sub(" ", match[0]) if _RIGHT_TO_LEFT.search(nearby) else match[0]
-
     # Replaced in place, so that positions stay.
     plain = _NATURAL.sub(lambda match: " " * len(match[0]), text)
-    plain = _DIRECTION.sub(without_marks, plain)
+    if _RIGHT_TO_LEFT.search(text):
+        plain = _DIRECTION.sub(lambda match: _MARKS.sub(" ", match[0]), plain)
     hidden = _HIDDEN.search(plain)
     if hidden is None:
         return None

@@ -452,10 +452,10 @@ def known(*texts: str) -> list[Statement]:
     ]
 
 
-def test_a_question_shows_date_author_and_conflict_of_lines():
+def test_a_question_shows_date_and_author_of_lines():
     first, second = known("Port 80", "Port 90")
-    prompt = build("User: Hi", [first, second], conflicts=[(first, second)])
-    assert "1. Port 80 (the user, 2026-03-01, until 2026-04-01; in conflict with line 2)" in prompt
+    prompt = build("User: Hi", [first, second])
+    assert "1. Port 80 (the user, 2026-03-01, until 2026-04-01)" in prompt
     assert "lines 3, 4" in prompt
 
 
