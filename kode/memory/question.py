@@ -130,7 +130,7 @@ def read(answer: str, known: int) -> Answer:
     def rows_of(name: str, *keys: str) -> list[list[Any]]:
         """The rows that are arrays; with keys, the values of those that are objects."""
         kind: type = dict if keys else list
-        rows = [row for row in _list(value.get(name)) if isinstance(row, kind)]
+        rows: list[Any] = [row for row in _list(value.get(name)) if isinstance(row, kind)]
         return [[row.get(key) for key in keys] if keys else row for row in rows]
 
     def pairs(rows: list[list[Any]]) -> tuple[tuple[int, int], ...]:
