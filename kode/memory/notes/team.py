@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kode import durable, installed
 from kode.contracts import RemoteAnswer, RemoteLine, RemoteLog
@@ -36,6 +36,9 @@ RETRY_S = 30.0
 MAX_LISTED, MAX_FAULT_CHARS = 3, 200
 """So many changes of one exchange get a line each, and a fault so many characters."""
 _ID = re.compile(r"[\w-]{4,40}")
+_NAMES = ("place", "project", "session", "quote", "since", "source", "source_hash")
+PERSONAL: Mapping[str, Any] = dict.fromkeys(_NAMES, "")
+"""What of a statement is of one person and machine: request, place, lines of code."""
 
 
 def open_remote(settings: "Notes") -> RemoteLog | None:
@@ -46,8 +49,7 @@ def open_remote(settings: "Notes") -> RemoteLog | None:
     scheme, added = settings.url.partition(":")[0], installed.added("remote_logs")
     if scheme not in added:
         raise ConfigError(
-            f"memory.notes.url names a {scheme} server, and no plug-in that is on knows how to "
-            "speak to one. `kode plugin enable team`, or remove the setting."
+            f"memory.notes.url: no plug-in speaks {scheme}. `kode plugin enable team`, or unset it."
         )
     remote: RemoteLog = installed.call(*added[scheme], settings)
     return remote
@@ -64,15 +66,14 @@ class Progress(NamedTuple):
     """What the person is called there, and the scopes that they see."""
 
 
+@dataclass
 class Team:
     """The way between the log here and a server."""
 
-    def __init__(self, remote: RemoteLog) -> None:
-        self.remote = remote
-        self._base = f"{TEAM}{remote.key}"
-        self._not_before = 0.0
-        self._fault = ""
-        """Why the last exchange failed; "" if it did not."""
+    remote: RemoteLog
+    _not_before: float = 0.0
+    _fault: str = ""
+    """Why the last exchange failed; "" if it did not."""
 
     async def follow(self, memory: OpenMemory, wait_s: float) -> None:
         """Brings both sides together in the background, and waits so long for that."""
@@ -108,8 +109,7 @@ class Team:
         if membership != progress.membership:  # all is read and offered again
             await self._show_scopes(store, answer)
             answer = await self.remote.exchange(0, outgoing(store, ""))
-        incoming = Incoming(store, self._base, answer.person)
-        arrived = await incoming.take(answer.lines, memory) if answer.lines else []
+        arrived = await self.take(memory, answer)
         number = answer.lines[-1].number if answer.lines else progress.number
         progress = Progress(number=number, sent=last, membership=membership)
         durable.replace(self._file(store), json.dumps(progress).encode())
@@ -132,18 +132,104 @@ class Team:
         what they see again."""
 
         def make(view: View) -> list[Change]:
-            author, key, hidden = Author("session"), self.remote.key, list[str]()
-            for statement, change, *_ in view.entries.values():
-                is_of_team = statement.place.startswith(f"{self._base}/")
-                is_seen = {EVERYWHERE, scope_of(statement.place)} & {*answer.scopes}
-                if is_of_team and not is_seen and change.origin not in ("", answer.person):
-                    hidden.append(statement.id)
+            author, key = Author("session"), self.remote.key
             earlier = [change.id for change in view.changes if change.batch == key]
-            hide = replace(store.draft("hide", author, key), origin=key, end=tuple(hidden))
-            changes = [replace(store.draft("undo", author), undoes=id) for id in earlier]
-            return [*changes, hide] if hidden else changes
+            hidden = tuple(
+                statement.id
+                for statement, change, *_ in view.entries.values()
+                if change.origin not in ("", answer.person)
+                and store.layout.is_shared(statement.place)
+                and {EVERYWHERE, scope_of(statement.place)}.isdisjoint(answer.scopes)
+            )
+            hide = replace(store.draft("hide", author, key), origin=key, end=hidden)
+            undos = [replace(store.draft("undo", author), undoes=id) for id in earlier]
+            return [*undos, hide] if hidden else undos
 
         await store.commit(make)
+
+    async def take(self, memory: OpenMemory, answer: RemoteAnswer) -> list[Change]:
+        """Commits what is new of a server's lines; returns it, but for what has no effect here."""
+        store, faults = memory.store, dict[str, None]()
+
+        def make(view: View) -> list[Change]:
+            changes = {change.id: change for change in store.log.changes()}
+            old, view = len(changes), fold([*changes.values()])  # which grows by what arrives
+            for line in answer.lines:
+                if {line.id, line.id.partition(".")[0]} & changes.keys():
+                    continue
+                try:
+                    change = self._change(store, line, answer.person, view, changes)
+                except (ValueError, RecursionError, MemoryRefused) as error:
+                    why = shorten(str(error), MAX_FAULT_CHARS)
+                    faults[f"A change by {line.person} was left out: {why}"] = None
+                    continue
+                if change.undoes or change.add or change.end or change.set or change.conflicts:
+                    changes[change.id] = change
+                    view = fold([*changes.values()]) if change.undoes else view.grow([change])
+            return [*changes.values()][old:]
+
+        arrived = await store.commit(make) if answer.lines else []
+        for fault in [*faults][:MAX_LISTED]:
+            memory.warn(fault)
+        return arrived
+
+    def _change(
+        self, store: Store, line: RemoteLine, person: str, view: View, changes: Mapping[str, Change]
+    ) -> Change:
+        """What a line changes here. Raises: ValueError for a line that is none; MemoryRefused."""
+        sent, is_person = change_from(line.text), line.person == person
+        draft = store.draft("team", Author(sent.who if is_person else "colleague"))
+        heirs, set = list[Statement](), dict[str, Amendment]()
+
+        def is_theirs(change: Change) -> bool:
+            return (change.origin or person) == line.person
+
+        def may_change(entry: Entry) -> bool:
+            old = entry.statement
+            is_in_scope = store.layout.is_shared(old.place) and scope_of(old.place) == line.scope
+            return entry.is_alive and is_in_scope and (is_person or store.rank(old) <= Rank.MODEL)
+
+        for new in sent.add:
+            if new.kind not in SHARED_KINDS or not _ID.fullmatch(new.id):
+                raise MemoryRefused(f"{new.id:.40} ({new.kind}) is nothing that a team shares.")
+            for text in (new.claimed_at, new.until or draft.at):
+                datetime.fromisoformat(text)
+            place = place_in(f"{TEAM}{self.remote.key}", new.kind, line.scope)
+            replaced = (entry.statement for id in new.replaces if (entry := view.entries.get(id)))
+            new = replace(
+                replace(new, **PERSONAL),
+                place=place,
+                claimed_at=min(new.claimed_at, draft.at),
+                who=new.who if is_person else "colleague",
+                source=f"{line.person} on {line.host}",
+                private=False,
+                state="waiting" if new.state == "waiting" else "current",
+                replaces=tuple(old.id for old in replaced if old.place == place),
+            )
+            check_note(new)
+            entry = view.entries.get(new.id)
+            if entry is None:
+                heirs.append(new)
+            elif may_change(entry):
+                # Nobody approves what they wrote in a session that had read outside text.
+                is_approved = new.state == "current" and not is_theirs(entry.change)
+                state = "current" if is_approved else entry.statement.state
+                set[new.id] = Amendment(state=state, until=new.until, details=new.details)
+                heirs.append(replace(new, state=state))
+        pairs = [(old, new) for new in heirs for old in new.replaces if new.state == "current"]
+        rivals = [(other, new) for old, new in pairs for other, *_ in view.successors(old)]
+        relations = Relations(
+            outdated=tuple((old, new.id) for old, new in pairs),
+            # What a third person put in its place stands beside it until the person decides.
+            conflict=tuple((old.id, new.id) for old, new in rivals if old.text != new.text),
+        )
+        undone = changes.get(sent.undoes)
+        undoes = undone.id if undone and is_theirs(undone) else ""
+        ended = [entry for id in sent.end if (entry := view.entries.get(id)) and may_change(entry)]
+        end = tuple(old.id for old, change, *_ in ended if is_person or is_theirs(change))
+        draft = replace(draft, id=line.id, at=line.at, origin=line.person, undoes=undoes)
+        change = store.settle(view, heirs, relations, replace(draft, set=set, end=end))
+        return replace(change, add=tuple(new for new in change.add if new.id not in view.entries))
 
     def _file(self, store: Store) -> Path:
         return store.root / "teams" / self.remote.key / "progress.json"
@@ -155,144 +241,37 @@ class Team:
 
 
 def outgoing(store: Store, sent: str) -> list[RemoteLine]:
-    """What of the log colleagues get after the change `sent`, oldest first."""
+    """What of the log colleagues get after the change `sent`, oldest first: of each change, by
+    scope, the shared notes that it added or amended, as they are now, and those that it ended."""
     changes, entries = store.log.changes(), store.view().entries
     statements = {new.id: new for change in changes for new in change.add}
     statements |= {id: entry.statement for id, entry in entries.items()}
+    shared = {
+        id: new
+        for id, new in statements.items()
+        if store.layout.is_shared(new.place) and not new.private
+        # What another agent proposed, or was imported, is the person's own until they approve.
+        if not (new.state == "waiting" and new.who in ("client", "import"))
+    }
+
+    def split(change: Change | None) -> Iterator[tuple[str, Change]]:
+        if change is None or change.origin or change.system != store.system:
+            return
+        row = Change(id=change.id, at=change.at, who=change.who, kind=change.kind, system="notes")
+        for scope, part in split(store.log.change(change.undoes)):
+            yield scope, replace(row, id=part.id.replace(change.undoes, row.id), undoes=part.id)
+        ids = dict.fromkeys((*(new.id for new in change.add), *change.set, *change.end))
+        scopes = {id: scope_of(shared[id].place) for id in ids if id in shared}
+        for number, scope in enumerate(sorted({*scopes.values()})):
+            notes = [shared[id] for id in scopes if scopes[id] == scope]
+            add = tuple(replace(new, **PERSONAL) for new in notes if new.id not in change.end)
+            end = tuple(new.id for new in notes if new.id in change.end)
+            id = f"{row.id}.{number}" if number else row.id
+            yield scope, replace(row, id=id, add=add, end=end)
+
     start = [change.id for change in changes].index(sent) + 1 if store.log.change(sent) else 0
     return [
         RemoteLine(id=part.id, scope=scope, text=json.dumps(to_row(part)))
         for change in changes[start:]
-        for scope, part in _parts(store, change, statements)
+        for scope, part in split(change)
     ]
-
-
-def _parts(
-    store: Store, change: Change, statements: Mapping[str, Statement]
-) -> Iterator[tuple[str, Change]]:
-    """What colleagues get of a change, by scope: the shared notes that it added or amended, as they
-    are now, and those that it ended. A change that came from them has no part."""
-    if change.origin or change.system != store.system:
-        return
-    row = Change(id=change.id, at=change.at, who=change.who, kind=change.kind, system="notes")
-    undone = store.log.change(change.undoes)
-    for scope, part in _parts(store, undone, statements) if undone else ():
-        yield scope, replace(row, id=part.id.replace(change.undoes, row.id), undoes=part.id)
-
-    def is_shared(new: Statement) -> bool:
-        """What another agent proposed, or was imported, is the person's own until they approve."""
-        is_pending = new.state == "waiting" and new.who in ("client", "import")
-        return store.layout.is_shared(new.place) and not (new.private or is_pending)
-
-    ids = dict.fromkeys((*(new.id for new in change.add), *change.set, *change.end))
-    shared = [new for id in ids if (new := statements.get(id)) and is_shared(new)]
-    for number, scope in enumerate(sorted({scope_of(new.place) for new in shared})):
-        notes = [new for new in shared if scope_of(new.place) == scope]
-        add = tuple(strip_context(new) for new in notes if new.id not in change.end)
-        end = tuple(new.id for new in notes if new.id in change.end)
-        yield scope, replace(row, id=f"{row.id}.{number}" if number else row.id, add=add, end=end)
-
-
-def strip_context(statement: Statement) -> Statement:
-    """A statement without what is of one person and machine: request, place, lines of code."""
-    return replace(
-        statement, place="", project="", session="", quote="", since="", source="", source_hash=""
-    )
-
-
-@dataclass
-class Incoming:
-    """What lines of a server change here."""
-
-    store: Store
-    base: str
-    person: str
-
-    async def take(self, lines: Sequence[RemoteLine], memory: OpenMemory) -> list[Change]:
-        """Commits what is new of them; returns it, but for what has no effect here."""
-        faults = dict[str, None]()
-
-        def make(view: View) -> list[Change]:
-            changes = {change.id: change for change in self.store.log.changes()}
-            old, view = len(changes), fold([*changes.values()])  # which grows by what arrives
-            for line in lines:
-                if {line.id, line.id.partition(".")[0]} & changes.keys():
-                    continue
-                try:
-                    change = self._change(line, view, changes)
-                except (ValueError, RecursionError, MemoryRefused) as error:
-                    why = shorten(str(error), MAX_FAULT_CHARS)
-                    faults[f"A change by {line.person} was left out: {why}"] = None
-                    continue
-                if change.undoes or change.add or change.end or change.set or change.conflicts:
-                    changes[change.id] = change
-                    view.take(change)
-                if change.undoes:
-                    view = fold([*changes.values()])
-            return [*changes.values()][old:]
-
-        arrived = await self.store.commit(make)
-        for fault in [*faults][:MAX_LISTED]:
-            memory.warn(fault)
-        return arrived
-
-    def _change(self, line: RemoteLine, view: View, changes: Mapping[str, Change]) -> Change:
-        """What a line changes here. Raises: ValueError for a line that is none; MemoryRefused."""
-        sent, is_person = change_from(line.text), line.person == self.person
-        draft = self.store.draft("team", Author(sent.who if is_person else "colleague"))
-        heirs, set = list[Statement](), dict[str, Amendment]()
-
-        def is_theirs(change: Change) -> bool:
-            return (change.origin or self.person) == line.person
-
-        def may_change(entry: Entry) -> bool:
-            old = entry.statement
-            is_in_scope = old.place == place_in(self.base, old.kind, line.scope)
-            is_weak = is_person or self.store.rank(old) <= Rank.MODEL
-            return entry.is_alive and is_in_scope and is_weak
-
-        for new in (self._statement(new, line, view, draft.at) for new in sent.add):
-            entry = view.entries.get(new.id)
-            if entry and may_change(entry):
-                # Nobody approves what they wrote in a session that had read outside text.
-                is_approved = new.state == "current" and not is_theirs(entry.change)
-                state = "current" if is_approved else entry.statement.state
-                set[new.id] = Amendment(state=state, until=new.until, details=new.details)
-                new = replace(new, state=state)
-            if entry is None or new.id in set:
-                heirs.append(new)
-        pairs = [(old, new) for new in heirs for old in new.replaces if new.state == "current"]
-        rivals = [(other, new) for old, new in pairs for other in view.successors(old)]
-        relations = Relations(
-            outdated=tuple((old, new.id) for old, new in pairs),
-            # What a third person put in its place stands beside it until the person decides.
-            conflict=tuple((old.id, new.id) for (old, *_), new in rivals if old.text != new.text),
-        )
-        undone = changes.get(sent.undoes)
-        undoes = undone.id if undone and is_theirs(undone) else ""
-        ended = [entry for id in sent.end if (entry := view.entries.get(id)) and may_change(entry)]
-        end = tuple(old.id for old, change, *_ in ended if is_person or is_theirs(change))
-        draft = replace(draft, id=line.id, at=line.at, origin=line.person, undoes=undoes)
-        change = self.store.settle(view, heirs, relations, replace(draft, set=set, end=end))
-        return replace(change, add=tuple(new for new in change.add if new.id not in view.entries))
-
-    def _statement(self, new: Statement, line: RemoteLine, view: View, now: str) -> Statement:
-        """A statement of a line as it stands here. Raises: ValueError, MemoryRefused."""
-        if new.kind not in SHARED_KINDS or not _ID.fullmatch(new.id):
-            raise MemoryRefused(f"{new.id:.40} ({new.kind}) is nothing that a team shares.")
-        for text in (new.claimed_at, new.until or now):
-            datetime.fromisoformat(text)
-        place, entries = place_in(self.base, new.kind, line.scope), view.entries
-        replaced = [id for id in new.replaces if id in entries]
-        statement = replace(
-            strip_context(new),
-            place=place,
-            claimed_at=min(new.claimed_at, now),
-            who=new.who if line.person == self.person else "colleague",
-            source=f"{line.person} on {line.host}",
-            private=False,
-            state="waiting" if new.state == "waiting" else "current",
-            replaces=tuple(id for id in replaced if entries[id].statement.place == place),
-        )
-        check_note(statement)
-        return statement

@@ -2,8 +2,6 @@
 
 from kode.plugin import Command, Plugin
 
-_OPEN = "kode.plugins.team.server:open_log"
-
 PLUGIN = Plugin(
     name="team",
     summary="notes that a team shares",
@@ -14,5 +12,5 @@ PLUGIN = Plugin(
             systems=("notes",),
         ),
     },
-    remote_logs={"postgresql": _OPEN, "postgres": _OPEN},
+    remote_logs=dict.fromkeys(("postgresql", "postgres"), "kode.plugins.team.server:open_log"),
 )

@@ -44,22 +44,18 @@ _MEMBERSHIP = """
 SELECT session_user AS person, array(
     SELECT scope FROM kode.members WHERE team = %s AND person = session_user ORDER BY scope
 ) AS scopes"""
-_ADMIT = "INSERT INTO kode.members VALUES (%s, %s, %s) ON CONFLICT DO NOTHING RETURNING 1"
+_ADMIT = """
+INSERT INTO kode.members VALUES (%s, coalesce(%s::text, session_user), %s) ON CONFLICT DO NOTHING"""
 _DISMISS = """
 DELETE FROM kode.members WHERE team = %s AND person = %s AND %s IN ('*', scope) RETURNING 1"""
 _MEMBERS = "SELECT person, scope FROM kode.members WHERE team = %s ORDER BY 1, 2"
-
-
-class Unreachable(KodeError):
-    """The server does not answer."""
 
 
 def open_log(settings: Any) -> "TeamLog":
     """The log that a config's `memory.notes` names. Raises: ConfigError."""
     if settings.url is None:
         raise ConfigError(
-            "No team is configured: set memory.notes.url, or KODE_NOTES_URL, to an address like "
-            "postgresql://ada@db.example/kode."
+            "Set memory.notes.url, or KODE_NOTES_URL, to an address like postgresql://ada@db/kode."
         )
     try:
         parts = urlsplit(settings.url)
@@ -96,7 +92,7 @@ class TeamLog:
     @property
     def label(self) -> str:
         """`platform on db.example:5432/kode`, without a password."""
-        _, server, _, database = self._parts
+        server, database = self._parts[1::2]
         return f"{self.team} on {server or 'this machine'}/{database}"
 
     @property
@@ -119,8 +115,8 @@ class TeamLog:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Query]:
-        """A connection for as long as the block. Raises, like each query: MemoryRefused,
-        Unreachable."""
+        """A connection for as long as the block. Raises, like each query: MemoryRefused; KodeError
+        for a server that does not answer."""
         require_extra("team", MemoryRefused)
         import psycopg
         from psycopg.rows import dict_row
@@ -150,8 +146,7 @@ class TeamLog:
     @contextmanager
     def _as_refusals(self) -> Iterator[None]:
         """psycopg's errors as those of kode; no password is in them."""
-        import psycopg
-        from psycopg import errors
+        from psycopg import Error, InterfaceError, OperationalError, errors
 
         try:
             yield
@@ -160,11 +155,11 @@ class TeamLog:
                 "The database lacks tables of a team. Whoever owns it runs `kode memory team "
                 "init`, again after an update of kode."
             ) from error
-        except (psycopg.Error, UnicodeEncodeError) as error:
+        except (Error, UnicodeEncodeError) as error:
             line = redact_secrets(" ".join(str(error).split("\n")[0].split())).rstrip(".")
-            if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            if not isinstance(error, OperationalError | InterfaceError):
                 raise MemoryRefused(f"The server refused it: {line}.") from error
-            raise Unreachable(
+            raise KodeError(
                 f"{self.label} cannot be reached ({line}). Check memory.notes.url; until it "
                 "answers, kode works with what is here, and sends later what is remembered."
             ) from error
@@ -174,22 +169,21 @@ class TeamLog:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Runs `kode memory team ...`. Raises: ConfigError, MemoryRefused, Unreachable."""
+    """Runs `kode memory team ...`. Raises: ConfigError, MemoryRefused, KodeError."""
     parser = Parser("kode memory team", "The members of a team's notes.")
     parser.add_argument("action", nargs="?", choices=("init", "admit", "dismiss"))
     parser.add_argument("person", nargs="?", metavar="PERSON", help="a role of the server")
-    parser.add_argument("--project", metavar="NAME", help="only this: github.com/org/repo")
+    parser.add_argument("--project", default=ALL, help="only this: github.com/org/repo")
     values = parser.parse(argv, mixed=True)
     notes = load_config(kode_home(), Path.cwd(), environ=os.environ, flags={}).config.memory.notes
-    scope = values.project or ALL
-    text = asyncio.run(manage(open_log(notes), values.action, values.person, scope))
+    text = asyncio.run(manage(open_log(notes), values.action, values.person, values.project))
     print_either(None, text.split("\n"), as_json=False)
     return 0
 
 
 async def manage(log: TeamLog, action: str | None, person: str | None, scope: str = ALL) -> str:
     """Carries out one action, and says what it did; without one, lists the members. Raises:
-    ConfigError, MemoryRefused, Unreachable."""
+    ConfigError, MemoryRefused, KodeError."""
     if (person is None) == (action in ("admit", "dismiss")):
         raise ConfigError(
             "`kode memory team admit PERSON` and `dismiss PERSON` name a role of the server; "
@@ -199,18 +193,15 @@ async def manage(log: TeamLog, action: str | None, person: str | None, scope: st
     async with log.open() as query:
         if action == "init":
             await query(resources.files(__package__).joinpath("schema.sql").read_text())
-            (member,) = await query(_MEMBERSHIP)
-            await query(_ADMIT, member["person"], ALL)
-            ready = f"{log.label} is ready, and {member['person']} is of the team."
-            return f"{ready}\nOthers join with `kode memory team admit PERSON`."
+            await query(_ADMIT, None, ALL)
+            return f"{log.label} is ready. Others join with `kode memory team admit PERSON`."
         if action == "admit":
             await query(_ADMIT, person, scope)
             return f"{person} sees and writes {team}"
         if action == "dismiss":
             if not await query(_DISMISS, person, scope):
                 return f"{person} was no member of {team}"
-            leaves = "What their kode has from colleagues goes when it is next connected."
-            return f"{person} sees {team} no more. {leaves}"
-        rows = [(row["person"], row["scope"]) for row in await query(_MEMBERS)]
-    lines = [f"  {name}: {'all' if scope == ALL else scope}" for name, scope in rows]
+            return f"{person} sees {team} no more, and what they got goes when they next connect"
+        rows = await query(_MEMBERS)
+    lines = [f"  {row['person']}: {row['scope']}".replace(": *", ": all") for row in rows]
     return "\n".join([f"members of {log.label}, as far as you may see:", *lines])

@@ -7,7 +7,7 @@ import pytest
 from kode.contracts import Turn
 from kode.errors import MemoryRefused
 from kode.memory.commands import memory_command
-from kode.memory.notes.team import Incoming
+from kode.memory.notes.team import Team
 from tests.plugins.team.conftest import exchange
 
 pytestmark = pytest.mark.slow
@@ -56,7 +56,7 @@ async def test_a_note_sent_by_a_killed_kode_counts_once(team, monkeypatch):
         raise MemoryRefused("kode ended here")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Incoming, "take", end)
+        patch.setattr(Team, "take", end)
         await exchange(ada)
     (ada.sessions.root / "memory" / "teams").rename(ada.sessions.root / "lost")
     again = await team.open("ada")
