@@ -13,20 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import argcomplete
-from argcomplete.completers import ChoicesCompleter, DirectoriesCompleter, FilesCompleter
+from argcomplete.completers import DirectoriesCompleter, FilesCompleter
 from argcomplete.shell_integration import shellcode
 
 from kode import paths
 from kode.cli.commands import interactive
 from kode.cli.parser import COMMANDS, Described, Parser, of_plugins
-from kode.cli.prompt.choices import model_choices, session_choices
+from kode.cli.prompt.choices import session_choices
 from kode.config import Config, load_config
 from kode.errors import EXIT_OK, KodeError
 from kode.extensions.mcp_config import find_servers
 from kode.extensions.review import find_items, named
+from kode.providers.offered import model_names
 from kode.registry import SYSTEMS, provider_names
-
-SHELLS = ("bash", "zsh", "fish")
 
 EPILOG = """\
 bash: add to ~/.bashrc                  eval "$(kode completion bash)"
@@ -39,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     """Runs `kode completion ...` and returns its exit code. Raises: ConfigError."""
     about = "Prints a script that completes kode's commands, flags and session ids."
     parser = Parser("kode completion", about)
-    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh, fish")
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL")
     parser.epilog = EPILOG
     sys.stdout.write(shellcode(["kode"], shell=parser.parse(argv).shell))
     return EXIT_OK
@@ -95,10 +94,9 @@ def _complete_value(
     *, action: argparse.Action, parser: argparse.ArgumentParser, **rest: Any
 ) -> Any:
     """The values that an argument can have."""
-    if action.metavar == "ID" and "memory" in parser.prog.split():  # of a change
-        return ()
-    complete = COMPLETERS.get(str(action.metavar), ChoicesCompleter({}))
-    return complete(action=action, parser=parser, **rest)
+    is_change = action.metavar == "ID" and "memory" in parser.prog.split()
+    complete = COMPLETERS.get(str(action.metavar))
+    return () if is_change or complete is None else complete(action=action, parser=parser, **rest)
 
 
 def _read_config() -> Config:
@@ -108,22 +106,20 @@ def _read_config() -> Config:
     return Config()
 
 
-def _list_models(**_: Any) -> Mapping[str, str]:
-    """Those of kode's table, and those that the config names."""
+def _list_models(**_: Any) -> Iterable[str]:
+    """Those that the config names, and those of kode's table."""
     config = _read_config()
-    models = [config.model, *(part.model for part in config.providers.values()), *config.prices]
-    return dict(model_choices(None, [name for name in models if name and name.isprintable()]))
-
-
-def _list_providers(**_: Any) -> Iterable[str]:
-    names = dict.fromkeys((*provider_names(), *_read_config().providers))
-    return list(filter(str.isprintable, names))
+    configured = [part.model or "" for part in config.providers.values()]
+    names = model_names(None, [config.model or "", *configured, *config.prices])
+    return filter(str.isprintable, names)
 
 
 COMPLETERS: Mapping[str, Callable[..., Any]] = {
     "M": _list_models,
     **dict.fromkeys(("ID", "SESSION"), lambda **_: dict(session_choices(paths.home(), None))),
-    "PROVIDER": _list_providers,
+    "PROVIDER": lambda **_: filter(
+        str.isprintable, dict.fromkeys((*provider_names(), *_read_config().providers))
+    ),
     "SYSTEM": lambda **_: tuple(SYSTEMS),
     "SERVER": lambda **_: [entry.name for entry in find_servers(paths.home(), Path.cwd()).entries],
     "ITEM": lambda **_: {item.name: named(item) for item in find_items(paths.home(), Path.cwd())},

@@ -11,7 +11,6 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -94,12 +93,6 @@ def scratch() -> Iterator[Path]:
         yield project
 
 
-def _import_the_rest() -> None:
-    """Imports what a session needs. It takes seconds: call it in a thread, while a person reads."""
-    from kode.config import resolve_provider as resolve_provider
-    from kode.conversation import open_conversation as open_conversation
-
-
 @dataclass
 class _Tour:
     screen: Screen
@@ -113,7 +106,6 @@ class _Tour:
             "A two-minute tour: a fix with real tools, memory, resuming, undo. "
             "The model is a script; everything else is real."
         )
-        threading.Thread(target=_import_the_rest, daemon=True).start()
         await self.say(f"1 of 5 · A scratch project with a failing test ({self.project}).")
         async with self.open(None) as conversation:
             await self.ask(conversation, TASK)
@@ -152,7 +144,6 @@ class _Tour:
     @contextlib.asynccontextmanager
     async def open(self, session_id: str | None) -> AsyncIterator["Conversation"]:
         """Opens a new session, or the one named."""
-        await asyncio.to_thread(_import_the_rest)
         from kode.config import load_config
         from kode.conversation import open_conversation
 

@@ -29,7 +29,6 @@ Settings = dict[str, Any]
 T = TypeVar("T")
 
 LIST_TIMEOUT_S = 2.0  # the person waits; the names can be typed
-TEST_TIMEOUT_S = 5.0
 LISTED = 40  # a little more than a screen
 MAX_TRIES = 3  # as a login prompt
 LATER = "Run `kode init` when you are ready, or try `kode demo`."
@@ -131,11 +130,11 @@ def write_config(target: Path, settings: Settings) -> None:
     _say(f"Saved {target}. `kode config show` shows every value.")
 
 
-def _reach(settings: Settings, timeout_s: float = TEST_TIMEOUT_S) -> "Reached":
+def _reach(settings: Settings, *timeout_s: float) -> "Reached":
     from kode.config import Config, resolve_provider
     from kode.providers import reach
 
-    return reach.reach(resolve_provider(Config.model_validate(settings), {}), timeout_s)
+    return reach.reach(resolve_provider(Config.model_validate(settings), {}), *timeout_s)
 
 
 def _extend(settings: Settings, **values: str | None) -> Settings:
@@ -151,7 +150,7 @@ def _extend(settings: Settings, **values: str | None) -> Settings:
 def _use_local(row: ProviderRow, reached: "Reached") -> Settings:
     if reached.state != "refused" and not reached.models:
         raise UserError(f"{row.shown} has loaded no model yet. Load one there, then `kode init`.")
-    return _use_server(_extend({"provider": row.name}, base_url=reached.url), reached)
+    return _choose_model(_extend({"provider": row.name}, base_url=reached.url), reached)
 
 
 def _use_service(row: ProviderRow) -> Settings:
@@ -169,14 +168,7 @@ def _use_service(row: ProviderRow) -> Settings:
 
 def _use_address() -> Settings:
     settings = _extend({"provider": "server"}, base_url=_ask_url())
-    return _use_server(settings, _reach(settings))
-
-
-def _use_server(settings: Settings, reached: "Reached") -> Settings:
-    if reached.state == "refused":
-        _say("It requires a key.")
-        return _ask_key(settings)
-    return _choose_model(settings, reached)
+    return _choose_model(settings, _reach(settings))
 
 
 def _ask_key(settings: Settings) -> Settings:
@@ -187,8 +179,7 @@ def _ask_key(settings: Settings) -> Settings:
             _say("A key is one word without spaces.")
             return None
         _say("Testing it ...")
-        complete = _extend(settings, api_key=key)
-        reached = _reach(complete)
+        reached = _reach(complete := _extend(settings, api_key=key))
         if reached.state == "refused":
             _say(f"{reached.url}: {reached.detail}.")
             return None
@@ -219,7 +210,11 @@ def _read_url(answer: str) -> str | None:
 
 
 def _choose_model(settings: Settings, reached: "Reached") -> Settings:
-    """The settings with a model, unless the provider has a default that its server offers."""
+    """The settings with a model, unless the provider has a default that its server offers, and
+    with a key if the server refused to answer without one."""
+    if reached.state == "refused":
+        _say("It requires a key.")
+        return _ask_key(settings)
     if reached.state == "ok":
         _say(f"It works: {reached.url} answers.")
     else:
@@ -230,8 +225,6 @@ def _choose_model(settings: Settings, reached: "Reached") -> Settings:
         return settings
     if not names:
         model = _ask("Model name: ", lambda name: name or None, "Enter the name of a model")
-    elif len(names) == 1:
-        [model] = names
     else:
         model = _pick("Which model?", {name: name for name in names})
     return _extend(settings, model=model)
@@ -239,6 +232,8 @@ def _choose_model(settings: Settings, reached: "Reached") -> Settings:
 
 def _pick(question: str, choices: Mapping[str, T]) -> T:
     """The value of the choice whose number or text the person gives; a long list is cut."""
+    if len(choices) == 1:
+        return next(iter(choices.values()))
     _say(question)
     for number, text in enumerate(list(choices)[:LISTED], 1):
         _say(f"  {number:>2}  {one_line(text)}")

@@ -86,14 +86,6 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
     }
 
 
-def model_choices(provider: str | None, configured: Iterable[str]) -> list[Choice]:
-    """The models of a provider (None: of all), those in the config first."""
-    from kode.providers.offered import model_names
-
-    names = model_names(provider, configured)
-    return _with_facts([(name, name) for name in names], provider or "")
-
-
 def _with_facts(named: Iterable[tuple[str, str]], provider: str) -> list[Choice]:
     """What is known of each model, of (as it is chosen, its own name)."""
     from kode.providers.models import info_of

@@ -37,7 +37,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def reached(monkeypatch: pytest.MonkeyPatch, *answers: Reached) -> None:
     left = list(answers)
-    monkeypatch.setattr("kode.providers.reach.reach", lambda choice, timeout_s: left.pop(0))
+    monkeypatch.setattr("kode.providers.reach.reach", lambda choice, *limit: left.pop(0))
 
 
 ADDRESS = "a server at another address"

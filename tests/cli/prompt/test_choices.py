@@ -3,7 +3,6 @@ from types import SimpleNamespace
 from kode.cli.prompt.choices import (
     choices_of,
     memory_choices,
-    model_choices,
     session_choices,
 )
 from kode.cli.prompt.state import PromptState
@@ -13,12 +12,11 @@ from tests.cli.fake_conversation import FakeConversation
 from tests.scripted_server import ScriptedServer
 
 
-def test_models_of_the_provider_and_the_config_are_offered():
-    offered = dict(model_choices("anthropic", ["my-own"]))
-
-    assert next(iter(offered)) == "my-own"
-    assert offered["claude-sonnet-5-5"] == "1M tokens · $2 in, $10 out"
-    assert not any(name.startswith("gpt") for name in offered)
+def test_models_are_offered_with_what_they_hold_and_cost():
+    offer = SimpleNamespace(models=["claude-sonnet-5-5"], provider="anthropic")
+    state = SimpleNamespace(opened=True, offers=lambda ask: [offer])
+    facts = "1M tokens · $2 in, $10 out"
+    assert choices_of(state)["/model"](()) == [("claude-sonnet-5-5", facts)]
 
 
 def test_sessions_are_offered_with_what_was_asked(tmp_path):
