@@ -2,8 +2,8 @@
 how a text becomes an entry of its file.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from functools import partial, wraps
+from collections.abc import Awaitable, Callable, Collection
+from functools import wraps
 from inspect import Parameter, signature
 from typing import Annotated, Any
 
@@ -18,12 +18,11 @@ from kode.memory.statement import Outcome
 
 Function = Callable[..., Awaitable[ToolOutput]]
 MakeTool = Callable[[OpenMemory], Tool]
-Preview = Callable[[OpenMemory, ToolContext, Mapping[str, Any]], str]
 Source = Annotated[str, "path:line or path:first-last of the code that shows it"]
 
 
 def memory_tool(
-    *, preview: Preview | None = None, brief: Brief | None = None, **declaration: Any
+    *, brief: Brief | None = None, **declaration: Any
 ) -> Callable[[Function], MakeTool]:
     """Declares a tool as `function_tool.tool` does, of a function whose first parameter is an open
     memory. The result makes the tool over one memory; a refusal is its error. To a weak model it is
@@ -43,8 +42,7 @@ def memory_tool(
                 except (MemoryRefused, StorageError, BusyError) as error:
                     raise ToolError(redact(str(error))) from error
 
-            ask_preview = partial(preview, memory) if preview else None
-            return tool(preview=ask_preview, brief=short, description=text, **declaration)(run)
+            return tool(brief=short, description=text, **declaration)(run)
 
         return bind
 

@@ -39,8 +39,13 @@ MAX_SOUL_CHARS = 4_000
 """As document 004 has it, like the confidence that a rule needs."""
 MIN_RULE_CONFIDENCE = 0.8  # see above
 MAX_TTL_DAYS = 36_500  # a century
-MAX_TAGS, MAX_TAG_CHARS, MAX_EVIDENCE = 20, 60, 20  # more of them say nothing more
-_DEFAULTS: Mapping[str, Any] = {"stability": "stable", "confidence": 1.0}
+_DEFAULTS: Mapping[str, Any] = {
+    "stability": "stable",
+    "confidence": 1.0,
+    "expires_at": "",
+    "tags": [],
+    "evidence": [],
+}
 
 
 def make_layout(user: str, team: str = "") -> Layout:
@@ -108,41 +113,19 @@ def label(place: str) -> str:
 # ── details ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def expiry(now: datetime, ttl_days: int | None) -> str:
-    """When a note expires, as a time; "" for never. Raises: MemoryRefused for no lifetime."""
-    if ttl_days is None:
-        return ""
-    if ttl_days < 1:
-        raise MemoryRefused(
-            f"ttl_days is {ttl_days!r}: give whole days from 1 on, or leave it out for a note "
-            "that never expires. Nothing was changed."
-        )
-    return timestamp(now + timedelta(days=min(ttl_days, MAX_TTL_DAYS)))
-
-
-def expires_at(note: Statement) -> str:
-    """When a note expires, as a time; "" for never."""
-    return str(note.details.get("expires_at", ""))
+def detail(note: Statement, name: str) -> Any:
+    """A detail of a note; its default where the note has none, or one of another type."""
+    default = _DEFAULTS[name]
+    value = note.details.get(name, default)
+    if isinstance(value, list) and isinstance(default, list):
+        return [str(text) for text in value]
+    return value if isinstance(value, type(default)) else default
 
 
 def is_active(note: Statement, now: datetime) -> bool:
     """Whether a note has not expired."""
-    return not expires_at(note) or timestamp(now) < expires_at(note)
-
-
-def stability(note: Statement) -> str:
-    return str(note.details.get("stability", _DEFAULTS["stability"]))
-
-
-def confidence(note: Statement) -> float:
-    value = note.details.get("confidence", _DEFAULTS["confidence"])
-    return float(value) if isinstance(value, int | float) else 0.0
-
-
-def texts(note: Statement, name: Literal["tags", "evidence"]) -> list[str]:
-    """The tags of a note, or its evidence."""
-    value = note.details.get(name)
-    return [str(text) for text in value] if isinstance(value, list | tuple) else []
+    end = detail(note, "expires_at")
+    return not end or timestamp(now) < end
 
 
 def make_details(**values: Any) -> dict[str, Any]:
@@ -167,7 +150,14 @@ def new_note(memory: OpenMemory, addition: Addition, author: Author) -> Statemen
         values.setdefault("stability", "volatile")
     if addition.target == "rule" and is_person:
         values.setdefault("evidence", ["the user said so"])
-    details = make_details(**values, expires_at=expiry(now, ttl_days))
+    if ttl_days is not None:
+        if ttl_days < 1:
+            raise MemoryRefused(
+                f"ttl_days is {ttl_days!r}: give whole days from 1 on, or leave it out for a note "
+                "that never expires. Nothing was changed."
+            )
+        values["expires_at"] = timestamp(now + timedelta(days=min(ttl_days, MAX_TTL_DAYS)))
+    details = make_details(**values)
     until = addition.until or details.get("expires_at", "")[:10]
     note = memory.new_statement(replace(addition, details=details, until=until), author)
     check_note(note, is_ttl_strict=memory.settings.notes.strict_ttl)
@@ -176,29 +166,26 @@ def new_note(memory: OpenMemory, addition: Addition, author: Author) -> Statemen
 
 def check_note(note: Statement, *, is_ttl_strict: bool = False) -> None:
     """Raises: MemoryRefused that says what is wrong with a note and what would be right."""
-    certainty, tags, evidence = confidence(note), texts(note, "tags"), texts(note, "evidence")
-    is_rule, is_soul, size = note.kind == "rule", note.kind == "soul", len(note.text)
-    lasts, has_end = stability(note), bool(expires_at(note))
-    has_permanence = lasts == "permanent" and not note.private
-    is_endless = is_ttl_strict and lasts == "volatile" and not has_end
-    is_certain = certainty >= MIN_RULE_CONFIDENCE and bool(evidence)
-    is_long = any(len(tag) > MAX_TAG_CHARS for tag in tags)
+    certainty, lasts, has_end, tags, evidence = (
+        detail(note, name) for name in ("confidence", "stability", "expires_at", "tags", "evidence")
+    )
+    size, is_soul = len(note.text), note.kind == "soul"
+    is_certain = certainty >= MIN_RULE_CONFIDENCE and evidence
     faults = {
         "The text is empty: say in one sentence what to remember.": not note.text.strip(),
         f"confidence is {certainty!r}: give a number from 0 to 1.": not 0 <= certainty <= 1,
         f"A rule needs confidence of {MIN_RULE_CONFIDENCE} or more and evidence (what showed it, "
         f"at least one line); this has {certainty:g} and {len(evidence)}. Give both, or remember "
-        "it as a log note.": is_rule and not is_certain,
+        "it as a log note.": note.kind == "rule" and not is_certain,
         f"The soul has {size} characters and may have {MAX_SOUL_CHARS}. Say it in less.": (
             is_soul and size > MAX_SOUL_CHARS
         ),
-        "A soul is permanent, and always shown.": is_soul and not has_permanence,
+        "A soul is always shown: it is not sensitive.": is_soul and note.private,
         f"stability is {lasts!r}: say {', '.join(STABILITIES)}.": lasts not in STABILITIES,
         "A permanent note never expires: leave out ttl_days.": lasts == "permanent" and has_end,
-        "A volatile note needs ttl_days (memory.notes.strict_ttl is on).": is_endless,
-        f"tags: use at most {MAX_TAGS}, of {MAX_TAG_CHARS} characters.": is_long
-        or len(tags) > MAX_TAGS,
-        f"evidence: give at most {MAX_EVIDENCE} lines.": len(evidence) > MAX_EVIDENCE,
+        "A volatile note needs ttl_days (memory.notes.strict_ttl is on).": (
+            is_ttl_strict and lasts == "volatile" and not has_end
+        ),
     }
     if fault := next((fault for fault, is_wrong in faults.items() if is_wrong), ""):
         raise MemoryRefused(f"{fault} Nothing was changed.")

@@ -48,10 +48,6 @@ _COMMAND = re.compile(r"\s*remember[:,]?\s+\S", re.IGNORECASE)
 """A message that begins so asks for its text to be kept; elsewhere the word asks for nothing."""
 Line = tuple[Statement, str]
 """A note and how it is shown: `[rule] Ask before pushing (2026-03-01)`."""
-RULES_LEFT_OUT = (
-    "(More rules do not fit and are not shown. Offer the user to merge some of them into one, with "
-    "remember and forget; recall finds them.)"
-)
 
 
 class NotesPolicy(Policy):
@@ -89,7 +85,6 @@ class NotesPolicy(Policy):
         soul = soul_of(memory)
         souls = [(soul, display(soul.text))] if soul else []
         body = _join(("Soul", souls), ("Rules", rules))
-        body += f"\n\n{RULES_LEFT_OUT}" if left_out else ""
         work = _join(("Recent summaries", recent))
         shown = [note for note, _ in (*souls, *rules, *recent)]
         self._in_prompt = {note.id for note in shown}
@@ -137,7 +132,7 @@ class NotesPolicy(Policy):
             text=text,
             scope=_scope_of(memory.store.project),
             private=any(n.private and (n.session, n.turn) == here for n in view.statements()),
-            details={**details, "job_id": job},
+            details=details,
         )
         summary = memory.hold_back(layout.new_note(memory, addition, author))
         outcome = await memory.store.add(summary, kind="job")
@@ -181,9 +176,10 @@ class NotesPolicy(Policy):
 
         def is_due(note: Statement) -> bool:
             is_old = note.claimed_at <= timestamp(now - MERGE_AFTER)
-            is_short = layout.stability(note) == "volatile" and not layout.expires_at(note)
+            is_volatile = layout.detail(note, "stability") == "volatile"
+            is_endless = is_volatile and not layout.detail(note, "expires_at")
             is_shared = memory.layout.is_shared(note.place)
-            return is_old and is_short and note.kind in ("log", "summary") and not is_shared
+            return is_old and is_endless and note.kind in ("log", "summary") and not is_shared
 
         def make(view: View) -> list[Change]:
             recent = [change for change in view.changes if change.at > timestamp(now - TIDY_EVERY)]
@@ -193,12 +189,13 @@ class NotesPolicy(Policy):
             notes = [note for place in places for note in view.current(place)]
             groups = defaultdict[tuple[str, bool], list[Statement]](list)
             for note in sorted(filter(is_due, notes), key=lambda note: (note.claimed_at, note.id)):
-                groups[_place_of_merged(note), note.private].append(note)
+                base, _, *project = note.place.split("/")
+                groups["/".join((base, "summary", *project)), note.private].append(note)
             changes = list[Change]()
-            for group in groups.values():
+            for (place, _), group in groups.items():
                 for batch in (group[at : at + BATCH] for at in range(0, len(group), BATCH)):
                     if len(batch) > 1:
-                        new, draft = _merge(store, batch), store.draft(MERGE, author)
+                        new, draft = _merge(store, place, batch), store.draft(MERGE, author)
                         changes.append(replace(draft, add=(new,), end=new.replaces))
             expired = tuple(note.id for note in notes if not layout.is_active(note, now))
             return changes + ([replace(store.draft(PRUNE, author), end=expired)] if expired else [])
@@ -238,28 +235,20 @@ def _choose_lines(memory: OpenMemory, notes: Sequence[Statement], max_chars: int
     return lines
 
 
-def _place_of_merged(note: Statement) -> str:
-    """The place of summaries beside that of a note."""
-    base, _, *project = note.place.split("/")
-    return "/".join((base, "summary", *project))
-
-
-def _merge(store: Store, notes: Sequence[Statement]) -> Statement:
+def _merge(store: Store, place: str, notes: Sequence[Statement]) -> Statement:
     """One summary of a batch: what its parts said, one below the other. It is as new as the newest
     of them, and lasts."""
-    tags = {tag for note in notes for tag in layout.texts(note, "tags")}
-    evidence = [line for note in notes for line in layout.texts(note, "evidence")]
     return store.new_statement(
         Author("session"),
-        _place_of_merged(notes[0]),
+        place,
         "\n\n".join(dict.fromkeys(note.text for note in notes)),
         claimed_at=max(note.claimed_at for note in notes),
         private=notes[0].private,
         replaces=tuple(note.id for note in notes),
         details=layout.make_details(
-            tags=sorted(tags)[: layout.MAX_TAGS],
-            evidence=evidence[: layout.MAX_EVIDENCE],
-            confidence=min(map(layout.confidence, notes)),
+            tags=[tag for note in notes for tag in layout.detail(note, "tags")],
+            evidence=[line for note in notes for line in layout.detail(note, "evidence")],
+            confidence=min(layout.detail(note, "confidence") for note in notes),
             degraded=True,
         ),
     )

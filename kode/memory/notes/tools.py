@@ -1,21 +1,19 @@
 """The five tools of the notes: what the model can do with them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from kode.contracts import ToolContext, ToolOutput
+from kode.contracts import ToolOutput
 from kode.errors import MemoryRefused
 from kode.memory import frame
 from kode.memory.notes import layout
 from kode.memory.policy import Addition, OpenMemory
 from kode.memory.statement import Amendment, Author, Statement, StatementKind
 from kode.memory.tools import answer, memory_tool
-from kode.messages import shorten
 
 DEFAULT_K, MAX_K = 8, 20
 """Notes of one answer."""
-MAX_PREVIEW_CHARS = 1_000  # of a note in the question whether it may be forgotten
 Sensitivity = Literal["normal", "sensitive"]
 
 
@@ -60,8 +58,8 @@ async def recall(
     wanted = {*(tags or ())}
     known = {
         note.id: note
-        for note in visible_notes(memory, "rule", "log", "summary")
-        if not wanted or wanted & {*layout.texts(note, "tags")}
+        for note in visible_notes(memory, *layout.KINDS)
+        if not wanted or wanted & {*layout.detail(note, "tags")}
     }
     ranked = await memory.find(query, max(1, min(k, MAX_K)), known.__contains__)
     if not ranked:
@@ -92,7 +90,7 @@ async def update_memory(
     layout.check_note(new)
     if new.text != old.text:
         return answer(memory, await memory.save(new, old=old))
-    amendment = Amendment(details={"tags": layout.texts(new, "tags")})
+    amendment = Amendment(details={"tags": layout.detail(new, "tags")})
     outcome = await memory.store.amend(old.id, amendment, memory.author(), "retag")
     return answer(memory, memory.announce(outcome))
 
@@ -103,21 +101,11 @@ async def update_soul(memory: OpenMemory, content: Annotated[str, "all of it"]) 
     new = layout.new_note(memory, Addition(target="soul", text=content), memory.author())
     old = soul_of(memory)
     if old is not None:
-        try:
-            memory.check_replaced(old, content, "")
-        except MemoryRefused as error:  # no other tool shows it
-            memory.mark_shown(frame.escape(old.text), [old])
-            text = frame.wrap("The soul as it is now.", old.text)
-            raise MemoryRefused(f"{error}\n{text}") from error
+        memory.check_replaced(old, content, "")
     return answer(memory, await memory.save(new, old=old))
 
 
-def _preview(memory: OpenMemory, context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    note = memory.store.find(str(arguments["id"]))
-    return "a sensitive note" if note.private else shorten(note.text, MAX_PREVIEW_CHARS)
-
-
-@memory_tool(effect="memory", subject="id", preview=_preview)
+@memory_tool(effect="memory", subject="id")
 async def forget(
     memory: OpenMemory,
     id: Annotated[str, "from recall"],
@@ -172,7 +160,7 @@ def _find_note(memory: OpenMemory, id: str) -> Statement:
 
 def _with_id(memory: OpenMemory, note: Statement) -> str:
     """A note with its id, for a model that wants to change it."""
-    lasts, tags = layout.stability(note), "".join(f" #{tag}" for tag in layout.texts(note, "tags"))
-    lasts += f" until {layout.expires_at(note)[:10]}" if layout.expires_at(note) else ""
+    lasts, tags = layout.detail(note, "stability"), layout.detail(note, "tags")
+    end = f" until {day}" if (day := layout.detail(note, "expires_at")[:10]) else ""
     text = memory.note_text(note) if note.kind == "summary" else memory.describe(note)
-    return f"[{note.id}] ({note.kind}, {lasts}){tags}\n{text}"
+    return f"[{note.id}] ({note.kind}, {lasts}{end}){''.join(f' #{tag}' for tag in tags)}\n{text}"
