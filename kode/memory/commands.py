@@ -73,15 +73,12 @@ def _show(memory: Memory, id: str = "") -> str:
 
 
 async def _add(memory: Memory, target: str, text: Sequence[str], **options: Any) -> Outcome:
-    details = {"tags": "tag", "ttl_days": "ttl_days", "evidence": "evidence"}
+    names = ("scope", "since", "until", "private")
     addition = Addition(
         target=target,
         text=" ".join(text),
-        scope=options.get("scope", ""),
-        since=options.get("since", ""),
-        until=options.get("until", ""),
-        private=options.get("sensitive", False),
-        details={key: options[name] for key, name in details.items() if name in options},
+        details={k: options[k] for k in ("tags", "ttl_days", "evidence") if k in options},
+        **{name: options[name] for name in names if name in options},
     )
     return await memory.save(memory.policy.draft(memory, addition, memory.author("user")))
 
@@ -155,10 +152,10 @@ _ADD_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--scope": {"choices": ("global", "project"), "help": "where it holds"},
     "--since WHEN": {"help": "from when it holds, as 3.2 or a day"},
     "--until DAY": {"help": "its last day, as 2026-03-06"},
-    "--tag TAG": {"action": "append", "help": "repeat it for several"},
+    "--tag TAG": {"action": "append", "dest": "tags", "help": "repeat it for several"},
     "--ttl-days N": {"type": int, "help": "it expires after N days"},
     "--evidence EVIDENCE": {"action": "append", "help": "for a rule"},
-    "--sensitive": {**_FLAG, "help": "never shown to a model"},
+    "--sensitive": {**_FLAG, "dest": "private", "help": "never shown to a model"},
 }
 """The options of `add`; a system's row says which it keeps."""
 _ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
@@ -253,19 +250,15 @@ def _declare(parser: argparse._ActionsContainer, names: Iterable[str]) -> None:
 
 def _declare_targets(parser: argparse.ArgumentParser, system: str) -> None:
     """The arguments of `add`, and what its help says of the places of a system."""
-    names = _systems(system)
-    lines = [
-        f"  {'' if number else name:<9}{target:<12}{what}"
-        for name in names
-        for number, (target, what) in enumerate(SYSTEMS[name].targets.items())
-    ]
+    rows = [SYSTEMS[name] for name in _systems(system)]
+    targets = {target: what for row in rows for target, what in row.targets.items()}
+    lines = [f"  {target:<12}{what}" for target, what in targets.items()]
     parser.description = "Keeps what you write, in the place that TARGET names."
     parser.epilog = "\n".join(("targets:", *lines))
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    targets = [target for name in names for target in SYSTEMS[name].targets]
     choices = None if "NAME" in targets else targets  # which stands for any word
     parser.add_argument("target", metavar="TARGET", choices=choices)
-    options = {option for name in names for option in SYSTEMS[name].options}
+    options = {option for row in rows for option in row.options}
     flags = [name for name in _ADD_OPTIONS if name.split()[0] in options]
     _declare(parser, ["TEXT", *flags])
 
@@ -311,9 +304,9 @@ async def run_line(system: MemorySystem, argv: Sequence[str]) -> Outcome:
     return await run_command(system, arguments)
 
 
-async def memory_command(system: MemorySystem, argv: Sequence[str], *, undo: str = UNDO) -> str:
-    """The same, in words: `undo` is the command that undoes a change."""
-    return with_undo(await run_line(system, argv), undo)
+async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
+    """The same, in words, with the command that undoes a change."""
+    return with_undo(await run_line(system, argv))
 
 
 def with_undo(outcome: Outcome, undo: str = UNDO) -> str:

@@ -60,17 +60,14 @@ class Embedder:
         """Name → cosine of that text with the query; None while the server fails. Of texts that
         have no vector yet, the first `BATCH` get one; `fill` computes the others."""
         compared = dict(list(texts.items())[:MAX_COMPARED])
-        if not compared:
-            return {}
-        if await self.fill([query, *compared.values()]) is None:
+        if compared and await self.fill([query, *compared.values()]) is None:
             return None
-        of_query = self._vectors[self._key(query)]
-        vectors = {name: self._vectors.get(self._key(text)) for name, text in compared.items()}
-        return {
-            name: float(vector @ of_query)
-            for name, vector in vectors.items()
-            if vector is not None and vector.shape == of_query.shape
-        }
+        of_query, cosines = self._vectors.get(self._key(query)), dict[str, float]()
+        for name, text in compared.items():
+            vector = self._vectors.get(self._key(text))
+            if vector is not None and of_query is not None and vector.shape == of_query.shape:
+                cosines[name] = float(vector @ of_query)
+        return cosines
 
     async def fill(self, texts: Sequence[str]) -> int | None:
         """Computes the vectors of the first `BATCH` texts that have none; returns how many are

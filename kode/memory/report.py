@@ -28,20 +28,18 @@ MAX_TEXTS = 5
 def show(memory: Memory) -> str:
     """Every entry of this project with its id, origin, and what speaks against it."""
     view, doubts = memory.store.view(), remarks(memory.store, memory.today())
-    sections = list[tuple[str, list[str]]]()
+    sections = list[list[str]]()
     for place in memory.store.fact_places():
         if facts := view.in_place(place):
             fill = memory.fill(place) or memory.layout.label(place)
             path = f" · {memory.store.root / place}" if memory.layout.format_of(place) else ""
             lines = [line for fact in facts for line in _entry(fact, doubts.get(fact.id, ""))]
-            sections.append((f"{fill}{path}", lines))
+            sections.append([f"{fill}{path}", *lines])
     if notes := memory.notes():
-        of = f", the latest {LATEST} of {len(notes)}" if len(notes) > LATEST else ""
         latest = notes[: -LATEST - 1 : -1]
         lines = [line for note in latest for line in _entry(note, "", NOTE_CHARS)]
-        sections.append((f"session notes{of}", lines))
-    listed = ("\n".join((heading, *lines)) for heading, lines in sections)
-    return "\n\n".join(listed) or "Nothing is remembered yet."
+        sections.append([f"session notes, the latest of {len(notes)}", *lines])
+    return "\n\n".join(map("\n".join, sections)) or "Nothing is remembered yet."
 
 
 def _entry(statement: Statement, doubt: str, max_chars: int = 0) -> Iterator[str]:
@@ -53,8 +51,6 @@ def _entry(statement: Statement, doubt: str, max_chars: int = 0) -> Iterator[str
         AUTHORS[statement.who],
         statement.claimed_at[:10],
         statement.source and f"from {statement.source}",
-        statement.since and f"since {statement.since}",
-        statement.until and f"until {statement.until}",
     )
     yield f"    ({', '.join(filter(None, origin))})"
     what = suspicion(statement.text)
@@ -77,15 +73,12 @@ async def status(memory: Memory) -> str:
             lines.append(f"{label}: {plural(len(facts), 'entry', 'entries')}{fill}")
     counts = Counter(item.heading for item in await items(memory))
     pending, notes = len(memory.pending.sessions()), len(memory.notes())
-    private = sum(fact.private for fact in memory.store.statements())
-    waiting = ", ".join(f"{heading}: {count}" for heading, count in counts.items())
     more = (
         notes and f"session notes: {notes}",
-        private and f"private, no model sees them: {private}",
         pending and f"not finished with: {plural(pending, 'session')} (done at the next start)",
-        waiting and f"{waiting} (`kode memory review`)",
     )
     lines += [line for line in more if line]
+    lines += [f"{heading}: {n} (`kode memory review`)" for heading, n in counts.items()]
     return "\n".join((*lines, *await memory.policy.status(memory)))
 
 
@@ -104,21 +97,16 @@ def list_changes(memory: Memory, count: int) -> str:
     for change in changes[-max(1, count) :]:
         gone = [statements[id] for id in change.end if id in statements]
         new = [*change.add, *(statements[id] for id in change.set if id in statements)]
-        places = dict.fromkeys(memory.layout.label(entry.place) for entry in (*gone, *new))
+        places = ", ".join(dict.fromkeys(memory.layout.label(e.place) for e in (*gone, *new)))
         sides = [
             [shorten(redact(display(e.text)), TEXT_CHARS) for e in side] for side in (gone, new)
         ]
         texts = " → ".join("; ".join(first_of(side, MAX_TEXTS)) for side in sides if side)
-        texts = texts or change.undoes
         author, when = change.origin or AUTHORS[change.who], change.at[:16].replace("T", " ")
-        parts = (
-            f"{change.id}  {when}  {author}  {change.kind}",
-            places and f" {', '.join(places)}",
-            texts and f": {texts}",
-            change.reason and f"  [{change.reason}]",
-            "" if change.id in effective else undone.get(change.id, ""),
-        )
-        lines.append("".join(part for part in parts if part))
+        kind = f"{change.kind} {places}" if places else change.kind
+        mark = "" if change.id in effective else undone.get(change.id, "")
+        what = ": ".join(filter(None, (kind, texts or change.undoes, change.reason)))
+        lines.append(f"{change.id}  {when}  {author}  {what}{mark}")
     return "\n".join(lines) or "Nothing has changed yet."
 
 

@@ -174,18 +174,17 @@ class TextIndex:
     ) -> list[Ranked]:
         """The best `k` of the texts that match and are allowed, newest first among equals.
         `cosines` compares texts with the query, by id."""
-        period, rest = find_period(query, now)
+        period, start, end, rest = find_period(query, now)
         words = split_words(rest)
         words = [*words[:MAX_QUERY_WORDS], *words[MAX_QUERY_WORDS:][-MAX_QUERY_WORDS:]]
         telling = {word for word in words if word not in STOP_WORDS} or {*words}
-        matches = self._with_index(lambda: self._find(words, period.words))
-        if period.words:
-            telling.add(period.words)
+        matches = self._with_index(lambda: self._find(words, period))
+        if period:
+            telling.add(period)
             times = {at: text.at for at, text in enumerate(self.texts) if text.at}
-            newest = nlargest(NEWEST, times, key=lambda at: times[at])
-            of_period = [at for at in times if period.start <= times[at] < period.end]
-            positions = of_period if period.end else newest
-            matches += self._as_match((period.words,), dict.fromkeys(positions, 0.0))
+            positions = [at for at in times if start <= times[at] < end]
+            positions = positions if end else nlargest(NEWEST, times, key=lambda at: times[at])
+            matches += self._as_match((period,), dict.fromkeys(positions, 0.0))
         of_text = defaultdict[int, list[Match]](list)
         for match in sorted(matches, key=lambda match: -match.weight):
             for at in match.scores:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal
 
 from pydantic import BaseModel
 
@@ -200,37 +200,32 @@ def _read(path: Path) -> str:
 # ── other agents ─────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, kw_only=True)
-class ForeignSource:
-    """A file to take entries from."""
-
-    path: Path
-    about: About = "project"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ForeignEntry:
-    """One thing that another agent remembers."""
-
-    MAX_CHARS: ClassVar[int] = 2_000
-    """More is a document, not a fact: it is refused by name, never cut."""
-
-    text: str
-    about: About
-    line: int = 0
-    """Its first line in its file, from 1; 0 without lines."""
-    project: str = ""
-    """The folder it is about, if it says so."""
-
-
 class ForeignReader(ABC):
     """What a plug-in knows of one agent's memory; a value of `Plugin.memory_imports`."""
 
-    Source: TypeAlias = ForeignSource
-    Entry: TypeAlias = ForeignEntry
+    @dataclass(frozen=True, kw_only=True)
+    class Source:
+        """A file to take entries from."""
+
+        path: Path
+        about: About = "project"
+
+    @dataclass(frozen=True, kw_only=True)
+    class Entry:
+        """One thing that another agent remembers."""
+
+        MAX_CHARS: ClassVar[int] = 2_000
+        """More is a document, not a fact: it is refused by name, never cut."""
+
+        text: str
+        about: About
+        line: int = 0
+        """Its first line in its file, from 1; 0 without lines."""
+        project: str = ""
+        """The folder it is about, if it says so."""
 
     @abstractmethod
-    def list_usual_sources(self, project: Path) -> Iterable[ForeignSource]:
+    def list_usual_sources(self, project: Path) -> Iterable[Source]:
         """The existing files in the usual places: the person's own, and those of a project."""
 
     @abstractmethod
@@ -238,11 +233,11 @@ class ForeignReader(ABC):
         """Whether a file or a folder is this agent's, by its name, place or content."""
 
     @abstractmethod
-    def list_sources(self, path: Path) -> Iterable[ForeignSource]:
+    def list_sources(self, path: Path) -> Iterable[Source]:
         """A file that the person says is this agent's, or the files in such a folder."""
 
     @abstractmethod
-    def read(self, source: ForeignSource, text: str) -> Iterable[ForeignEntry | str]:
+    def read(self, source: Source, text: str) -> Iterable[Entry | str]:
         """The entries of a file, and a sentence with the place for what was left out. Raises:
         MemoryRefused if it is not a file of this agent."""
 
@@ -280,7 +275,7 @@ def _statements_of_agents(
 
 
 def _statements(
-    memory: Memory, source: ForeignSource, parts: Iterable[ForeignEntry | str]
+    memory: Memory, source: ForeignReader.Source, parts: Iterable[ForeignReader.Entry | str]
 ) -> tuple[list[Statement], list[str]]:
     """The entries of a file as statements that wait, and why the others were left out."""
     faults, statements = list[str](), list[Statement]()
@@ -291,7 +286,7 @@ def _statements(
             continue
         where = f"{paths.short_path(source.path)}{f':{entry.line}' if entry.line else ''}"
         root = paths.project_root(Path(entry.project)) if entry.project else None
-        if len(entry.text) > ForeignEntry.MAX_CHARS:
+        if len(entry.text) > ForeignReader.Entry.MAX_CHARS:
             faults.append(f"{where}: {len(entry.text):,} characters, too many for a fact")
         elif fault := _fault(entry.text):
             faults.append(f"{where}: {fault}")

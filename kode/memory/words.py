@@ -12,7 +12,7 @@ from datetime import date, datetime, time, timedelta
 from functools import cache
 from itertools import combinations, pairwise
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kode.memory.statement import timestamp
 
@@ -153,23 +153,14 @@ def _stemmer() -> "tuple[apsw.Connection, apsw.FTS5Tokenizer]":
 # ── time ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Period(NamedTuple):
-    """What a query asks about: from `start` up to but excluding `end`, as from `timestamp`; both ""
-    mean the newest texts."""
-
-    words: str = ""
-    """The expression in the query; "" for none."""
-    start: str = ""
-    end: str = ""
-
-
-def find_period(query: str, now: datetime) -> tuple[Period, str]:
-    """The period that a query asks about in plain English or by a date, and the rest of the query.
-    `now` is aware; days begin in its time zone."""
+def find_period(query: str, now: datetime) -> tuple[str, str, str, str]:
+    """The expression of time in a query (a date, a month, `yesterday`, `last time`); the beginning
+    and the excluded end of its period, as from `timestamp`, both "" for the newest texts; and the
+    rest of the query. `now` is aware; days begin in its time zone."""
     newest, match = _NEWEST.search(query), _PERIOD.search(query)
     rest = _PERIOD.sub(" ", _NEWEST.sub(" ", query))
     if match is None:
-        return Period(newest[0] if newest else ""), rest
+        return newest[0] if newest else "", "", "", rest
     try:
         ago = _DAYS.get(match[0].lower())
         first = date.fromisoformat(f"{match[0]}-01"[:10]) if ago is None else now.date()
@@ -180,5 +171,5 @@ def find_period(query: str, now: datetime) -> tuple[Period, str]:
         )
         start, end = (timestamp(datetime.combine(day, time(), now.tzinfo)) for day in (first, last))
     except (ValueError, OverflowError):
-        return Period(), query  # no day of the calendar
-    return Period(match[0], start, end), rest
+        return "", "", "", query  # no day of the calendar
+    return match[0], start, end, rest
