@@ -181,8 +181,7 @@ class Checkers:
         ]
 
     def _relative_path(self, path: str) -> str:
-        real = os.path.normpath(os.path.join(self.place.cwd, path))
-        return os.path.relpath(real, self.place.cwd)
+        return os.path.relpath(os.path.join(self.place.cwd, path), self.place.cwd)
 
     def _find_programs(self, path: Path, sandbox: str) -> dict[Checker, str]:
         """The checkers that apply to this file with this kind of sandbox, and where they are;

@@ -12,7 +12,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -51,10 +50,6 @@ PROJECT = {
 }
 
 
-class _Left(Exception):
-    """The person wants to leave."""
-
-
 def main(argv: Sequence[str]) -> int:
     """Plays the demo; Ctrl-C, or q at a pause, ends it early. Returns the exit code."""
     parser = Parser("kode demo", "A two-minute tour on a scratch project, no key needed.")
@@ -66,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         with scratch() as project:
             asyncio.run(_Tour(screen, project, is_watched and not arguments.fast).play())
-    except (KeyboardInterrupt, asyncio.CancelledError, _Left):
+    except (KeyboardInterrupt, asyncio.CancelledError):
         screen.print("\nThe demo ended early.")
         code = EXIT_INTERRUPTED
     screen.print("\nThat's it. The scratch project has been deleted.")
@@ -74,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
     return code
 
 
-@contextmanager
+@contextlib.contextmanager
 def scratch() -> Iterator[Path]:
     """Creates a project, and a home that the rest of this process uses; deletes both at the end."""
     prefix = "kode-demo-"
@@ -101,7 +96,7 @@ class _Tour:
     """Whether a person answers and says when to go on."""
 
     async def play(self) -> None:
-        """Plays the five stops in order. Raises: _Left."""
+        """Plays the five stops in order. Raises: CancelledError if a person leaves."""
         self.screen.print(
             "A two-minute tour: a fix with real tools, memory, resuming, undo. "
             "The model is a script; everything else is real."
@@ -126,20 +121,21 @@ class _Tour:
         self.screen.print("\n$ cat dates.py\n" + text.rstrip("\n"))
 
     async def say(self, text: str) -> None:
-        """Prints what comes next, and waits until a person wants it. Raises: _Left."""
+        """Prints what comes next, and waits until a person wants it. Raises: CancelledError."""
         self.screen.print(f"\n── {text}")
         if self.takes_part:
             line = await self.screen.read_answer("   Enter goes on, q leaves: ")
             if line is None or line.strip():
-                raise _Left
+                raise asyncio.CancelledError
 
     async def ask(self, conversation: "Conversation", text: str) -> None:
-        """Runs a turn. Raises: _Left if the person has stopped it; KodeError if it failed."""
+        """Runs a turn. Raises: CancelledError if it was stopped; KodeError if it failed."""
         self.screen.print_prompt(text)
         state = PromptState(self.screen, self.renderer, {}, opened=conversation, listens=False)
         ended = await run_one(state, text)
         if ended.status != "success":
-            raise _Left if ended.status == "interrupted" else KodeError(f"The demo: {ended.error}")
+            error = KodeError(f"The demo: {ended.error}")
+            raise asyncio.CancelledError if ended.status == "interrupted" else error
 
     @contextlib.asynccontextmanager
     async def open(self, session_id: str | None) -> AsyncIterator["Conversation"]:

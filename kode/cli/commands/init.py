@@ -113,11 +113,11 @@ def local_places() -> tuple[tuple[ProviderRow, str], ...]:
 
 def find_local_servers() -> list[tuple[ProviderRow, "Reached"]]:
     """The model servers that answer on their usual local ports."""
-    places = [(row, _extend({"provider": row.name}, base_url=url)) for row, url in local_places()]
-    answers = [(row, _reach(settings, LIST_TIMEOUT_S)) for row, settings in places]
-    return [
-        (row, reached) for row, reached in answers if reached.state not in ("unreachable", "odd")
+    answers = [
+        (row, _reach(_extend({"provider": row.name}, base_url=url), LIST_TIMEOUT_S))
+        for row, url in local_places()
     ]
+    return [it for it in answers if it[1].state not in ("unreachable", "odd")]
 
 
 def write_config(target: Path, settings: Settings) -> None:
