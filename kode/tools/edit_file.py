@@ -4,10 +4,10 @@ none.
 `replace_text` finds and replaces a text; this module also explains why one was not found.
 """
 
+import dataclasses
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kode import diffs
@@ -17,32 +17,17 @@ from kode.function_tool import tool
 from kode.messages import plural
 from kode.plain_text import with_line_feeds
 from kode.tools import files
-from kode.tools.replace_text import Ambiguous, Edit, NotFound, replace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    file: files.FileText
-    name: str
-    data: bytes
-    after: str
-    places: int
-    """Number of replaced places."""
-    notes: tuple[str, ...]
+from kode.tools.replace_text import Ambiguous, Edit, NotFound, Replaced, replace
 
 
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    plan = _plan(
-        context,
-        arguments["path"],
-        _edits(
-            arguments.get("old_text"),
-            arguments.get("new_text"),
-            arguments.get("replace_all", False),
-            arguments.get("edits"),
-        ),
+    edits = _edits(
+        arguments.get("old_text"),
+        arguments.get("new_text"),
+        arguments.get("replace_all", False),
+        arguments.get("edits"),
     )
-    return diffs.unified_diff(plan.name, plan.file.text, plan.after)
+    return _plan(context, arguments["path"], edits).diff()
 
 
 @tool(
@@ -64,19 +49,79 @@ async def edit_file(
 ) -> ToolOutput:
     """Replace text you have seen: old_text by new_text, or edits (all or none). old_text is
     exact, without line numbers, and found once, or set replace_all."""
-    plan = _plan(context, path, _edits(old_text, new_text, replace_all, edits))
-    files.write(context, plan.file.path, plan.data, mode=plan.file.mode)
-    diff = diffs.unified_diff(plan.name, plan.file.text, plan.after)
-    places = plural(plan.places, "place")
-    parts = [f"Edited {plan.name} in {places}.", *plan.notes]
-    lines = diffs.changed_lines(diff, whole=bool(plan.notes))
+    return write_change(
+        context, _plan(context, path, _edits(old_text, new_text, replace_all, edits))
+    )
+
+
+def read_target(context: ToolContext, path: str) -> tuple[files.FileText, str]:
+    """The text file to be edited, and its name for people. Raises: ToolError."""
+    real = files.resolve(context, path)
+    files.refuse_protected(context, real)
+    file = files.read_whole(context, real)
+    if context.only_seen:
+        files.require_seen(context, file)
+    return file, files.shown(context, real)
+
+
+def plan_change(
+    file: files.FileText, name: str, replaced: Replaced, notes: tuple[str, ...]
+) -> files.Change:
+    """Raises: ToolError if nothing would change, or the file's encoding lacks a character."""
+    if replaced.text == file.text:
+        raise ToolError(
+            f"This changes nothing in {name}: nothing was written. (Line ends are kept as the "
+            "file has them; to convert them use a shell command.)"
+        )
+    return files.Change(
+        path=file.path,
+        name=name,
+        data=files.encode(replaced.text, file.encoding, name),
+        mode=file.mode,
+        before=file.text,
+        after=replaced.text,
+        done=f"Edited {name} in {plural(replaced.count, 'place')}.",
+        notes=notes,
+    )
+
+
+def write_change(context: ToolContext, change: files.Change) -> ToolOutput:
+    """Writes an edited file, and shows the lines around each change. Raises: ToolError."""
+    files.write(context, change.path, change.data, mode=change.mode)
+    diff = change.diff()
+    lines = diffs.changed_lines(diff, whole=bool(change.notes))
     return ToolOutput(
-        text=" ".join(parts) + (f" It now reads:\n{lines}" if lines else ""),
+        text=" ".join([change.done, *change.notes]) + (f" It now reads:\n{lines}" if lines else ""),
         summary=diffs.counts(diff),
         diff=diff,
-        files_changed=(str(plan.file.path),),
+        files_changed=(str(change.path),),
         # The lines around a change come from the file.
-        untrusted=files.outside(context, plan.file.path),
+        untrusted=files.outside(context, change.path),
+    )
+
+
+def explain_misfit(
+    context: ToolContext,
+    file: files.FileText,
+    what: str,
+    old: str,
+    reason: NotFound | Ambiguous,
+    advice: str,
+) -> ToolError:
+    """The error for an edit that has no place, or several, which the advice tells apart."""
+    name = files.shown(context, file.path)
+    if isinstance(reason, Ambiguous):
+        count = len(reason.lines)
+        lines = ", ".join(map(str, reason.lines[:20])) + (", ..." if count > 20 else "")
+        loosely = "" if reason.exact else " (not counting indentation)"
+        return ToolError(
+            f"{what} occurs {count} times in {name}{loosely}, at lines {lines}: {advice}. "
+            "Nothing was written."
+        )
+    return ToolError(
+        f"{what} was not found in {name}. {explain(file.text, old)}\n"
+        "Nothing was written: copy the lines from the file as they are.",
+        untrusted=files.outside(context, file.path),
     )
 
 
@@ -100,38 +145,30 @@ def _edits(
     return [Edit(old_text, new_text, replace_all)]
 
 
-def _plan(context: ToolContext, path: str, edits: list[Edit]) -> _Plan:
+def _plan(context: ToolContext, path: str, edits: list[Edit]) -> files.Change:
     """What would be written. Raises: ToolError if any edit cannot be applied."""
-    real = files.resolve(context, path)
-    name = files.shown(context, real)
-    files.refuse_protected(context, real)
-    file = files.read_whole(context, real)
-    if context.only_seen or not all(_is_shown(context, file, edit) for edit in edits):
+    file, name = read_target(context, path)
+    if not all(_is_shown(context, file, edit) for edit in edits):
         files.require_seen(context, file)
-    text, places, notes = file.text, 0, []
+    replaced = Replaced(text=file.text, count=0)
+    notes = []
     for number, edit in enumerate(edits, start=1):
         which = f"Edit {number} of {len(edits)}: " if len(edits) > 1 else ""
         _refuse_empty(edit, which, name)
         try:
-            replaced = replace(text, edit)
-        except NotFound:
-            reason = _not_found(which, name, text, edit)
-            raise ToolError(reason, untrusted=files.outside(context, real)) from None
-        except Ambiguous as error:
-            raise ToolError(_ambiguous(which, name, error)) from None
-        text, places = replaced.text, places + replaced.count
-        if replaced.reindented:
+            step = replace(replaced.text, edit)
+        except (NotFound, Ambiguous) as reason:
+            advice = "include more of the surrounding lines, or set replace_all"
+            now = dataclasses.replace(file, text=replaced.text)
+            what = f"{which}old_text"
+            raise explain_misfit(context, now, what, edit.old_text, reason, advice) from None
+        replaced = Replaced(text=step.text, count=replaced.count + step.count)
+        if step.reindented:
             notes.append(
                 f"{which}old_text was found only without indentation and trailing space; "
                 "new_text was indented as the file is."
             )
-    if text == file.text:
-        raise ToolError(
-            f"The edits change nothing in {name}: nothing was written. (Line ends are kept as the "
-            "file has them; to convert them use a shell command.)"
-        )
-    data = files.encode(text, file.encoding, name)
-    return _Plan(file=file, name=name, data=data, after=text, places=places, notes=tuple(notes))
+    return plan_change(file, name, replaced, tuple(notes))
 
 
 def _is_shown(context: ToolContext, file: files.FileText, edit: Edit) -> bool:
@@ -158,24 +195,6 @@ def _refuse_empty(edit: Edit, which: str, name: str) -> None:
             f"{which}old_text and new_text are the same: there is nothing to change. "
             "Nothing was written."
         )
-
-
-def _not_found(which: str, name: str, text: str, edit: Edit) -> str:
-    reason = explain(text, edit.old_text)
-    return (
-        f"{which}old_text was not found in {name}. {reason}\n"
-        "Nothing was written: copy old_text from the file as it is."
-    )
-
-
-def _ambiguous(which: str, name: str, error: Ambiguous) -> str:
-    count = len(error.lines)
-    lines = ", ".join(map(str, error.lines[:20])) + (", ..." if count > 20 else "")
-    loosely = "" if error.exact else " (not counting indentation)"
-    return (
-        f"{which}old_text occurs {count} times in {name}{loosely}, at lines {lines}: include more "
-        "of the surrounding lines, or set replace_all. Nothing was written."
-    )
 
 
 MAX_COMPARED_LINES = 20_000  # comparing more takes seconds
@@ -206,6 +225,8 @@ _REASONS: tuple[tuple[str, Callable[[str], str]], ...] = (
 def explain(text: str, old: str) -> str:
     """Explains in one or more sentences why `old` is not in `text`, with the nearest lines
     numbered."""
+    if not old:
+        return "The line after `@@` is not there."
     text, old = with_line_feeds(text), with_line_feeds(old)
     if habit := _habit(text, old):
         return habit

@@ -14,7 +14,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode import beneath, durable, paths
+from kode import beneath, diffs, durable, paths
 from kode.contracts import ToolContext
 from kode.errors import StorageError, ToolError
 from kode.plain_text import Encoding, encoding_by_mark, printable
@@ -39,6 +39,25 @@ class FileText:
     encoding: Encoding
     mode: int
     """Permission bits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A whole new text of a file, before it is written."""
+
+    path: Path
+    name: str
+    data: bytes
+    mode: int
+    before: str | None
+    """The old text; None for a new file."""
+    after: str
+    done: str
+    """Says in a sentence what was done once it is written."""
+    notes: tuple[str, ...] = ()
+
+    def diff(self) -> str:
+        return diffs.unified_diff(self.name, self.before or "", self.after)
 
 
 class Binary(Exception):

@@ -18,10 +18,20 @@ stand in the file once, since the first of several places is a guess.
 import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from kode.tools.replace_text import Ambiguous, NotFound, Span, fit, splice, split
+from kode.tools.replace_text import (
+    Ambiguous,
+    NotFound,
+    Replaced,
+    Span,
+    find_lines,
+    fit,
+    line_starts,
+    splice,
+    split,
+)
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 _KINDS: dict[str, Literal["add", "delete", "update"]] = {
@@ -78,22 +88,6 @@ class BadPatch(Exception):
     """The text is no patch; the message says why, as a sentence."""
 
 
-@dataclass(slots=True)
-class _Open:
-    """A hunk that is being read."""
-
-    anchors: list[str] = field(default_factory=list)
-    old: list[str] = field(default_factory=list)
-    new: list[str] = field(default_factory=list)
-    at_end: bool = False
-
-    def closed(self) -> list[Hunk]:
-        if not self.old and not self.new:
-            return []
-        old, new, anchors = tuple(self.old), tuple(self.new), tuple(self.anchors)
-        return [Hunk(old=old, new=new, anchors=anchors, at_end=self.at_end)]
-
-
 def read_patch(text: str) -> list[Section]:
     """Raises: BadPatch."""
     lines = text.replace("\r\n", "\n").split("\n")
@@ -132,38 +126,32 @@ def _section(head: str, lines: Sequence[str]) -> Section:
 
 
 def _hunks(path: str, lines: Sequence[str]) -> Iterator[Hunk]:
-    current = _Open()
+    hunk = Hunk()
     for index, line in enumerate(lines):
-        mark, rest = line[:1], line[1:]
-        if (line.startswith("@@") or current.at_end) and (current.old or current.new):
-            yield from current.closed()
-            current = _Open()
+        mark, rest = line[:1], (line[1:],)
+        if (line.startswith("@@") or hunk.at_end) and (hunk.old or hunk.new):
+            yield hunk
+            hunk = Hunk()
         if line.startswith("@@"):
             anchor = line[2:].strip().removesuffix("@@").strip()
-            current.anchors += [anchor] if anchor else []
+            hunk = replace(hunk, anchors=(*hunk.anchors, anchor) if anchor else hunk.anchors)
         elif line.rstrip() == _END_OF_FILE:
-            current.at_end = True
+            hunk = replace(hunk, at_end=True)
         elif mark in ("+", "-", " ", ""):
             if not line and index == len(lines) - 1:
                 continue  # the blank line before the next section
-            current.old += [rest] if mark != "+" else []
-            current.new += [rest] if mark != "-" else []
+            old = hunk.old + (rest if mark != "+" else ())
+            hunk = replace(hunk, old=old, new=hunk.new + (rest if mark != "-" else ()))
         else:
             raise BadPatch(
                 f"In the section of {path} each line begins with `+`, `-`, a space or `@@`; one is "
                 f"{line!r}."
             )
-    yield from current.closed()
+    if hunk.old or hunk.new:
+        yield hunk
 
 
 # ── applying hunks ───────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Patched:
-    text: str
-    reindented: tuple[int, ...] = ()
-    """The hunks, from 1, that matched only without indentation."""
 
 
 class Misfit(Exception):
@@ -177,26 +165,26 @@ class Misfit(Exception):
         self.reason = reason
 
 
-def apply(text: str, hunks: Sequence[Hunk]) -> Patched:
+def apply(text: str, hunks: Sequence[Hunk]) -> Replaced:
     """The text after all hunks. Bytes outside of the replaced lines never change.
 
     Raises: Misfit.
     """
     lines, ends = split(text)
-    starts = [0, *itertools.accumulate(len(a + b) for a, b in zip(lines, [*ends, ""], strict=True))]
+    starts = line_starts(lines, ends)
     count = len(lines) - (lines[-1] == "")
     """Lines of the file; what follows the last line end is none."""
     spans: list[Span] = []
-    loose: list[int] = []
+    is_loose = False
     position = 0
     for number, hunk in enumerate(hunks, start=1):
         try:
-            fitting, offset, exact = _fitted(lines[:count], hunk, position)
+            fitting, offset, exact = _place_hunk(lines[:count], hunk, position)
         except (NotFound, Ambiguous) as reason:
             raise Misfit(number, hunk, reason) from None
         size = len(fitting.old)
         new = "\n".join(fitting.new)
-        loose += [] if exact else [number]
+        is_loose = is_loose or not exact
         if fitting.new:  # kept lines stay as the file has them
             new = fit(list(fitting.old), lines[offset : offset + size], new)
         start, end = starts[offset], starts[offset]
@@ -212,16 +200,16 @@ def apply(text: str, hunks: Sequence[Hunk]) -> Patched:
         spans.append(Span(start, end, new))
         position = offset + size
     spans.sort(key=lambda span: (span.start, span.end))
-    for one, other in itertools.pairwise(spans):
-        if other.start < one.end:
+    for first, second in itertools.pairwise(spans):
+        if second.start < first.end:
             raise Misfit(len(hunks), hunks[-1], NotFound())
-    return Patched(text=splice(text, spans), reindented=tuple(loose))
+    return Replaced(text=splice(text, spans), count=len(hunks), reindented=is_loose)
 
 
 _TRIMS = sorted(itertools.product(range(4), repeat=2), key=sum)[1:]
 
 
-def _fitted(lines: Sequence[str], hunk: Hunk, position: int) -> tuple[Hunk, int, bool]:
+def _place_hunk(lines: Sequence[str], hunk: Hunk, position: int) -> tuple[Hunk, int, bool]:
     """The hunk with its place, see `_place`. Where its kept lines have changed or were remembered
     wrongly, without up to three of them on each side, if the others stand only once.
 
@@ -270,26 +258,18 @@ def _place(
             raise NotFound
         return (position if anchored else len(lines)), True
     for exact, key in ((True, str.rstrip), (False, str.strip)):
-        found = list(_places([key(line) for line in lines], [key(line) for line in hunk.old]))
+        places = list(find_lines([key(line) for line in lines], [key(line) for line in hunk.old]))
         if hunk.at_end:
-            found = [at for at in found if at + len(hunk.old) == len(lines)] or found
+            places = [at for at in places if at + len(hunk.old) == len(lines)] or places
         # A hunk may begin with the line of its anchor.
-        following = [at for at in found if at >= position - anchored]
+        following = [at for at in places if at >= position - anchored]
         if len(following) == 1 or (following and anchored and not once):
             return following[0], exact
-        if len(found) == 1:
-            return found[0], exact
-        if found:
-            raise Ambiguous([at + 1 for at in found], exact=exact)
+        if len(places) == 1:
+            return places[0], exact
+        if places:
+            raise Ambiguous([at + 1 for at in places], exact=exact)
     raise NotFound
-
-
-def _places(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
-    if not any(wanted):
-        return
-    for index in range(len(lines) - len(wanted) + 1):
-        if lines[index : index + len(wanted)] == wanted:
-            yield index
 
 
 def _line_of(lines: Sequence[str], anchor: str, position: int) -> int | None:
@@ -297,5 +277,5 @@ def _line_of(lines: Sequence[str], anchor: str, position: int) -> int | None:
     rest = [line.strip() for line in lines[position:]]
     if anchor in rest:
         return position + rest.index(anchor)
-    having = [index for index, line in enumerate(rest) if anchor in line]
-    return position + having[0] if len(having) == 1 else None
+    partial = [index for index, line in enumerate(rest) if anchor in line]
+    return position + partial[0] if len(partial) == 1 else None

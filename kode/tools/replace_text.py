@@ -5,9 +5,10 @@ without indentation and trailing space, and then the new lines get the file's in
 `edit_file` explains why a text was not found.
 """
 
+import contextlib
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kode.plain_text import with_line_feeds
@@ -95,28 +96,32 @@ def _loose_spans(text: str, old: str, new: str) -> Iterator[Span]:
     ends_line = old.endswith("\n")
     old_lines = old.removesuffix("\n").split("\n")
     wanted = [line.strip() for line in old_lines]
-    if not any(wanted):
-        return
     lines, ends = split(text)
     stripped = [line.strip() for line in lines]
-    lengths = (len(line + end) for line, end in zip(lines, [*ends, ""], strict=True))
-    starts = [0, *itertools.accumulate(lengths)]
-    anchor = next(i for i, line in enumerate(wanted) if line)
-    n, i = len(wanted), 0
-    while True:
-        try:
-            i = stripped.index(wanted[anchor], i + anchor) - anchor
-        except ValueError:
-            return
-        if stripped[i : i + n] != wanted:
-            i += 1
-            continue
+    starts = line_starts(lines, ends)
+    n = len(wanted)
+    for i in find_lines(stripped, wanted, step=n):
         at_end = i + n == len(lines)
         with_end = ends_line and not at_end and (not new or new.endswith("\n"))
         end = starts[i + n] if with_end else starts[i + n - 1] + len(lines[i + n - 1])
         body = new.removesuffix("\n") if ends_line and at_end else new
         yield Span(starts[i], end, fit(old_lines, lines[i : i + n], body))
-        i += n
+
+
+def find_lines(lines: list[str], wanted: list[str], *, step: int = 1) -> Iterator[int]:
+    """The indexes where the wanted lines are, unless all of them are empty. After each, the next
+    `step` - 1 are passed over."""
+    anchor = next((i for i, line in enumerate(wanted) if line), None)
+    if anchor is None:
+        return
+    i = 0
+    with contextlib.suppress(ValueError):
+        while True:
+            i = lines.index(wanted[anchor], i + anchor) - anchor
+            is_place = lines[i : i + len(wanted)] == wanted
+            if is_place:
+                yield i
+            i += step if is_place else 1
 
 
 def fit(old_lines: list[str], found: list[str], new: str) -> str:
@@ -233,3 +238,9 @@ def split(text: str) -> tuple[list[str], list[str]]:
     """The lines without their ends, and the ends; the last line has none."""
     parts = re.split(r"(\r?\n)", text)
     return parts[::2], parts[1::2]
+
+
+def line_starts(lines: Sequence[str], ends: Sequence[str]) -> list[int]:
+    """Where each line starts in the text that was split, and where the text ends."""
+    lengths = (len(line + end) for line, end in zip(lines, [*ends, ""], strict=True))
+    return [0, *itertools.accumulate(lengths)]

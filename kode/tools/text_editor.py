@@ -14,29 +14,32 @@ from kode.tools.read_file import read_file
 from kode.tools.write_file import write_file
 
 
-def _parts(given: Mapping[str, Any]) -> tuple[tuple[Tool, Mapping[str, Any]]]:
-    path = {"path": given["path"]}
-    match given["command"]:
+def _parts(arguments: Mapping[str, Any]) -> tuple[tuple[Tool, Mapping[str, Any]]]:
+    path = {"path": arguments["path"]}
+    match arguments["command"]:
         case "view":
-            first, last = given["view_range"] or (1, -1)
+            first, last = arguments["view_range"] or (1, -1)
             lines = {"limit": last - first + 1} if last >= first else {}
             return ((read_file, {**path, "offset": first, **lines}),)
         case "create":
-            return ((write_file, {**path, "content": _given(given, "file_text")}),)
+            return ((write_file, {**path, "content": _require(arguments, "file_text")}),)
         case "str_replace":
-            texts = {"old_text": _given(given, "old_str"), "new_text": given["new_str"] or ""}
+            texts = {
+                "old_text": _require(arguments, "old_str"),
+                "new_text": arguments["new_str"] or "",
+            }
             return ((edit_file, {**path, **texts}),)
         case _:
-            text = given["insert_text"] or _given(given, "new_str")
+            text = arguments["insert_text"] or _require(arguments, "new_str")
             new = tuple(text.removesuffix("\n").split("\n"))
-            hunk = Hunk(new=new, after_line=_given(given, "insert_line"))
+            hunk = Hunk(new=new, after_line=_require(arguments, "insert_line"))
             return ((patch_file, {**path, "hunks": [hunk]}),)
 
 
-def _given(given: Mapping[str, Any], name: str) -> Any:
-    if given[name] is None:
-        raise ToolError(f"`{name}` is missing for `{given['command']}`. Nothing was changed.")
-    return given[name]
+def _require(arguments: Mapping[str, Any], name: str) -> Any:
+    if arguments[name] is None:
+        raise ToolError(f"`{name}` is missing for `{arguments['command']}`. Nothing was changed.")
+    return arguments[name]
 
 
 @tool(

@@ -1,7 +1,6 @@
 """`write_file`: creates or replaces a whole file. `edit_file` changes parts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,8 @@ from kode.plain_text import Encoding, lines_of
 from kode.tools import files
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    path: Path
-    name: str
-    data: bytes
-    mode: int
-    before: str | None
-    """The old text; None for a new file."""
-    after: str
-    notes: tuple[str, ...] = ()
-
-
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    plan = _plan(context, arguments["path"], arguments["content"])
-    return diffs.unified_diff(plan.name, plan.before or "", plan.after)
+    return _plan(context, arguments["path"], arguments["content"]).diff()
 
 
 @tool(
@@ -42,23 +28,21 @@ def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
 )
 async def write_file(context: ToolContext, path: str, content: str) -> ToolOutput:
     """Create a file, or replace one you have read."""
-    plan = _plan(context, path, content)
-    if plan.before == plan.after:
-        return ToolOutput(text=f"{plan.name} is unchanged: it already has this content.")
-    files.write(context, plan.path, plan.data, mode=plan.mode)
-    diff = diffs.unified_diff(plan.name, plan.before or "", plan.after)
-    count = len(lines_of(plan.after))
-    lines = plural(count, "line")
-    done = f"Created {plan.name}" if plan.before is None else f"Replaced {plan.name}"
+    change = _plan(context, path, content)
+    if change.before == change.after:
+        return ToolOutput(text=f"{change.name} is unchanged: it already has this content.")
+    files.write(context, change.path, change.data, mode=change.mode)
+    diff = change.diff()
+    lines = plural(len(lines_of(change.after)), "line")
     return ToolOutput(
-        text=" ".join([f"{done}: {lines}.", *plan.notes]),
-        summary=lines if plan.before is None else diffs.counts(diff),
+        text=" ".join([f"{change.done}: {lines}.", *change.notes]),
+        summary=lines if change.before is None else diffs.counts(diff),
         diff=diff,
-        files_changed=(str(plan.path),),
+        files_changed=(str(change.path),),
     )
 
 
-def _plan(context: ToolContext, path: str, content: str) -> _Plan:
+def _plan(context: ToolContext, path: str, content: str) -> files.Change:
     """What would be written. Raises: ToolError if that is not allowed."""
     real = files.resolve(context, path)
     name = files.shown(context, real)
@@ -68,8 +52,14 @@ def _plan(context: ToolContext, path: str, content: str) -> _Plan:
     if not real.exists():
         _refuse_file_as_folder(context, real)
         data = files.encode(content, Encoding(codec="utf-8"), name)
-        return _Plan(
-            path=real, name=name, data=data, mode=files.new_file_mode(), before=None, after=content
+        return files.Change(
+            path=real,
+            name=name,
+            data=data,
+            mode=files.new_file_mode(),
+            before=None,
+            after=content,
+            done=f"Created {name}",
         )
     old = files.read_whole(context, real)
     files.require_seen(context, old)
@@ -85,13 +75,14 @@ def _plan(context: ToolContext, path: str, content: str) -> _Plan:
     if encoding.codec == "latin-1" and max(map(ord, after), default=0) > 255:
         encoding = Encoding(codec="utf-8")
         notes.append("It was Latin-1 and is UTF-8 now, for characters Latin-1 does not have.")
-    return _Plan(
+    return files.Change(
         path=real,
         name=name,
         data=files.encode(after, encoding, name),
         mode=old.mode,
         before=old.text,
         after=after,
+        done=f"Replaced {name}",
         notes=tuple(notes),
     )
 

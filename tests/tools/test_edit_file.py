@@ -289,7 +289,7 @@ async def test_an_edit_of_line_ends_alone_changes_nothing(call: Call, source: Pa
     source.write_bytes(b"a\r\nb\r\n")
     await call(read_file, path="a.py")
 
-    with pytest.raises(ToolError, match=r"change nothing.*Line ends are kept"):
+    with pytest.raises(ToolError, match=r"changes nothing.*Line ends are kept"):
         await call(edit_file, path="a.py", old_text="a\r\nb", new_text="a\nb")
 
 
