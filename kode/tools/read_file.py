@@ -3,7 +3,6 @@ notebook, or a picture. `list_files` shows folders."""
 
 import asyncio
 import codecs
-import hashlib
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,28 +22,24 @@ from kode.tools import documents, files
 MAX_LINES = 2_000  # most source files whole
 MAX_LINE_CHARS = 2_000  # longer lines are minified or data
 MAX_BYTES = 50 * 1024  # about 12,000 tokens
-WHOLE_PASS_BYTES = 256 * 1024 * 1024
-"""Files up to this size are read to the end, to count lines and hash the content; of larger ones
-only the requested lines are read, and they cannot be edited."""
 
 _HEAD_BYTES = 64  # more than the signature of any format
 _PIECE_BYTES = 65_536  # larger reads are no faster
-_KEPT_LINE_BYTES = 4 * MAX_LINE_CHARS + 4
+_LINE_START_BYTES = 4 * MAX_LINE_CHARS + 4
 
 
 @dataclass(slots=True)
 class _Window:
-    """The result of one pass over a file."""
+    """The requested lines of a file, as far as it has them."""
 
-    lines: list[bytes] = field(default_factory=list)
-    """The beginning of each requested line, as bytes."""
+    lines: list[str] = field(default_factory=list)
+    """The beginning of each requested line."""
     lengths: list[int] = field(default_factory=list)
     """The length of each requested line in bytes."""
     total: int | None = None
     """The number of lines in the file; None if it was not read to the end."""
     digest: str = ""
-    """The content hash; "" if the file was not read to the end."""
-    codec: str = "utf-8"
+    """The content hash; "" for a file too large to be edited."""
 
 
 @tool(
@@ -196,100 +191,57 @@ def _document(context: ToolContext, path: Path, shown: documents.Shown, summary:
 
 def _window(file: IO[bytes], offset: int, limit: int) -> _Window:
     """Raises: files.Binary, OSError."""
-    head = file.read(files.SNIFF_BYTES)
-    size = os.fstat(file.fileno()).st_size
-    mark = encoding_by_mark(head)
-    if mark is not None and mark.codec != "utf-8":
-        if size > files.MAX_WHOLE_BYTES:
-            raise files.Binary(f"{mark.codec} of {size:,} bytes, too large to convert")
-        return _convert(head + file.read(), offset, limit)
-    # A character may be cut at the end of the head; its start is left to the pass.
-    files.decode(head if len(head) < files.SNIFF_BYTES else head[: _whole_characters(head)])
-    file.seek(len(mark.bom) if mark else 0)
-    bom = mark.bom if mark else b""
-    return _passed(file, offset, limit, whole=size <= WHOLE_PASS_BYTES, bom=bom)
-
-
-def _whole_characters(head: bytes) -> int:
-    end = len(head)
-    while end > len(head) - 4 and head[end - 1] & 0xC0 == 0x80:
-        end -= 1
-    return end - 1 if end and head[end - 1] >= 0xC0 else len(head)
+    if os.fstat(file.fileno()).st_size <= files.MAX_WHOLE_BYTES:
+        return _convert(file.read(), offset, limit)
+    return _read_part(file, offset, limit)
 
 
 def _convert(data: bytes, offset: int, limit: int) -> _Window:
     text, _encoding = files.decode(data)
     lines = lines_of(text)
-    wanted = [line.rstrip("\n").encode() for line in lines[offset - 1 : offset - 1 + limit]]
+    wanted = [line.removesuffix("\n") for line in lines[offset - 1 : offset - 1 + limit]]
     return _Window(
-        lines=[line[:_KEPT_LINE_BYTES] for line in wanted],
-        lengths=[len(line) for line in wanted],
+        lines=wanted,
+        lengths=[len(line.encode()) for line in wanted],
         total=len(lines),
         digest=files.content_hash(data),
     )
 
 
-def _passed(file: IO[bytes], offset: int, limit: int, *, whole: bool, bom: bytes) -> _Window:
-    """One pass in bounded memory: keeps the requested lines, counts and hashes the rest."""
+def _read_part(file: IO[bytes], offset: int, limit: int) -> _Window:
+    """Reads in bounded memory up to the last requested line of a file too large to be edited."""
+    head = file.read(files.SNIFF_BYTES)
+    mark = encoding_by_mark(head)
+    if mark is not None and mark.codec != "utf-8":
+        raise files.Binary(f"{mark.codec}, too large to convert")
+    files.decode(head[: head.rfind(b"\n") + 1] or head)
+    file.seek(len(mark.bom) if mark else 0)
     window = _Window()
-    digest = hashlib.sha256(bom)
-    utf8: codecs.IncrementalDecoder | None = codecs.getincrementaldecoder("utf-8")()
-    number, at_start, kept, length = 1, True, b"", 0
-    while whole or number < offset + limit:
-        wanted = offset <= number < offset + limit
-        piece = file.readline(_PIECE_BYTES) if wanted else _passed_over(file, offset - number)
-        if not piece:
-            break
-        digest.update(piece)
+    number, start, length = 1, b"", 0
+    while number < offset + limit:
+        piece = file.readline(_PIECE_BYTES)
         if b"\0" in piece:
             raise files.Binary("it has NUL bytes")
-        utf8 = _still_utf8(utf8, piece)
-        number += piece.count(b"\n")
-        at_start = piece.endswith(b"\n")
-        if not wanted:
-            continue
-        kept += piece[: _KEPT_LINE_BYTES - len(kept)]
         length += len(piece)
-        if at_start:
-            window.lines.append(kept.rstrip(b"\n"))
-            window.lengths.append(length - 1)
-            kept, length = b"", 0
-    first_after = number if at_start else number + 1
-    if kept:
-        window.lines.append(kept)
-        window.lengths.append(length)
-    if utf8 is not None and not at_start:
-        utf8 = _still_utf8(utf8, b"", final=True)
-    window.codec = "utf-8" if utf8 is not None else "latin-1"
-    if whole or not file.read(1):
-        window.total, window.digest = first_after - 1, digest.hexdigest()
+        if number >= offset:
+            start += piece[: _LINE_START_BYTES - len(start)]
+        if piece.endswith(b"\n") or (not piece and length):
+            if number >= offset:
+                window.lines.append(_decode_line(start.removesuffix(b"\n")))
+                window.lengths.append(length - piece.endswith(b"\n"))
+            number, start, length = number + 1, b"", 0
+        if not piece:
+            window.total = number - 1
+            break
     return window
 
 
-def _passed_over(file: IO[bytes], lines: int) -> bytes:
-    """Reads a piece without requested lines: it ends with the last of this many lines if that is
-    within reach; with `lines` at or below 0 nothing more is requested."""
-    piece = file.read(_PIECE_BYTES * 16)
-    if lines <= 0 or piece.count(b"\n") < lines:
-        return piece
-    end = 0
-    for _ in range(lines):
-        end = piece.index(b"\n", end) + 1
-    file.seek(end - len(piece), os.SEEK_CUR)
-    return piece[:end]
-
-
-def _still_utf8(
-    decoder: codecs.IncrementalDecoder | None, piece: bytes, *, final: bool = False
-) -> codecs.IncrementalDecoder | None:
-    """The decoder while all bytes so far are UTF-8, then None."""
-    if decoder is None:
-        return None
+def _decode_line(data: bytes) -> str:
+    """The text of a line; a character that is cut at its end is left out."""
     try:
-        decoder.decode(piece, final)
+        return codecs.getincrementaldecoder("utf-8")().decode(data)
     except UnicodeDecodeError:
-        return None
-    return decoder
+        return data.decode("latin-1")
 
 
 def _render(
@@ -301,10 +253,10 @@ def _render(
     shown: list[str] = []
     cut: list[str] = []
     size = 0
-    for number, (data, length) in enumerate(
+    for number, (line, length) in enumerate(
         zip(window.lines, window.lengths, strict=True), start=offset
     ):
-        line = data.decode(window.codec, errors="ignore").removesuffix("\r")
+        line = line.removesuffix("\r")
         if len(line) > MAX_LINE_CHARS:
             line = line[:MAX_LINE_CHARS]
             cut.append(f"{number} ({length:,} bytes)")

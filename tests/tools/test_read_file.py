@@ -231,7 +231,7 @@ async def test_devices_and_pipes_are_refused_at_once(call: Call, project: Path) 
 async def test_a_file_too_large_is_read_in_part(
     call: Call, project: Path, context: ToolContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "WHOLE_PASS_BYTES", 1000)
+    monkeypatch.setattr(files, "MAX_WHOLE_BYTES", 1000)
     (project / "a.txt").write_text("x" * 50 + "\n" + "y\n" * 1000)
 
     output = await call(read_file, path="a.txt", limit=1)
