@@ -6,7 +6,6 @@ pattern can hang kode. Without grep, the pattern is matched literally.
 """
 
 import asyncio
-import os
 import subprocess
 from collections.abc import Sequence
 from typing import Annotated
@@ -74,29 +73,22 @@ async def find_matches(pattern: str, entries: Sequence[Statement]) -> list[State
         notes = [note for note, line in lines if pattern.lower() in line.lower()]
     else:
         command = [program, "-i", "-n", "-a", "-m", str(MAX_MATCHES), "-e", pattern]
-        output = await asyncio.to_thread(_run, command, "\n".join(line for _, line in lines))
-        notes = [lines[int(row.partition(":")[0]) - 1][0] for row in output.split("\n") if row]
+        try:
+            done = await asyncio.to_thread(
+                subprocess.run,
+                command,
+                input="".join(f"{line}\n" for _, line in lines).encode(errors="replace"),
+                capture_output=True,
+                env={"LC_ALL": "C.UTF-8"},  # folds case beyond ASCII
+                timeout=TIMEOUT_S,
+            )
+        except subprocess.TimeoutExpired:
+            raise MemoryRefused(
+                f"The pattern took longer than {TIMEOUT_S:g} s. Look for a plain word instead."
+            ) from None
+        if done.returncode > 1:
+            why = done.stderr.decode(errors="replace").strip().removeprefix("grep: ")
+            raise MemoryRefused(f"grep refuses this pattern ({why}). Escape what is meant as is.")
+        rows = filter(None, done.stdout.split(b"\n"))
+        notes = [lines[int(row.partition(b":")[0]) - 1][0] for row in rows]
     return list({note.id: note for note in notes}.values())
-
-
-def _run(command: Sequence[str], text: str) -> str:
-    """What a grep prints for a text. Raises: MemoryRefused."""
-    try:
-        done = subprocess.run(
-            command,
-            input=f"{text}\n",
-            capture_output=True,
-            check=False,
-            encoding="utf-8",
-            errors="replace",
-            env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},  # folds case beyond ASCII
-            timeout=TIMEOUT_S,
-        )
-    except subprocess.TimeoutExpired:
-        raise MemoryRefused(
-            f"The pattern took longer than {TIMEOUT_S:g} s. Look for a plain word instead."
-        ) from None
-    if done.returncode > 1:
-        detail = done.stderr.strip().removeprefix("grep: ")
-        raise MemoryRefused(f"grep refuses this pattern ({detail}). Escape what is meant as is.")
-    return done.stdout

@@ -22,7 +22,7 @@ SHARED = ("facts/user.md", "facts/preferences.md")
 MAX_NAME_CHARS = 100
 MAX_SUMMARY_CHARS, MAX_SUMMARY_WORDS = 120, 10
 """The index shows it, so that every word costs tokens."""
-FACT_WORDS, ENTRY_WORDS = 3, 5
+ENTRY_WORDS = 5
 """Words for a fact without a key, and for each of several episodes, in a summary."""
 _PATH = re.compile(r"(?:\./)*((?:facts|episodes)/[^/\\.][^/\\]*\.md)")
 _SUMMARY = re.compile(r"^>[ \t]*Summary:[ \t]*(.*)$\n?", re.MULTILINE)
@@ -121,12 +121,8 @@ def generate_summary(place: str, text: str) -> str:
         count = ENTRY_WORDS if len(entries) > 1 else MAX_SUMMARY_WORDS
         phrases = [_phrase_of(entry, count) for entry in entries]
     else:
-        facts = ((key_of(text), text) for text in texts)
-        phrases = [
-            " ".join(key.split()) or _first_words(display(text), FACT_WORDS)
-            for key, text in facts
-            if key not in _KEYS_LEFT_OUT
-        ]
+        facts = [text for text in texts if key_of(text) not in _KEYS_LEFT_OUT]
+        phrases = [_first_words(key_of(text) or display(text), ENTRY_WORDS) for text in facts]
     chosen = list(dict.fromkeys(filter(None, phrases)))
     while len(chosen) > 1 and len(" ".join(chosen).split()) > MAX_SUMMARY_WORDS:
         chosen.pop()

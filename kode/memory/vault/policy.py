@@ -92,14 +92,13 @@ class VaultPolicy(Policy):
 
     def _short_facts(self, memory: OpenMemory) -> str:
         """All facts if they are short, and the model has not seen them so."""
-        wholes = {n: memory.store.read_text(n) or "" for n in memory.store.fact_places()}
-        wholes = {name: whole for name, whole in wholes.items() if not frame.suspicion(whole)}
-        texts = {self.layout.label(name): memory.describe_file(name) for name in wholes}
+        places = memory.store.fact_places()
+        texts = {self.layout.label(place): memory.describe_file(place) for place in places}
         body = "\n\n".join(f"{name}{text}" for name, text in texts.items() if text)
         if len(body) > SHORT_CHARS or not _unless_seen(memory, FACTS, body):
             return ""
-        for name, whole in wholes.items():
-            mark_read(memory.seen, name, whole)
+        for place in places:
+            mark_read(memory.seen, place, memory.store.read_text(place) or "")
         return frame.wrap(frame.FACTS, body)
 
 

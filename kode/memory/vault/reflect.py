@@ -25,10 +25,6 @@ TIMEOUT_S = 60.0
 MAX_OUTPUT_TOKENS = 4_000
 FACTS_CHARS, LEAST_CHARS = 40_000, 1_000
 """The limit of all facts together, and the least that is shown of any file."""
-UNREAD_CALL = (
-    "Nothing was written: the tool call in the text of your reply cannot be read. Call tools "
-    "through the tool interface, with all required arguments, or give your last answer."
-)
 INSTRUCTIONS = """\
 You look back on a session that a coding agent has finished with its user, and keep what is worth \
 remembering in later sessions. You work with the memory tools alone; of your answers only the last \
@@ -77,9 +73,7 @@ async def reflect(
     system = _system_prompt(memory, record)
     while True:
         last = messages[-1]
-        if last.stop == "malformed_call":
-            messages.append(user_message(UNREAD_CALL))
-        elif last.role == "assistant":
+        if last.role == "assistant":
             results = [await _run_call(memory, tools, call) for call in calls_of(last)]
             messages.append(Message(role="tool", parts=tuple(results)))
         elif sum(message.role == "assistant" for message in messages) < MAX_MODEL_CALLS:
@@ -93,7 +87,7 @@ async def reflect(
             if reply.message is None:
                 return False
             messages.append(reply.message)
-            if reply.message.stop != "malformed_call" and not calls_of(reply.message):
+            if not calls_of(reply.message):
                 pending.update(record.id, answer=reply.text, shown=shown)
                 return True
         else:

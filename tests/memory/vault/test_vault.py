@@ -164,7 +164,7 @@ async def test_a_summary_of_the_person_stays(home: Sessions) -> None:
 
 def test_a_summary_names_keys_and_what_episodes_say_of_themselves() -> None:
     facts = "# User Facts\n\n- Name: A\n- Updated: now\n- likes strong tea a lot\n"
-    assert generate_summary("vault/facts/user.md", facts) == "name, likes strong tea"
+    assert generate_summary("vault/facts/user.md", facts) == "name, likes strong tea a lot"
     many = "".join(f"- Key number {n}: x\n" for n in range(40))
     assert len(generate_summary("vault/facts/user.md", many)) <= 120
 
