@@ -8,6 +8,7 @@ system is a package with its policy, and a row in `kode.registry.SYSTEMS`.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import date
@@ -162,14 +163,10 @@ class OpenMemory:
 
     async def end_work(self, grace_s: float) -> None:
         """Gives work in the background `grace_s`, then cancels it."""
-        self.is_closing, tasks = True, list(self._tasks)
-        try:
-            if tasks:
-                await asyncio.wait(tasks, timeout=grace_s * SHARE_OF_GRACE)
-        finally:
-            for task in tasks:
-                task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        self.is_closing = True
+        work = asyncio.gather(*self._tasks, return_exceptions=True)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(work, grace_s * SHARE_OF_GRACE)
 
     # ── what a model sees ────────────────────────────────────────────────────────────────────
 

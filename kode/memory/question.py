@@ -5,7 +5,7 @@ ones relate, by role or as groups, so that no direction can be read the wrong wa
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import accumulate, chain, zip_longest
+from itertools import accumulate
 from typing import Any, Literal
 
 from kode import credentials
@@ -43,6 +43,7 @@ ALL_LINES = "There is no transcript: name all groups and pairs among the known l
 MAX_OUTPUT_TOKENS = 2_000  # a talkative model lost its last fact at 1,400
 MAX_KNOWN_CHARS = 4_000
 """How much of the known lines one question shows."""
+MAX_NEAREST = 20  # half of the room for facts of one line
 MAX_NARRATIVE_CHARS = 2_000  # 120 words are asked for
 MAX_FACT_CHARS = 300  # a fifth of the smallest file of facts
 MAX_FACTS = 12  # one to three are asked for
@@ -92,17 +93,16 @@ def build(transcript: str, known: Sequence[Statement], *, earlier: str = "") -> 
 
 
 def choose_known(facts: Sequence[Statement], about: str, session: str) -> list[Statement]:
-    """The known facts that a question shows: all, if they fit, else those of this session, and by
-    turns the nearest to what it is about and the newest."""
+    """The known facts that a question shows: all, if they fit, else those of this session, the
+    nearest to what it is about, and the newest."""
     if sum(len(fact.text) for fact in facts) <= MAX_KNOWN_CHARS:
         return list(facts)
     index, by_id = TextIndex(), {f.id: f for f in facts if len(f.text) <= MAX_KNOWN_CHARS}
     index.update([IndexedText(id, fact.text) for id, fact in by_id.items()])
-    nearest = [result.text.id for result in index.search(about, len(facts), datetime.now(UTC))]
+    nearest = [result.text.id for result in index.search(about, MAX_NEAREST, datetime.now(UTC))]
     newest = sorted(by_id, key=lambda id: by_id[id].claimed_at, reverse=True)
-    of_session = (id for id in newest if session and by_id[id].session == session)
-    by_turns = filter(None, chain.from_iterable(zip_longest(nearest, newest)))
-    order = dict.fromkeys(chain(of_session, by_turns))
+    of_session = [id for id in newest if session and by_id[id].session == session]
+    order = dict.fromkeys((*of_session, *nearest, *newest))
     sizes = accumulate(len(by_id[id].text) for id in order)
     choice = {id for id, size in zip(order, sizes, strict=True) if size <= MAX_KNOWN_CHARS}
     return [fact for fact in facts if fact.id in choice]

@@ -24,21 +24,14 @@ class Finding(NamedTuple):
     category: str
     """`credential`, `hidden characters`, or the heading of a phrase in `scan_phrases.txt`."""
     what: str
-    """What is wrong and where, without the text itself: `at line 2, column 14 it contains something
-    like a credential (OpenAI key)`."""
-    is_wording: bool
+    """What is wrong: `it contains something like a credential (OpenAI key)`."""
+    is_wording: bool = False
     """Whether it is only about the wording, so that a person may store it anyway."""
 
 
 def scan(text: str) -> Finding | None:
     """The first reason to refuse a text, or None. Never raises."""
-    match = _find_hidden_character(text) or _find_credential(text) or _find_phrase(text)
-    if match is None:
-        return None
-    at, category, what = match
-    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-    what = f"at line {line}, column {column} {what}"
-    return Finding(category, what, is_wording=category in _WHAT)
+    return _find_hidden_character(text) or _find_credential(text) or _find_phrase(text)
 
 
 def check(text: str, *, max_chars: int = MAX_TEXT_CHARS, author: str = "model") -> str:
@@ -59,25 +52,18 @@ def check(text: str, *, max_chars: int = MAX_TEXT_CHARS, author: str = "model") 
     raise MemoryRefused(f"Not remembered {reason} Leave that part out and try again.")
 
 
-Match = tuple[int, str, str]
-"""The place of what was noticed, its category, and what is wrong."""
-
-
 # ── credentials ──────────────────────────────────────────────────────────────────────────────
 
 _KEY_HEADER = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
 """The first line of a private key is enough: the rest may be cut off, or added later."""
 
 
-def _find_credential(text: str) -> Match | None:
-    # Full-width and mathematical letters; NFKC may shift their places, so they are approximate.
-    for form in dict.fromkeys((text, unicodedata.normalize("NFKC", text))):
-        matches = [(secret.start, secret.kind) for secret in credentials.find(form)]
-        matches += [(header.start(), "private key") for header in _KEY_HEADER.finditer(form)]
-        if matches:
-            at, kind = min(matches)
-            what = f"it contains something like a credential ({kind})"
-            return min(at, len(text) - 1), "credential", what
+def _find_credential(text: str) -> Finding | None:
+    for form in (text, unicodedata.normalize("NFKC", text)):  # full-width, mathematical letters
+        kinds = [secret.kind for secret in credentials.find(form)]
+        kinds += ["private key"] if _KEY_HEADER.search(form) else []
+        if kinds:
+            return Finding("credential", f"it contains something like a credential ({kinds[0]})")
     return None
 
 
@@ -103,24 +89,20 @@ _UNSPACED = re.compile(r"[\u0900-\u097f\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\u
 """Scripts in which word boundaries do not help: without spaces, or with marks inside words."""
 
 
-def _find_phrase(text: str) -> Match | None:
-    # Quoted text is mentioned, not said. Replaced in place, so that positions stay.
-    plain = _QUOTED.sub(lambda quoted: "\0" * len(quoted[0]), text)
-    folded = "".join(map(_fold, plain))
+def _find_phrase(text: str) -> Finding | None:
+    plain = _QUOTED.sub("\0", text)  # quoted text is mentioned, not said
+    folded = _fold(plain)
     for category, pattern in _read_phrases().items():
         # Markers are matched as they are, anywhere; orders at the beginning of a sentence.
-        if match := pattern.search(plain if category == MARKUP else folded):
-            return match.start("phrase"), category, _WHAT[category]
+        if pattern.search(plain if category == MARKUP else folded):
+            return Finding(category, _WHAT[category], is_wording=True)
     return None
 
 
-@cache
-def _fold(char: str) -> str:
-    """Normalizes one character to one: compatibility forms, case, accents and curly apostrophes."""
-    if char == "’":
-        return "'"
-    plain = unicodedata.normalize("NFKD", char).casefold()
-    return plain[0] if plain else char
+def _fold(text: str) -> str:
+    """A text without compatibility forms, case, accents and curly apostrophes."""
+    letters = unicodedata.normalize("NFKD", text.replace("’", "'")).casefold()
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
 @cache
@@ -135,16 +117,16 @@ def _read_phrases() -> Mapping[str, re.Pattern[str]]:
             phrases.setdefault(category, []).append(line)
     markers = "|".join(map(re.escape, phrases.pop(MARKUP)))
     lead = "|".join(map(_pattern, phrases.pop("before an order")))
-    patterns = {MARKUP: re.compile(f"(?P<phrase>{markers})", re.IGNORECASE)}
+    patterns = {MARKUP: re.compile(markers, re.IGNORECASE)}
     for name, lines in phrases.items():
         orders = "|".join(map(_pattern, lines))
-        patterns[name] = re.compile(f"{_BEGINS}(?:{lead}){{0,3}}(?P<phrase>{orders})")
+        patterns[name] = re.compile(f"{_BEGINS}(?:{lead}){{0,3}}(?:{orders})")
     return patterns
 
 
 def _pattern(phrase: str) -> str:
     """The pattern of one line: words in order, `a/b` means either, `[a/b]` either or none."""
-    phrase = "".join(map(_fold, phrase))
+    phrase = _fold(phrase)
     start, gap, space = ("", "", r"\s*") if _UNSPACED.search(phrase) else (r"\b", rf"\b{_GAP}", "")
     words = list[str]()
     for word in phrase.split():
@@ -196,13 +178,12 @@ _MARKS = re.compile("[\u061c\u200e\u200f\u2066-\u2069]")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u061b\u061d-\u08ff\ufb1d-\ufefc]")
 
 
-def _find_hidden_character(text: str) -> Match | None:
+def _find_hidden_character(text: str) -> Finding | None:
     """The first character that hides something. Its neighbours decide: a joiner belongs between
     Persian letters, but not inside an English word."""
     if not _HIDDEN.search(text):
         return None
-    # Replaced in place, so that positions stay.
-    plain = _NATURAL.sub(lambda match: " " * len(match[0]), text)
+    plain = _NATURAL.sub(" ", text)
     if _RIGHT_TO_LEFT.search(text):
         plain = _DIRECTION.sub(lambda match: _MARKS.sub(" ", match[0]), plain)
     hidden = _HIDDEN.search(plain)
@@ -210,4 +191,4 @@ def _find_hidden_character(text: str) -> Match | None:
         return None
     char = hidden[0][0]
     name = unicodedata.name(char, "a character without a name").lower()
-    return hidden.start(), "hidden characters", f"it has U+{ord(char):04X}, {name}"
+    return Finding("hidden characters", f"it has U+{ord(char):04X}, {name}")

@@ -57,16 +57,12 @@ def cite(root: Path, source: str) -> tuple[str, str]:
     """The cited lines of a file below `root` as they are stored, and their hash. Raises:
     MemoryRefused if there are no such lines."""
     scan.check(source)
-    match = _CITED.fullmatch(source.strip())
-    if match is None:
-        raise _refused(f"`source` is {source!r}, which names no lines.")
-    path, first, last = match[1], int(match[2]), int(match[3] or match[2])
+    path, first, last = _parse(source.strip())
     lines = _lines(root, path)
-    if lines is None:
-        raise _refused(f"`source`: this project has no {path} that can be read as text.")
-    if not first <= last <= len(lines) or last - first >= MAX_LINES:
-        raise _refused(
-            f"`source`: {path} has {len(lines)} lines, and at most {MAX_LINES} can be cited."
+    if lines is None or not first <= last <= len(lines) or last - first >= MAX_LINES:
+        raise MemoryRefused(
+            f"`source` is {source!r}: give `path:line` or `path:line-line`, at most {MAX_LINES} "
+            "lines of a text file in the project, or leave it out."
         )
     digest, count = _hash(lines[first - 1 : last]), last - first + 1
     repeated = REPEATED if _occurrences(lines, digest, count) > 1 else ""
@@ -78,21 +74,20 @@ def cite(root: Path, source: str) -> tuple[str, str]:
 def state(root: Path, source: str, source_hash: str) -> CodeState | None:
     """The present state of cited lines; None for a source that is not code of this project."""
     digest, _, project = source_hash.partition("@")
-    match = _CITED.fullmatch(source) if digest else None
-    if match is None or project != path_hash(root):
+    path, first, last = _parse(source)
+    if not digest or not path or project != path_hash(root):
         return None
-    first, last = int(match[2]), int(match[3] or match[2])
-    lines = _lines(root, match[1])
+    lines = _lines(root, path)
     if lines is None:
         return "gone"
     is_unmoved = _hash(lines[first - 1 : last]) == digest.removesuffix(REPEATED)
     return "unchanged" if is_unmoved or _occurrences(lines, digest, last - first + 1) else "changed"
 
 
-def _refused(what: str) -> MemoryRefused:
-    return MemoryRefused(
-        f"{what} Give `path:line` or `path:line-line` of a file in the project, or leave it out."
-    )
+def _parse(source: str) -> tuple[str, int, int]:
+    """The path and the first and last line of a citation; without a path if it is none."""
+    match = _CITED.fullmatch(source)
+    return (match[1], int(match[2]), int(match[3] or match[2])) if match else ("", 0, 0)
 
 
 def _lines(root: Path, path: str) -> list[str] | None:
