@@ -135,8 +135,7 @@ async def _approve(memory: Memory, id: str = "", source: str = "") -> str | Outc
 async def _undo(
     memory: Memory, id: str = "", group: str = "", with_derived: bool = False
 ) -> Outcome:
-    undo = memory.store.undo_all if group else memory.store.undo
-    return memory.announce(await undo(group or id, with_derived=with_derived))
+    return memory.announce(await memory.store.undo(id, group=group, with_derived=with_derived))
 
 
 async def _search(system: MemorySystem, query: Sequence[str], count: int) -> str:

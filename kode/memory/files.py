@@ -23,10 +23,11 @@ from kode.contracts import Project
 from kode.errors import BusyError, MemoryRefused
 from kode.events import Emit, Notice
 from kode.memory import source
-from kode.memory.fold import DAMAGE, EDIT, LAYOUT, RESTORE, View, fold
+from kode.memory.fold import DAMAGE, EDIT, LAYOUT, RESTORE, View, each_once, fold
 from kode.memory.log import Log
+from kode.memory.markdown import Format
 from kode.memory.relations import Plan, Relations, plan
-from kode.memory.rendering import Difference, Layout, PlaceFile, diff, fingerprint, read_text
+from kode.memory.rendering import Difference, Layout, diff, fingerprint, render
 from kode.memory.statement import (
     Author,
     Change,
@@ -114,9 +115,9 @@ class FileStore:
         """When each file of facts of this project was last written, in nanoseconds, by name."""
         times = dict[str, int]()
         for place in self.fact_places():
-            for file in self._files(place, self.view()):
+            for name, _ in self._files(place, self.view()):
                 with contextlib.suppress(OSError):
-                    times[file.name] = (self.root / file.name).stat().st_mtime_ns
+                    times[name] = (self.root / name).stat().st_mtime_ns
         return times
 
     def is_here(self, place: str, project: Project | None = None) -> bool:
@@ -129,7 +130,22 @@ class FileStore:
     def read_text(self, name: str) -> str | None:
         """The text of a file; None if there is none. Raises: MemoryRefused if it is not readable
         UTF-8 text."""
-        return read_text(self.root, name)
+        path = self.root / name
+        if path.is_symlink() and not path.resolve().is_relative_to(self.root.resolve()):
+            raise MemoryRefused(f"{path} is a link out of the memory folder: it is not read.")
+        try:
+            return path.read_bytes().decode()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except UnicodeDecodeError as error:
+            raise MemoryRefused(
+                f"{path} is not UTF-8 text (byte {error.start}). It was left as it is: save it as "
+                f"UTF-8, or move it away (`mv {path} {path}.damaged`), and kode writes it again."
+            ) from error
+        except OSError as error:
+            raise MemoryRefused(
+                f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
+            ) from error
 
     def _existing(self, patterns: Sequence[str]) -> list[str]:
         names = list[str]()
@@ -142,13 +158,17 @@ class FileStore:
                 names.append(pattern)
         return list(dict.fromkeys(names))
 
-    def _files(self, place: str, *views: View) -> Iterator[PlaceFile]:
-        """The files of a place that always count, and those of its statements."""
+    def _files(self, place: str, *views: View) -> Iterator[tuple[str, Format]]:
+        """The name and format of the files of a place that always count, and of those of its
+        statements."""
         if format := self.layout.format_of(place):
             every = (None, *(statement for view in views for statement in view.in_place(place)))
             names = (name for each in every for name in self.layout.files_of(place, each))
-            for name in dict.fromkeys(names):
-                yield PlaceFile(self.root, name, place, format, self.layout)
+            yield from ((name, format) for name in dict.fromkeys(names))
+
+    def _select(self, name: str, statements: Iterable[Statement]) -> list[Statement]:
+        """Those statements that stand in a file, each text once."""
+        return each_once(s for s in statements if name in self.layout.files_of(s.place, s))
 
     def draft(self, kind: str, author: Author, batch: str = "") -> Change:
         """A change that does nothing yet."""
@@ -269,29 +289,31 @@ class FileStore:
         after: View,
         places: Iterable[str],
         drafts: Mapping[str, str] = NO_DRAFTS,
-        followed: PlaceFile | None = None,
+        followed: str = "",
         earlier: Sequence[Statement] = (),
     ) -> list[Change]:
         """The durable steps of changes: what was prepared, the log, the files. `followed`: a file
-        that shows one of them itself, and may have `earlier` statements."""
+        that shows one of them itself, in its draft, and may have `earlier` statements."""
         view, files = self.view(), dict[str, tuple[str, str]]()
         *others, last = changes
         prepared = self._publish()
         for place in places:
-            for file in self._files(place, view, after):
-                file = followed if followed and followed.name == file.name else file
-                old, recorded = file.text or "", view.file(file.name).after
-                if followed and file is not followed and fingerprint(old) != recorded:
+            before, now = (*view.in_place(place), *earlier), after.in_place(place)
+            for name, format in self._files(place, view, after):
+                is_followed, recorded = name == followed, view.file(name).after
+                old = drafts[name] if is_followed else self.read_text(name) or ""
+                if followed and not is_followed and fingerprint(old) != recorded:
                     continue  # it was edited, too, and is followed next
-                before = (*view.in_place(place), *earlier)
-                new = file.render(after.in_place(place), before, drafts.get(file.name, old))
+                template, wanted = drafts.get(name, old), self._select(name, now)
+                new = render(format, template, wanted, (*before, *now))
+                new = self.layout.derive(name, new, wanted, template)
                 if not followed and not last.undoes:
-                    self.layout.check(file.name, old, new)
+                    self.layout.check(name, old, new)
                 if new != old:
-                    prepared[file.name] = [last.id, fingerprint(old), new]
-                if new != old or file is followed:
-                    start = recorded if file is followed else fingerprint(old)
-                    files[file.name] = (start, fingerprint(new))
+                    prepared[name] = [last.id, fingerprint(old), new]
+                if new != old or is_followed:
+                    start = recorded if is_followed else fingerprint(old)
+                    files[name] = (start, fingerprint(new))
         durable.make_folder(self.root)
         if prepared:
             durable.replace(self.root / PREPARED, json.dumps(prepared).encode())
@@ -328,57 +350,54 @@ class FileStore:
     def _reconcile(self, places: Iterable[str]) -> list[Notice]:
         notices, left = self._set_damage_aside(), {} if self.read_only else self._publish()
         for place in places:
-            for file in self._files(place, self.view()):
+            for name, format in self._files(place, self.view()):
                 try:
-                    if text := self._follow(file, left.get(file.name, [""])[0]):
+                    if text := self._follow(name, place, format, left.get(name, [""])[0]):
                         notices.append(Notice(text=text, level="info"))
                 except MemoryRefused as error:
                     notices.append(Notice(text=str(error)))
         return notices
 
     def _set_damage_aside(self) -> list[Notice]:
-        damage, then = self.log.damage(), "was set aside in a file beside it"
-        if not damage:
-            return []
-        if self.read_only:
-            then = "is set aside by `kode memory show`"
-        else:
+        damage, then = self.log.damage(), "is set aside by `kode memory show`"
+        if damage and not self.read_only:
+            then = "was set aside in a file beside it"
             self.log.append([replace(self.draft(DAMAGE, Author("recovered")), reason=damage)])
             self.log.set_damage_aside()
         text = (
             f"{self.log.path} is damaged: {damage}. What cannot be read {then}. What only the "
             "files of memory have is taken over from them, and nothing else is lost."
         )
-        return [Notice(text=text)]
+        return [Notice(text=text)] if damage else []
 
-    def _follow(self, file: PlaceFile, unfinished: str) -> str:
+    def _follow(self, name: str, place: str, format: Format, unfinished: str) -> str:
         """Brings a file and the log together; says what a person or a damage changed, "" for
         nothing. `unfinished`: the id of a change that the file was edited before."""
         view, old = self.view(), self.view()
-        record, text = view.file(file.name), file.text
+        record, text = view.file(name), self.read_text(name)
         is_followed = fingerprint(text) == record.after and not (record.is_doubtful and text)
         if is_followed or self.read_only:
             return ""
         if unfinished:
             old = fold([change for change in self.log.changes() if change.id != unfinished])
-        earlier, edit, author = old.in_place(file.place), Difference(), Author("user")
+        earlier, edit, author = old.in_place(place), Difference(), Author("user")
         if text is not None:
-            edit = diff(file.format, file.select(earlier), text)
+            edit = diff(format, self._select(name, earlier), text)
         if record.is_doubtful:
             author, edit = Author("recovered"), Difference(new=edit.new)
         draft = self.draft(RESTORE if record.is_doubtful else EDIT, author)
-        change = self.take_over(edit, file.place, draft, author, Rank.PERSON)
+        change = self.take_over(edit, place, draft, author, Rank.PERSON)
         if not change.add and not change.end:
             change = replace(change, kind=RESTORE if text is None else LAYOUT)
-        after = view.extract([file.place], [change])
-        self._write([change], after, [file.place], followed=file, earlier=earlier)
+        after = view.extract([place], [change])
+        self._write([change], after, [place], {name: text or ""}, followed=name, earlier=earlier)
         new, ended = len(change.add), len(change.end)
         what = "was missing and was written again from the history."
         if new:
             what = f"had {plural(new, 'entry', 'entries')} that the history has lost."
         if change.kind == EDIT:
             what = f"was edited: {new} new, {ended} withdrawn · undo with: {UNDO} {change.id}"
-        return f"{self.layout.label(file.name)} {what}" if change.kind != LAYOUT else ""
+        return f"{self.layout.label(name)} {what}" if change.kind != LAYOUT else ""
 
 
 def _matches(name: str, pattern: str) -> bool:

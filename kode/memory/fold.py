@@ -4,12 +4,12 @@ A change that is undone counts as never made.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
 from kode.errors import MemoryRefused
 from kode.memory.relations import Pair
-from kode.memory.statement import Amendment, Change, Statement
+from kode.memory.statement import Change, Statement
 from kode.messages import shorten
 
 DAMAGE = "damage"
@@ -84,12 +84,9 @@ class View:
 
     def current(self, place: str = "") -> list[Statement]:
         """The statements that count, of one place or of all, each text of a place once."""
-        texts = dict[tuple[str, str], Statement]()
-        for name in (place,) if place else self.places:
-            for statement in self.in_place(name):
-                if statement.state == "current":
-                    texts.setdefault((name, statement.text), statement)
-        return list(texts.values())
+        places = (place,) if place else self.places
+        every = (statement for name in places for statement in self.in_place(name))
+        return each_once(statement for statement in every if statement.state == "current")
 
     def statements(self) -> Iterator[Statement]:
         """Those that were not withdrawn: current, archived and waiting ones."""
@@ -174,8 +171,11 @@ class View:
                     self._put(entry._replace(end=change))
             for id in change.set:
                 if entry := self.entries.get(id):
-                    statement = amend(entry.statement, change.set[id])
+                    statement, values = entry.statement, asdict(change.set[id])
+                    values["details"] = {**statement.details, **(values["details"] or {})}
+                    values = {name: new for name, new in values.items() if new is not None}
                     amendments = (*entry.amendments, change)
+                    statement = replace(statement, **values)
                     self._put(entry._replace(statement=statement, amendments=amendments))
             self.pairs += change.conflicts
             self.distinct.update(map(frozenset, change.distinct))
@@ -202,6 +202,14 @@ class View:
                 group.pop(statement.id, None)
         if not place:
             del self.places[statement.place]
+
+
+def each_once(statements: Iterable[Statement]) -> list[Statement]:
+    """The first statement with each text of a place."""
+    texts = dict[tuple[str, str], Statement]()
+    for statement in statements:
+        texts.setdefault((statement.place, statement.text), statement)
+    return list(texts.values())
 
 
 def fold(changes: Sequence[Change]) -> View:
@@ -231,11 +239,3 @@ def the_only(entries: Sequence[Entry], words: str, called: str = "") -> Entry:
         f'"{short}" occurs in {len(entries)} entries{where}: {listed}. '
         "Give the id, or more of the text. Nothing was changed."
     )
-
-
-def amend(statement: Statement, amendment: Amendment) -> Statement:
-    """A statement with what an amendment sets of it."""
-    values = {part.name: getattr(amendment, part.name) for part in fields(amendment)}
-    if amendment.details is not None:
-        values["details"] = {**statement.details, **amendment.details}
-    return replace(statement, **{name: new for name, new in values.items() if new is not None})

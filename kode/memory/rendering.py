@@ -6,17 +6,14 @@ credentials masked, as the log has them, so that a line with one stays as it is.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cached_property
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from kode.contracts import Project
 from kode.credentials import redact
-from kode.errors import MemoryRefused
 from kode.memory.markdown import Format, key_of
 from kode.memory.statement import Statement, StatementKind
 
@@ -72,60 +69,6 @@ class Difference(NamedTuple):
     """New text → the statement of which it seems to be another version."""
 
 
-@dataclass(frozen=True)
-class PlaceFile:
-    """A file of a place."""
-
-    root: Path
-    name: str
-    place: str
-    format: Format
-    layout: Layout
-
-    @cached_property
-    def text(self) -> str | None:
-        """As it is on disk; None for a missing file. Raises: MemoryRefused."""
-        return read_text(self.root, self.name)
-
-    def select(self, statements: Iterable[Statement]) -> list[Statement]:
-        """Those statements of the place that stand in this file, each text once."""
-        texts = dict[str, Statement]()
-        for statement in statements:
-            if self.name in self.layout.files_of(self.place, statement):
-                texts.setdefault(statement.text, statement)
-        return list(texts.values())
-
-    def render(
-        self, statements: Sequence[Statement], before: Iterable[Statement], template: str
-    ) -> str:
-        """The text of the file with these statements of its place, and none of those `before`
-        besides."""
-        wanted = self.select(statements)
-        text = _render(self.format, template, wanted, [*before, *statements])
-        return self.layout.derive(self.name, text, wanted, template)
-
-
-def read_text(root: Path, name: str) -> str | None:
-    """The text of a file below a folder; None if there is none. Raises: MemoryRefused if it is not
-    readable UTF-8 text."""
-    path = root / name
-    if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
-        raise MemoryRefused(f"{path} is a link out of the memory folder: it is not read.")
-    try:
-        return path.read_bytes().decode()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except UnicodeDecodeError as error:
-        raise MemoryRefused(
-            f"{path} is not UTF-8 text (byte {error.start}). It was left as it is: save it as "
-            f"UTF-8, or move it away (`mv {path} {path}.damaged`), and kode writes it again."
-        ) from error
-    except OSError as error:
-        raise MemoryRefused(
-            f"{path} cannot be read ({error.strerror}). Check what it is and who owns it."
-        ) from error
-
-
 def fingerprint(text: str | None) -> str:
     """Identifies the text of a file; "" for an empty or missing one."""
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16] if text else ""
@@ -162,7 +105,7 @@ def _older_version(text: str, candidates: Sequence[Statement]) -> Statement | No
     return best if best and likeness(best) >= ALIKE else None
 
 
-def _render(format: Format, text: str, wanted: Sequence[Statement], old: list[Statement]) -> str:
+def render(format: Format, text: str, wanted: Sequence[Statement], old: Sequence[Statement]) -> str:
     """A text with all `wanted` statements and none of the `old` ones besides. A new version takes
     the place of what it replaces, if it is read back there as it is."""
     pieces = [(piece.raw, redact(piece.text)) for piece in format.split(text)]

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain, islice
 from typing import Literal
 
 from kode.credentials import redact
@@ -110,8 +111,8 @@ class Store(FileStore):
         """Withdraws a statement. With `erase` its text, and that of what it replaced, is blanked in
         the log, and in the notes of sessions that quote it, so that it cannot be undone."""
         view = self.view()
-        chain = [entry.statement for entry in view.chain(self._alive(view, id).id) if erase]
-        words = "|".join(re.escape(display(old.text)) for old in chain)
+        erased = [entry.statement for entry in view.chain(self._alive(view, id).id) if erase]
+        words = "|".join(re.escape(display(old.text)) for old in erased)
         blanked = [
             replace(note, id=f"{note.id}e", text=text)
             for note in view.statements()
@@ -130,7 +131,7 @@ class Store(FileStore):
         outcome = await self._commit(make)
         async with locked(self.root):
             if erase:
-                self.log.erase({*quoting, *(old.id for old in chain)})
+                self.log.erase({*quoting, *(old.id for old in erased)})
         return outcome
 
     async def amend(self, id: str, amendment: Amendment, author: Author, kind: str) -> Outcome:
@@ -186,32 +187,51 @@ class Store(FileStore):
 
         return await self._commit(make)
 
-    async def undo(self, id: str = "", *, with_derived: bool = False) -> Outcome:
-        """Undoes a change, by default the last one here; also an undo. `with_derived` first undoes
-        the later changes that rest on it. Raises: MemoryRefused, StorageError, BusyError."""
-
-        if not id:
-            return await self._undo([self._last_change()], with_derived)
-        changes = [change for change in self.log.changes() if change.id.startswith(id)]
-        if len(changes) != 1:
-            summary = f"{len(changes)} changes begin with" if changes else "There is no change"
+    async def undo(self, id: str = "", *, group: str = "", with_derived: bool = False) -> Outcome:
+        """Undoes a change, by default the last one here, also an undo; or all of a `group`: of a
+        batch, such as an import, or of a session. `with_derived` first undoes the later changes
+        that rest on them. Raises: MemoryRefused, StorageError, BusyError."""
+        newest_first = reversed(self.view().changes)
+        if group:
+            meant = [
+                change
+                for change in newest_first
+                if change.batch == group or (change.session == group and not change.undoes)
+            ]
+        elif id:
+            meant = [change for change in self.log.changes() if change.id.startswith(id)]
+        else:
+            meant = [*islice(filter(self._is_undone_unnamed, newest_first), 1)]
+        if not meant or (id and not group and meant[1:]):
+            summary = f"{len(meant)} changes begin with" if meant else "There is nothing to undo of"
             raise MemoryRefused(
-                f"{summary} {id}. `kode memory log` lists the changes with their ids."
+                f"{summary} {group or id or 'this project'}. `kode memory log` lists the ids."
             )
-        return await self._undo(changes, with_derived)
+        first = meant[-1].id
 
-    async def undo_all(self, group: str, *, with_derived: bool = False) -> Outcome:
-        """Undoes all changes of a batch, such as an import, or of a session. Raises: MemoryRefused,
-        StorageError, BusyError."""
+        def make(view: View) -> Sequence[Change]:
+            rest = self._followers(view, meant)
+            if rest and not with_derived:
+                raise MemoryRefused(
+                    f"Later changes rest on {first}: {', '.join(old.id for old in rest)}. Nothing "
+                    "was changed. Undo these first, or all together with `--with-derived`."
+                )
+            changes = [*meant, *rest]
+            for change in changes:
+                if change not in view.changes:
+                    raise MemoryRefused(
+                        f"{change.id} is undone already. To make it again, undo that undo: "
+                        "`kode memory log` lists its id."
+                    )
+                if any(ERASED in view.entries[id].statement.text for id in change.end):
+                    raise MemoryRefused(
+                        f"{change.id} removed a text that was erased: it cannot be brought back."
+                    )
+            draft = partial(self.draft, "undo", Author("user"), first if changes[1:] else "")
+            changes.sort(key=view.changes.index, reverse=True)
+            return [replace(draft(), undoes=change.id) for change in changes]
 
-        changes = [
-            change
-            for change in reversed(self.view().changes)
-            if change.batch == group or (change.session == group and not change.undoes)
-        ]
-        if not changes:
-            raise MemoryRefused(f"There is nothing left to undo of {group}.")
-        return await self._undo(changes, with_derived)
+        return await self._commit(make)
 
     def _adds_to(self, new: Statement, old: Statement | None) -> bool:
         """Whether a statement says more than another with the same text."""
@@ -245,45 +265,15 @@ class Store(FileStore):
         entry = view.entry(id)
         return the_only([entry] if entry and entry.is_alive else [], id).statement
 
-    def _last_change(self) -> Change:
-        """The last change of this system and project."""
-        entries = self.view().entries
-        for change in reversed(self.view().changes):
-            ids = (*(new.id for new in change.add), *change.end, *change.set)
-            places = (entries[id].statement.place for id in ids if id in entries)
-            is_meant = change.kind not in _PASSED_OVER and not change.origin
-            if is_meant and change.system == self.system and any(map(self.is_here, places)):
-                return change
-        raise MemoryRefused("There is nothing to undo: memory has no change in this project.")
-
-    async def _undo(self, meant: Sequence[Change], with_derived: bool) -> Outcome:
-        first = meant[-1].id
-
-        def make(view: View) -> Sequence[Change]:
-            rest = self._followers(view, meant)
-            if rest and not with_derived:
-                raise MemoryRefused(
-                    f"Later changes rest on {first}: {', '.join(old.id for old in rest)}. Nothing "
-                    "was changed. Undo these first, or all together with `--with-derived`."
-                )
-            changes = [*meant, *rest]
-            for change in changes:
-                if change not in view.changes:
-                    later = reversed(self.log.changes())
-                    undoing = next(other.id for other in later if other.undoes == change.id)
-                    raise MemoryRefused(
-                        f"{change.id} is undone already. `kode memory undo {undoing}` makes it "
-                        "again."
-                    )
-                if any(ERASED in view.entries[id].statement.text for id in change.end):
-                    raise MemoryRefused(
-                        f"{change.id} removed a text that was erased: it cannot be brought back."
-                    )
-            draft = partial(self.draft, "undo", Author("user"), first if changes[1:] else "")
-            changes.sort(key=view.changes.index, reverse=True)
-            return [replace(draft(), undoes=change.id) for change in changes]
-
-        return await self._commit(make)
+    def _is_undone_unnamed(self, change: Change) -> bool:
+        """Whether an undo without an id means this change, as one of this system and project."""
+        if change.kind in _PASSED_OVER or change.origin or change.system != self.system:
+            return False
+        entries, ids = (
+            self.view().entries,
+            (*(new.id for new in change.add), *change.end, *change.set),
+        )
+        return any(self.is_here(entries[id].statement.place) for id in ids if id in entries)
 
     def _followers(self, view: View, meant: Sequence[Change]) -> list[Change]:
         """The other changes in effect that replace, withdraw or amend what these added or brought
@@ -309,36 +299,34 @@ class Store(FileStore):
     def _describe(self, change: Change) -> Outcome:
         """What a change that was made did, for whom asked."""
         entries, undone = self.view().entries, self.log.change(change.undoes)
+        gone = {new.id: new for new in undone.add} if undone else {}
 
-        def quote_all(ids: Iterable[str]) -> str:
-            return ", ".join(quoted(entries[id].statement) for id in ids)
+        def quote_all(words: str, ids: Iterable[str]) -> str:
+            texts = [quoted(entries[id].statement if id in entries else gone[id]) for id in ids]
+            return f"{words} {', '.join(texts)}" if texts else ""
 
         if undone:
-            added = {new.id: quoted(new) for new in undone.add}
-            gone = ", ".join(text for id, text in added.items() if id not in undone.end)
-            back = quote_all(id for id in undone.end if id not in added)
-            parts = [f"undid {undone.kind} {undone.id}", gone and f"removed {gone}"]
-            parts += [f"restored {back}"] if back else []
+            removed = quote_all("removed", (id for id in gone if id not in undone.end))
+            restored = quote_all("restored", (id for id in undone.end if id not in gone))
+            parts = [f"undid {undone.kind} {undone.id}", removed, restored]
             return Outcome(text=": ".join(filter(None, parts)), change=change)
         new, pairs = [add.id for add in change.add], (*change.distinct, *change.conflicts)
-        ids = [*new, *change.set, *change.end, *(id for pair in pairs for id in pair)]
-        statement, conflict = entries[ids[0]].statement if ids else None, None
+        ids = [*new, *change.set, *change.end, *chain.from_iterable(pairs)]
+        statement = entries[ids[0]].statement if ids else None
         where = self.layout.label(statement.place) if statement else ""
-        parts = [] if new or change.end else [f"{change.kind} in {where}: {quote_all(ids[:1])}"]
-        if new:
-            is_confirmed = change.kind == "confirm"
-            verb = f"confirmed in {where}" if is_confirmed else f"added to {where}"
-            if statement and statement.state == "waiting":
-                verb = "waits for the user's approval (`kode memory review`)"
-            parts = [f"{verb}: {quote_all(new)}"]
-        parts += [f"kept {quote_all(change.set)}"] if change.set and change.end else []
-        if change.end and change.kind != "confirm":
-            parts.append(f"removed from {where}: {quote_all(change.end)}")
-        for counts, other in change.conflicts:
-            parts.append(
-                f"{quote_all([counts])} contradicts {quote_all([other])} and counts until the user "
-                "decides (`kode memory review`)"
-            )
-            conflict = entries[counts].statement if other == ids[0] else conflict
-        text = "; ".join(parts)
+        verb, ended = f"added to {where}", change.end
+        if change.kind == "confirm":
+            verb, ended = f"confirmed in {where}", ()
+        if statement and statement.state == "waiting":
+            verb = "waits for the user's approval (`kode memory review`)"
+        parts = [quote_all(f"{verb}:", new)]
+        parts.append(quote_all("kept", change.set if change.end else ()))
+        parts.append(quote_all(f"removed from {where}:", ended))
+        for pair in change.conflicts:
+            counts, other = (quoted(entries[id].statement) for id in pair)
+            rule = "counts until the user decides (`kode memory review`)"
+            parts.append(f"{counts} contradicts {other} and {rule}")
+        text = "; ".join(filter(None, parts)) or quote_all(f"{change.kind} in {where}:", ids[:1])
+        rivals = {other: entries[counts].statement for counts, other in change.conflicts}
+        conflict = rivals.get(ids[0]) if ids else None
         return Outcome(text=text, change=change, statement=statement, conflict=conflict)

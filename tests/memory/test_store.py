@@ -201,7 +201,7 @@ async def test_a_change_is_undone_with_those_that_follow_it(life: Life) -> None:
     await life.store.undo(first.change.id, with_derived=True)
     assert (life.texts(), life.read("facts/user.md")) == ([], "")
     batch = life.store.log.changes()[-1].batch
-    await life.store.undo_all(batch)
+    await life.store.undo(group=batch)
     assert life.texts() == ["Port 2"]
 
 
