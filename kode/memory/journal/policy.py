@@ -1,26 +1,34 @@
-"""The policy of the journal: MEMORY.md in the prompt, an entry of the history for each part of a
-session, and a recap of the latest messages where others were dropped.
+"""The journal of a project: lasting facts in MEMORY.md, which stands in the prompt, and an entry
+for each part of a session under an ISO header in HISTORY.md and in the file of its month (UTC),
+which keeps a search of it small. Where messages were dropped, the latest are recapped.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from kode import credentials
-from kode.contracts import Drop, DropReason, Injection, InjectReason, SessionRecord, Turn
+from kode.contracts import Drop, DropReason, Injection, InjectReason, Project, SessionRecord, Turn
 from kode.errors import MemoryRefused
 from kode.memory import frame
 from kode.memory.fold import View
-from kode.memory.journal.layout import HISTORY, MEMORY, as_entry, make_layout, place_in
 from kode.memory.journal.tools import history_search
 from kode.memory.learn import consolidate
-from kode.memory.markdown import LINES
+from kode.memory.markdown import LINES, SECTIONS
 from kode.memory.policy import Addition, OpenMemory, Policy
 from kode.memory.question import LearnedFact
 from kode.memory.relations import Relations
-from kode.memory.statement import Author, Statement, statement_of_session
-from kode.memory.tools import as_list_item
+from kode.memory.rendering import Layout
+from kode.memory.statement import Author, Statement, statement_of_session, timestamp
+from kode.memory.tools import as_list_item, check_word, describe_share
 from kode.messages import Message, calls_of, text_of
 
+MEMORY, HISTORY = "MEMORY.md", "HISTORY.md"
+FILES = {"memory": MEMORY, "history": HISTORY}
+"""By target."""
+_STAMP = re.compile(r"## (\d{4}-\d{2})-\d{2}T[0-9:.]+Z$", re.MULTILINE)
+"""The header of an entry, with its month."""
 RECAP_CHARS = 160  # a line of a recap
 RAW = "[raw-fallback]"
 """Begins the entry of a part of a session that no model has summed up."""
@@ -123,6 +131,47 @@ class JournalPolicy(Policy):
             note = self.note(part, self.record_without_model(part), ())
             old = tuple((raw.id, note.id) for raw in self.replaced_notes(view, record))
             await memory.store.add(memory.hold_back(note), Relations(outdated=old), kind="raw")
+
+
+def make_layout(limit_bytes: int) -> Layout:
+    """`limit_bytes`: the size of MEMORY.md in UTF-8 from which it is consolidated."""
+    return Layout(
+        facts=lambda project: [place_in(project, MEMORY)],
+        records=lambda project: [place_in(project, HISTORY)],
+        format_of=lambda place: LINES if is_memory(place) else SECTIONS,
+        place_of=_place_of,
+        label=lambda place: place.rpartition("/")[2],
+        title=lambda place: "Long-term Memory" if is_memory(place) else place,
+        fill=lambda place, text: describe_share(
+            len(text.encode(errors="replace")), limit_bytes * is_memory(place), "bytes"
+        ),
+        kind_of=lambda place: "fact" if is_memory(place) else "episode",
+        files_of=_files_of,
+    )
+
+
+def place_in(project: Project, name: str) -> str:
+    return f"journal/{project.hash}/{name}"
+
+
+def is_memory(place: str) -> bool:
+    return place.endswith(MEMORY)
+
+
+def as_entry(text: str, at: datetime) -> str:
+    """A text as an entry of the history: one section under its time."""
+    return SECTIONS.fit(f"## {timestamp(at.astimezone(UTC))}\n\n{text.strip()}")
+
+
+def _place_of(target: str, scope: str, project: Project) -> str:
+    check_word("target", target, FILES)
+    check_word("scope", scope, ("", "project"))
+    return place_in(project, FILES[target])
+
+
+def _files_of(place: str, statement: Statement | None) -> Sequence[str]:
+    match = _STAMP.match(statement.text) if statement and not is_memory(place) else None
+    return [place, place.replace(HISTORY, f"HISTORY-{match[1]}.md")] if match else [place]
 
 
 def _entries(view: View, record: SessionRecord) -> list[Statement]:

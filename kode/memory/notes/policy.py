@@ -35,8 +35,6 @@ MAX_SUMMARIES, MAX_SUMMARY_CHARS = 5, 5_000
 """In the prompt."""
 MAX_PACK, MAX_PACK_CHARS = 20, 6_000
 """Of the notes beside a message."""
-MAX_SHOWN_CHARS = 700
-"""A longer note is cut where nobody asked for it; `recall` gives all of it."""
 COMMAND_TTL_DAYS, JOB_TTL_DAYS = 30, 7
 """Of what the person asked to remember, and of what was done in a turn, as document 004 has it."""
 MAX_COMMAND_CHARS = 2_000  # a message; more is a document
@@ -221,13 +219,12 @@ def _join(*sections: tuple[str, Sequence[Line]]) -> str:
 
 
 def _choose_lines(memory: OpenMemory, notes: Sequence[Statement], max_chars: int) -> list[Line]:
-    """As many notes as fit, each with its line. The first always fits; only rules are never cut."""
+    """As many notes as fit, each with its line. The first always fits."""
     lines, size = list[Line](), 0
     for note in notes:
         is_summary = note.kind == "summary"
         text = memory.note_text(note) if is_summary else memory.describe(note)
-        max_line_chars = max_chars if note.kind == "rule" else MAX_SHOWN_CHARS
-        line = keep_ends(f"[{note.kind}] {text}", max_line_chars)
+        line = f"[{note.kind}] {text}"
         size += len(line) + 2
         if lines and size > max_chars:
             break

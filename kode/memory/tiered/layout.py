@@ -81,10 +81,8 @@ def is_of_project(place: str) -> bool:
 
 
 def label(place: str) -> str:
-    if is_episode(place):
-        return place
-    archive = ", archive" if "/archive/" in place else ""
-    return f"{target_of(place)}{' (project)' if is_of_project(place) else ''}{archive}"
+    name = place if is_episode(place) else target_of(place)
+    return f"{name} (project)" if is_of_project(place) else name
 
 
 def _files_of(place: str, statement: Statement | None) -> Sequence[str]:

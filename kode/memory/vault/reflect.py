@@ -16,15 +16,14 @@ from kode.memory.frame import mark_read
 from kode.memory.pending import Pending
 from kode.memory.policy import OpenMemory, Question
 from kode.memory.vault.layout import label, month_place
-from kode.memory.vault.tools import TOOLS, index_rows
+from kode.memory.vault.tools import READ_CHARS, TOOLS, index_rows
 from kode.messages import Message, ToolCall, ToolResult, calls_of, keep_ends, user_message
 from kode.workplace import NOWHERE
 
 MAX_MODEL_CALLS = 5  # the document's
 TIMEOUT_S = 60.0
 MAX_OUTPUT_TOKENS = 4_000
-FACTS_CHARS, LEAST_CHARS = 40_000, 1_000
-"""The limit of all facts together, and the least that is shown of any file."""
+LEAST_CHARS = 1_000  # of any file, whatever its place
 INSTRUCTIONS = """\
 You look back on a session that a coding agent has finished with its user, and keep what is worth \
 remembering in later sessions. You work with the memory tools alone; of your answers only the last \
@@ -117,7 +116,7 @@ async def _run_call(memory: OpenMemory, tools: Mapping[str, Tool], call: ToolCal
 def _system_prompt(memory: OpenMemory, record: SessionRecord) -> str:
     """The instructions, all facts and the index of episodes, newest first; notes which files it
     shows whole."""
-    parts, room = list[str](), FACTS_CHARS
+    parts, room = list[str](), READ_CHARS
     for place in memory.store.fact_places():
         whole = memory.store.read_text(place)
         if whole is None:
