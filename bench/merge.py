@@ -9,6 +9,7 @@ session with a model ends. Not here: the decision itself (`kode.memory.judge`).
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import math
 import re
@@ -23,7 +24,7 @@ from typing import Any, Literal
 
 from bench.corpora import DATA, rows
 from kode.config import MemoryConfig
-from kode.memory.judge import by_words, choose_candidates
+from kode.memory.judge import near
 
 Label = Literal["distinct", "similar", "duplicate", "update"]
 
@@ -157,8 +158,8 @@ def structure(new: str, entries: Sequence[str]) -> Decision:
     """What kode does."""
     if new in entries:
         return Decision("duplicate", (entries.index(new),))
-    near = choose_candidates(by_words(new, entries), MemoryConfig().add_threshold)
-    return Decision("judge" if near else "add", tuple(near))
+    nearest = asyncio.run(near(new, entries, MemoryConfig()))
+    return Decision("judge" if nearest else "add", tuple(nearest))
 
 
 def plain_projection(new: str, entries: Sequence[str]) -> Decision:

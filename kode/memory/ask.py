@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from kode import broken_json
 from kode.contracts import AskReply, Request
@@ -38,16 +38,13 @@ MAX_BRACKETS = 100
 """How many are tried as the beginning of an object."""
 _LAST_FENCE = re.compile(r"\s*```\s*\Z")
 
-Failure = Literal["", "no model", "too many calls", "timeout", "error", "empty"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
     message: Message | None = None
-    """None without an answer; `failure` says why."""
-    failure: Failure = ""
-    detail: str = ""
-    """For a person: the provider's own words."""
+    """None without an answer."""
+    failure: str = ""
+    """Why there is none, for a person; "" for an answer."""
 
     @property
     def text(self) -> str:
@@ -60,15 +57,13 @@ class MemoryModel:
     """Asks the model of one session. With `ask_reply` None, every answer is `no model`."""
 
     _ask_reply: AskReply | None
-    max_calls: int = MAX_CALLS
-    max_prompt_chars: int = MAX_PROMPT_CHARS
     expected_s: Callable[[int, int], float] = lambda input_tokens, output_tokens: 0.0
     calls: int = 0
     """Requests made so far."""
 
     @property
     def usable(self) -> bool:
-        return self._ask_reply is not None and self.calls < self.max_calls
+        return self._ask_reply is not None and self.calls < MAX_CALLS
 
     async def ask(
         self,
@@ -84,7 +79,7 @@ class MemoryModel:
         request = Request(system=system, messages=messages, max_output_tokens=max_output_tokens)
         reply = await self.reply(request, timeout_s=timeout_s, patient=patient)
         if reply.message is not None and not reply.text.strip():
-            return Reply(failure="empty", detail="the model answered with nothing")
+            return Reply(failure="the model answered with nothing")
         return reply
 
     async def reply(
@@ -99,9 +94,9 @@ class MemoryModel:
         """
         if self._ask_reply is None:
             return Reply(failure="no model")
-        if self.calls >= self.max_calls:
-            return Reply(failure="too many calls", detail=f"{self.calls} so far")
-        bound = partial(keep_ends, max_chars=self.max_prompt_chars)
+        if self.calls >= MAX_CALLS:
+            return Reply(failure=f"{self.calls} calls so far are too many")
+        bound = partial(keep_ends, max_chars=MAX_PROMPT_CHARS)
         request = replace(request, messages=[_map_texts(m, bound) for m in request.messages])
         if patient:
             chars = len(request.system) + sum(len(text_of(m)) for m in request.messages)
@@ -113,12 +108,11 @@ class MemoryModel:
             async with asyncio.timeout(timeout_s):
                 return Reply(message=_map_texts(await self._ask_reply(request), without_thinking))
         except TimeoutError:
-            return Reply(failure="timeout", detail=f"no answer within {timeout_s:g} s")
-        except KodeError as error:
-            return Reply(failure="error", detail=str(error))
+            return Reply(failure=f"no answer within {timeout_s:g} s")
         except Exception as error:
-            # The provider promises ProviderError; memory must survive a broken promise.
-            return Reply(failure="error", detail=f"{type(error).__name__}: {error}")
+            # The provider promises a KodeError; memory must survive a broken promise.
+            kind = "" if isinstance(error, KodeError) else f"{type(error).__name__}: "
+            return Reply(failure=f"{kind}{error}")
 
 
 def _map_texts(message: Message, edit: Callable[[str], str]) -> Message:

@@ -22,6 +22,7 @@ from kode.messages import (
     shorten,
     text_of,
 )
+from kode.plain_text import clean
 
 MAX_TRANSCRIPT_CHARS = 24_000  # about 6,000 tokens: a few cents
 MAX_PART_CHARS = 2_000  # a long message; more is a pasted text
@@ -32,7 +33,6 @@ MAX_SUBJECTS = 4
 """Of one kind of call in a record."""
 
 _SOURCES_LEFT_OUT = ("memory", "opening")
-_SPEAKERS = {"compaction": "Summary of what was said before"}
 _VERBS = {
     "read_file": "read",
     "write_file": "wrote",
@@ -54,38 +54,30 @@ _TOOLS_LEFT_OUT = frozenset(
 _SUBJECTS = ("command", "path", "pattern", "url", "query", "description", "name", "goal")
 """The arguments that say what a call is about, the most telling first."""
 _PATCHED = re.compile(r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.+)$")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]+")
 
 
-def transcript(messages: Iterable[Message], *, max_chars: int = MAX_TRANSCRIPT_CHARS) -> str:
+def transcript(messages: Iterable[Message]) -> str:
     """What was said and done, without memory's own text and without credentials. A longer session
     is cut in its middle."""
     lines = [line for message in messages for line in _lines(message)]
-    return keep_ends(credentials.redact("\n".join(lines)), max_chars)
+    return keep_ends(credentials.redact("\n".join(lines)), MAX_TRANSCRIPT_CHARS)
 
 
-def record_of(messages: Sequence[Message], *, max_chars: int = MAX_RECORD_CHARS) -> str:
-    """What was asked, what was changed and run, and how it ended, on a few lines of at most
-    `max_chars` in all; "" if nothing was said."""
-    requests, answers = _texts(messages, "user"), _texts(messages, "assistant")
-    if not requests and not answers:
+def record_of(messages: Sequence[Message]) -> str:
+    """What was asked, what was changed and run, and how it ended, on a few lines; "" for a session
+    in which no tool ran to its end."""
+    work, requests = describe_work(messages), _texts(messages, "user")
+    if not work:
         return ""
     lines = [f'Asked: "{_shorten(requests[0], 140)}"'] if requests else []
-    if requests[1:]:
-        lines.append(f'Last asked, of {len(requests)} messages: "{_shorten(requests[-1], 80)}"')
-    if work := describe_work(messages):
-        lines.append(f"Done: {work}")
     parts = [part for message in messages for part in message.parts if isinstance(part, Text)]
     notes = [part.text.strip("[]") for part in parts if part.source == "note"]
-    lines += [_shorten(note, 100) for note in notes[-2:]]
-    stops = [message.stop for message in messages if message.role == "assistant"]
-    if not stops:
-        lines.append("Ended without an answer.")
-    elif stops[-1] not in (None, "end"):
-        lines.append(f"Ended: {stops[-1]}.")
-    elif answers:
-        lines.append(f"Ended: {_shorten(answers[-1], 160)}")
-    return keep_ends("\n".join(lines), max_chars)
+    lines += [f"Done: {work}", *(_shorten(note, 100) for note in notes[-2:])]
+    stop = [message.stop for message in messages if message.role == "assistant"][-1]
+    answers = _texts(messages, "assistant")[-1:]
+    ends = [_shorten(answers[0], 160)] if answers else []
+    lines += [f"Ended: {end}" for end in (ends if stop in (None, "end") else [f"{stop}."])]
+    return keep_ends("\n".join(lines), MAX_RECORD_CHARS)
 
 
 def lines_of_turn(messages: Sequence[Message], clock: str, max_chars: int) -> tuple[str, str]:
@@ -96,12 +88,6 @@ def lines_of_turn(messages: Sequence[Message], clock: str, max_chars: int) -> tu
     user, agent = f"{clock}  user  ", f"{clock}  agent  "
     request = _shorten("".join(requests[:1]), max_chars - len(user) - 2)
     return f'{user}"{request}"', agent + _shorten(work, max_chars - len(agent))
-
-
-def ran_a_tool(messages: Iterable[Message]) -> bool:
-    """Whether a tool ran to its end in a session, so that it leaves a record."""
-    results = (result for message in messages for result in results_of(message))
-    return any(not result.cut and result.name not in _TOOLS_LEFT_OUT for result in results)
 
 
 def describe_work(messages: Sequence[Message]) -> str:
@@ -117,14 +103,12 @@ def describe_work(messages: Sequence[Message]) -> str:
             failure = f" (exit status {result.exit_status})" if result.exit_status else ""
         for subject in _subjects(call):
             kinds[_VERBS.get(call.name, call.name)][_shorten(subject, MAX_SUBJECT_CHARS)] = failure
-    works = list[str]()
     # What changed something says more than what was looked at.
-    for kind in sorted(kinds, key=lambda kind: kind not in ("edited", "wrote", "ran")):
-        subjects = [subject + failure for subject, failure in kinds[kind].items()]
-        works.append(
-            f"{kind} {', '.join(first_of([*filter(None, subjects)], MAX_SUBJECTS))}".strip()
-        )
-    return "; ".join(works)
+    order = sorted(kinds.items(), key=lambda item: item[0] not in ("edited", "wrote", "ran"))
+    names = {kind: [*filter(None, map("".join, subjects.items()))] for kind, subjects in order}
+    return "; ".join(
+        f"{kind} {', '.join(first_of(names[kind], MAX_SUBJECTS))}".strip() for kind in names
+    )
 
 
 def _texts(messages: Iterable[Message], role: str) -> list[str]:
@@ -136,9 +120,8 @@ def _lines(message: Message) -> Iterable[str]:
     for part in message.parts:
         match part:
             case Text(text=text, source=source) if text.strip() and source not in _SOURCES_LEFT_OUT:
-                speaker = _SPEAKERS.get(source, source.capitalize())
-                if source in ("", "steering"):
-                    speaker = "User" if message.role == "user" else "Assistant"
+                is_said = source in ("", "steering")
+                speaker = (message.role if is_said else source).capitalize()
                 yield f"{speaker}: {keep_ends(text.strip(), MAX_PART_CHARS)}"
             case ToolCall(name=name, arguments=arguments):
                 yield f"  calls {name} {keep_ends(arguments, MAX_RESULT_CHARS)}"
@@ -162,5 +145,4 @@ def _subjects(call: ToolCall) -> list[str]:
 
 def _shorten(text: str, max_chars: int) -> str:
     """On one line, without control characters and credentials."""
-    plain = _CONTROL.sub(" ", credentials.redact(text)).encode(errors="replace").decode()
-    return shorten(plain, max_chars)
+    return shorten(clean(credentials.redact(text)), max_chars)

@@ -65,7 +65,7 @@ distinct: both can be true side by side, or one says more than the other.
 
 One word: distinct where it is neither of the stored ones. Else same or update with the number of \
 the stored one, such as update-1."""
-_ANSWER = re.compile(r"(?P<word>same|update|distinct)(?:[- ]?(?P<number>[0-9]))?")
+_ANSWER = re.compile(r"(same|update)[- ]?([0-9]?)")
 
 
 async def compare(
@@ -85,11 +85,11 @@ async def compare(
     prompt = "\n".join((*lines, f"New fact: {quote(new.text)}", "", _QUESTION))
     reply = await model.ask(INSTRUCTIONS, prompt, max_output_tokens=16, timeout_s=TIMEOUT_S)
     answer = _ANSWER.fullmatch(reply.text.strip("\"'`*_.!:()[] \n\t").lower())
-    number = int(answer["number"] or 1) if answer else 0  # without one, the nearest
-    if answer is None or answer["word"] == "distinct" or not 1 <= number <= len(nearest):
+    number = int(answer[2] or 1) if answer else 0  # without one, the nearest
+    if answer is None or not 1 <= number <= len(nearest):
         return NO_RELATIONS
     old = facts[nearest[number - 1]].id
-    is_same = answer["word"] == "same"
+    is_same = answer[1] == "same"
     return Relations(same=((new.id, old),)) if is_same else Relations(outdated=((old, new.id),))
 
 
@@ -103,14 +103,10 @@ async def near(
     `add_threshold` a text is new."""
     if not settings.merge_on_write or not facts:
         return []
-    nearness = await _by_vectors(text, facts, settings, embedder) if embedder else None
-    return choose_candidates(nearness or by_words(text, facts), settings.add_threshold)
-
-
-def choose_candidates(nearness: Sequence[float], add_threshold: float) -> list[int]:
-    """The indices of what a model is asked about, nearest first."""
-    nearest = sorted(range(len(nearness)), key=lambda at: -nearness[at])[:MAX_CANDIDATES]
-    return [at for at in nearest if nearness[at] >= add_threshold]
+    nearness = await _by_vectors(text, facts, embedder) if embedder else None
+    nearness = nearness or by_words(text, facts)
+    nearest = sorted(range(len(facts)), key=lambda at: -nearness[at])[:MAX_CANDIDATES]
+    return [at for at in nearest if nearness[at] >= settings.add_threshold]
 
 
 def by_words(text: str, facts: Sequence[str]) -> list[float]:
@@ -128,9 +124,7 @@ def by_words(text: str, facts: Sequence[str]) -> list[float]:
     ]
 
 
-async def _by_vectors(
-    text: str, facts: Sequence[str], settings: "MemoryConfig", embedder: Embedder
-) -> list[float] | None:
+async def _by_vectors(text: str, facts: Sequence[str], embedder: Embedder) -> list[float] | None:
     """The same by an embedder, scaled so that its thresholds are those of the settings; None while
     its server fails."""
     pairs = [await embedder.cosines(first, {"": second}) for first, second in (*SAME, *UNRELATED)]

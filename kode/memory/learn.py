@@ -67,7 +67,7 @@ class _Lesson:
         if not answer.narrative or self.store.log.change(draft.id):
             return None
         refused = f"(A session of {record.turns} turns, whose note was refused.)"
-        narratives = (answer.narrative, digest.record_of(record.messages), refused)
+        narratives = (answer.narrative, digest.record_of(record.messages) or refused, refused)
         outdated = {line - len(self.shown) - 1 for line, _ in answer.outdated}
         lasting = [fact.text for n, fact in enumerate(answer.facts) if n not in outdated]
         note = self.policy.note(
@@ -94,18 +94,32 @@ class _Lesson:
         if self.store.log.change(draft.id):
             return None
         ids, new, ended = _numbered(view, self.shown), list[Statement](), list[str]()
-        for number, fact in enumerate(self.answer.facts, len(self.shown) + 1):
+        answer = self.answer
+        for number, fact in enumerate(answer.facts, len(self.shown) + 1):
             statement = self._statement(fact, number) if fact.text else None
-            if statement is None or self._was_ended(view, statement):
+            if statement is None:
                 continue
-            equal = [old for old in view.statements() if _key(old) == _key(statement)]
-            known, rank = [*equal, *self._repeated(view, number, ids)], self.store.rank(statement)
-            if stronger := [old.id for old in known if self.store.rank(old) >= rank]:
-                ids[number] = stronger[0]
+            of_place = [old for old in view.entries.values() if old[0].place == statement.place]
+            equal = [old for old in of_place if old.statement.text == statement.text]
+            sessions = [entry.end.session for entry in equal if entry.end]
+            # This session itself withdrew or changed it, or another one did and the person has not
+            # said it again.
+            if self.record.id in sessions or (sessions and not statement.quote):
                 continue
-            ids[number], replaced = statement.id, [old.id for old in equal]
-            new.append(replace(statement, replaces=tuple(replaced)))
-            ended += replaced
+            replaced = [entry.statement.id for entry in equal if entry.is_alive]
+            # What the answer relates to others does more than say something again.
+            is_related = any(number in pair for pair in (*answer.outdated, *answer.conflict))
+            groups = [group for group in answer.same if number in group and not is_related]
+            repeated = [ids[line] for group in groups for line in group if line in ids]
+            known, rank = [*replaced, *repeated], self.store.rank(statement)
+            entries = [view.entries[id] for id in known if id in view.entries]
+            ids[number] = next(
+                (old.statement.id for old in entries if self.store.rank(old.statement) >= rank),
+                statement.id,
+            )
+            if ids[number] == statement.id:
+                new.append(replace(statement, replaces=tuple(replaced)))
+                ended += replaced
         relations = _relations(view, self.answer, ids)
         if self.record.tainted_by:
             # Outside text may have worded the answer: nothing ends because of it.
@@ -140,23 +154,6 @@ class _Lesson:
                 return replace(statement, source=source, source_hash=source_hash)
         return statement
 
-    def _was_ended(self, view: View, statement: Statement) -> bool:
-        """Whether a fact is no news: this session itself withdrew or changed it, or another one did
-        and the person has not said it again."""
-        equal = (
-            entry for entry in view.entries.values() if _key(entry.statement) == _key(statement)
-        )
-        sessions = [entry.end.session for entry in equal if entry.end]
-        return self.record.id in sessions or (bool(sessions) and not statement.quote)
-
-    def _repeated(self, view: View, number: int, ids: Mapping[int, str]) -> list[Statement]:
-        """The known statements that a new fact does nothing to but say them again."""
-        if any(number in pair for pair in (*self.answer.outdated, *self.answer.conflict)):
-            return []
-        lines = [line for group in self.answer.same if number in group for line in group]
-        entries = [view.entries.get(ids[line]) for line in lines if line in ids]
-        return [entry.statement for entry in entries if entry]
-
     def _draft(self, kind: str) -> Change:
         """A change with an id that tells, after a kill, whether it was made for these messages."""
         record = self.record
@@ -189,10 +186,6 @@ def _numbered(view: View, shown: Sequence[str]) -> dict[int, str]:
     """The numbers of the lines that still count → the ids of their statements."""
     current = {statement.id for statement in view.current()}
     return {number: id for number, id in enumerate(shown, 1) if id in current}
-
-
-def _key(statement: Statement) -> tuple[str, str]:
-    return statement.place, statement.text
 
 
 # ── one session ──────────────────────────────────────────────────────────────────────────────────
@@ -252,8 +245,9 @@ async def consolidate(
         timeout_s=timeout_s,
     )
     if reply.message is None:
-        why = reply.detail or reply.failure
-        raise MemoryRefused(f"The model did not judge the facts ({why}). Nothing was changed.")
+        raise MemoryRefused(
+            f"The model did not judge the facts ({reply.failure}). Nothing was changed."
+        )
     answer, store = question.read(reply.text, len(known)), memory.store
 
     def make(view: View) -> Change | None:

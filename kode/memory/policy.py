@@ -472,7 +472,7 @@ class Policy(ABC):
 
     def record_without_model(self, record: SessionRecord) -> str:
         """The text of a note that no model wrote; "" for a session without a trace."""
-        return digest.record_of(record.messages) if digest.ran_a_tool(record.messages) else ""
+        return digest.record_of(record.messages)
 
     def question(self, memory: OpenMemory, record: SessionRecord) -> Question:
         """What the model is asked about a session."""

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kode.errors import ProviderError
-from kode.memory.ask import MemoryModel, read_numbers, read_object
+from kode.memory.ask import MAX_CALLS, MAX_PROMPT_CHARS, MemoryModel, read_numbers, read_object
 from kode.messages import text_of
 from tests.memory.models import Model
 
@@ -21,10 +21,10 @@ WHOLE = {"narrative": "n", "facts": ["a"]}
     [
         ("yes", "yes", ""),
         ("<think>\nPerhaps no?\n</think>\n\nadd", "add", ""),
-        ("<think>no</think>", "", "empty"),
-        ("  ", "", "empty"),
-        (ProviderError("down"), "", "error"),
-        (ValueError("odd"), "", "error"),
+        ("<think>no</think>", "", "the model answered with nothing"),
+        ("  ", "", "the model answered with nothing"),
+        (ProviderError("down"), "", "down"),
+        (ValueError("odd"), "", "ValueError: odd"),
     ],
 )
 async def test_an_answer_comes_back_and_a_failure_is_a_value(answer, text, failure):
@@ -34,12 +34,12 @@ async def test_an_answer_comes_back_and_a_failure_is_a_value(answer, text, failu
 
 async def test_no_model_and_too_many_calls_are_failures_too():
     model = Model(["yes"])
-    bounded = MemoryModel(model, max_calls=2)
+    bounded = MemoryModel(model, calls=MAX_CALLS - 1)
 
-    failures = [(await bounded.ask("s", "p", max_output_tokens=5)).failure for _ in range(3)]
+    failures = [(await bounded.ask("s", "p", max_output_tokens=5)).failure for _ in range(2)]
 
-    assert failures == ["", "", "too many calls"]
-    assert len(model.requests) == 2
+    assert failures == ["", f"{MAX_CALLS} calls so far are too many"]
+    assert len(model.requests) == 1
     assert (await MemoryModel(None).ask("s", "p", max_output_tokens=5)).failure == "no model"
 
 
@@ -54,7 +54,7 @@ async def test_a_question_without_an_answer_in_time_is_cancelled():
 
     reply = await MemoryModel(sleep).ask("s", "p", max_output_tokens=5, timeout_s=0.01)
 
-    assert reply.failure == "timeout"
+    assert reply.failure == "no answer within 0.01 s"
     assert cancelled.is_set()
 
 
@@ -65,12 +65,12 @@ async def test_cancellation_is_not_swallowed():
 
 async def test_a_long_prompt_keeps_both_ends():
     model = Model(["yes"])
-    prompt = "begin" + "x" * 1000 + "end"
+    prompt = f"begin{'x' * MAX_PROMPT_CHARS}end"
 
-    await MemoryModel(model, max_prompt_chars=200).ask("s", prompt, max_output_tokens=5)
+    await MemoryModel(model).ask("s", prompt, max_output_tokens=5)
 
     sent = text_of(model.requests[0].messages[0])
-    assert len(sent) <= 200
+    assert len(sent) <= MAX_PROMPT_CHARS
     assert sent.startswith("begin")
     assert sent.endswith("end")
 

@@ -115,7 +115,7 @@ class NotesPolicy(Policy):
             for change in view.changes
         ):
             await self._keep_command(memory, turn)
-        text = digest.record_of(turn.messages) if digest.ran_a_tool(turn.messages) else ""
+        text = digest.record_of(turn.messages)
         if not text or scan.scan(text):
             return
         job = f"{author.session or 'session'}#{turn.number}"
