@@ -2,7 +2,7 @@
 nearest where nothing matches.
 
 The pattern is grep's: the program itself runs, in a process with a limit of time, so that no
-pattern can hang kode. Without grep, the pattern is matched literally.
+pattern can hang kode.
 """
 
 import asyncio
@@ -70,25 +70,24 @@ async def find_matches(pattern: str, entries: Sequence[Statement]) -> list[State
     lines = [(note, line) for note in entries for line in note.text.split("\n")]
     program = find_program("grep")
     if program is None:
-        notes = [note for note, line in lines if pattern.lower() in line.lower()]
-    else:
-        command = [program, "-i", "-n", "-a", "-m", str(MAX_MATCHES), "-e", pattern]
-        try:
-            done = await asyncio.to_thread(
-                subprocess.run,
-                command,
-                input="".join(f"{line}\n" for _, line in lines).encode(errors="replace"),
-                capture_output=True,
-                env={"LC_ALL": "C.UTF-8"},  # folds case beyond ASCII
-                timeout=TIMEOUT_S,
-            )
-        except subprocess.TimeoutExpired:
-            raise MemoryRefused(
-                f"The pattern took longer than {TIMEOUT_S:g} s. Look for a plain word instead."
-            ) from None
-        if done.returncode > 1:
-            why = done.stderr.decode(errors="replace").strip().removeprefix("grep: ")
-            raise MemoryRefused(f"grep refuses this pattern ({why}). Escape what is meant as is.")
-        rows = filter(None, done.stdout.split(b"\n"))
-        notes = [lines[int(row.partition(b":")[0]) - 1][0] for row in rows]
+        raise MemoryRefused("grep is not installed, which searches the history: install it.")
+    command = [program, "-i", "-n", "-a", "-m", str(MAX_MATCHES), "-e", pattern]
+    try:
+        done = await asyncio.to_thread(
+            subprocess.run,
+            command,
+            input="".join(f"{line}\n" for _, line in lines).encode(errors="replace"),
+            capture_output=True,
+            env={"LC_ALL": "C.UTF-8"},  # folds case beyond ASCII
+            timeout=TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise MemoryRefused(
+            f"The pattern took longer than {TIMEOUT_S:g} s. Look for a plain word instead."
+        ) from None
+    if done.returncode > 1:
+        why = done.stderr.decode(errors="replace").strip().removeprefix("grep: ")
+        raise MemoryRefused(f"grep refuses this pattern ({why}). Escape what is meant as is.")
+    rows = filter(None, done.stdout.split(b"\n"))
+    notes = [lines[int(row.partition(b":")[0]) - 1][0] for row in rows]
     return list({note.id: note for note in notes}.values())

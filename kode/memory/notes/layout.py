@@ -2,7 +2,7 @@
 place is a kind of note, for everywhere or for one project.
 
 What a note has besides its text is in the details of its statement: `tags`, `stability`,
-`confidence`, `evidence`, `expires_at`, `job_id`, `degraded`.
+`confidence`, `evidence`, `expires_at`, `job_id`.
 """
 
 from collections.abc import Mapping, Sequence

@@ -53,7 +53,6 @@ class NotesPolicy(Policy):
     keeps_unquoted_facts = False  # the model has a tool to keep what it finds
 
     def set_up(self) -> None:
-        self._in_prompt = set[str]()
         remote = open_remote(self.settings.notes)
         self.team = Team(remote) if remote else None
         self.layout = layout.make_layout(self.settings.notes.user, remote.key if remote else "")
@@ -85,7 +84,7 @@ class NotesPolicy(Policy):
         body = _join(("Soul", souls), ("Rules", rules))
         work = _join(("Recent summaries", recent))
         shown = [note for note, _ in (*souls, *rules, *recent)]
-        self._in_prompt = {note.id for note in shown}
+        memory.shown_notes += [note.id for note in shown if note.id not in memory.shown_notes]
         memory.mark_shown(frame.escape(f"{body}\n{work}"), shown)
         framed = frame.wrap(frame.FACTS, body), frame.wrap(frame.NOTES, work)
         return self.injection(reason, *framed)
@@ -95,8 +94,7 @@ class NotesPolicy(Policy):
         known = visible_notes(memory, "log", "summary", "rule")
         notes = memory.find_related(turn.text, known)
         notes += known if turn.number == 1 else []
-        hidden = self._in_prompt | {*memory.shown_notes}
-        fresh = {note.id: note for note in notes if note.id not in hidden}
+        fresh = {note.id: note for note in notes if note.id not in memory.shown_notes}
         pack = _choose_lines(memory, list(fresh.values())[:MAX_PACK], MAX_PACK_CHARS)
         memory.shown_notes += [note.id for note, _ in pack]
         facts = "\n\n".join(line for note, line in pack if note.kind != "summary")
@@ -246,6 +244,5 @@ def _merge(store: Store, place: str, notes: Sequence[Statement]) -> Statement:
             tags=[tag for note in notes for tag in layout.detail(note, "tags")],
             evidence=[line for note in notes for line in layout.detail(note, "evidence")],
             confidence=min(layout.detail(note, "confidence") for note in notes),
-            degraded=True,
         ),
     )

@@ -14,7 +14,6 @@ from kode.memory.tools import answer, memory_tool
 
 DEFAULT_K, MAX_K = 8, 20
 """Notes of one answer."""
-Sensitivity = Literal["normal", "sensitive"]
 
 
 @memory_tool(effect="memory", subject="content")
@@ -29,7 +28,9 @@ async def remember(
     evidence: Annotated[
         list[str] | None, "the user's exact words that state it, path:line; a rule needs one"
     ] = None,
-    sensitivity: Annotated[Sensitivity, "sensitive: no model sees it"] = "normal",
+    sensitivity: Annotated[
+        Literal["normal", "sensitive"], "sensitive: no model sees it"
+    ] = "normal",
     scope: Annotated[Literal["user", "project"] | None, "project: only here"] = None,
 ) -> ToolOutput:
     """Keep a note for later: what the user decides or prefers."""
@@ -77,16 +78,15 @@ async def update_memory(
     id: Annotated[str, "from recall"],
     content: Annotated[str, "the new text"],
     tags: Annotated[list[str] | None, "replace its tags"] = None,
-    evidence: Annotated[str | None, "as for remember"] = None,
+    evidence: Annotated[str, "as for remember"] = "",
 ) -> ToolOutput:
     """Replace a note."""
     old = _find_note(memory, id)
     memory.check_replaced(old, content, "")
-    listed = None if evidence is None else [evidence]
-    new = memory.store.new_version(old, content, _author(memory, listed or ()))
-    values = {"tags": tags, "evidence": listed}
-    changed = {name: value for name, value in values.items() if value is not None}
-    new = replace(new, details=layout.make_details(**{**old.details, **changed}))
+    new = memory.store.new_version(old, content, _author(memory, [evidence]))
+    values = {} if tags is None else {"tags": tags}
+    values |= {"evidence": [evidence]} if evidence else {}
+    new = replace(new, details=layout.make_details(**{**old.details, **values}))
     layout.check_note(new)
     if new.text != old.text:
         return answer(memory, await memory.save(new, old=old))

@@ -1,7 +1,6 @@
 """The tiered system: facts in the prompt, recent turns kept in the session, notes on sessions."""
 
 import json
-import re
 from collections.abc import Sequence
 from datetime import UTC
 
@@ -20,7 +19,6 @@ MAX_LINE_CHARS, SUMMARY_CHARS = 160, 120  # as the document has them
 SHOWN_OVER_LIMIT = 2
 """A file that was edited far over its limit is shown up to this many times the limit."""
 ARCHIVED = "Archived facts that may bear on this request."
-_BLANK_LINES = re.compile(r"\n\s*\n")
 
 
 class TieredPolicy(Policy):
@@ -39,8 +37,9 @@ class TieredPolicy(Policy):
             title = self.layout.title(place)
             title += ", this project only" if is_of_project(place) else ""
             lines = (memory.describe(fact) for fact in facts if fact.place == place)
-            texts = "\n\n".join(_BLANK_LINES.sub("\n", line) for line in lines)
-            shown = frame.cut_lines(texts, SHOWN_OVER_LIMIT * self._limits[target_of(place)])
+            shown = frame.cut_lines(
+                "\n\n".join(lines), SHOWN_OVER_LIMIT * self._limits[target_of(place)]
+            )
             sections.append(f"── {title} ──\n\n{shown}")
         body = "\n\n".join(sections)
         memory.mark_shown(frame.escape(body), facts)
