@@ -10,11 +10,12 @@ from typing import Generic, Literal, TypeVar
 from kode import paths
 from kode.contracts import Bundle
 from kode.errors import ConfigError, ToolError
-from kode.extensions import mcp_cache, trust
+from kode.extensions import trust
 from kode.extensions.agents import AgentDefinition, find_agents, read_agent
 from kode.extensions.commands import Command, find_commands, read_command
 from kode.extensions.hooks import Hook, find_hooks, hooks_of_bundles
 from kode.extensions.mcp_config import Entry, entries_in
+from kode.extensions.mcp_server import forget
 from kode.extensions.places import Surroundings, parts, read_each, surroundings
 from kode.extensions.skills import Skill, find_skills, read_skill
 from kode.extensions.trust import Approvals, Item
@@ -139,9 +140,5 @@ class BundleItems:
 
     def forget_servers(self) -> None:
         """Removes the pins and caches of its servers. Raises: StorageError, BusyError."""
-        names = tuple(f"{entry.name}:" for entry in self._servers)
-        pins = trust.load(self._home, self._home).items
-        if gone := [pin for pin in pins if f"{pin.name}:".startswith(names)]:
-            trust.revoke(self._home, self._home, gone)
         for entry in self._servers:
-            mcp_cache.remove(entry, self._home)
+            forget(self._home, entry, trust.load(self._home, entry.root))

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from kode.errors import KodeError, ServerError, Setting
 from kode.events import Emit, Notice
-from kode.extensions import trust
-from kode.extensions.mcp_cache import DownloadNeededError
+from kode.extensions import mcp_cache, trust
 from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
 from kode.extensions.mcp_values import Definition, Named
 from kode.extensions.trust import Approvals, Approved, Item
@@ -117,7 +116,7 @@ class McpServer:
             began = time.monotonic()
             try:
                 await self._run()
-            except DownloadNeededError as error:
+            except mcp_cache.DownloadNeededError as error:
                 self.needs_download = True
                 self._report(f"{error.fault}. `kode mcp test {self.name}` asks whether it may")
                 self.settled.set()
@@ -248,6 +247,14 @@ def keep_pins(
     # One pin has to stay: a server without any would have its next tools pinned unseen.
     if gone and len(held_back(entry, definitions, approvals)) < len(definitions):
         trust.revoke(home, entry.root, gone)
+
+
+def forget(home: Path, entry: Entry, approvals: Approvals) -> None:
+    """Removes a server's approvals, pins and caches: of a different one with the same name nothing
+    has been approved. Raises: StorageError, BusyError."""
+    those = (it for it in approvals.items if it.origin == str(entry.origin))
+    trust.revoke(home, entry.root, [it for it in those if it.name.partition(":")[0] == entry.name])
+    mcp_cache.remove(entry, home)
 
 
 def saved_pins(entry: Entry, approvals: Approvals) -> list[Approved]:

@@ -118,14 +118,7 @@ def _show(entry: McpServerEntry) -> Answer:
 def _remove(entry: McpServerEntry) -> str:
     """Raises: ConfigError, StorageError, BusyError."""
     remove(entry.origin, entry.name)
-    # A different server with the same name: nothing of it has been approved.
-    revoked = [
-        approval
-        for approval in _approvals_of(entry).items
-        if approval.origin == str(entry.origin) and approval.name.partition(":")[0] == entry.name
-    ]
-    trust.revoke(paths.home(), entry.root, revoked)
-    mcp_cache.remove(entry, paths.home())
+    mcp_server.forget(paths.home(), entry, _approvals_of(entry))
     return f"Removed {entry.name} from {entry.origin}."
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kode import credentials, paths
+from kode.broken_json import object_of
 from kode.cli.flags import directory
 from kode.cli.parser import KINDS, Parser
 from kode.cli.screen.printer import Answer
@@ -221,13 +222,8 @@ def _parse_json(text: str) -> dict[str, Any] | None:
     """JSON as people paste it: with comments, trailing commas, or the outer braces missing; None
     for any other text."""
     plain = _LAST_COMMA.sub(r"\1", _COMMENT.sub(r"\1", text)).strip()
-    for whole in (plain, f"{{{plain.rstrip(',')}}}" if plain else ""):
-        try:
-            document = json.loads(whole, strict=False)
-        except (ValueError, RecursionError):
-            continue
-        return document if isinstance(document, dict) else None
-    return None
+    document = object_of(plain)
+    return object_of(f"{{{plain.rstrip(',')}}}") if document is None and plain else document
 
 
 def _servers_in(document: Mapping[str, Any], name: str = "") -> dict[str, Any]:
