@@ -23,7 +23,7 @@ from kode.memory.files import UNDO
 from kode.memory.guarded import statements_of
 from kode.memory.learn import consolidate
 from kode.memory.markdown import display
-from kode.memory.policy import NO_NOTES, About, Addition
+from kode.memory.policy import About, Addition
 from kode.memory.scan import check
 from kode.memory.statement import Amendment, Outcome, Statement
 from kode.memory.system import Memory
@@ -121,7 +121,7 @@ async def _consolidate(memory: Memory, target: str, scope: str = "") -> Outcome:
 
 
 def _list_notes(memory: Memory, count: int) -> str:
-    return memory.list_notes(max(1, count)) or NO_NOTES
+    return memory.list_notes(max(1, count))
 
 
 async def _approve(memory: Memory, id: str = "", source: str = "") -> str | Outcome:

@@ -7,7 +7,7 @@ through.
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import NoneType
 from typing import Any
@@ -35,8 +35,15 @@ def _guard(
         answer, limit = neutral(), self.limits_s.get(hook, limit_s)
         with self.count_faults(hook, purpose, limit) as is_off:
             if not is_off:
-                async with asyncio.timeout(limit), self.show_if_slow(waiting):
-                    answer = await getattr(self.system, hook)(*arguments)
+                loop, emit = asyncio.get_running_loop(), self._emit if waiting else silent
+                slow = loop.call_later(SLOW_S, emit, Working(what=waiting))
+                try:
+                    async with asyncio.timeout(limit):
+                        answer = await getattr(self.system, hook)(*arguments)
+                finally:
+                    slow.cancel()
+                    if loop.time() >= slow.when():
+                        emit(Working(what=""))
         return answer
 
     return call
@@ -84,19 +91,6 @@ class Guarded(MemorySystem):
         with self.count_faults("state", "save its state") as is_off:
             self._state = self._state if is_off else self.system.state()
         return self._state
-
-    @contextlib.asynccontextmanager
-    async def show_if_slow(self, waiting: str) -> AsyncIterator[None]:
-        """Notifies the person once a hook is noticeably slow."""
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(SLOW_S, self._emit, Working(what=waiting)) if waiting else None
-        try:
-            yield
-        finally:
-            if timer:
-                timer.cancel()
-                if loop.time() >= timer.when():
-                    self._emit(Working(what=""))
 
     @contextlib.contextmanager
     def count_faults(self, hook: str, purpose: str, limit_s: float = 0.0) -> Iterator[bool]:

@@ -65,7 +65,6 @@ INDEX_LIMIT_S = 0.5
 SHARE_OF_GRACE = 0.9
 """Share of the time at the end for finishing background work; the rest is for cancelling."""
 TURNS = "What the last turns of this session were about. Some are no longer shown in full."
-NO_NOTES = "There is no note on a session yet."
 NOTE_CHARS = 200  # two lines of a terminal
 SINCE_CHARS = 40  # a version or a day
 
@@ -227,11 +226,12 @@ class OpenMemory:
     def list_notes(self, count: int) -> str:
         """The latest notes, a line each, the newest first; those of this project have a star."""
         here = self.store.project.hash
-        return "\n".join(
+        lines = (
             f"{note.session or note.id}  {note.claimed_at[:10]}  "
             f"{'*' if note.project == here else ' '} {shorten(display(note.text), NOTE_CHARS)}"
             for note in self.notes()[: -count - 1 : -1]
         )
+        return "\n".join(lines) or "There is no note on a session yet."
 
     def show_notes(self, notes: Sequence[Statement]) -> str:
         """Notes for the model, each with what does not hold any more, framed; "" for none."""

@@ -7,7 +7,7 @@ from kode.contracts import Brief, Effect, ToolOutput
 from kode.errors import MemoryRefused
 from kode.memory import frame
 from kode.memory.learn import consolidate
-from kode.memory.policy import NO_NOTES, Addition, OpenMemory
+from kode.memory.policy import Addition, OpenMemory
 from kode.memory.statement import Amendment
 from kode.memory.tiered.layout import Scope, Target, place_of, target_of
 from kode.memory.tools import Source, answer, memory_tool
@@ -118,7 +118,7 @@ async def _search(memory: OpenMemory, query: str) -> ToolOutput:
 def _show_episodes(memory: OpenMemory, id: str) -> ToolOutput:
     if not id.strip():
         listed = memory.list_notes(MAX_LISTED)
-        return ToolOutput(text=frame.wrap(frame.NOTES, listed) or NO_NOTES, summary="episodes")
+        return ToolOutput(text=frame.wrap(frame.NOTES, listed), summary="episodes")
     matches = [note for note in memory.notes() if target_of(note.place).startswith(id.strip())]
     if len(matches) != 1:
         fault = "Several notes" if matches else "No note"
