@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import json
 import time
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
@@ -192,8 +191,6 @@ class FileStore:
 
     def code_state(self, statement: Statement) -> CodeState | None:
         """The state of the lines that a statement cites; None if it cites none of this project."""
-        if not statement.source_hash:
-            return None
         return source.state(self.project.root, statement.source, statement.source_hash)
 
     def rank(self, statement: Statement) -> Rank:
@@ -213,14 +210,11 @@ class FileStore:
     ) -> Change:
         """The change that adds statements as far as their relations let them remain, and ends the
         current ones that they outdate. `draft` has the change's other values."""
-        result, ended_by = self.plan(view, new, relations), defaultdict[str, list[str]](list)
-        for id, heir in result.ends.items():
-            ended_by[heir].append(id)
-        add = (
-            replace(statement, replaces=(*statement.replaces, *ended_by[statement.id]))
-            for statement in new
-            if statement.id not in result.ends
-        )
+        result, add = self.plan(view, new, relations), list[Statement]()
+        for statement in new:
+            if statement.id not in result.ends:
+                ended = (id for id, heir in result.ends.items() if heir == statement.id)
+                add.append(replace(statement, replaces=(*statement.replaces, *ended)))
         end = (*draft.end, *(id for id in result.ends if id in view.entries))
         conflicts = (*draft.conflicts, *result.conflicts)
         return replace(draft, add=tuple(add), end=end, conflicts=conflicts)
@@ -233,8 +227,8 @@ class FileStore:
         view = self.view()
         present = {statement.text for statement in view.in_place(place)}
         new = [self.new_statement(author, place, text) for text in edit.new if text not in present]
-        versions = ((edit.versions.get(statement.text), statement) for statement in new)
-        outdated = tuple((old.id, statement.id) for old, statement in versions if old)
+        older = edit.versions
+        outdated = tuple((older[add.text].id, add.id) for add in new if add.text in older)
         change = self.settle(view, new, Relations(outdated=outdated), draft)
         gone = (entry for old in edit.gone if (entry := view.entries.get(old.id)))
         left_out = (entry.statement for entry in gone if entry.is_alive)

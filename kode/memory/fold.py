@@ -45,9 +45,8 @@ class FileRecord(NamedTuple):
 
     change: str
     """The id of the last change that wrote it."""
-    before: str
     after: str
-    """The fingerprints of its text."""
+    """The fingerprint of its text."""
     is_doubtful: bool
     """Whether the log may not say how it became so: it lost lines, or two logs were joined."""
 
@@ -76,7 +75,7 @@ class View:
 
     def file(self, name: str) -> FileRecord:
         """What the log says of a file, also of one that it does not name."""
-        return self.files.get(name) or FileRecord("", "", "", self.is_damaged)
+        return self.files.get(name) or FileRecord("", "", self.is_damaged)
 
     def in_place(self, place: str) -> Sequence[Statement]:
         """The current and archived statements of a place."""
@@ -106,18 +105,14 @@ class View:
                 pairs[frozenset(pair)] = (both[0].statement, both[1].statement)
         return list(pairs.values())
 
-    def entry(self, id: str) -> Entry | None:
-        """The statement with this id, or the only one whose id begins with it."""
-        if id in self.entries:
-            return self.entries[id]
-        matches = [key for key in self.entries if len(id) >= 4 and key.startswith(id)]
-        return self.entries[matches[0]] if len(matches) == 1 else None
-
     def find(self, words: str, places: Iterable[str] | None = None) -> list[Entry]:
         """The statements that were not withdrawn, in these places, which `words` may mean: the one
-        with this id, else those with this text, else those that contain it."""
-        if (entry := self.entry(words)) and entry.is_alive:
-            return [entry]
+        with this id, or the only one whose id begins with it, else those with this text, else those
+        that contain it."""
+        ids = [id for id in self.entries if len(words) >= 4 and id.startswith(words)]
+        ids = [words] if words in self.entries else ids
+        if len(ids) == 1 and self.entries[ids[0]].is_alive:
+            return [self.entries[ids[0]]]
         allowed = None if places is None else set(places)
         wanted = words.replace("\r\n", "\n").strip()
         matches = [
@@ -187,7 +182,7 @@ class View:
             if old := self.files.get(name):
                 is_settled = change.kind in (EDIT, RESTORE, LAYOUT)
                 is_doubtful = old.after != before or (old.is_doubtful and not is_settled)
-            self.files[name] = FileRecord(change.id, before, after, is_doubtful)
+            self.files[name] = FileRecord(change.id, after, is_doubtful)
 
     def _put(self, entry: Entry) -> None:
         statement = entry.statement
@@ -228,14 +223,10 @@ def the_only(entries: Sequence[Entry], words: str, called: str = "") -> Entry:
     if len(entries) == 1:
         return entries[0]
     where, short = f" of {called}" if called else "", shorten(words, 60)
-    if not entries:
-        raise MemoryRefused(
-            f'No entry{where} contains "{short}". Nothing was changed. '
-            "`kode memory show` lists the entries with their ids."
-        )
     statements = (entry.statement for entry in entries[:_LISTED])
     listed = "; ".join(f'{each.id} "{shorten(each.text, 60)}"' for each in statements)
+    fault = f"{len(entries)} entries{where} contain" if entries else f"No entry{where} contains"
     raise MemoryRefused(
-        f'"{short}" occurs in {len(entries)} entries{where}: {listed}. '
-        "Give the id, or more of the text. Nothing was changed."
+        f'{fault} "{short}"{": " if listed else ""}{listed}. Nothing was changed. Give the id, or '
+        "more of the text: `kode memory show` lists the entries."
     )

@@ -335,7 +335,7 @@ class OpenMemory:
                 f for f in self.store.statements() if f"{f.place}/".startswith(f"{new.place}/")
             ]
             relations = await judge.compare(new, facts, self.settings, self.model, self.embedder)
-        outcome = await self.store.add(new, relations, kind=kind)
+        outcome = await self.store.add(new, relations=relations, kind=kind)
         first, second, confirm = outcome.conflict, outcome.statement, self.context.confirm
         if first and second and confirm:  # with a yes it is the person's own word
             preview = f"Remembered: {quoted(first)}\nNow:        {quoted(second)}"

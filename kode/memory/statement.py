@@ -193,8 +193,7 @@ def statement_of_session(record: SessionRecord, place: str, text: str, **values:
 
 def to_row(change: Change) -> dict[str, Any]:
     """The JSON object of a change, without the fields that have their default."""
-    row: dict[str, Any] = _changes().dump_python(change, exclude_defaults=True, warnings=False)
-    return row
+    return dict(_changes().dump_python(change, exclude_defaults=True, warnings=False))
 
 
 def change_from(line: str | bytes) -> Change:

@@ -52,17 +52,11 @@ class Store(FileStore):
         return the_only(self.view().find(words, places), words, target).statement
 
     async def add(
-        self, new: Statement, relations: Relations = NO_RELATIONS, *, kind: str = "add"
+        self, *new: Statement, relations: Relations = NO_RELATIONS, kind: str = "add"
     ) -> Outcome:
-        """Adds a statement; `relations` says how it relates to current ones. The same text in the
-        same place is confirmed, where that adds to what is known of it."""
-        return await self.add_all([new], relations, kind=kind)
-
-    async def add_all(
-        self, new: Sequence[Statement], relations: Relations = NO_RELATIONS, *, kind: str = "add"
-    ) -> Outcome:
-        """Adds statements of one author to one place in one change. Raises: MemoryRefused if there
-        are none; StorageError, BusyError."""
+        """Adds statements of one author to one place in one change; `relations` says how they
+        relate to current ones. The same text in the same place is confirmed, where that adds to
+        what is known of it. Raises: MemoryRefused if there are none; StorageError, BusyError."""
         if not new:
             raise MemoryRefused("There is nothing new in it. Nothing was changed.")
         stays = first = new[0]
@@ -90,12 +84,13 @@ class Store(FileStore):
         words = "" if stays.text == first.text else ", in other words"
         return replace(outcome, text=f"already in {where}{words}: {quoted(stays)}", statement=stays)
 
-    async def edit(self, id: str, text: str, author: Author, *, kind: str = "replace") -> Outcome:
+    async def edit(self, id: str, text: str, author: Author) -> Outcome:
         """Puts another text in the place of a statement. One that ranks higher than the author
         stays beside it, in conflict."""
         old = self._alive(self.view(), id)
         new = self.new_version(old, text, author)
-        return await self.add(new, Relations(outdated=((old.id, new.id),)), kind=kind)
+        relations = Relations(outdated=((old.id, new.id),))
+        return await self.add(new, relations=relations, kind="replace")
 
     def new_version(self, old: Statement, text: str, author: Author) -> Statement:
         """A statement that could take the place of another one, in the form of its place: a list
@@ -201,7 +196,7 @@ class Store(FileStore):
         elif id:
             meant = [change for change in self.log.changes() if change.id.startswith(id)]
         else:
-            meant = [*islice(filter(self._is_undone_unnamed, newest_first), 1)]
+            meant = [*islice(filter(self._is_of_project, newest_first), 1)]
         if not meant or (id and not group and meant[1:]):
             summary = f"{len(meant)} changes begin with" if meant else "There is nothing to undo of"
             raise MemoryRefused(
@@ -262,11 +257,11 @@ class Store(FileStore):
         return Amendment(until="", source_hash=source_hash)
 
     def _alive(self, view: View, id: str) -> Statement:
-        entry = view.entry(id)
+        entry = view.entries.get(id)
         return the_only([entry] if entry and entry.is_alive else [], id).statement
 
-    def _is_undone_unnamed(self, change: Change) -> bool:
-        """Whether an undo without an id means this change, as one of this system and project."""
+    def _is_of_project(self, change: Change) -> bool:
+        """Whether this system made a change of statements of this project, other than an undo."""
         if change.kind in _PASSED_OVER or change.origin or change.system != self.system:
             return False
         entries, ids = (

@@ -297,7 +297,7 @@ async def test_relations_end_what_is_outdated(life: Life) -> None:
         await life.store.add(statement)
     new = life.statement("Port 2", author=MODEL)
     relations = Relations(same=((old.id, same.id),), outdated=((old.id, new.id),))
-    outcome = await life.store.add(new, relations)
+    outcome = await life.store.add(new, relations=relations)
     assert outcome.change
     assert (life.texts(), len(outcome.change.end)) == (["Port 2"], 2)
 

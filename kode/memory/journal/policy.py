@@ -129,8 +129,9 @@ class JournalPolicy(Policy):
         ends = [note.details["messages"] for note in _entries(view, record)]
         if part.messages and part.end not in ends:
             note = self.note(part, self.record_without_model(part), ())
-            old = tuple((raw.id, note.id) for raw in self.replaced_notes(view, record))
-            await memory.store.add(memory.hold_back(note), Relations(outdated=old), kind="raw")
+            replaced = self.replaced_notes(view, record)
+            relations = Relations(outdated=tuple((raw.id, note.id) for raw in replaced))
+            await memory.store.add(memory.hold_back(note), relations=relations, kind="raw")
 
 
 def make_layout(limit_bytes: int) -> Layout:

@@ -199,7 +199,7 @@ async def _store(
     elif is_single and new and memory.writer == "model" and not layout.is_episodes(place):
         outcome = await memory.save(new[0])  # which compares it with the lines of the file
     else:
-        outcome = memory.announce(await store.add_all(list(map(memory.hold_back, new))))
+        outcome = memory.announce(await store.add(*map(memory.hold_back, new)))
     if was_read:
         mark_read(memory.seen, place, store.read_text(place) or "")
     row = {"success": True} | ({"appliedCount": len(patches)} if patches else {})
