@@ -36,7 +36,7 @@ ThinkingType = Literal["adaptive", "enabled", "between_tools", "disabled"]
 """`thinking.type` of the Messages API."""
 
 Face = Literal["kode", "patch", "editor"]
-"""The form in which tools for files are offered; see `kode.tools.faces`."""
+"""The form in which tools for files are offered; see `kode.tools.builtin`."""
 
 Api = str
 """A wire format: `responses` (OpenAI's Responses), `chat` (Chat Completions), `messages`

@@ -13,7 +13,7 @@ from typing import Any
 
 from kode.contracts import Tool
 from kode.permissions.tool_names import TOOLS
-from kode.tools.faces import offered, with_faces
+from kode.tools.builtin import offered, with_faces
 
 __all__ = ["arguments", "called", "offered"]
 

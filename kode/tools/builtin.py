@@ -1,8 +1,17 @@
-"""Imports the tools of every session, in the order the model sees them."""
+"""The tools of every session, in the order the model sees them, and the faces of them: other forms
+in which the same tools are offered, to models that were trained on them.
 
+A face only changes what is declared. A call in any form is understood whatever was offered, and its
+parts are judged, run and undone as the tools they are.
+"""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pkgutil import resolve_name
+from typing import get_args
 
-from kode.contracts import Tool
+from kode.contracts import Face, Tool
 
 NAMES = (
     "read_file",
@@ -22,3 +31,42 @@ SMALL = ("read_file", "write_file", "edit_file", "shell")
 better."""
 
 BUILTIN: tuple[Tool, ...] = tuple(resolve_name(f"kode.tools.{name}:{name}") for name in NAMES)
+
+
+@functools.cache
+def _instead(face: Face) -> Mapping[str, Tool | None]:
+    """Tool → what a face declares in its place; None: another covers it."""
+    if face == "kode":
+        return {}
+    if face == "patch":
+        from kode.tools.apply_patch import apply_patch
+
+        return {"write_file": None, "edit_file": apply_patch}
+    from kode.tools.shell import shell
+    from kode.tools.text_editor import text_editor
+
+    return {
+        "read_file": text_editor,
+        "write_file": None,
+        "edit_file": None,
+        "shell": replace(shell, name="bash", api_type="bash_20250124"),
+    }
+
+
+def offered(tools: Sequence[Tool], face: Face) -> Iterator[Tool]:
+    """What is declared to the model; without all tools that a face stands for, those as they
+    are."""
+    instead = _instead(face)
+    if not set(instead) <= {tool.name for tool in tools}:
+        instead = {}
+    return (shown for tool in tools if (shown := instead.get(tool.name, tool)) is not None)
+
+
+def with_faces(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """Every tool that a call may name: these, and the faces whose tools are all among them."""
+    known = {tool.name: tool for tool in tools}
+    for instead in map(_instead, get_args(Face)):
+        if set(instead) <= set(known):
+            parts = {tool.name: tool for tool in instead.values() if tool and tool.parts}
+            known = {**parts, **known}
+    return known

@@ -1,5 +1,6 @@
 """`fetch_url`: fetches the text of a public web page. The gate decides what may be fetched; this
-module blocks the local network (see `addresses`).
+module blocks the local network: services there often trust local clients, and a page that a model
+reads must not reach them.
 
 Each request goes to exactly the address that was judged, so that a name cannot resolve to another
 one in between; the request and the TLS handshake still use the host's name.
@@ -8,10 +9,12 @@ one in between; the request and the TLS handshake still use the host's name.
 import asyncio
 import codecs
 import contextlib
+import ipaddress
 import json
 import re
+import socket
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,7 +24,6 @@ from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.plain_text import printable
 from kode.tools import file_search, files, page
-from kode.tools.addresses import Address, Policy, Resolver, public_only, resolve
 
 if TYPE_CHECKING:
     import ssl
@@ -50,6 +52,52 @@ _CODECS = frozenset(
     "gb2312 gbk gb18030 big5 big5hkscs euc_jp shift_jis cp932 iso2022_jp euc_kr cp949".split()
 )
 """Python's names of the codecs that pages are written in."""
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+Policy = Callable[[Address], str]
+"""Why an address is refused; "" if it is allowed."""
+
+Resolver = Callable[[str, int], Awaitable[list[Address]]]
+"""(host, port) → addresses. Raises: OSError."""
+
+_METADATA = {ipaddress.ip_address(text) for text in ("169.254.169.254", "168.63.129.16")}
+"""Where clouds hand out credentials. The second is in public address space."""
+
+_NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
+
+
+def public_only(address: Address) -> str:
+    """The policy of every session."""
+    for each in (address, *_embedded(address)):
+        if each in _METADATA:
+            return "it is a cloud's metadata address"
+        if each.is_loopback:
+            return "it is this machine itself"
+        if each.is_multicast or each.is_unspecified or each.is_reserved or not each.is_global:
+            return "it is not a public address"
+        if isinstance(each, ipaddress.IPv6Address) and each.is_site_local:
+            return "it is not a public address"
+    return ""
+
+
+def _embedded(address: Address) -> list[ipaddress.IPv4Address]:
+    """The IPv4 addresses embedded in an IPv6 address."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return []
+    embedded = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if any(address in network for network in _NAT64) or int(address) >> 32 == 0:
+        embedded.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    return [each for each in embedded if each is not None]
+
+
+async def resolve(host: str, port: int) -> list[Address]:
+    """All addresses that the system has for a host name, or for an address in any spelling."""
+    loop = asyncio.get_running_loop()
+    rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    # A zone (`fe80::1%eth0`) names a link; such an address is refused in any case.
+    texts = dict.fromkeys(str(row[4][0]).split("%")[0] for row in rows)
+    return [ipaddress.ip_address(text) for text in texts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,38 +96,45 @@ async def run(program: Program, separator: bytes, take: Callable[[bytes], bool])
 
     Raises: OSError if it cannot be started; CancelledError, after the program was killed.
     """
-    process = await start_program(
-        *program.argv,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-        env=environment(),
-    )
-    assert process.stdin
-    assert process.stdout
-    assert process.stderr
     timed_out, dropped, stderr = False, 0, b""
-    try:
-        async with asyncio.timeout(TIMEOUT_S):
-            with contextlib.suppress(ConnectionError):
-                process.stdin.write(program.stdin)
-                process.stdin.close()
-            dropped = await _pieces(process.stdout, separator, take)
-            stderr = await process.stderr.read(65536)
-    except TimeoutError:
-        timed_out = True
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        # Reads the rest, so that the pipes close with the process.
-        await process.communicate()
+    async with _start(program.argv) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                with contextlib.suppress(ConnectionError):
+                    process.stdin.write(program.stdin)
+                    process.stdin.close()
+                dropped = await _pieces(process.stdout, separator, take)
+                stderr = await process.stderr.read(65536)
+        except TimeoutError:
+            timed_out = True
     return Ended(
         status=process.returncode or 0,
         stderr=stderr.decode(errors="replace"),
         timed_out=timed_out,
         dropped=dropped,
     )
+
+
+@contextlib.asynccontextmanager
+async def _start(argv: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await start_program(
+        *argv,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        env=environment(),
+    )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        # Reads the rest, so that the pipes close with the process.
+        await process.communicate()
 
 
 async def _pieces(
@@ -164,22 +171,8 @@ async def ask(script: str, question: bytes) -> bytes | None:
 
     Raises: OSError if it cannot be started.
     """
-    process = await start_program(
-        *_PYTHON,
-        script,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        start_new_session=True,
-        env=environment(),
-    )
-    try:
+    async with _start((*_PYTHON, script)) as process:
         answer, _ = await process.communicate(question)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        # Reads the rest, so that the pipes close with the process.
-        await process.communicate()
     return answer if process.returncode == 0 else None
 
 

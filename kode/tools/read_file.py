@@ -72,12 +72,12 @@ async def read_file(
     real = files.resolve(context, path)
     files.refuse_secret(context, real)
     # In a thread: a slow disk must not block the screen or Ctrl-C.
-    found = await asyncio.to_thread(_read, context, real, offset, limit, raw=show == "raw")
-    if isinstance(found, ToolOutput):
-        return found
+    output = await asyncio.to_thread(_read, context, real, offset, limit, raw=show == "raw")
+    if isinstance(output, ToolOutput):
+        return output
     name, as_pictures = files.shown(context, real), show == "pictures"
     shown = await documents.pages(
-        name, found, offset, limit, as_pictures=as_pictures, room=min(MAX_BYTES, context.room)
+        name, output, offset, limit, as_pictures=as_pictures, room=min(MAX_BYTES, context.room)
     )
     return await asyncio.to_thread(_document, context, real, shown, plural(shown.count, "page"))
 
@@ -103,10 +103,9 @@ def _read(
             if looks is not None and looks.media_type == PDF:
                 return _whole(file)
             file.seek(0)
-            if path.suffix.lower() == ".ipynb" and not raw:
-                notebook = _notebook(context, path, file, offset, limit)
-                if notebook is not None:
-                    return notebook
+            is_notebook = path.suffix.lower() == ".ipynb" and not raw
+            if is_notebook and (output := _notebook(context, path, file, offset, limit)):
+                return output
             window = _window(file, offset, min(limit, MAX_LINES))
         except files.Binary as reason:
             if looks is not None:
@@ -149,14 +148,14 @@ def _whole(file: IO[bytes]) -> bytes:
 
 def _picture(context: ToolContext, path: Path, data: bytes) -> ToolOutput:
     try:
-        image = _kept(context, Picture(path.name, data))
+        image = _store_image(context, Picture(path.name, data))
     except (UserError, StorageError) as error:
         raise ToolError(str(error)) from error
     text = f"{image.description}, {image.media_type}."
     return _output(context, path, text, image.description, (image,))
 
 
-def _kept(context: ToolContext, picture: Picture) -> Image:
+def _store_image(context: ToolContext, picture: Picture) -> Image:
     """Raises: UserError, StorageError."""
     small = fitting(picture)
     return keep(paths.images_folder(context.place.outputs.parent), small.name, small.data)
@@ -170,10 +169,8 @@ def _notebook(
     file.seek(0)
     if len(data) > files.MAX_WHOLE_BYTES:
         return None
-    name = files.shown(context, path)
-    shown = documents.cells(
-        name, data.decode(errors="replace"), offset, limit, room=min(MAX_BYTES, context.room)
-    )
+    name, room = files.shown(context, path), min(MAX_BYTES, context.room)
+    shown = documents.cells(name, data.decode(errors="replace"), offset, limit, room=room)
     if shown is None:
         return None
     return _document(context, path, shown, plural(shown.count, "cell"))
@@ -183,7 +180,7 @@ def _document(context: ToolContext, path: Path, shown: documents.Shown, summary:
     text, images = shown.text, []
     for picture in shown.pictures:
         try:
-            images.append(_kept(context, picture))
+            images.append(_store_image(context, picture))
         except (UserError, StorageError) as error:
             text += f"\n[{picture.name} is not shown: {error}]"
     return _output(context, path, text, summary, tuple(images))
@@ -279,16 +276,13 @@ def _render(
             f"[Lines {offset}-{last} of a very large file. To go on: offset={last + 1}. "
             "Search it to find a place in it.]"
         )
-    elif last < window.total and (len(shown) < limit or limit > MAX_LINES):
-        most = (
-            "2,000 lines or 50 KB a call"
-            if page == MAX_BYTES
-            else f"{page:,} bytes, its share of this reply"
-        )
-        notes.append(
-            f"[Lines {offset}-{last} of {window.total:,} ({most}). To go on: offset={last + 1}]"
-        )
     elif last < window.total or offset > 1:
-        more = f" To go on: offset={last + 1}" if last < window.total else ""
-        notes.append(f"[Lines {offset}-{last} of {window.total:,}.{more}]")
+        why = more = ""
+        if last < window.total:
+            more = f" To go on: offset={last + 1}"
+            if len(shown) < limit or limit > MAX_LINES:
+                is_usual = page == MAX_BYTES
+                share = f"{page:,} bytes, its share of this reply"
+                why = f" ({'2,000 lines or 50 KB a call' if is_usual else share})"
+        notes.append(f"[Lines {offset}-{last} of {window.total:,}{why}.{more}]")
     return shown, tuple(notes)

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from kode.errors import ToolError
-from kode.tools import addresses, fetch_url
-from kode.tools.addresses import Address, public_only
-from kode.tools.fetch_url import fetch
+from kode.tools import fetch_url
+from kode.tools.fetch_url import Address, fetch, public_only
 from tests.needs import needs
 from tests.tables import for_each
 from tests.tools.conftest import Call
@@ -453,7 +452,7 @@ async def test_cancellation_passes(server: Server) -> None:
 
 
 async def test_the_system_s_resolver_gives_addresses() -> None:
-    assert await addresses.resolve("127.0.0.1", 80) == [ipaddress.ip_address("127.0.0.1")]
+    assert await fetch_url.resolve("127.0.0.1", 80) == [ipaddress.ip_address("127.0.0.1")]
 
 
 @needs("openssl")
