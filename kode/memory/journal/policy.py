@@ -29,10 +29,9 @@ FILES = {"memory": MEMORY, "history": HISTORY}
 """By target."""
 _STAMP = re.compile(r"## (\d{4}-\d{2})-\d{2}T[0-9:.]+Z$", re.MULTILINE)
 """The header of an entry, with its month."""
-RECAP_CHARS = 160  # a line of a recap
 RAW = "[raw-fallback]"
 """Begins the entry of a part of a session that no model has summed up."""
-RAW_MESSAGES, RAW_CHARS = 10, 200  # as the document has it
+RAW_MESSAGES, LINE_CHARS = 10, 200  # as the document has it
 SHOWN_OVER_LIMIT = 4
 """A memory that was edited far over its limit is shown up to this many times the limit."""
 
@@ -84,11 +83,11 @@ class JournalPolicy(Policy):
 
     def record_without_model(self, record: SessionRecord) -> str:
         """The latest messages, short."""
-        lines = _short_lines(record.messages, RAW_CHARS)[-RAW_MESSAGES:]
+        lines = _short_lines(record.messages)[-RAW_MESSAGES:]
         return "\n".join((f"{RAW} of session {record.id}, which has it whole", *lines))
 
     async def after_turn(self, memory: OpenMemory, turn: Turn) -> None:
-        lines = _short_lines(turn.messages, RECAP_CHARS)
+        lines = _short_lines(turn.messages)
         self.buffer = [*self.buffer, *lines][-self._half :]
 
     async def before_drop(
@@ -188,9 +187,10 @@ def _is_spoken(message: Message) -> bool:
     return message.role != "tool" and bool(text_of(message).strip()) and not calls_of(message)
 
 
-def _short_lines(messages: Sequence[Message], max_chars: int) -> list[str]:
+def _short_lines(messages: Sequence[Message]) -> list[str]:
     """What the person and the model said, one short line each."""
-    lines = ((message.role, text_of(message)) for message in messages if _is_spoken(message))
     return [
-        f"{role}: {' '.join(credentials.redact(text).split())[:max_chars]}" for role, text in lines
+        f"{message.role}: {' '.join(credentials.redact(text_of(message)).split())[:LINE_CHARS]}"
+        for message in messages
+        if _is_spoken(message)
     ]

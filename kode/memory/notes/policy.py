@@ -27,7 +27,7 @@ from kode.memory.statement import (
     timestamp,
 )
 from kode.memory.store import Store
-from kode.messages import keep_ends, plural
+from kode.messages import plural
 
 MAX_RULES, MAX_RULE_CHARS = 10, 10_000
 """In the prompt; what does not fit is said."""
@@ -37,7 +37,6 @@ MAX_PACK, MAX_PACK_CHARS = 20, 6_000
 """Of the notes beside a message."""
 COMMAND_TTL_DAYS, JOB_TTL_DAYS = 30, 7
 """Of what the person asked to remember, and of what was done in a turn, as document 004 has it."""
-MAX_COMMAND_CHARS = 2_000  # a message; more is a document
 MERGE_AFTER, TIDY_EVERY, BATCH = timedelta(days=7), timedelta(days=1), 5
 """As document 004 has them."""
 MERGE, PRUNE = "merge", "prune"
@@ -138,10 +137,9 @@ class NotesPolicy(Policy):
     async def _keep_command(self, memory: OpenMemory, turn: Turn) -> None:
         """The person's own words, for a month: the model may have missed the wish."""
         details = {"tags": ["asked"], "ttl_days": COMMAND_TTL_DAYS, "stability": "volatile"}
-        text = keep_ends(turn.text.strip(), MAX_COMMAND_CHARS)
-        is_typed = not memory.context.tainted() or memory.verify_quote(text)
+        is_typed = not memory.context.tainted() or memory.verify_quote(turn.text)
         author = memory.author("user" if is_typed else "session")
-        addition = Addition(target="log", text=text, details=details)
+        addition = Addition(target="log", text=turn.text.strip(), details=details)
         try:
             note = layout.new_note(memory, addition, author)
         except MemoryRefused as error:
