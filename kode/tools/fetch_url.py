@@ -179,11 +179,11 @@ async def _body(
         transport=transport, trust_env=False, follow_redirects=False, timeout=TIMEOUT_S
     ) as client:
         for redirects in range(MAX_REDIRECTS + 1):
-            with _told_by(url if redirects else ""):
+            with _attribute_errors(url if redirects else ""):
                 target = _parse(url)
                 addresses = await _allowed(target, policy, resolver)
-                async with _connected(client, target, addresses) as response:
-                    with _told_by(url):
+                async with _open_response(client, target, addresses) as response:
+                    with _attribute_errors(url):
                         location = response.headers.get("location")
                         if response.status_code not in _REDIRECTS or location is None:
                             return await _read(url, response)
@@ -194,7 +194,7 @@ async def _body(
 
 
 @contextlib.contextmanager
-def _told_by(url: str) -> Iterator[None]:
+def _attribute_errors(url: str) -> Iterator[None]:
     """The URL as the outside source of an error text once the server has answered, because its own
     words (status line, headers, redirect target) may be in it; "" before."""
     try:
@@ -263,57 +263,42 @@ async def _allowed(target: "httpx2.URL", policy: Policy, resolver: Resolver) -> 
     return addresses
 
 
-class _connected:
-    """Opens a response from the first address that answers, and closes it at the end."""
+@contextlib.asynccontextmanager
+async def _open_response(
+    client: "httpx2.AsyncClient", target: "httpx2.URL", addresses: list[Address]
+) -> AsyncIterator["httpx2.Response"]:
+    """The response of the first address that answers. Raises: ToolError if none does."""
+    import httpx2
 
-    def __init__(
-        self, client: "httpx2.AsyncClient", target: "httpx2.URL", addresses: list[Address]
-    ) -> None:
-        self._client = client
-        self._target = target
-        self._addresses = addresses
-        self._response: httpx2.Response | None = None
-
-    async def __aenter__(self) -> "httpx2.Response":
-        import httpx2
-
-        fault: Exception | None = None
-        for address in self._addresses[:4]:
-            try:
-                self._response = await self._client.send(self._request(address), stream=True)
-            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-                fault = error
-                continue
-            except httpx2.HTTPError as error:
-                # The error quotes what is not HTTP.
-                raise self._failed(error, untrusted=str(self._target)) from error
-            return self._response
-        raise self._failed(fault) from fault
-
-    def _failed(self, fault: Exception | None, *, untrusted: str = "") -> ToolError:
-        return ToolError(
-            f"{self._target} could not be fetched: {fault or 'no answer'}. "
-            "Check the URL, or try another source.",
-            untrusted=untrusted,
-        )
-
-    async def __aexit__(self, *_fault: object) -> None:
-        if self._response is not None:
-            await self._response.aclose()
-
-    def _request(self, address: Address) -> "httpx2.Request":
-        target = self._target
-        return self._client.build_request(
-            "GET",
-            target.copy_with(host=str(address), fragment=None),
-            headers={
-                "Host": target.netloc.decode("ascii"),
-                "User-Agent": f"kode/{__version__}",
-                "Accept": "text/html, text/*, application/json, application/xml;q=0.9, */*;q=0.1",
-                "Accept-Encoding": "gzip",
-            },
-            extensions={"sni_hostname": target.raw_host.decode("ascii").strip("[]")},
-        )
+    headers = {
+        "Host": target.netloc.decode("ascii"),
+        "User-Agent": f"kode/{__version__}",
+        "Accept": "text/html, text/*, application/json, application/xml;q=0.9, */*;q=0.1",
+        "Accept-Encoding": "gzip",
+    }
+    extensions = {"sni_hostname": target.raw_host.decode("ascii").strip("[]")}
+    unreachable = (httpx2.ConnectError, httpx2.ConnectTimeout)
+    fault: Exception | None = None
+    untrusted = ""
+    for address in addresses[:4]:
+        url = target.copy_with(host=str(address), fragment=None)
+        request = client.build_request("GET", url, headers=headers, extensions=extensions)
+        try:
+            response = await client.send(request, stream=True)
+        except httpx2.HTTPError as error:
+            fault = error
+            if not isinstance(error, unreachable):
+                untrusted = str(target)  # the error quotes what is not HTTP
+                break
+            continue
+        async with contextlib.aclosing(response):
+            yield response
+        return
+    raise ToolError(
+        f"{target} could not be fetched: {fault or 'no answer'}. "
+        "Check the URL, or try another source.",
+        untrusted=untrusted,
+    ) from fault
 
 
 async def _read(url: str, response: "httpx2.Response") -> _Body:
