@@ -214,7 +214,9 @@ async def learn(
         if not await policy.ask(memory, record, pending):
             return False
         progress = pending.progress(record.id)
-    answer = policy.read_answer(memory, record, progress)
+    answer = question.read(progress.answer, len(progress.shown))
+    record_text = policy.record_without_model(memory.store.view(), record)
+    answer = replace(answer, narrative=answer.narrative or record_text)
     for change in await apply(memory.store, policy, record, answer, progress.shown):
         text = describe_change(change)
         memory.context.emit(MemoryChanged(text=text, change_id=change.id, of_session=True))

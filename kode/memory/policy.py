@@ -34,15 +34,13 @@ from kode.memory.ask import MemoryModel
 from kode.memory.embed import Embedder
 from kode.memory.fold import View
 from kode.memory.markdown import display
-from kode.memory.pending import Pending, Progress
+from kode.memory.pending import Pending
 from kode.memory.question import (
     INSTRUCTIONS,
     MAX_OUTPUT_TOKENS,
-    Answer,
     LearnedFact,
     build,
     choose_known,
-    read,
 )
 from kode.memory.relations import NO_RELATIONS, Relations
 from kode.memory.remarks import remarks, show_record, visible_facts
@@ -470,8 +468,8 @@ class Policy(ABC):
         notes = (note for note in view.statements() if note.kind in ("episode", "summary"))
         return [note for note in notes if note.session == record.id]
 
-    def record_without_model(self, record: SessionRecord) -> str:
-        """The text of a note that no model wrote; "" for a session without a trace."""
+    def record_without_model(self, view: View, record: SessionRecord) -> str:
+        """The text of a note that no model wrote; "" for a session that needs none."""
         return digest.record_of(record.messages)
 
     def question(self, memory: OpenMemory, record: SessionRecord) -> Question:
@@ -497,11 +495,6 @@ class Policy(ABC):
         if reply.message is not None:
             pending.update(record.id, answer=reply.text, shown=ids)
         return reply.message is not None
-
-    def read_answer(self, memory: OpenMemory, record: SessionRecord, progress: Progress) -> Answer:
-        """What the model answered; with a record in place of a note that it did not write."""
-        answer = read(progress.answer, len(progress.shown))
-        return replace(answer, narrative=answer.narrative or self.record_without_model(record))
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
         """Text for this turn's message, framed; "" for none."""

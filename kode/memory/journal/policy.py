@@ -81,7 +81,7 @@ class JournalPolicy(Policy):
     def replaced_notes(self, view: View, record: SessionRecord) -> list[Statement]:
         return [note for note in _entries(view, record) if note.details.get("raw")]
 
-    def record_without_model(self, record: SessionRecord) -> str:
+    def record_without_model(self, view: View, record: SessionRecord) -> str:
         """The latest messages, short."""
         lines = _short_lines(record.messages)[-RAW_MESSAGES:]
         return "\n".join((f"{RAW} of session {record.id}, which has it whole", *lines))
@@ -127,7 +127,7 @@ class JournalPolicy(Policy):
         part = self.part_to_sum_up(view, record)
         ends = [note.details["messages"] for note in _entries(view, record)]
         if part.messages and part.end not in ends:
-            note = self.note(part, self.record_without_model(part), ())
+            note = self.note(part, self.record_without_model(view, part), ())
             replaced = self.replaced_notes(view, record)
             relations = Relations(outdated=tuple((raw.id, note.id) for raw in replaced))
             await memory.store.add(memory.hold_back(note), relations=relations, kind="raw")

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from kode.contracts import Injection, InjectReason, SessionRecord, Turn
 from kode.memory import frame
+from kode.memory.fold import View
 from kode.memory.frame import mark_read
 from kode.memory.markdown import LINES, SECTIONS
-from kode.memory.pending import Pending, Progress
+from kode.memory.pending import Pending
 from kode.memory.policy import Addition, OpenMemory, Policy
-from kode.memory.question import Answer, LearnedFact
+from kode.memory.question import LearnedFact
 from kode.memory.rendering import fingerprint
 from kode.memory.statement import Author, Statement, statement_of_session
 from kode.memory.tools import as_list_item
@@ -72,14 +73,11 @@ class VaultPolicy(Policy):
     async def ask(self, memory: OpenMemory, record: SessionRecord, pending: Pending) -> bool:
         return await reflect(memory, record, pending, self.question(memory, record))
 
-    def read_answer(self, memory: OpenMemory, record: SessionRecord, progress: Progress) -> Answer:
-        """How facts relate; what is new was written by tools. A session without an episode gets a
-        record."""
-        statements = memory.store.view().statements()
-        has_episode = any(s.session == record.id and is_episodes(s.place) for s in statements)
-        narrative = "" if has_episode else self.record_without_model(record)
-        answer = super().read_answer(memory, record, progress)
-        return replace(answer, facts=(), withdrawn=(), narrative=narrative)
+    def record_without_model(self, view: View, record: SessionRecord) -> str:
+        """Only for a session without an episode: the model wrote that by tools."""
+        statements = (new for new in view.statements() if new.session == record.id)
+        has_episode = any(is_episodes(new.place) for new in statements)
+        return "" if has_episode else super().record_without_model(view, record)
 
     def _changed_index(self, memory: OpenMemory) -> str:
         """The index in its documented format; "" if the model saw the same last time."""
