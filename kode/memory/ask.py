@@ -14,7 +14,6 @@ from typing import Any
 
 from kode import broken_json
 from kode.contracts import AskReply, Request
-from kode.errors import KodeError
 from kode.messages import (
     Message,
     Text,
@@ -92,10 +91,8 @@ class MemoryModel:
 
         Raises nothing but CancelledError; a request is cancelled after `timeout_s`.
         """
-        if self._ask_reply is None:
-            return Reply(failure="no model")
-        if self.calls >= MAX_CALLS:
-            return Reply(failure=f"{self.calls} calls so far are too many")
+        if self._ask_reply is None or self.calls >= MAX_CALLS:
+            return Reply(failure=f"no model may be asked after {self.calls} calls")
         bound = partial(keep_ends, max_chars=MAX_PROMPT_CHARS)
         request = replace(request, messages=[_map_texts(m, bound) for m in request.messages])
         if patient:
@@ -111,8 +108,7 @@ class MemoryModel:
             return Reply(failure=f"no answer within {timeout_s:g} s")
         except Exception as error:
             # The provider promises a KodeError; memory must survive a broken promise.
-            kind = "" if isinstance(error, KodeError) else f"{type(error).__name__}: "
-            return Reply(failure=f"{kind}{error}")
+            return Reply(failure=str(error) or type(error).__name__)
 
 
 def _map_texts(message: Message, edit: Callable[[str], str]) -> Message:

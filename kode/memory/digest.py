@@ -59,7 +59,18 @@ _PATCHED = re.compile(r"(?m)^\*\*\* (?:Add|Update|Delete) File: (.+)$")
 def transcript(messages: Iterable[Message]) -> str:
     """What was said and done, without memory's own text and without credentials. A longer session
     is cut in its middle."""
-    lines = [line for message in messages for line in _lines(message)]
+    lines = list[str]()
+    for role, part in ((message.role, part) for message in messages for part in message.parts):
+        match part:
+            case Text(text=text, source=source) if text.strip() and source not in _SOURCES_LEFT_OUT:
+                is_said = source in ("", "steering")
+                speaker = (role if is_said else source).capitalize()
+                lines.append(f"{speaker}: {keep_ends(text.strip(), MAX_PART_CHARS)}")
+            case ToolCall(name=name, arguments=arguments):
+                lines.append(f"  calls {name} {keep_ends(arguments, MAX_RESULT_CHARS)}")
+            case ToolResult(name=name, text=text):
+                outcome = "failed" if part.is_error or part.exit_status else "returned"
+                lines.append(f"  {name} {outcome}: {keep_ends(text.strip(), MAX_RESULT_CHARS)}")
     return keep_ends(credentials.redact("\n".join(lines)), MAX_TRANSCRIPT_CHARS)
 
 
@@ -74,9 +85,8 @@ def record_of(messages: Sequence[Message]) -> str:
     notes = [part.text.strip("[]") for part in parts if part.source == "note"]
     lines += [f"Done: {work}", *(_shorten(note, 100) for note in notes[-2:])]
     stop = [message.stop for message in messages if message.role == "assistant"][-1]
-    answers = _texts(messages, "assistant")[-1:]
-    ends = [_shorten(answers[0], 160)] if answers else []
-    lines += [f"Ended: {end}" for end in (ends if stop in (None, "end") else [f"{stop}."])]
+    answer = _shorten("".join(_texts(messages, "assistant")[-1:]), 160)
+    lines.append(f"Ended: {answer if stop in (None, 'end') else f'{stop}.'}")
     return keep_ends("\n".join(lines), MAX_RECORD_CHARS)
 
 
@@ -114,22 +124,6 @@ def describe_work(messages: Sequence[Message]) -> str:
 def _texts(messages: Iterable[Message], role: str) -> list[str]:
     texts = (text_of(message).strip() for message in messages if message.role == role)
     return [text for text in texts if text]
-
-
-def _lines(message: Message) -> Iterable[str]:
-    for part in message.parts:
-        match part:
-            case Text(text=text, source=source) if text.strip() and source not in _SOURCES_LEFT_OUT:
-                is_said = source in ("", "steering")
-                speaker = (message.role if is_said else source).capitalize()
-                yield f"{speaker}: {keep_ends(text.strip(), MAX_PART_CHARS)}"
-            case ToolCall(name=name, arguments=arguments):
-                yield f"  calls {name} {keep_ends(arguments, MAX_RESULT_CHARS)}"
-            case ToolResult(name=name, text=text):
-                outcome = "failed" if part.is_error or part.exit_status else "returned"
-                yield f"  {name} {outcome}: {keep_ends(text.strip(), MAX_RESULT_CHARS)}"
-            case _:
-                pass
 
 
 def _subjects(call: ToolCall) -> list[str]:

@@ -93,8 +93,9 @@ class _Lesson:
         draft = self._draft(FACTS)
         if self.store.log.change(draft.id):
             return None
-        ids, new, ended = _numbered(view, self.shown), list[Statement](), list[str]()
-        answer = self.answer
+        answer, new, ended = self.answer, list[Statement](), list[str]()
+        current = {statement.id for statement in view.current()}
+        ids = {number: id for number, id in enumerate(self.shown, 1) if id in current}
         for number, fact in enumerate(answer.facts, len(self.shown) + 1):
             statement = self._statement(fact, number) if fact.text else None
             if statement is None:
@@ -120,14 +121,14 @@ class _Lesson:
             if ids[number] == statement.id:
                 new.append(replace(statement, replaces=tuple(replaced)))
                 ended += replaced
-        relations = _relations(view, self.answer, ids)
+        relations = _relations(view, answer, ids)
         if self.record.tainted_by:
             # Outside text may have worded the answer: nothing ends because of it.
             added = {statement.id for statement in new if statement.state == "current"}
             pairs = (*relations.outdated, *relations.conflict)
             relations = Relations(conflict=tuple(pair for pair in pairs if added & {*pair}))
         else:
-            for line, quote in self.answer.withdrawn:
+            for line, quote in answer.withdrawn:
                 if line in ids and verify_quote(quote, self.record.typed):
                     ended.append(ids[line])
         change = self.store.settle(view, new, relations, draft)
@@ -164,9 +165,7 @@ class _Lesson:
 
 def _relations(view: View, answer: Answer, ids: Mapping[int, str]) -> Relations:
     """The relations of an answer, by id, without what the person has decided or has to decide."""
-    closed = view.distinct | {
-        frozenset((first.id, second.id)) for first, second in view.conflicts()
-    }
+    closed = view.distinct | {frozenset(old.id for old in pair) for pair in view.conflicts()}
 
     def groups(rows: Iterable[Sequence[int]]) -> Iterator[tuple[str, ...]]:
         for row in rows:
@@ -180,12 +179,6 @@ def _relations(view: View, answer: Answer, ids: Mapping[int, str]) -> Relations:
         outdated=tuple((old, new) for old, new in groups(answer.outdated)),
         conflict=tuple((first, second) for first, second in groups(answer.conflict)),
     )
-
-
-def _numbered(view: View, shown: Sequence[str]) -> dict[int, str]:
-    """The numbers of the lines that still count → the ids of their statements."""
-    current = {statement.id for statement in view.current()}
-    return {number: id for number, id in enumerate(shown, 1) if id in current}
 
 
 # ── one session ──────────────────────────────────────────────────────────────────────────────────
@@ -203,10 +196,7 @@ async def learn(
     """
     record = policy.part_to_sum_up(memory.store.view(), record)
     progress = pending.progress(record.id)
-    if not record.messages and not progress.answer:
-        pending.done(record.id)
-        return True
-    is_open = not progress.answer and policy.is_worth_asking(record)
+    is_open = bool(record.messages and not progress.answer) and policy.is_worth_asking(record)
     if is_open and progress.attempts >= MAX_ATTEMPTS:
         memory.warn(f"No model could sum up session {record.id}: its note says what was done.")
     elif is_open and memory.model.usable:
@@ -253,9 +243,8 @@ async def consolidate(
     answer, store = question.read(reply.text, len(known)), memory.store
 
     def make(view: View) -> Change | None:
-        ids = _numbered(view, [fact.id for fact in known])
-        draft = store.draft("consolidate", Author("model"))
-        change = store.settle(view, [], _relations(view, answer, ids), draft)
+        relations = _relations(view, answer, {n: fact.id for n, fact in enumerate(known, 1)})
+        change = store.settle(view, [], relations, store.draft("consolidate", Author("model")))
         return change if change.end or change.conflicts else None
 
     changes = await store.commit(make)

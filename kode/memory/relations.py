@@ -54,10 +54,6 @@ def plan(relations: Relations, claimed_at: Mapping[str, str], ranks: Mapping[str
     def weight(id: str) -> tuple[Rank, str, str]:
         return ranks[id], claimed_at[id], id
 
-    def may_end(newer: str, older: str) -> bool:
-        is_later = (claimed_at[newer], newer) > (claimed_at[older], older)
-        return is_later and ranks[newer] >= ranks[older]
-
     group_of = {id: frozenset([id]) for id in claimed_at}
     for ids in relations.same:
         union = frozenset[str]().union(*(group_of[id] for id in ids if id in group_of))
@@ -71,7 +67,8 @@ def plan(relations: Relations, claimed_at: Mapping[str, str], ranks: Mapping[str
     outdated, ends = between(relations.outdated), dict[str, str]()
     for id, group in group_of.items():
         newer = {other for old, new in outdated if old == group for other in new}
-        if heirs := [other for other in newer if may_end(other, id)]:
+        later = [other for other in newer if (claimed_at[other], other) > (claimed_at[id], id)]
+        if heirs := [other for other in later if ranks[other] >= ranks[id]]:
             ends[id] = max(heirs, key=weight)
     remaining = dict[frozenset[str], str]()
     for group in {*group_of.values()}:

@@ -24,7 +24,7 @@ WHOLE = {"narrative": "n", "facts": ["a"]}
         ("<think>no</think>", "", "the model answered with nothing"),
         ("  ", "", "the model answered with nothing"),
         (ProviderError("down"), "", "down"),
-        (ValueError("odd"), "", "ValueError: odd"),
+        (ValueError("odd"), "", "odd"),
     ],
 )
 async def test_an_answer_comes_back_and_a_failure_is_a_value(answer, text, failure):
@@ -36,11 +36,11 @@ async def test_no_model_and_too_many_calls_are_failures_too():
     model = Model(["yes"])
     bounded = MemoryModel(model, calls=MAX_CALLS - 1)
 
-    failures = [(await bounded.ask("s", "p", max_output_tokens=5)).failure for _ in range(2)]
+    texts = [(await bounded.ask("s", "p", max_output_tokens=5)).text for _ in range(2)]
 
-    assert failures == ["", f"{MAX_CALLS} calls so far are too many"]
+    assert texts == ["yes", ""]
     assert len(model.requests) == 1
-    assert (await MemoryModel(None).ask("s", "p", max_output_tokens=5)).failure == "no model"
+    assert (await MemoryModel(None).ask("s", "p", max_output_tokens=5)).failure
 
 
 async def test_a_question_without_an_answer_in_time_is_cancelled():
