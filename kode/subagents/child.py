@@ -11,8 +11,9 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from kode.credentials import redact
 from kode.engine.agent import Spend
 from kode.errors import KodeError, ToolError
 from kode.events import (
-    FINISHED,
     Event,
     Replied,
     Status,
@@ -35,7 +35,7 @@ from kode.events import (
     ToolOutput,
     TurnEnded,
 )
-from kode.messages import Message, Text, ToolCall, Usage, plural, text_of
+from kode.messages import Message, Text, ToolCall, plural, text_of
 from kode.permissions import gate
 from kode.subagents.protocol import (
     MAX_FROM_PARENT_BYTES,
@@ -59,7 +59,7 @@ POLL_S = 0.25  # a parent that died is noticed soon enough
 STOP_GRACE_S = 6.0
 """A child that has not ended this long after being asked to is stuck: it kills itself."""
 LOCK_S = 2.0  # its parent writes for milliseconds
-SAID_CHARS = 50_000
+REPORT_CHARS = 50_000
 """Limit of a report in the line to the parent; its file has all of it."""
 
 
@@ -67,63 +67,26 @@ def request_text(task: Task, max_steps: int, timeout_s: float) -> str:
     """The user message of a task. What siblings have in common comes first: a server that has read
     it for one of them need not read it again."""
     limits = f"{plural(max_steps, 'step')}; {timeout_s:g} s, the model's own time not counted."
-    pieces = [f"# Limits\n{limits}", f"# Goal\n{task.goal}"]
-    if task.guidance:
-        pieces.append(f"# Guidance\n{task.guidance}")
-    if task.context:
-        pieces.append(f"# Context\n{task.context}")
-    return "\n\n".join(pieces)
-
-
-def result_of(
-    ended: TurnEnded,
-    messages: list[Message],
-    files: tuple[str, ...],
-    usage: Usage,
-    parent: str | None,
-    last_words: str = "",
-) -> Result:
-    """The result of a child's turn. An unfinished one has its last words, or else describes its
-    progress."""
-    summary = ended.result.strip()
-    if ended.status not in FINISHED:
-        summary = last_words or partial_summary(ended, messages, files)
-    return Result(
-        status=ended.status,
-        summary=summary,
-        error=ended.error,
-        files_changed=files,
-        refused=ended.refused,
-        checks=ended.checks,
-        checked=ended.checked,
-        tokens_used=usage.input_tokens + usage.output_tokens,
-        steps=ended.steps,
-        parent_session=parent,
-    )
+    pieces = {
+        "Limits": limits,
+        "Goal": task.goal,
+        "Guidance": task.guidance,
+        "Context": task.context,
+    }
+    return "\n\n".join(f"# {title}\n{text}" for title, text in pieces.items() if text)
 
 
 def partial_summary(ended: TurnEnded, messages: list[Message], files: tuple[str, ...]) -> str:
     """The progress of an unfinished task: the last text, what was done and changed."""
-    said = [
-        part.text.strip()
-        for message in messages
-        if message.role == "assistant"
-        for part in message.parts
-        if isinstance(part, Text) and part.text.strip()
-    ]
+    parts = [part for each in messages if each.role == "assistant" for part in each.parts]
+    texts = [part.text.strip() for part in parts if isinstance(part, Text) and part.text.strip()]
     calls = [
-        f"{part.name} {part.arguments[:120]}"
-        for message in messages
-        for part in message.parts
-        if isinstance(part, ToolCall)
+        f"- {part.name} {part.arguments[:120]}" for part in parts if isinstance(part, ToolCall)
     ]
     lines = [f"Not finished: {ended.error or ended.status}"]
-    if said:
-        lines.append(f"Last said: {said[-1]}")
-    if calls:
-        lines.append("Last calls:\n" + "\n".join(f"- {call}" for call in calls[-5:]))
-    if files:
-        lines.append(f"Files changed: {', '.join(files)}")
+    lines += [f"Last said: {texts[-1]}"] if texts else []
+    lines += ["Last calls:", *calls[-5:]] if calls else []
+    lines += [f"Files changed: {', '.join(files)}"] if files else []
     return "\n".join(lines)
 
 
@@ -157,19 +120,16 @@ class ChildOutput:
             if self.result_file is not None:
                 with contextlib.suppress(KodeError, OSError):
                     durable.replace(self.result_file, line_of(result))
-                result = result.model_copy(update={"summary": _shorten_report(result.summary)})
+                if (length := len(result.summary)) > REPORT_CHARS:
+                    cut = f"\n[cut: the report has {length:,} characters]"
+                    summary = result.summary[:REPORT_CHARS] + cut
+                    result = result.model_copy(update={"summary": summary})
             if free:
                 with contextlib.suppress(OSError, ValueError):
                     _write_stdout(line_of(result))
         finally:
             if free:
                 self.lock.release()
-
-
-def _shorten_report(summary: str) -> str:
-    if len(summary) <= SAID_CHARS:
-        return summary
-    return f"{summary[:SAID_CHARS]}\n[cut: the report has {len(summary):,} characters]"
 
 
 @dataclass
@@ -240,39 +200,37 @@ class ParentLink:
     replies: dict[int, "asyncio.Future[Any]"] = field(default_factory=dict)
     """Id of a question or call → where its answer is awaited."""
     open_questions: int = 0
-    last_id: int = 0
+    ids: Iterator[int] = field(default_factory=count)
     reported: Used = field(default_factory=Used)
     """The total reported to the parent so far."""
 
     def report(self) -> None:
         """Reports usage since the last report to the parent."""
         spend, before = self.spend, self.reported
-        counts = {**asdict(spend.usage), "steps": spend.steps}
-        total = Used(**counts, cost_usd=spend.cost_usd, untrusted=self.tainted())
+        totals = {**asdict(spend.usage), "steps": spend.steps}
+        total = Used(**totals, cost_usd=spend.cost_usd, untrusted=self.tainted())
         if total == before:
             return
         self.reported = total
-        new = {name: count - getattr(before, name) for name, count in counts.items()}
+        new = {name: number - getattr(before, name) for name, number in totals.items()}
         cost_usd = spend.cost_usd - (before.cost_usd or 0.0) if self.price_known else None
         self._send(Used(**new, cost_usd=cost_usd, untrusted=total.untrusted))
 
     async def ask(self, question: gate.Question) -> gate.Answer:
         """Puts a permission question to the person at the parent's terminal."""
-        self.last_id += 1
-        line = Question(id=self.last_id, question=replace(question, arguments={}))
+        line = Question(id=next(self.ids), question=replace(question, arguments={}))
         if len(line_of(line)) > MAX_LINE_BYTES:
             return gate.Answer(choice="no", message="It is too large to be shown. Do it in parts.")
         self.open_questions += 1
         try:
-            answer: Answer = await self._await_reply(line)
+            reply: Answer = await self._await_reply(line)
+            return reply.answer
         finally:
             self.open_questions -= 1
-        return gate.Answer(choice=answer.choice, message=answer.message)
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallResult:
         """Has the parent call a tool that it shares."""
-        self.last_id += 1
-        line = Call(id=self.last_id, tool=tool, arguments=dict(arguments))
+        line = Call(id=next(self.ids), tool=tool, arguments=dict(arguments))
         if len(line_of(line)) > MAX_LINE_BYTES:
             text = "Its arguments are over 1 MB: pass less."
             return CallResult(id=line.id, text=text, failed=True)
@@ -377,19 +335,16 @@ async def open_stdin() -> asyncio.StreamReader:
 
 async def read_line(reader: asyncio.StreamReader) -> bytes:
     """The next line; b"" at the end, or for invalid input."""
-    try:
+    with contextlib.suppress(ValueError, OSError):
         return await reader.readline()
-    except (ValueError, OSError):
-        return b""
+    return b""
 
 
 async def read_start(reader: asyncio.StreamReader) -> Start | None:
     """The parent's first line; None if it died before sending one."""
-    line = await read_line(reader)
-    try:
-        return Start.model_validate_json(line) if line else None
-    except ValidationError:
-        return None
+    with contextlib.suppress(ValidationError):
+        return Start.model_validate_json(await read_line(reader))
+    return None
 
 
 def event_line(event: Event) -> dict[str, Any] | None:
@@ -399,7 +354,7 @@ def event_line(event: Event) -> dict[str, Any] | None:
         return None
     fields = asdict(event)
     if isinstance(event, Replied):
-        fields["said"] = redact(text_of(event.message).strip()[:SAID_CHARS])
+        fields["said"] = redact(text_of(event.message).strip()[:REPORT_CHARS])
     elif isinstance(event, ToolFinished):
         fields["edited"] = bool(event.diff) and not event.is_error
     for heavy in ("message", "text", "diff"):

@@ -64,8 +64,8 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
         description: str = "",
         background: bool = False,
     ) -> ToolOutput:
-        given = [
-            records.continued(delegation.folder, task) if task.resume else task
+        checked = [
+            records.continue_task(delegation.folder, task) if task.resume else task
             for task in _check(tasks, names)
         ]
         in_front = not background
@@ -74,7 +74,7 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
             if in_front:
                 context.emit(event)
 
-        children = await prepare(delegation, given, context.call_id)
+        children = await prepare(delegation, checked, context.call_id)
         work = asyncio.create_task(run_children(delegation, children, show))
         jobs, outputs = context.background, context.place.outputs
         if not await outlives_call(work, jobs, context.call_id, at_once=background):
@@ -164,7 +164,7 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> list[Task]:
 
 
 def _output(children: Sequence[Child], context: ToolContext) -> ToolOutput:
-    limit = records.room(len(children))
+    limit = records.divide_chars(len(children))
     results = [child.result for child in children if child.result is not None]
     counts = Counter(result.status.replace("success", "done") for result in results)
     summary = ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
@@ -259,15 +259,10 @@ class Running:
         unread = f"[Messages that it has not read: {child.unread}]" if child.unread else ""
         if child.result is not None:
             return "\n".join(filter(None, (report(child, self.outputs, limit), unread)))
-        state = f"[{child.id}: {plural(child.steps, 'step')}, {child.tokens} tokens, "
-        files = f"Files changed: {', '.join(first_of(list(child.edited), 40))}"
-        lines = (
-            f"{state}{child.activity}]",
-            unread,
-            child.said[:limit],
-            files * bool(child.edited),
-        )
-        return "\n".join(filter(None, lines))
+        steps, files = plural(child.spend.steps, "step"), first_of(list(child.edited), 40)
+        state = f"[{child.id}: {steps}, {child.tokens} tokens, {child.activity}]"
+        changed = f"Files changed: {', '.join(files)}" if files else ""
+        return "\n".join(filter(None, (state, unread, child.last_text[:limit], changed)))
 
     async def ended(self) -> str:
         await self.child.ended.wait()

@@ -130,9 +130,7 @@ class Child:
     process: asyncio.subprocess.Process | None = None
     result: Result | None = None
     activity: str = "starting"
-    usage: Usage = field(default_factory=Usage)
-    cost_usd: float = 0.0
-    steps: int = 0
+    spend: Spend = field(default_factory=Spend)
     untrusted: bool = False
     questions: "set[asyncio.Task[None]]" = field(default_factory=set)
     """Its questions that wait for the person."""
@@ -145,13 +143,11 @@ class Child:
     """Whether it is to end now, with what it has."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when it has its result."""
-    said: str = ""
-    """What it said last."""
+    last_text: str = ""
     edited: dict[str, None] = field(default_factory=dict)
     unread: int = 0
     """How many messages it has not taken yet."""
     lines: int = 0
-    flooded: bool = False
     stderr: bytes = b""
 
     @property
@@ -159,8 +155,12 @@ class Child:
         return self.folder.name
 
     @property
+    def has_flooded(self) -> bool:
+        return self.lines > MAX_LINES
+
+    @property
     def tokens(self) -> int:
-        return self.usage.input_tokens + self.usage.output_tokens
+        return self.spend.usage.input_tokens + self.spend.usage.output_tokens
 
 
 async def run_children(delegation: Delegation, children: Sequence[Child], emit: Emit) -> None:
@@ -169,7 +169,7 @@ async def run_children(delegation: Delegation, children: Sequence[Child], emit: 
     they share in its cache."""
     forks = [child for child in children if child.task.fork]
 
-    async def one(child: Child) -> None:
+    async def run(child: Child) -> None:
         if child in forks[1:]:
             await forks[0].replied.wait()
         async with delegation.free:
@@ -181,7 +181,7 @@ async def run_children(delegation: Delegation, children: Sequence[Child], emit: 
     try:
         async with asyncio.TaskGroup() as group:
             for child in children:
-                group.create_task(one(child))
+                group.create_task(run(child))
     finally:
         ticker.cancel()
         for child in children:
@@ -190,7 +190,7 @@ async def run_children(delegation: Delegation, children: Sequence[Child], emit: 
 
 def _settle(delegation: Delegation, child: Child) -> None:
     if child.result is None:
-        child.result = _failed(delegation, child, "Interrupted.", "interrupted")
+        child.result = _find_result(delegation, child, "interrupted")
         records.keep_result(child.folder, child.result)
     child.replied.set()
     child.ended.set()
@@ -233,7 +233,6 @@ async def prepare(delegation: Delegation, tasks: Sequence[Task], call_id: str) -
                 snapshot,
                 mark=child.mark,
                 call_id=call_id,
-                at=snapshot.created_at,
                 transcript=transcript() if task.fork else b"",
             )
             children.append(child)
@@ -245,7 +244,7 @@ async def prepare(delegation: Delegation, tasks: Sequence[Task], call_id: str) -
 async def _run_child(delegation: Delegation, child: Child, emit: Emit) -> None:
     """Runs one child to its result. If cancelled, ends the child first and keeps its output."""
     child.started = time.monotonic()
-    child.clock = Clock(delegation.timeout_s, _ends_at(delegation))
+    child.clock = Clock(delegation.timeout_s, _find_end(delegation))
     status: Status | None = "interrupted"
     error = ""
     reading: list[asyncio.Task[None]] = []
@@ -256,15 +255,12 @@ async def _run_child(delegation: Delegation, child: Child, emit: Emit) -> None:
             asyncio.create_task(_read_stdout(delegation, child, emit)),
             asyncio.create_task(_read_stderr(child)),
         ]
-        ends_at = child.clock.ends_at if math.isfinite(child.clock.ends_at) else None
         child.shared = delegation.share_tools(child.task, child.folder)
-        about = {
-            "spawned_at": child.started,
-            "ends_at": ends_at,
-            "tools": tuple(map(_describe_tool, child.shared.tools)),
-        }
-        send(child, delegation.start().model_copy(update=about))
-        emit(_progress(child))
+        tools = tuple(map(_describe_tool, child.shared.tools))
+        ends_at = child.clock.ends_at if math.isfinite(child.clock.ends_at) else None
+        update = {"spawned_at": child.started, "ends_at": ends_at, "tools": tools}
+        send(child, delegation.start().model_copy(update=update))
+        emit(_describe_progress(child))
         status = await _wait(delegation, child, reading[0])
     except (OSError, ValueError) as fault:
         status, error = "error", f"It could not be started: {fault}."
@@ -274,10 +270,10 @@ async def _run_child(delegation: Delegation, child: Child, emit: Emit) -> None:
             await _see_through(_end(child, reading))
         finally:
             delegation.alive.pop(child.id, None)
-            child.result = result or _outcome(delegation, child, status, error)
-            child.result = records.whole_result(child.folder, child.result)
+            child.result = result or _find_result(delegation, child, status, error)
+            child.result = records.read_whole_result(child.folder, child.result)
             records.keep_result(child.folder, child.result)
-            emit(_finished(child, child.result))
+            emit(_describe_end(child, child.result))
 
 
 async def _spawn(delegation: Delegation, child: Child) -> asyncio.subprocess.Process:
@@ -317,14 +313,14 @@ async def _wait(
         # that the child sends when asked to end.
         await asyncio.wait([reading], timeout=POLL_S)
     # Only its result counts; it gets a moment to close what it has open.
-    deadline = time.monotonic() + (0 if child.flooded else EXIT_GRACE_S)
+    deadline = time.monotonic() + (0 if child.has_flooded else EXIT_GRACE_S)
     while child.process.returncode is None and time.monotonic() < deadline:
         await asyncio.sleep(POLL_S / 10)
     await asyncio.wait([reading], timeout=DRAIN_S)
     return None
 
 
-def _ends_at(delegation: Delegation) -> float:
+def _find_end(delegation: Delegation) -> float:
     """When a child must have ended: before the parent's turn does."""
     ends_at = delegation.spend.turn_ends_at
     if ends_at is None:
@@ -386,48 +382,42 @@ async def _tick(children: Sequence[Child], emit: Emit) -> None:
         await asyncio.sleep(PROGRESS_EVERY_S)
         for child in children:
             if child.started and child.result is None:
-                emit(_progress(child))
+                emit(_describe_progress(child))
 
 
-def _outcome(
+def _find_result(
     delegation: Delegation, child: Child, status: Status | None, error: str = ""
 ) -> Result:
     """The result of a child that was ended before reporting one: what it said when asked to end, or
     what its silence means."""
-    if child.result is not None:
-        if status is None or child.result.status in FINISHED:
-            return child.result
-        return child.result.model_copy(update={"status": status})
-    if error:
-        return _failed(delegation, child, error)
-    if child.flooded:
-        return _failed(delegation, child, f"It wrote more than {MAX_LINES} lines and was ended.")
-    if status == "timeout":
-        text = f"It did not end by itself at its limit of {delegation.timeout_s:g} s (timeout_s)."
-        return _failed(delegation, child, text, status)
-    if status == "interrupted":
-        return _failed(delegation, child, "Interrupted.", status)
-    code = child.process.returncode if child.process else None
-    text = f"It ended with exit status {code} and without a result."
-    said = child.stderr.decode("utf-8", "replace").strip()[-500:]
-    if said:
-        text = f"{text} Its last words: {said}"
-    named = {number: name for name, number in EXIT_CODES.items() if name != "success"}
-    return _failed(delegation, child, text, named.get(code if code is not None else -1, "error"))
-
-
-def _failed(delegation: Delegation, child: Child, error: str, status: Status = "error") -> Result:
+    result = child.result
+    if result is not None:
+        counts = status is None or result.status in FINISHED
+        return result if counts else result.model_copy(update={"status": status})
+    if child.has_flooded:
+        error = f"It wrote more than {MAX_LINES} lines and was ended."
+    elif status == "timeout":
+        error = f"It did not end by itself at its limit of {delegation.timeout_s:g} s (timeout_s)."
+    elif status == "interrupted":
+        error = "Interrupted."
+    elif not error:
+        code = child.process.returncode if child.process else None
+        error = f"It ended with exit status {code} and without a result."
+        if stderr := child.stderr.decode("utf-8", "replace").strip()[-500:]:
+            error += f" Its last words: {stderr}"
+        statuses = {number: name for name, number in EXIT_CODES.items() if name != "success"}
+        status = statuses.get(-1 if code is None else code)
     return Result(
-        status=status,
-        summary=f"No report. It was last seen at: {child.activity}." if child.steps else "",
+        status=status or "error",
+        summary=f"No report. It was last seen at: {child.activity}." if child.spend.steps else "",
         error=error,
         tokens_used=child.tokens,
-        steps=child.steps,
+        steps=child.spend.steps,
         parent_session=delegation.session_id,
     )
 
 
-def _finished(child: Child, result: Result) -> AgentFinished:
+def _describe_end(child: Child, result: Result) -> AgentFinished:
     return AgentFinished(
         index=child.index,
         goal=child.task.goal,
@@ -450,8 +440,7 @@ async def _read_stdout(delegation: Delegation, child: Child, emit: Emit) -> None
             continue
         take(delegation, child, line, emit)
         child.lines += 1
-        if child.lines > MAX_LINES:
-            child.flooded = True
+        if child.has_flooded:
             return
 
 
@@ -466,7 +455,7 @@ def take(delegation: Delegation, child: Child, line: bytes, emit: Emit) -> None:
         elif kind == "event":
             _note_event(child, value["event"])
             child.activity = _sendable(child.activity)
-            emit(_progress(child))
+            emit(_describe_progress(child))
         elif kind == "used":
             _note_used(delegation, child, Used.model_validate(value))
         elif kind == "question":
@@ -486,7 +475,7 @@ def _note_event(child: Child, event: Any) -> None:
         case "reply_begun":
             child.replied.set()
         case "replied":
-            child.said = _sendable(event.get("said") or child.said)
+            child.last_text = _sendable(event.get("said") or child.last_text)
             child.replied.set()
         case "tool_finished" if event.get("edited"):
             child.edited[_sendable(event["subject"])] = None
@@ -498,8 +487,6 @@ def _note_event(child: Child, event: Any) -> None:
             child.activity = f"waiting: {event['reason']}"[:120]
         case "agent_progress":
             child.activity = f"subagent {event['index'] + 1}: {event['activity']}"[:120]
-        case _:
-            pass
 
 
 def _sendable(text: str) -> str:
@@ -507,12 +494,10 @@ def _sendable(text: str) -> str:
 
 
 def _note_used(delegation: Delegation, child: Child, used: Used) -> None:
-    child.usage += used.usage
-    child.cost_usd += used.cost_usd or 0.0
-    child.steps += used.steps
     child.untrusted |= used.untrusted
-    delegation.spend.add(used.usage, used.cost_usd)
-    delegation.spend.steps += used.steps
+    for spend in (child.spend, delegation.spend):
+        spend.add(used.usage, used.cost_usd)
+        spend.steps += used.steps
     if used.usage != Usage():
         delegation.record(used.usage, used.cost_usd)
     report_rest_of_tree(delegation)
@@ -536,7 +521,7 @@ async def _answer(delegation: Delegation, child: Child, line: Question) -> None:
             answer = await delegation.ask(
                 replace(line.question, asker=asker, narrow=(), passes_in=None, items=())
             )
-    send(child, Answer(id=line.id, choice=answer.choice, message=answer.message))
+    send(child, Answer(id=line.id, answer=answer))
 
 
 def _describe_tool(tool: Tool) -> LentTool:
@@ -599,13 +584,13 @@ def report_rest_of_tree(delegation: Delegation) -> None:
         send(
             child,
             RestOfTree(
-                cost_usd=spend.cost_usd + spend.elsewhere_usd - child.cost_usd,
-                steps=spend.steps + spend.elsewhere_steps - child.steps,
+                cost_usd=spend.cost_usd + spend.elsewhere_usd - child.spend.cost_usd,
+                steps=spend.steps + spend.elsewhere_steps - child.spend.steps,
             ),
         )
 
 
-def _progress(child: Child) -> AgentProgress:
+def _describe_progress(child: Child) -> AgentProgress:
     return AgentProgress(
         index=child.index,
         goal=child.task.goal,

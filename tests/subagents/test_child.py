@@ -89,9 +89,9 @@ def test_a_parent_reads_a_long_report_from_the_file(
     assert len(said[0]) < MAX_LINE_BYTES
     line = Result.model_validate_json(said[0])
     assert line.summary.endswith("[cut: the report has 5,200,000 characters]")
-    assert records.whole_result(tmp_path, line).summary == report
+    assert records.read_whole_result(tmp_path, line).summary == report
     text = records.report_text(
-        "a1", "look", records.whole_result(tmp_path, line), tmp_path / "out", 100
+        "a1", "look", records.read_whole_result(tmp_path, line), tmp_path / "out", 100
     )
     assert "the full report of 5200000 characters is in" in text
     assert (tmp_path / "out" / "agent-a1.md").read_text() == report

@@ -215,7 +215,7 @@ async def test_a_question_reaches_the_person_and_names_the_asker(family: Family)
 sys.stdin.readline()
 say(type="question", id=7, question=QUESTION)
 while (line := json.loads(sys.stdin.readline()))["type"] != "answer": pass
-result(f"{line['id']} {line['choice']}")
+result(f"{line['id']} {line['answer']['choice']}")
 """
     (child,) = await family.run(code, ["build it"], ask=ask)
 
@@ -229,7 +229,7 @@ async def test_a_question_nobody_can_answer_is_a_no(family: Family) -> None:
 sys.stdin.readline()
 say(type="question", id=1, question=QUESTION)
 while (line := json.loads(sys.stdin.readline()))["type"] != "answer": pass
-result(line["choice"])
+result(line["answer"]["choice"])
 """
     (child,) = await family.run(code)
 
@@ -343,7 +343,7 @@ result(task()["goal"], status="error", error="Ended by a limit.", steps=3)
     assert family.delegation is not None
     agents = family.delegation.folder
 
-    again = records.continued(agents, Task(goal="go on", resume=first.id))
+    again = records.continue_task(agents, Task(goal="go on", resume=first.id))
     (second,) = await family.go_on([again], "call_2")
 
     assert second.id == first.id
@@ -351,7 +351,7 @@ result(task()["goal"], status="error", error="Ended by a limit.", steps=3)
     assert second.result.summary == "go on"
     assert [record.id for record in records.records(agents)] == [first.id]
     with pytest.raises(ToolError, match=first.id):
-        records.continued(agents, Task(goal="go on", resume="../other"))
+        records.continue_task(agents, Task(goal="go on", resume="../other"))
 
 
 async def test_progress_tells_what_a_child_does(family: Family) -> None:
@@ -458,7 +458,7 @@ result("done")
 """
     (child,) = await family.run(code)
 
-    assert child.said == "half of it ?"
+    assert child.last_text == "half of it ?"
     assert list(child.edited) == ["a.py"]
     assert family.delegation is not None
     running = Running(child, family.delegation, family.folder)

@@ -14,7 +14,7 @@ from kode.subagents.protocol import Result, Snapshot, Task
 def made(agents: Path, name: str, result: Result | None, mark: str = "f" * 24) -> None:
     snapshot = Snapshot(system="none", created_at="now")
     folder = agents / name
-    records.create(folder, Task(goal="g " + name), snapshot, mark=mark, call_id="c", at="now")
+    records.create(folder, Task(goal="g " + name), snapshot, mark=mark, call_id="c")
     if result is not None:
         records.keep_result(folder, result)
 
@@ -117,7 +117,7 @@ def test_a_long_report_is_clipped_and_kept_in_a_file(tmp_path: Path) -> None:
 
 
 def test_eight_long_results_fit_one_tool_result() -> None:
-    assert records.room(8) * 8 < 60_000 - 8 * 500
+    assert records.divide_chars(8) * 8 < 60_000 - 8 * 500
 
 
 def test_describe_says_what_became_of_each(tmp_path: Path) -> None:

@@ -332,15 +332,31 @@ class _Child:
 def _result(
     conversation: Conversation, ended: TurnEnded, parent: str | None, last_words: str
 ) -> Result:
+    from kode.events import FINISHED
     from kode.results import relative_path
     from kode.session.entries import MessageEntry, is_turn
-    from kode.subagents.child import result_of
+    from kode.subagents.child import partial_summary
+    from kode.subagents.protocol import Result
 
     files = tuple(relative_path(path, conversation.cwd) for path in ended.files_changed)
     usage, messages = conversation.agent.spend.usage, conversation.session.messages
     turns = [n for n, m in enumerate(messages) if isinstance(m, MessageEntry) and is_turn(m)]
     own = messages[turns[-1] if turns else 0 :]  # without what a fork began with
-    return result_of(ended, own, files, usage, parent, last_words)
+    summary = ended.result.strip()
+    if ended.status not in FINISHED:
+        summary = last_words or partial_summary(ended, own, files)
+    return Result(
+        status=ended.status,
+        summary=summary,
+        error=ended.error,
+        files_changed=files,
+        refused=ended.refused,
+        checks=ended.checks,
+        checked=ended.checked,
+        tokens_used=usage.input_tokens + usage.output_tokens,
+        steps=ended.steps,
+        parent_session=parent,
+    )
 
 
 def _give_up(output: ChildOutput, stop: Stop, parent: str | None) -> None:
