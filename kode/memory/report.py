@@ -51,6 +51,8 @@ def _entry(statement: Statement, doubt: str, max_chars: int = 0) -> Iterator[str
         AUTHORS[statement.who],
         statement.claimed_at[:10],
         statement.source and f"from {statement.source}",
+        statement.since and f"since {statement.since}",
+        statement.until and f"until {statement.until}",
     )
     yield f"    ({', '.join(filter(None, origin))})"
     what = suspicion(statement.text)
