@@ -8,7 +8,7 @@ it. A line that cannot be read is skipped and counted.
 import json
 import os
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,7 +43,8 @@ class Log:
         """Appends changes durably, with one sync, and returns them as written: with credentials
         masked."""
         masked = [
-            replace(_edit_added(change, _mask), reason=redact(change.reason)) for change in changes
+            replace(change, add=tuple(map(_mask, change.add)), reason=redact(change.reason))
+            for change in changes
         ]
         durable.make_folder(self.path.parent)
         durable.append_lines(self.path, [_line(change) for change in masked], note_end=True)
@@ -76,7 +77,8 @@ class Log:
         def blank(new: Statement) -> Statement:
             return replace(new, text=ERASED, quote="", details={}) if new.id in ids else new
 
-        self._rewrite([_line(_edit_added(change, blank)) for change in self.changes()])
+        changes = (replace(old, add=tuple(map(blank, old.add))) for old in self.changes())
+        self._rewrite([*map(_line, changes)])
 
     def _rewrite(self, lines: Sequence[bytes]) -> None:
         data = b"".join(line + b"\n" for line in lines)
@@ -128,11 +130,6 @@ def _read(line: bytes) -> Change | None:
         return change_from(data) if int(checksum, 16) == zlib.crc32(data) else None
     except ValueError:
         return None
-
-
-def _edit_added(change: Change, edit: Callable[[Statement], Statement]) -> Change:
-    add = tuple(map(edit, change.add))
-    return change if add == change.add else replace(change, add=add, redacted=True)
 
 
 def _mask(new: Statement) -> Statement:

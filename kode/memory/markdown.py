@@ -137,8 +137,8 @@ def _split_lines(text: str) -> list[Piece]:
 
 
 def _append_line(text: str, new: str) -> str:
-    last = next((piece for piece in reversed(_split_lines(text)) if piece.raw.strip()), None)
-    continues = last is not None and _begins_statement(last.text) and _begins_statement(new)
+    last = next((piece.text for piece in reversed(_split_lines(text)) if piece.raw.strip()), "")
+    continues = _begins_statement(last) and _begins_statement(new)
     return _append_block(text, new, continues=continues)
 
 

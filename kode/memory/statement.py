@@ -121,8 +121,6 @@ class Change:
     batch: str = ""
     """Shared by changes that are undone together."""
     reason: str = ""
-    redacted: bool = False
-    """Whether a credential was masked, or a text erased: undoing it does not bring that back."""
 
 
 class Author(NamedTuple):

@@ -108,25 +108,23 @@ class Store(FileStore):
         view = self.view()
         erased = [entry.statement for entry in view.chain(self._alive(view, id).id) if erase]
         words = "|".join(re.escape(display(old.text)) for old in erased)
-        blanked = [
-            replace(note, id=f"{note.id}e", text=text)
+        blanked = {
+            note.id: replace(note, id=f"{note.id}e", text=text)
             for note in view.statements()
             if words and note.kind in ("episode", "summary")
             if (text := re.sub(rf"(?<!\w)({words})(?!\w)", ERASED, note.text)) != note.text
-        ]
-        quoting = tuple(note.id.removesuffix("e") for note in blanked)
+        }
 
         def make(view: View) -> list[Change]:
-            forget = replace(
-                self.draft("forget", author), end=(self._alive(view, id).id,), redacted=erase
-            )
-            blank = replace(self.draft("erase", author), add=tuple(blanked), end=quoting)
+            forget = replace(self.draft("forget", author), end=(self._alive(view, id).id,))
+            new, old = tuple(blanked.values()), tuple(blanked)
+            blank = replace(self.draft("erase", author), add=new, end=old)
             return [blank, forget] if blanked else [forget]
 
         outcome = await self._commit(make)
-        async with locked(self.root):
-            if erase:
-                self.log.erase({*quoting, *(old.id for old in erased)})
+        if erase:
+            async with locked(self.root):
+                self.log.erase({*blanked, *(old.id for old in erased)})
         return outcome
 
     async def amend(self, id: str, amendment: Amendment, author: Author, kind: str) -> Outcome:
