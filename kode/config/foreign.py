@@ -75,14 +75,10 @@ def find_foreign(cwd: Path) -> tuple[ForeignSettings, ...]:
     person's home. Never raises."""
     home = Path(real_path(paths.user_home() or paths.NO_HOME))
     here, top = Path(real_path(cwd)), paths.project_root(cwd)
-    above = [folder for folder in (here, *here.parents) if top in (folder, *folder.parents)]
-    folders: list[tuple[Path, Scope]] = [
-        *((folder, "project") for folder in above if folder != home),
-        (home, "home"),
-    ]
+    above = [it for it in (here, *here.parents) if it.is_relative_to(top) and it != home]
     return tuple(
-        _read(folder / name, scope, folder)
-        for folder, scope in folders
+        _read(folder / name, "home" if folder == home else "project", folder)
+        for folder in (*above, home)
         for name in FILES
         if os.path.isfile(folder / name)
     )

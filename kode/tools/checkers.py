@@ -58,7 +58,7 @@ class Checker:
     """Whether it takes the file's text from stdin; otherwise it reads the project on disk, which
     needs a copy to write the text to."""
     needs: str = ""
-    """A file that must be in a parent folder; "" for none."""
+    """A file that must be in the working directory or the project's root; "" for none."""
     errors_have: str = ""
     """What a line contains that is an error; "" if all are."""
 
@@ -191,7 +191,6 @@ class Checkers:
         project, roots = self.place.project, self.place.roots
         folders = [str(project / folder) for folder in OWN_FOLDERS]
         search = os.pathsep.join((*folders, self.place.environment.get("PATH", os.defpath)))
-        above = [folder for folder in path.parents if folder.is_relative_to(project)]
         programs = {
             checker: find_program(checker.program, roots)
             if sandbox == "off"
@@ -199,7 +198,7 @@ class Checkers:
             for checker in CHECKERS
             if path.suffix in checker.suffixes
             and (checker.reads_stdin or sandbox == "layered")
-            and (not checker.needs or any((it / checker.needs).is_file() for it in above))
+            and any((folder / checker.needs).exists() for folder in (self.place.cwd, project))
         }
         return {checker: program for checker, program in programs.items() if program}
 

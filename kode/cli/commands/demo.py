@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from kode.permissions.gate import Answer, Question
 
 TASK = "python3 test_dates.py fails. Find out why and fix it."
-TESTS = "shell(python3 test_dates.py)"
 SCRIPT = "demo.json"
 PROJECT = {
     "dates.py": (
@@ -147,7 +146,7 @@ class _Tour:
             "provider": "scripted",
             "script": str(self.project.parent / SCRIPT),
             "permissions.mode": "ask" if self.takes_part else "auto-edit",
-            "permissions.allow": [TESTS],
+            "permissions.allow": ["shell(python3 test_dates.py)"],
         }
         loaded = load_config(paths.home(), self.project, environ={}, flags=flags)
         self.renderer = renderer = Renderer(self.screen)

@@ -156,9 +156,9 @@ def _use_local(row: ProviderRow, reached: "Reached") -> Settings:
 def _use_service(row: ProviderRow) -> Settings:
     settings: Settings = {"provider": row.name}
     if row.needs_key:
-        base_url = os.environ.get(row.url_variable)
-        if row.url_example and not base_url:
-            base_url = _ask_url(row.url_example)
+        base_url = os.environ.get(row.url_variable) or (
+            row.url_example and _ask_url(row.url_example)
+        )
         return _ask_key(_extend(settings, base_url=base_url))
     variables = ", ".join(filter(None, (row.key_variable, *row.reads)))
     _say(f"kode keeps nothing for {row.shown}: its SDK finds your login, or reads {variables}.")

@@ -35,10 +35,6 @@ COMMANDS = {
     "import": "list or take what other agents have configured here",
 }
 NONE = "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND`."
-YES = {
-    "approve": "do not ask for confirmation",
-    "test": "let it start once with the network if it asks for it",
-}
 LOGIN_TIMEOUT_S = 300.0
 """Time limit of a start here, where a person may have to log in."""
 
@@ -57,18 +53,22 @@ def main(argv: Sequence[str]) -> Answered:
         parser.add_argument("--json", action="store_true", help="one JSON list")
         return _list(as_json=parser.parse(rest).json)
     parser.add_argument("name", metavar="SERVER", help="the server")
-    if command in YES:
-        parser.add_argument("--yes", action="store_true", help=YES[command])
+    run = {"approve": _approve, "test": _test}.get(command)
+    if run is not None:
+        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     arguments = parser.parse(rest)
     config = find_servers(paths.home(), directory(None, ""))
     entry = next((entry for entry in config.entries if entry.name == arguments.name), None)
     if entry is None:
         why = f"There is no MCP server {arguments.name!r} here. `kode mcp list` lists all."
         raise ConfigError(" ".join((why, *config.faults)))
-    if command in YES:
-        run = _approve if command == "approve" else _test
+    if run is not None:
         return asyncio.run(run(entry, unasked=arguments.yes))
-    return _show(entry) if command == "get" else _remove(entry)
+    if command == "get":
+        return _show(entry)
+    remove(entry.origin, entry.name)
+    mcp_server.forget(paths.home(), entry, _approvals_of(entry))
+    return f"Removed {entry.name} from {entry.origin}."
 
 
 def _list(*, as_json: bool) -> Answer:
@@ -113,13 +113,6 @@ def _show(entry: McpServerEntry) -> Answer:
         about = json.loads(pin.content).get("description", "")
         lines += [f"tool {pin.name}  {pin.digest[:12]}  {pin.approved_at}", about]
     return Answer(lines=map(public, lines))
-
-
-def _remove(entry: McpServerEntry) -> str:
-    """Raises: ConfigError, StorageError, BusyError."""
-    remove(entry.origin, entry.name)
-    mcp_server.forget(paths.home(), entry, _approvals_of(entry))
-    return f"Removed {entry.name} from {entry.origin}."
 
 
 def _approvals_of(entry: McpServerEntry) -> trust.Approvals:

@@ -143,14 +143,10 @@ def _add_all(servers: Iterable[ParsedServer], scope: str, faults: Iterable[str] 
     servers, is_shared = [*servers], scope in ("project", "shared")
     entries = [(server.name, server.values) for server in servers]
     path = mcp_config.add(paths.home(), directory(None, ""), entries, shared=is_shared)
-    lines = [
-        line
-        for server in servers
-        for line in (
-            f"Added {server.name} to {path}. `kode mcp test {server.name}` tries it.",
-            *(f"  {note}" for note in server.notes),
-        )
-    ]
+    lines = []
+    for server in servers:
+        lines.append(f"Added {server.name} to {path}. `kode mcp test {server.name}` tries it.")
+        lines += [f"  {note}" for note in server.notes]
     empty = "Every server of other agents is here already."
     return Answer(lines=map(visible, lines), empty=empty, faults=map(visible, faults))
 
@@ -337,10 +333,8 @@ def _without_secrets(server: ParsedServer) -> ParsedServer:
 
     def refer(value: Any, key: str, name: str) -> Any:
         if isinstance(value, dict):
-            is_env = key == "env"
-            return {
-                k: refer(v, k, k if is_env else f"{name}_{k}".upper()) for k, v in value.items()
-            }
+            names_of = {k: k if key == "env" else f"{name}_{k}".upper() for k in value}
+            return {k: refer(v, k, names_of[k]) for k, v in value.items()}
         if isinstance(value, list):
             return [refer(item, key, f"{name}_{at}") for at, item in enumerate(value, 1)]
         is_text = isinstance(value, str) and key != "command" and "${" not in value
@@ -348,10 +342,7 @@ def _without_secrets(server: ParsedServer) -> ParsedServer:
             return value
         return f"${{{names.get(value) or _NO_NAME.sub('_', name)}}}"
 
-    prefix = server.name.upper()
-    values = {
-        key: refer(value, key, f"{prefix}_{key.upper()}") for key, value in server.values.items()
-    }
+    values = refer(server.values, "", server.name)
     used = dict.fromkeys(_VARIABLE.findall(json.dumps(values)))
     missing = ", ".join(name for name in used if name not in os.environ)
     note = f"It needs {missing} in your environment: kode copies no secrets."
