@@ -39,11 +39,7 @@ _VERBS = {
     "edit_file": "edited",
     "str_replace_based_edit_tool": "edited",
     "apply_patch": "edited",
-    "search_files": "searched for",
-    "list_files": "listed",
     "shell": "ran",
-    "fetch_url": "fetched",
-    "delegate_tasks": "delegated",
 }
 """For a reader; other tools are named as they are."""
 _TOOLS_LEFT_OUT = frozenset(
@@ -63,8 +59,7 @@ def transcript(messages: Iterable[Message]) -> str:
     for role, part in ((message.role, part) for message in messages for part in message.parts):
         match part:
             case Text(text=text, source=source) if text.strip() and source not in _SOURCES_LEFT_OUT:
-                is_said = source in ("", "steering")
-                speaker = (role if is_said else source).capitalize()
+                speaker = (role if source in ("", "steering") else source).capitalize()
                 lines.append(f"{speaker}: {keep_ends(text.strip(), MAX_PART_CHARS)}")
             case ToolCall(name=name, arguments=arguments):
                 lines.append(f"  calls {name} {keep_ends(arguments, MAX_RESULT_CHARS)}")
@@ -108,9 +103,8 @@ def describe_work(messages: Sequence[Message]) -> str:
         result = results.get(call.id)
         if result is None or result.refusals or result.cut or call.name in _TOOLS_LEFT_OUT:
             continue
-        failure = " (failed)" if result.is_error else ""
-        if result.exit_status is not None:
-            failure = f" (exit status {result.exit_status})" if result.exit_status else ""
+        failure = f" (exit status {result.exit_status})" if result.exit_status else ""
+        failure = failure or " (failed)" * (result.is_error and result.exit_status is None)
         for subject in _subjects(call):
             kinds[_VERBS.get(call.name, call.name)][_shorten(subject, MAX_SUBJECT_CHARS)] = failure
     # What changed something says more than what was looked at.
@@ -133,8 +127,7 @@ def _subjects(call: ToolCall) -> list[str]:
         return paths
     name = next((name for name in _SUBJECTS if arguments.get(name)), "")
     subject = str(arguments.get(name, ""))
-    is_file = name == "path" and PurePath(subject).is_absolute()
-    return [PurePath(subject).name if is_file else subject]
+    return [PurePath(subject).name if name == "path" and subject.startswith("/") else subject]
 
 
 def _shorten(text: str, max_chars: int) -> str:

@@ -103,8 +103,7 @@ async def near(
     `add_threshold` a text is new."""
     if not settings.merge_on_write or not facts:
         return []
-    nearness = await _by_vectors(text, facts, embedder) if embedder else None
-    nearness = nearness or by_words(text, facts)
+    nearness = (embedder and await _by_vectors(text, facts, embedder)) or by_words(text, facts)
     nearest = sorted(range(len(facts)), key=lambda at: -nearness[at])[:MAX_CANDIDATES]
     return [at for at in nearest if nearness[at] >= settings.add_threshold]
 

@@ -112,13 +112,11 @@ class _Lesson:
             is_related = any(number in pair for pair in (*answer.outdated, *answer.conflict))
             groups = [group for group in answer.same if number in group and not is_related]
             repeated = [ids[line] for group in groups for line in group if line in ids]
-            known, rank = [*replaced, *repeated], self.store.rank(statement)
-            entries = [view.entries[id] for id in known if id in view.entries]
-            ids[number] = next(
-                (old.statement.id for old in entries if self.store.rank(old.statement) >= rank),
-                statement.id,
-            )
-            if ids[number] == statement.id:
+            known = [view.entries[id][0] for id in (*replaced, *repeated) if id in view.entries]
+            rank = self.store.rank(statement)
+            stronger = [old.id for old in known if self.store.rank(old) >= rank]
+            ids[number] = (*stronger, statement.id)[0]
+            if not stronger:
                 new.append(replace(statement, replaces=tuple(replaced)))
                 ended += replaced
         relations = _relations(view, answer, ids)
@@ -157,10 +155,9 @@ class _Lesson:
 
     def _draft(self, kind: str) -> Change:
         """A change with an id that tells, after a kill, whether it was made for these messages."""
-        record = self.record
-        draft = self.store.draft(kind, Author("session", record.id, record.turns))
-        made_of = f"{self.store.system} {kind} {record.id} {record.end}"
-        return replace(draft, id=hashlib.sha256(made_of.encode()).hexdigest()[: len(draft.id)])
+        draft = self.store.draft(kind, Author("session", self.record.id, self.record.turns))
+        source = f"{self.store.system} {kind} {self.record.id} {self.record.end}"
+        return replace(draft, id=hashlib.sha256(source.encode()).hexdigest()[: len(draft.id)])
 
 
 def _relations(view: View, answer: Answer, ids: Mapping[int, str]) -> Relations:
@@ -170,8 +167,7 @@ def _relations(view: View, answer: Answer, ids: Mapping[int, str]) -> Relations:
     def groups(rows: Iterable[Sequence[int]]) -> Iterator[tuple[str, ...]]:
         for row in rows:
             group = tuple(dict.fromkeys(ids[line] for line in row if line in ids))
-            is_closed = any(frozenset(pair) in closed for pair in combinations(group, 2))
-            if len(group) > 1 and not is_closed:
+            if len(group) > 1 and closed.isdisjoint(map(frozenset, combinations(group, 2))):
                 yield group
 
     return Relations(
