@@ -199,8 +199,7 @@ class FileStore:
 
     def plan(self, view: View, new: Sequence[Statement], relations: Relations) -> Plan:
         """What follows from relations between new statements and current ones."""
-        entries = (entry for id in relations.ids() if (entry := view.entries.get(id)))
-        alive = [entry.statement for entry in entries if entry.is_alive]
+        alive = view.alive(relations.ids())
         statements = [*(old for old in alive if old.state != "waiting"), *new]
         times = {statement.id: statement.claimed_at for statement in statements}
         return plan(relations, times, {new.id: self.rank(new) for new in statements})
@@ -230,8 +229,7 @@ class FileStore:
         older = edit.versions
         outdated = tuple((older[add.text].id, add.id) for add in new if add.text in older)
         change = self.settle(view, new, Relations(outdated=outdated), draft)
-        gone = (entry for old in edit.gone if (entry := view.entries.get(old.id)))
-        left_out = (entry.statement for entry in gone if entry.is_alive)
+        left_out = view.alive(old.id for old in edit.gone)
         weak = (old.id for old in left_out if self.rank(old) <= may_end)
         return replace(change, end=tuple(dict.fromkeys((*change.end, *weak))))
 

@@ -91,6 +91,11 @@ class View:
         """Those that were not withdrawn: current, archived and waiting ones."""
         return (entry.statement for entry in self.entries.values() if entry.is_alive)
 
+    def alive(self, ids: Iterable[str]) -> list[Statement]:
+        """Those of the statements with these ids that there are and that were not withdrawn."""
+        entries = (entry for id in ids if (entry := self.entries.get(id)))
+        return [entry.statement for entry in entries if entry.is_alive]
+
     def waiting(self) -> list[Statement]:
         """The statements that wait for the person's approval, oldest first."""
         return [*self.proposals.values()]
@@ -99,10 +104,9 @@ class View:
         """The pairs of current statements that contradict each other; the first one counts."""
         pairs = dict[frozenset[str], tuple[Statement, Statement]]()
         for pair in self.pairs:
-            both = [entry for id in pair if (entry := self.entries.get(id)) and entry.is_alive]
-            is_open = len(both) == 2 and frozenset(pair) not in self.distinct
-            if is_open and all(entry.statement.state == "current" for entry in both):
-                pairs[frozenset(pair)] = (both[0].statement, both[1].statement)
+            both = [old for old in self.alive(pair) if old.state == "current"]
+            if len(both) == 2 and frozenset(pair) not in self.distinct:
+                pairs[frozenset(pair)] = (both[0], both[1])
         return list(pairs.values())
 
     def find(self, words: str, places: Iterable[str] | None = None) -> list[Entry]:

@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import TypeAdapter
 
-from kode.contracts import Project as Project
 from kode.contracts import SessionRecord
 
 Who = Literal["user", "model", "session", "client", "import", "recovered", "colleague"]

@@ -6,7 +6,6 @@ Each operation is one change of the log, and says in an outcome what it did.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain, islice
 from typing import Literal
 
@@ -216,13 +215,14 @@ class Store(FileStore):
                         f"{change.id} is undone already. To make it again, undo that undo: "
                         "`kode memory log` lists its id."
                     )
-                if any(ERASED in view.entries[id].statement.text for id in change.end):
+                ended = (view.entries[id].statement for id in change.end if id in view.entries)
+                if any(ERASED in old.text for old in ended):
                     raise MemoryRefused(
                         f"{change.id} removed a text that was erased: it cannot be brought back."
                     )
-            draft = partial(self.draft, "undo", Author("user"), first if changes[1:] else "")
+            author, batch = Author("user"), first if changes[1:] else ""
             changes.sort(key=view.changes.index, reverse=True)
-            return [replace(draft(), undoes=change.id) for change in changes]
+            return [replace(self.draft("undo", author, batch), undoes=old.id) for old in changes]
 
         return await self._commit(make)
 
@@ -241,9 +241,9 @@ class Store(FileStore):
                 "would get it: a colleague approves it. Nothing was changed."
             )
         same = [old.id for old in view.in_place(new.place) if old.text == new.text]
-        ended = {id for id in (*new.replaces, *same) if view.entries[id].is_alive}
+        ended = sorted({old.id for old in view.alive((*new.replaces, *same))})
         approved = {new.id: Amendment(state="current", who="user")}
-        return replace(draft, set=approved, end=tuple(sorted(ended)))
+        return replace(draft, set=approved, end=tuple(ended))
 
     def _confirm(self, statement: Statement) -> Amendment:
         if not statement.source_hash:
@@ -295,8 +295,9 @@ class Store(FileStore):
         gone = {new.id: new for new in undone.add} if undone else {}
 
         def quote_all(words: str, ids: Iterable[str]) -> str:
-            texts = [quoted(entries[id].statement if id in entries else gone[id]) for id in ids]
-            return f"{words} {', '.join(texts)}" if texts else ""
+            known = (entries[id].statement if id in entries else gone.get(id) for id in ids)
+            texts = ", ".join(quoted(old) for old in known if old)  # a damaged log lost the others
+            return f"{words} {texts}" if texts else ""
 
         if undone:
             removed = quote_all("removed", (id for id in gone if id not in undone.end))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kode.errors import MemoryRefused
 from kode.memory.files import PREPARED
-from kode.memory.fold import View, fold
+from kode.memory.fold import fold
 from kode.memory.markdown import display
 from kode.memory.relations import Relations
 from kode.memory.statement import Amendment, Author
@@ -24,22 +24,15 @@ def life(tmp_path: Path) -> Life:
     return Life(tmp_path)
 
 
-def _shown(life: Life, place: str, view: View) -> list[str]:
-    """The texts that the files of a place show for its statements."""
-    format = LAYOUT.format_of(place)
-    assert format
-    shown = [set(format.texts(life.read(name))) for name in LAYOUT.files_of(place, None)]
-    current = {old.text for old in view.in_place(place) if old.state == "current"}
-    archived = {old.text for old in view.in_place(place) if old.state == "archived"}
-    assert shown == [current, archived]
-    return [old.text for old in view.in_place(place)]
-
-
 def _check(life: Life, typed: set[str]) -> None:
     """The files say what the log says, and the person said only what they typed."""
     view = life.store.view()
     for place in LAYOUT.facts(life.store.project):
-        _shown(life, place, view)
+        format = LAYOUT.format_of(place)
+        assert format
+        for name, state in zip(LAYOUT.files_of(place, None), ("current", "archived"), strict=True):
+            texts = {old.text for old in view.in_place(place) if old.state == state}
+            assert set(format.texts(life.read(name))) == texts
     theirs = {display(e.statement.text) for e in view.entries.values() if e.statement.who == "user"}
     assert theirs <= {display(text) for text in typed}
     assert not (life.root / PREPARED).exists()
@@ -264,6 +257,17 @@ async def test_texts_of_a_damaged_log_are_recovered(life: Life) -> None:
     assert not life.store.log.damage()
     assert list(life.root.glob("history.jsonl.damaged-*"))
     assert await life.open().reconcile() == []
+
+
+async def test_a_change_of_a_text_that_the_log_lost_is_undone(life: Life) -> None:
+    old = life.statement("Port 1")
+    await life.store.add(old)
+    change = (await life.store.forget(old.id, PERSON)).change
+    life.write("history.jsonl", life.read("history.jsonl").replace("Port 1", "Quay 1"))
+    await life.open().reconcile()
+    assert change
+    assert (await life.store.undo(change.id)).change
+    assert life.texts() == []
 
 
 async def test_texts_of_a_cut_log_are_recovered(life: Life) -> None:
