@@ -372,11 +372,10 @@ class FileStore:
             return ""
         if unfinished:
             old = fold([change for change in self.log.changes() if change.id != unfinished])
-        earlier, edit, author = old.in_place(place), Difference(), Author("user")
-        if text is not None:
-            edit = diff(format, self._select(name, earlier), text)
+        earlier, author = old.in_place(place), Author("user")
+        edit = diff(format, [] if text is None else self._select(name, earlier), text or "")
         if record.is_doubtful:
-            author, edit = Author("recovered"), Difference(new=edit.new)
+            author, edit = Author("recovered"), edit._replace(gone=(), versions={})
         draft = self.draft(RESTORE if record.is_doubtful else EDIT, author)
         change = self.take_over(edit, place, draft, author, Rank.PERSON)
         if not change.add and not change.end:

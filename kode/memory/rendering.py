@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from types import MappingProxyType
 from typing import NamedTuple
 
 from kode.contracts import Project
@@ -63,9 +62,9 @@ class Layout:
 class Difference(NamedTuple):
     """What a text says otherwise than the statements that it should hold."""
 
-    new: Sequence[str] = ()
-    gone: Sequence[Statement] = ()
-    versions: Mapping[str, Statement] = MappingProxyType({})
+    new: Sequence[str]
+    gone: Sequence[Statement]
+    versions: Mapping[str, Statement]
     """New text → the statement of which it seems to be another version."""
 
 

@@ -259,7 +259,7 @@ async def test_texts_of_a_damaged_log_are_recovered(life: Life) -> None:
     assert await life.open().reconcile() == []
 
 
-async def test_a_change_of_a_text_that_the_log_lost_is_undone(life: Life) -> None:
+async def test_a_change_of_a_lost_text_is_undone(life: Life) -> None:
     old = life.statement("Port 1")
     await life.store.add(old)
     change = (await life.store.forget(old.id, PERSON)).change
