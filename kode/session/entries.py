@@ -472,10 +472,11 @@ def _plugin_adapter() -> "TypeAdapter[PluginEntry]":
 
 
 def is_turn(entry: AnyEntry) -> bool:
-    """Whether an entry is a person's message."""
+    """Whether an entry is a person's message, with which a turn began."""
     return (
         isinstance(entry, MessageEntry)
         and entry.role == "user"
+        and not entry.is_pending
         and any(isinstance(part, Text) and not part.source for part in entry.parts)
     )
 

@@ -143,9 +143,6 @@ def newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
             return summary.id, tuple(passed)
         if not summary.parent:
             passed.append(summary)
-    for summary in passed:  # killed before its task was on disk
-        if not summary.damaged:
-            return summary.id, tuple(one for one in passed if one is not summary)
     raise SessionError(
         f"There is no session of {cwd} yet. Start one with `kode`; `kode session list --all` "
         "shows those of other directories."
@@ -364,7 +361,9 @@ def _tail_of_all(path: Path) -> _Tail:
         _, entries, _ = read(path)
     except SessionError:
         return _Tail()
-    return _Tail(at=entries[-1].at if entries else "", turns=turns_of(effective(entries)))
+    last = entries[-1] if entries else None
+    turns = turns_of(effective(entries)) + getattr(last, "is_pending", False)
+    return _Tail(at=last.at if last else "", turns=turns)
 
 
 def _text(value: dict[str, Any], key: str) -> str:

@@ -121,7 +121,8 @@ class Session:
                 durable.append_to(self.file, lines, self.path, note_end=True)
         for entry in entries:
             self._take(entry)
-        if self.path is not None and any(map(is_turn, entries)):
+        is_asked = any(is_turn(entry) or getattr(entry, "is_pending", False) for entry in entries)
+        if self.path is not None and is_asked:
             order.add(self.path.parent, self.header.id)
 
     def record_prompt(self, text: str, typed: str | None = None) -> None:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,8 +91,7 @@ def scratch() -> Iterator[Path]:
 class _Tour:
     screen: Screen
     project: Path
-    takes_part: bool
-    """Whether a person answers and says when to go on."""
+    takes_part: bool  # whether a person answers and says when to go on
 
     async def play(self) -> None:
         """Plays the five stops in order. Raises: CancelledError if a person leaves."""
@@ -100,6 +99,7 @@ class _Tour:
             "A two-minute tour: a fix with real tools, memory, resuming, undo. "
             "The model is a script; everything else is real."
         )
+        self.imports = asyncio.ensure_future(asyncio.to_thread(import_module, "kode.conversation"))
         await self.say(f"1 of 5 · A scratch project with a failing test ({self.project}).")
         async with self.open(None) as conversation:
             await self.ask(conversation, TASK)
@@ -139,6 +139,7 @@ class _Tour:
     @contextlib.asynccontextmanager
     async def open(self, session_id: str | None) -> AsyncIterator["Conversation"]:
         """Opens a new session, or the one named."""
+        await self.imports
         from kode.config import load_config
         from kode.conversation import open_conversation
 

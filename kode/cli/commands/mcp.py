@@ -35,8 +35,7 @@ COMMANDS = {
     "import": "list or take what other agents have configured here",
 }
 NONE = "No MCP servers here. Add one: `kode mcp add NAME URL`, `kode mcp add NAME -- COMMAND`."
-LOGIN_TIMEOUT_S = 300.0
-"""Time limit of a start here, where a person may have to log in."""
+LOGIN_TIMEOUT_S = 300.0  # of a start here, where a person may have to log in
 
 
 def main(argv: Sequence[str]) -> Answered:

@@ -55,9 +55,7 @@ ADOPTED = (*CHANGES_THE_PAST, "message", "plan", "system", "taint")
 """What is taken from the record between two turns; the loop makes the rest itself."""
 
 
-FREE: Mapping[str, Any] = dict.fromkeys(
-    ("input_price", "output_price", "cached_price", "cache_write_price"), 0.0
-)
+FREE = dict.fromkeys("input_price output_price cached_price cache_write_price".split(), 0.0)
 """Of the model's facts: recorded replies cost nothing again."""
 
 FACES: Mapping[str, tuple[str, Sequence[str]]] = {
@@ -99,7 +97,7 @@ class RecordedProvider:
         self.session_then = Session(header=recording.header, path=None)
         """The recorded session as far as it was played."""
         self._recording = recording
-        self._info = replace(model_info_of(self.model), **FREE)
+        self._info = replace(model_info_of(self.model), **FREE)  # type: ignore[arg-type]
         self._is_strict = is_strict
         self._comparison = Comparison(then_of={})
         self._sections: Callable[[], Mapping[str, str]] = dict
