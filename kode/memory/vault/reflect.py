@@ -24,6 +24,11 @@ MAX_MODEL_CALLS = 5  # the document's
 TIMEOUT_S = 60.0
 MAX_OUTPUT_TOKENS = 4_000
 LEAST_CHARS = 1_000  # of any file, whatever its place
+UNREAD_CALL = (
+    "Nothing was written: your reply has a tool call in its text, and it cannot be read as one. "
+    "Call tools through the tool interface, with all required arguments and no words before them, "
+    "or give your last answer."
+)
 INSTRUCTIONS = """\
 You look back on a session that a coding agent has finished with its user, and keep what is worth \
 remembering in later sessions. You work with the memory tools alone; of your answers only the last \
@@ -86,7 +91,9 @@ async def reflect(
             if reply.message is None:
                 return False
             messages.append(reply.message)
-            if not calls_of(reply.message):
+            if reply.message.stop == "malformed_call":
+                messages.append(user_message(UNREAD_CALL))
+            elif not calls_of(reply.message):
                 pending.update(record.id, answer=reply.text, shown=shown)
                 return True
         else:

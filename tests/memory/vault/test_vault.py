@@ -1,7 +1,7 @@
 """The vault: files that the model reads and writes, their summaries, the index, the reflector."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -334,6 +334,13 @@ async def test_a_reflector_that_writes_nothing_costs_one_request(home: Sessions)
     assert len(reflector.requests) == 1
     [note] = memory.notes()  # what was done, so that a search finds it
     assert 'Asked: "fix the parser"' in note.text
+
+
+async def test_a_call_that_cannot_be_read_is_asked_for_again(home: Sessions) -> None:
+    unread = replace(says("memory_append({"), stop="malformed_call")
+    reflector = Reflector([unread, calls(("memory_append", EPISODE)), says("{}")])
+    memory = await run_session(home, reflector, "fix the leak")
+    assert [note.text for note in memory.notes()] == ["## Leak\n- Summary: leak fixed"]
 
 
 async def test_a_reflector_that_loops_has_five_requests(home: Sessions) -> None:
