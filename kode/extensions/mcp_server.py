@@ -252,8 +252,9 @@ def keep_pins(
 def forget(home: Path, entry: Entry, approvals: Approvals) -> None:
     """Removes a server's approvals, pins and caches: of a different one with the same name nothing
     has been approved. Raises: StorageError, BusyError."""
-    those = (it for it in approvals.items if it.origin == str(entry.origin))
-    trust.revoke(home, entry.root, [it for it in those if it.name.partition(":")[0] == entry.name])
+    those = (item for item in approvals.items if item.origin == str(entry.origin))
+    if gone := [item for item in those if item.name.partition(":")[0] == entry.name]:
+        trust.revoke(home, entry.root, gone)
     mcp_cache.remove(entry, home)
 
 
