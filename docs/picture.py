@@ -102,7 +102,14 @@ def main(folder: Path) -> None:
         script = project.parent / "demo.json"
         process = pexpect.spawn(
             str(kode),
-            ["--provider", "scripted", "--script", str(script), "--allow", demo.TESTS],
+            [
+                "--provider",
+                "scripted",
+                "--script",
+                str(script),
+                "--allow",
+                "shell(python3 test_dates.py)",
+            ],
             cwd=str(project),
             env={
                 **os.environ,

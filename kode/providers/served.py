@@ -14,6 +14,7 @@ Other servers' lists are read too, as `catalogue.py` says; `asked.py` asks serve
 
 import asyncio
 import contextlib
+import importlib
 import ipaddress
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -69,6 +70,9 @@ async def served_facts(
     """What a near server says; {} if nothing. It is not made to load its model for a window in
     `given`. Waits for one that loads its model, after calling `loading`. Never raises."""
     try:
+        await asyncio.to_thread(
+            importlib.import_module, "httpx2"
+        )  # the screen does not wait for it
         async with asyncio.timeout(MAX_LOADING_S), open_client(row, endpoint) as client:
             asked = (client, row, endpoint, WINDOW not in given, loading)
             try:

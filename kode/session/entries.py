@@ -134,12 +134,10 @@ class ContextEntry(Entry):
     """Id of the message."""
     parts: tuple[Part, ...] = ()
     """Before the person's words: opening, news, memory, notes, attachments."""
-    notes_of: tuple[str, ...] = ()
-    """As in the message."""
+    notes_of: tuple[str, ...] = ()  # as in the message
     refused: bool = False
     """Whether no turn begins with the message, so that it does not count."""
-    masked: bool = False
-    """As in the message."""
+    masked: bool = False  # as in the message
     type: Literal["context"] = "context"
 
 

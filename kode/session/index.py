@@ -143,6 +143,8 @@ def newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
             return summary.id, tuple(passed)
         if not summary.parent:
             passed.append(summary)
+    if whole := [summary for summary in passed if not summary.damaged]:
+        return whole[0].id, tuple(summary for summary in passed if summary is not whole[0])
     raise SessionError(
         f"There is no session of {cwd} yet. Start one with `kode`; `kode session list --all` "
         "shows those of other directories."
