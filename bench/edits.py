@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.events import silent
+from kode.tool import Tool, ToolContext, ToolOutput
 from kode.tools.apply_patch import apply_patch
 from kode.tools.edit_file import edit_file
 from kode.tools.read_file import read_file

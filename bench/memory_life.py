@@ -65,10 +65,11 @@ from bench.life.story import (
 )
 from bench.measure import report, sized
 from kode import paths
-from kode.contracts import MemoryContext, MemorySystem, Project, SessionRecord, Turn
 from kode.events import silent
+from kode.memory.contract import MemoryContext, MemorySystem, Turn
 from kode.memory.system import NullMemory
 from kode.messages import Message, Text, user_message
+from kode.session.record import Project, SessionRecord
 
 T = TypeVar("T")
 
@@ -199,7 +200,7 @@ class Life:
 
     def _system(self) -> MemorySystem:
         from kode.config import MemoryConfig
-        from kode.memory import make_system
+        from kode.memory.guarded import make_system
 
         if self._name in BASELINES:
             plain = {"none": NullMemory(), "files": self._files, "window": self._window}

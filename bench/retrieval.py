@@ -28,12 +28,13 @@ from typing import Any
 
 from kode import paths
 from kode.config import MemoryConfig
-from kode.contracts import MemoryContext, Project, SessionRecord
 from kode.events import silent
-from kode.memory import make_system
+from kode.memory.contract import MemoryContext
+from kode.memory.guarded import make_system
 from kode.memory.search import IndexedText, TextIndex
 from kode.memory.statement import Author, Statement, statement_by, timestamp
 from kode.memory.system import Memory
+from kode.session.record import Project, SessionRecord
 
 RankFunction = Callable[[str], list[int]]
 Search = Callable[[str], Awaitable[list[str]]]

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from bench.measure import Pair, median_baseline, median_ratio, report, sized, workplace
 from kode.config import Config
-from kode.contracts import SnapshotSection
 from kode.engine.agent import Spend
 from kode.events import silent
+from kode.memory.contract import SnapshotSection
 from kode.subagents.parent import Delegation, prepare, run_children
 from kode.subagents.protocol import Start, Task
 from tests.scripted_server import ScriptedServer

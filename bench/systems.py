@@ -30,10 +30,12 @@ from typing import Any, TypeVar
 from bench import month
 from bench.measure import report, sized
 from bench.month import Fact, Said, Session
-from kode.contracts import MemoryContext, MemorySystem, Request, Tool, ToolContext, Turn
 from kode.errors import KodeError
 from kode.events import silent
+from kode.memory.contract import MemoryContext, MemorySystem, Turn
 from kode.messages import Message, Text, text_of, user_message
+from kode.provider import Request
+from kode.tool import Tool, ToolContext
 from kode.workplace import NOWHERE
 
 T = TypeVar("T")
@@ -86,7 +88,7 @@ class Figures:
 async def live(name: str, days: int = sized(month.DAYS, 3)) -> dict[str, Any]:
     """One system's month, or its first `days`."""
     from kode.config import MemoryConfig
-    from kode.memory import make_system
+    from kode.memory.guarded import make_system
 
     figures = Figures()
     with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:

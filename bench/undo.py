@@ -20,11 +20,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.measure import report, sized
-from kode.contracts import AtStake
 from kode.sandbox.sandbox import Sandbox, open_sandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import MEGABYTE, Contents
 from kode.session.git import survey
+from kode.tool import AtStake
 from tests.workplaces import workplace
 
 SIZES = sized((500, 5_000, 50_000), (10,))

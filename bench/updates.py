@@ -33,12 +33,15 @@ from typing import Any, Literal
 from bench.measure import report
 from kode import paths
 from kode.config import MemoryConfig
-from kode.contracts import MemoryContext, Project, Request, SessionRecord, ToolContext, Turn
 from kode.events import silent
-from kode.memory import make_system
+from kode.memory.contract import MemoryContext, Turn
+from kode.memory.guarded import make_system
 from kode.memory.question import INSTRUCTIONS
 from kode.memory.system import Memory
 from kode.messages import Message, Text, text_of, user_message
+from kode.provider import Request
+from kode.session.record import Project, SessionRecord
+from kode.tool import ToolContext
 from kode.workplace import NOWHERE
 
 Kind = Literal["new", "repeat", "change"]

@@ -47,9 +47,9 @@ def sizes() -> dict[str, Any]:
 async def walks() -> dict[str, Any]:
     """One conversation: a file is read after a turn that warmed up, then three facts are kept."""
     from kode.config import load_config
-    from kode.contracts import ToolContext
     from kode.conversation import open_conversation
     from kode.events import silent
+    from kode.tool import ToolContext
 
     read = {"name": "read_file", "arguments": {"path": "a.txt"}}
     with workplace("http://127.0.0.1:9") as (project, environ):

@@ -30,11 +30,11 @@ from typing import Any
 
 from bench.corpora import DATA, rows
 from bench.measure import Pair, median_ratio, paired, report, sized
-from kode.contracts import ToolContext
 from kode.events import silent
 from kode.permissions.gate import GateState, PersonGate
 from kode.permissions.rules import Rules
 from kode.sandbox.sandbox import Sandbox, open_sandbox
+from kode.tool import ToolContext
 from kode.tools.shell import shell
 from tests.attacks import jail
 from tests.attacks.campaign import Job, run

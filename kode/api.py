@@ -20,17 +20,19 @@ from typing import Any, TypeVar, overload
 from kode import conversation as inner
 from kode import paths
 from kode.config import load_config
-from kode.contracts import Injection, MemorySystem, PermissionMode, Tool, ToolOutput, Turn
 from kode.conversation.structured import Form, form_of_schema, form_of_type
 from kode.errors import ConfigError, KodeError, ToolError, TurnFailed, UserError
 from kode.events import Event, Notice, TurnEnded
 from kode.function_tool import plain_tool
+from kode.memory.contract import Injection, MemorySystem, Turn
 from kode.memory.system import NullMemory
 from kode.messages import Text
 from kode.paths import home
 from kode.permissions.gate import Answer, Ask, Question
+from kode.permissions.modes import PermissionMode
 from kode.providers import warm_up
 from kode.session.index import find
+from kode.tool import Tool, ToolOutput
 
 __all__ = [
     "Answer",

@@ -21,16 +21,6 @@ from kode.config import (
     resolve_provider,
     small_choice,
 )
-from kode.contracts import (
-    Background,
-    Face,
-    MemorySystem,
-    Opens,
-    PermissionMode,
-    Provider,
-    Sandbox,
-    Tool,
-)
 from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
 from kode.errors import ConfigError, Setting, StorageError, UserError
@@ -43,14 +33,17 @@ from kode.extensions.mcp_values import Elicit
 from kode.extensions.session import Extensions
 from kode.fault_reports import write_report
 from kode.git import git_folders
-from kode.memory import open_memory
+from kode.memory.contract import MemorySystem
+from kode.memory.guarded import open_memory
 from kode.messages import Usage
 from kode.paths import real_path
 from kode.permissions import approvals
 from kode.permissions.gate import Ask, GateState, PersonGate, path_denier
+from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rules, parse_all
 from kode.programs import one_deeper
 from kode.prompts import opening_sections, system_sections
+from kode.provider import Face, Provider
 from kode.providers import open_provider
 from kode.providers.asked import PATIENCE_S
 from kode.providers.exchange import SdkProvider
@@ -63,6 +56,7 @@ from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.session.marks import Marks
 from kode.shared_budget import SharedBudget
+from kode.tool import Background, Opens, Sandbox, Tool
 from kode.tools.builtin import BUILTIN, SMALL
 from kode.workplace import Workplace
 

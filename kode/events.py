@@ -25,7 +25,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, Setting
 from kode.messages import Message, Refusal, Usage
@@ -157,7 +157,7 @@ class ToolFinished:
     exit_status: int | None = None
     """Of a finished command; -1 when it timed out. None for other tools."""
     checks: tuple[tuple[str, int | None], ...] = ()
-    """See `contracts.ToolOutput`: a pipeline has a status of its own for each check in it."""
+    """See `tool.ToolOutput`: a pipeline has a status of its own for each check in it."""
     refusals: tuple[Refusal, ...] = ()
     """What was refused: all of it, if `refused`, or a part."""
     type: Literal["tool_finished"] = "tool_finished"
@@ -339,6 +339,14 @@ Event = (
 
 Emit = Callable[[Event], None]
 """Must not raise and must not block."""
+
+
+class Subscriber(Protocol):
+    """Hears every event of a conversation as it happens, in the thread where it happens. It must
+    not block; one that raises hears nothing more. If it has an `async aclose()`, that is awaited
+    when the conversation ends, for 5 s at most."""
+
+    def __call__(self, event: Event) -> None: ...
 
 
 def loading_notice(model: str) -> Notice:

@@ -18,9 +18,9 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
-from kode.contracts import Brief, Effect, Tool, ToolContext, ToolOutput
 from kode.errors import KodeError, ToolError, UserError
 from kode.messages import ToolCall
+from kode.tool import Brief, Effect, Tool, ToolContext, ToolOutput
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -112,19 +112,20 @@ class Plugin:
     an `ExportFile`."""
     replays: Mapping[str, Code] = field(default_factory=dict)
     """Formats of `exports` that can stand in for a model: name → a context manager over a file that
-    gives a `contracts.Recorded`; for `kode run --record` and `--replay`."""
+    gives a `provider.Recorded`; for `kode run --record` and `--replay`."""
     imports: Mapping[str, Code] = field(default_factory=dict)
     """Agents whose sessions `kode session import` reads: name → a function of a path that returns a
     `Transcript`, or None for a file that is not one."""
     remote_logs: Mapping[str, Code] = field(default_factory=dict)
     """Servers that keep memory for several people: the scheme of `memory.notes.url` → a function of
-    the config's `memory.notes` that returns a `kode.contracts.RemoteLog`."""
+    the config's `memory.notes` that returns a `kode.memory.contract.RemoteLog`."""
     memory_imports: Mapping[str, Code] = field(default_factory=dict)
     """Agents whose memory `kode memory import` reads: name → a
     `kode.memory.transfer.ForeignReader`."""
     bundles: Code = ""
-    """A function of `$KODE_HOME` that returns the `contracts.Bundle`s that a person approved and
-    that are unchanged, and a sentence for each that is off. Called where that folder has any."""
+    """A function of `$KODE_HOME` that returns each `extensions.places.Bundle` that a person has
+    approved and that is unchanged, and a sentence for each that is off. Called where that folder
+    has any."""
     pages: Code = ""
     """A sequence of `Page`s for `kode view`, with a folder `templates` beside the module."""
     settings: Code = ""

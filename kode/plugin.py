@@ -24,9 +24,6 @@ HOMES = {
     "kode.cli.screen.printer": "print_either",
     "kode.config": "load_config resolve_provider",
     "kode.config.plugin_pages": "Page Place",
-    "kode.contracts": (
-        "Bundle Injection PermissionMode RemoteAnswer RemoteLine Request Tool ToolOutput ToolSpec"
-    ),
     "kode.conversation": "Conversation open_conversation",
     "kode.conversation.bare": "BareSession",
     "kode.conversation.plugged": "Opened Prompt",
@@ -38,16 +35,20 @@ HOMES = {
     ),
     "kode.events": "Event TextDelta TurnEnded",
     "kode.extensions.found_extensions": "BundleItems",
+    "kode.extensions.places": "Bundle",
     "kode.extras": "require_extra=require",
     "kode.fault_reports": "describe_fault=describe",
     "kode.installed": "Command ExportFile Plugin",
     "kode.interrupts": "cancelled_by_signals",
     "kode.memory.commands": "open_memory=open_outside",
+    "kode.memory.contract": "Injection RemoteAnswer RemoteLine",
     "kode.memory.system": "NullMemory",
     "kode.memory.transfer": "ForeignReader",
     "kode.messages": "Image Message plural shorten Text Thinking ToolCall ToolResult",
     "kode.paths": "expand_path=expand kode_home=home project_root real_path session_file",
     "kode.permissions.gate": "Answer Question visible",
+    "kode.permissions.modes": "PermissionMode",
+    "kode.provider": "Request ToolSpec",
     "kode.providers.models": "model_info_of=info_of",
     "kode.record_log": "RecordLog",
     "kode.registry": "Dialect ProviderRow",
@@ -62,6 +63,7 @@ HOMES = {
     "kode.session.transcript": "Transcript",
     "kode.shared_budget": "SharedBudget",
     "kode.subagents.records": "subagent_records=records_beside",
+    "kode.tool": "Tool ToolOutput",
     "kode.tools.builtin": "builtin_tools=BUILTIN",
     "kode.tools.processes": "ProcessTree",
     "kode.workplace": "Workplace",
@@ -96,15 +98,6 @@ if TYPE_CHECKING:
     from kode.config import resolve_provider as resolve_provider
     from kode.config.plugin_pages import Page as Page
     from kode.config.plugin_pages import Place as Place
-    from kode.contracts import Bundle as Bundle
-    from kode.contracts import Injection as Injection
-    from kode.contracts import PermissionMode as PermissionMode
-    from kode.contracts import RemoteAnswer as RemoteAnswer
-    from kode.contracts import RemoteLine as RemoteLine
-    from kode.contracts import Request as Request
-    from kode.contracts import Tool as Tool
-    from kode.contracts import ToolOutput as ToolOutput
-    from kode.contracts import ToolSpec as ToolSpec
     from kode.conversation import Conversation as Conversation
     from kode.conversation import open_conversation as open_conversation
     from kode.conversation.bare import BareSession as BareSession
@@ -131,6 +124,7 @@ if TYPE_CHECKING:
     from kode.events import TextDelta as TextDelta
     from kode.events import TurnEnded as TurnEnded
     from kode.extensions.found_extensions import BundleItems as BundleItems
+    from kode.extensions.places import Bundle as Bundle
     from kode.extras import require as _require_extra
     from kode.fault_reports import describe as _describe_fault
     from kode.installed import Command as Command
@@ -138,6 +132,9 @@ if TYPE_CHECKING:
     from kode.installed import Plugin as Plugin
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
     from kode.memory.commands import open_outside as _open_memory
+    from kode.memory.contract import Injection as Injection
+    from kode.memory.contract import RemoteAnswer as RemoteAnswer
+    from kode.memory.contract import RemoteLine as RemoteLine
     from kode.memory.system import NullMemory as NullMemory
     from kode.memory.transfer import ForeignReader as ForeignReader
     from kode.messages import Image as Image
@@ -156,6 +153,9 @@ if TYPE_CHECKING:
     from kode.permissions.gate import Answer as Answer
     from kode.permissions.gate import Question as Question
     from kode.permissions.gate import visible as visible
+    from kode.permissions.modes import PermissionMode as PermissionMode
+    from kode.provider import Request as Request
+    from kode.provider import ToolSpec as ToolSpec
     from kode.providers.models import info_of as _model_info_of
     from kode.record_log import RecordLog as RecordLog
     from kode.registry import Dialect as Dialect
@@ -174,6 +174,8 @@ if TYPE_CHECKING:
     from kode.session.transcript import Transcript as Transcript
     from kode.shared_budget import SharedBudget as SharedBudget
     from kode.subagents.records import records_beside as _subagent_records
+    from kode.tool import Tool as Tool
+    from kode.tool import ToolOutput as ToolOutput
     from kode.tools.builtin import BUILTIN as _builtin_tools
     from kode.tools.processes import ProcessTree as ProcessTree
     from kode.workplace import Workplace as Workplace

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from kode import installed
-from kode.contracts import Api, ModelInfo
 from kode.errors import ConfigError, Setting
+from kode.provider import Api, ModelInfo
 
 FORMATS: Mapping[Api, str] = {
     "responses": "kode.providers.openai_responses:OpenAIResponses",
@@ -28,7 +28,7 @@ FORMATS: Mapping[Api, str] = {
 Switch = Literal[
     "", "reasoning_effort", "reasoning", "together", "thinking", "kimi", "zai", "template", "google"
 ]
-"""How a server of Chat Completions is told how much to think; LEVEL is one of `contracts.Effort`:
+"""How a server of Chat Completions is told how much to think; LEVEL is one of `provider.Effort`:
 
     ""                nothing is sent
     reasoning_effort  {"reasoning_effort": LEVEL}

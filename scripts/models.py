@@ -5,7 +5,7 @@
 
 The source is `model_prices_and_context_window_backup.json` in the package `litellm` (MIT), whose
 maintainers collect it from the vendors' own pages. Only what kode uses is kept: chat models that
-call tools, of vendors that kode knows by name, with the fields of `kode.contracts.ModelInfo`; a
+call tools, of vendors that kode knows by name, with the fields of `kode.provider.ModelInfo`; a
 field that has its default is left out. The same source gives the same bytes on the same day.
 
 What the source lacks or has wrong stands in `CORRECTIONS`, each with where it is from. Open weights
@@ -24,7 +24,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import EFFORTS
+from kode.provider import EFFORTS
 
 TARGET = Path(__file__).parent.parent / "kode" / "providers" / "models.json"
 SOURCE = "model_prices_and_context_window_backup.json"

@@ -22,8 +22,8 @@ from kode.config import (
 )
 from kode.config.choice import row_of
 from kode.config.layers import ALLOWED_IN_PROJECT, LIMITS
-from kode.contracts import MODE_CALLED
 from kode.errors import ConfigError, Setting, UserError
+from kode.permissions.modes import MODE_CALLED
 from kode.registry import PROVIDERS
 from tests.tables import for_each
 

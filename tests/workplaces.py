@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import PermissionMode, Tool
 from kode.permissions import sensitive
 from kode.permissions.decision import Call, SandboxKind
+from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rules
+from kode.tool import Tool
 from kode.workplace import Workplace
 
 

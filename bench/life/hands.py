@@ -13,13 +13,14 @@ from typing import Any
 from bench.life.plain import Files
 from bench.life.reader import values
 from bench.life.story import Fact, Said
-from kode.contracts import MemorySystem, Tool, ToolContext
 from kode.errors import KodeError
 from kode.events import silent
+from kode.memory.contract import MemorySystem
 from kode.permissions import sensitive
 from kode.permissions.decide import decide_call
 from kode.permissions.decision import Call
 from kode.permissions.rules import Rules
+from kode.tool import Tool, ToolContext
 from kode.workplace import NOWHERE
 
 CITED = ("The lines before it\n", "have a length of their own\n")

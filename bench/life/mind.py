@@ -12,9 +12,9 @@ from typing import Any
 
 from bench.life.reader import facts_in
 from bench.life.story import Fact, target_of
-from kode.contracts import Request
 from kode.memory.question import INSTRUCTIONS as EPISODE
 from kode.messages import Message, Text, text_of
+from kode.provider import Request
 
 ANSWER = "Answer: "
 """Begins what the agent answers to a question; it is no news."""

@@ -6,7 +6,7 @@ from collections import deque
 from pathlib import Path
 
 from bench.life.story import Fact
-from kode.contracts import Injection, InjectReason
+from kode.memory.contract import Injection, InjectReason
 from kode.memory.system import NullMemory
 
 WINDOW_TOKENS = 200_000

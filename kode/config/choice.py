@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 from kode.config.model import Config, ProviderPart
-from kode.contracts import Api, Effort
 from kode.credentials import keep_secret, redact
 from kode.errors import ConfigError, Setting, UserError
+from kode.provider import Api, Effort
 from kode.registry import (
     COMPATIBLE,
     PROVIDERS,

@@ -23,10 +23,10 @@ from kode.config.choice import row_of
 from kode.config.files import Layer, expand_variables, guard_home, read_layer
 from kode.config.foreign import ForeignSettings, find_foreign, read_named_settings
 from kode.config.model import Config, Price, ProviderPart, flat, must_be
-from kode.contracts import MODE_CALLED
 from kode.credentials import redact
 from kode.errors import ConfigError, KodeError, PluginError, Setting
 from kode.paths import real_path
+from kode.permissions.modes import MODE_CALLED
 
 ALLOWED_IN_PROJECT = frozenset(
     "model profile agents_files diagnostics permissions.ask permissions.deny".split()

@@ -14,9 +14,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from kode import paths
-from kode.contracts import MODE_CALLED, Effort, PermissionMode
 from kode.credentials import redact
 from kode.paths import real_path
+from kode.permissions.modes import MODE_CALLED, PermissionMode
+from kode.provider import Effort
 from kode.registry import system_row, systems
 
 ProviderName = Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]{0,39}$")]

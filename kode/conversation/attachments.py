@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kode import images, paths
-from kode.contracts import Provenance, Provider
 from kode.engine.fence import fence_text
 from kode.errors import UserError
 from kode.messages import Image, Text
 from kode.paths import real_path
 from kode.permissions.sensitive import ground
+from kode.provider import Provider
+from kode.tool import Provenance
 from kode.workplace import Workplace
 
 MAX_ATTACHED_BYTES = 256 * 1024  # about 64,000 tokens: a third of a 200,000 window

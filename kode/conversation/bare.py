@@ -9,14 +9,16 @@ from pathlib import Path
 from kode import paths
 from kode.assembly import make_agent, of_session, open_workplace, simplify
 from kode.config import Config
-from kode.contracts import Around, InjectReason, MemorySystem, Provider, Tool, Verdict
 from kode.engine.agent import Agent
 from kode.engine.context import Context, open_context
 from kode.engine.turn import run_turn
 from kode.events import TurnEnded, silent
+from kode.memory.contract import InjectReason, MemorySystem
 from kode.messages import Image, Text
 from kode.permissions.gate import PersonGate
+from kode.provider import Provider
 from kode.session import log
+from kode.tool import Around, Tool, Verdict
 from kode.tools.builtin import BUILTIN, SMALL
 from kode.workplace import Workplace
 

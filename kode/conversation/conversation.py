@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from kode import paths
 from kode.config import Config, Loaded
-from kode.contracts import EFFORTS, MODE_CALLED, MODE_MEANS, MemorySystem, PermissionMode
 from kode.conversation import models
 from kode.conversation.attachments import command_part, file_part, keep_picture, read_text
 from kode.conversation.extensions import find_extensions_here
@@ -41,8 +40,11 @@ from kode.errors import UserError
 from kode.events import ContextReduced, Emit, TurnEnded
 from kode.extensions.found_extensions import FoundExtensions
 from kode.extensions.session import Extensions
+from kode.memory.contract import MemorySystem
 from kode.messages import Image, Text, ToolCall, text_of
 from kode.permissions.gate import Ask
+from kode.permissions.modes import MODE_CALLED, MODE_MEANS, PermissionMode
+from kode.provider import EFFORTS
 from kode.session.entries import TaintEntry
 from kode.session.log import Session
 from kode.session.plan import Plan

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode.config import Config, Embedding, ProviderPart, resolve_provider, small_choice
-from kode.contracts import ToolContext
 from kode.conversation.forked import fork_of
 from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
@@ -22,6 +21,7 @@ from kode.messages import Usage
 from kode.permissions.gate import Answer, Ask, Question
 from kode.session.entries import UsageEntry
 from kode.session.log import Session
+from kode.tool import ToolContext
 
 if TYPE_CHECKING:
     from kode.subagents.parent import Delegation, SharedTools

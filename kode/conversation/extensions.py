@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.contracts import Around, Tool
 from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
 from kode.errors import UserError
@@ -20,6 +19,7 @@ from kode.extensions.hooks import is_current
 from kode.extensions.places import Surroundings, surroundings
 from kode.extensions.skills import Skill, catalogue
 from kode.messages import Text
+from kode.tool import Around, Tool
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

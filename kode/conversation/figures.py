@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
-from kode.contracts import PermissionMode
 from kode.conversation.open_session import OpenSession
 from kode.engine.context import context_tokens
 from kode.messages import Usage
+from kode.permissions.modes import PermissionMode
 
 if TYPE_CHECKING:
     from kode.session.spending import Spending

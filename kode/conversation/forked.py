@@ -10,10 +10,10 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
-from kode.contracts import Calling, Tool, ToolContext, ToolSpec
 from kode.engine.agent import Agent
 from kode.errors import ToolError
 from kode.messages import Message, ToolResult, failure_of
+from kode.provider import ToolSpec
 from kode.session.entries import (
     AnyEntry,
     MessageEntry,
@@ -26,6 +26,7 @@ from kode.session.entries import (
 )
 from kode.session.log import Session
 from kode.session.messages import add_message, unanswered
+from kode.tool import Calling, Tool, ToolContext
 
 FORKED = (
     "[From here on you are a subagent: a fork of this conversation in a process of its own. Your "

@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kode.contracts import Attempt, FileChange, Grants, Sandbox, ToolContext
 from kode.conversation.figures import status_of
 from kode.conversation.open_session import OpenSession, RunTurn
 from kode.engine.agent import Agent
@@ -26,6 +25,7 @@ from kode.extensions.hook_moments import CHANGED, Hooks, RunHook
 from kode.extensions.hooks import CHANGES_COUNT, Hook
 from kode.extensions.session import Extensions
 from kode.session.entries import TaintEntry
+from kode.tool import Attempt, FileChange, Grants, Sandbox, ToolContext
 from kode.tools.program import Keep, Ran, run_program
 from kode.tools.shell import shell
 from kode.workplace import Workplace, below_any

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from kode.contracts import DropReason
 from kode.conversation.open_session import ClosingStep, OpenSession
 from kode.conversation.plugged import CLOSE_S
 from kode.conversation.sessions import unmark_open
@@ -15,6 +14,7 @@ from kode.engine.trial import settle_ended
 from kode.engine.turn import save_memory_state
 from kode.errors import StorageError
 from kode.events import Notice, TurnEnded
+from kode.memory.contract import DropReason
 from kode.session.notes import conversation
 
 CLOSE_GRACE_S = 15.0  # an answer that was asked for is worth a wait; the rest waits on disk

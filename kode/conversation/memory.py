@@ -9,12 +9,13 @@ from functools import partial
 from kode import paths
 from kode.assembly import cost_function, is_small, make_provider
 from kode.config import ProviderChoice, small_choice
-from kode.contracts import AskReply, MemoryContext, Provider, Request
 from kode.conversation.open_session import OpenSession
 from kode.engine.tokens import asked_in_passing
 from kode.errors import AuthenticationError, RefusedError
 from kode.events import Notice, silent
+from kode.memory.contract import MemoryContext
 from kode.messages import Message, Usage
+from kode.provider import AskReply, Provider, Request
 from kode.providers.exchange import SdkProvider
 from kode.session.entries import UsageEntry
 from kode.session.messages import said

@@ -10,11 +10,11 @@ from datetime import date
 
 from kode.assembly import can_search, cost_function, face_of, learn, make_provider, secrets_of
 from kode.config import named_model, provider_for, resolve_provider, switched
-from kode.contracts import Effort, Provider
 from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
 from kode.errors import Unavailable
 from kode.events import Notice, RetryScheduled
+from kode.provider import Effort, Provider
 from kode.providers.exchange import SdkProvider
 from kode.providers.models import retirement_note
 

@@ -12,15 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from kode import installed, paths
 from kode.assembly import make_agent, of_session, run_beside
 from kode.config import Config, Loaded
-from kode.contracts import (
-    Interceptor,
-    MemorySystem,
-    ModelInfo,
-    Opens,
-    PermissionMode,
-    Provider,
-    Tool,
-)
 from kode.engine.agent import Agent
 from kode.engine.context import Context
 from kode.engine.fence import fence_text
@@ -28,11 +19,15 @@ from kode.errors import StorageError
 from kode.events import Emit, Notice, SessionStarted, TurnEnded, Working
 from kode.extensions.found_extensions import FoundExtensions
 from kode.extensions.session import Extensions
+from kode.memory.contract import MemorySystem
 from kode.messages import Image, Text, shorten
 from kode.permissions.gate import Ask, PersonGate
+from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rule
+from kode.provider import ModelInfo, Provider
 from kode.session.checkpoints import Checkpoints
 from kode.session.log import Session
+from kode.tool import Interceptor, Opens, Tool
 from kode.tools.background import BackgroundCommands
 from kode.workplace import Workplace
 

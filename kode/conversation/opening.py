@@ -18,7 +18,6 @@ from kode.assembly import (
 )
 from kode.config import Faults, Loaded, flat, resolve_provider
 from kode.config.layers import locate
-from kode.contracts import MemorySystem, Provider, Sandbox, Tool
 from kode.conversation.conversation import Conversation
 from kode.conversation.open_session import Child, Terms, announce, enter, join_prompts
 from kode.conversation.plugged import plug_in
@@ -33,14 +32,17 @@ from kode.errors import ConfigError, Setting, StorageError, UserError
 from kode.events import Emit, Notice
 from kode.extensions.mcp_config import Entry, client_entries
 from kode.extensions.mcp_values import Elicit
-from kode.memory import guard
+from kode.memory.contract import MemorySystem
+from kode.memory.guarded import guard
 from kode.messages import Text
 from kode.permissions.gate import Ask
 from kode.permissions.rules import parse
 from kode.programs import depth
+from kode.provider import Provider
 from kode.sandbox.deferred import missing_protection
 from kode.session import upkeep
 from kode.session.entries import TaintEntry
+from kode.tool import Sandbox, Tool
 from kode.tools.background import BackgroundCommands
 
 

@@ -6,11 +6,11 @@
 import asyncio
 from collections.abc import Sequence
 
-from kode.contracts import PermissionMode
 from kode.conversation.open_session import OpenSession
 from kode.errors import UserError
 from kode.events import FINISHED, PlanKept, TurnEnded
 from kode.messages import Text
+from kode.permissions.modes import PermissionMode
 from kode.prompts import template
 from kode.session.entries import AnyEntry, MessageEntry, NoteEntry, PlanEntry, is_turn
 from kode.session.messages import effective

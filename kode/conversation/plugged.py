@@ -14,19 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kode import installed
 from kode.config.layers import settings_of
-from kode.contracts import (
-    CallDecision,
-    Effect,
-    Interceptor,
-    Opinion,
-    Rewritten,
-    Subscriber,
-    Tool,
-    ToolContext,
-    Verdict,
-)
 from kode.errors import ConfigError, KodeError, PluginError
-from kode.events import Emit, Event, Notice
+from kode.events import Emit, Event, Notice, Subscriber
 from kode.function_tool import plain_tool
 from kode.installed import Plugin, fault_of, guard_plugin, load, try_plugin
 from kode.messages import Refusal
@@ -34,6 +23,16 @@ from kode.permissions.gate import refused
 from kode.session.entries import PLUGIN_TYPE, PluginEntry
 from kode.session.log import Session
 from kode.session.messages import effective
+from kode.tool import (
+    CallDecision,
+    Effect,
+    Interceptor,
+    Opinion,
+    Rewritten,
+    Tool,
+    ToolContext,
+    Verdict,
+)
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from kode import durable, paths
 from kode.assembly import kept_checkpoints
 from kode.beneath import TEMPORARY_PREFIX
 from kode.config import Config
-from kode.contracts import Provider
 from kode.errors import BusyError, SessionError, StorageError
 from kode.events import Emit, Notice
+from kode.provider import Provider
 from kode.session import log
 from kode.session.checkpoints import Checkpoints, Undone
 from kode.session.content_store import MEGABYTE, drop_oldest_of_all

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kode.assembly import is_small, simplify
-from kode.contracts import CALLS_ANY, InjectReason, Tool
 from kode.conversation.delegation import make_delegation, tool_sharer
 from kode.conversation.extensions import (
     extended,
@@ -26,9 +25,11 @@ from kode.engine.context import open_context
 from kode.errors import SandboxUnknownError, UserError
 from kode.events import Notice
 from kode.extensions.found_extensions import in_use
+from kode.memory.contract import InjectReason
 from kode.messages import first_of
 from kode.permissions.rules import FAMILIES, parse
 from kode.session.log import was_trimmed
+from kode.tool import CALLS_ANY, Tool
 
 MAINTAIN_EVERY_S = 6 * 3600.0  # lifetimes of memory count in days
 

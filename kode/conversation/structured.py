@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kode.contracts import ModelInfo, Provider, Request
 from kode.conversation.open_session import OpenSession, Steering
 from kode.conversation.turns import turn
 from kode.engine.context import Context
 from kode.errors import ConfigError, RefusedError
 from kode.events import FINISHED, Emit, Notice, TurnEnded
 from kode.messages import Image, Message, Text, text_of
+from kode.provider import ModelInfo, Provider, Request
 
 MAX_AGAIN = 2
 """How often an answer that does not fit is requested again."""
@@ -207,7 +207,7 @@ class HeldToSchema:
         return self.provider.info
 
     async def reply(self, request: Request, emit: Emit) -> Message:
-        """See `contracts.Provider`. The schema applies only to the turn itself, which has tools,
+        """See `provider.Provider`. The schema applies only to the turn itself, which has tools,
         not to requests of memory or a compaction."""
         if self.holding and request.tools and not request.aside:
             try:
@@ -219,7 +219,7 @@ class HeldToSchema:
         return await self.provider.reply(request, emit)
 
     async def aclose(self) -> None:
-        """See `contracts.Provider`."""
+        """See `provider.Provider`."""
         await self.provider.aclose()
 
 

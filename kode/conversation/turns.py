@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import Interceptor, Provider
 from kode.conversation.models import fall_back, learn_model
 from kode.conversation.open_session import OpenSession, Steering, join_prompts
 from kode.conversation.planning import keep_plan, notes_before_turn
@@ -19,7 +18,9 @@ from kode.errors import StorageError
 from kode.events import FINISHED, Notice, TextDelta, TurnEnded
 from kode.extensions.session import Outside
 from kode.messages import Image, Text, plural
+from kode.provider import Provider
 from kode.session.entries import TaintEntry
+from kode.tool import Interceptor
 
 
 async def turn(

@@ -19,16 +19,6 @@ from itertools import groupby, repeat
 from typing import Any
 
 from kode import durable, paths
-from kode.contracts import (
-    Opinion,
-    Rewritten,
-    Tool,
-    ToolContext,
-    ToolOutput,
-    Verdict,
-    WorkStep,
-    group_changes,
-)
 from kode.credentials import mask, redact
 from kode.engine.agent import Agent
 from kode.engine.context import room_for_results
@@ -44,6 +34,16 @@ from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shor
 from kode.session.entries import JobEntry, MessageEntry, TaintEntry
 from kode.session.messages import text_by_id
 from kode.session.notes import notes
+from kode.tool import (
+    Opinion,
+    Rewritten,
+    Tool,
+    ToolContext,
+    ToolOutput,
+    Verdict,
+    WorkStep,
+    group_changes,
+)
 from kode.workplace import as_seen, located, real_path
 
 MAX_RESULT_CHARS = 60_000

@@ -8,26 +8,24 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kode.contracts import (
+from kode.errors import Unavailable
+from kode.memory.contract import MemorySystem
+from kode.messages import Usage
+from kode.provider import Effort, Face, Provider
+from kode.tool import (
     Around,
     Background,
     Budget,
     Calling,
     ChangeKeeper,
-    Effort,
-    Face,
     Gate,
     Interceptor,
-    MemorySystem,
     Provenance,
-    Provider,
     Sandbox,
     Tool,
     ToolContext,
     ToolOutput,
 )
-from kode.errors import Unavailable
-from kode.messages import Usage
 from kode.workplace import Workplace
 
 READ_SHARE = 0.1
@@ -179,7 +177,7 @@ class Agent:
     interceptors: tuple[Interceptor, ...] = ()
     """Judge each call in this order, before the gate."""
     around: Around = directly
-    """Runs each call that the gate has approved: see `contracts.Around`."""
+    """Runs each call that the gate has approved: see `tool.Around`."""
     before_compaction: Callable[[bool, str], Awaitable[str]] = unchanged
     """(whether a person asked, their wish for the note) → the wish to use."""
     secrets: tuple[str, ...] = ()

@@ -7,7 +7,6 @@ The lists are made from the whole session, so that nothing fades over several co
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kode.contracts import Request
 from kode.engine.agent import Agent
 from kode.engine.reply import ask, note_search
 from kode.engine.tokens import (
@@ -36,6 +35,7 @@ from kode.messages import (
     text_of,
 )
 from kode.prompts import compaction_prompt
+from kode.provider import Request
 from kode.session.entries import CompactionEntry, MessageEntry, UsageEntry
 from kode.session.log import Session
 from kode.session.messages import EARLIER, effective, said

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
-from kode.contracts import CALLS_ANY, Drop, InjectReason, ModelInfo, Request, ToolSpec
 from kode.credentials import redact
 from kode.engine import compaction
 from kode.engine.agent import Agent
@@ -22,7 +21,9 @@ from kode.engine.news import news_of
 from kode.engine.tokens import chars_of, least_for_note, room_for_note, tokens_of, tokens_of_text
 from kode.errors import LARGER_WINDOW, LimitError
 from kode.events import ContextReduced, Emit, Working
+from kode.memory.contract import Drop, InjectReason
 from kode.messages import Message, Part, Text, calls_of, results_of, section_of, text_of
+from kode.provider import ModelInfo, Request, ToolSpec
 from kode.session.entries import (
     CompactionEntry,
     MessageEntry,
@@ -34,6 +35,7 @@ from kode.session.log import Session
 from kode.session.masking import masked
 from kode.session.plan import plan_in_force
 from kode.session.requests import keep_tools, request_entry, system_text, tool_object
+from kode.tool import CALLS_ANY
 
 MAX_FRUITLESS_COMPACTIONS = 3  # each costs a request, and frees too little
 KEPT_TAIL_SHARE = 0.1

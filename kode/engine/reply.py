@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import Callable
 
-from kode.contracts import Provider, Request
 from kode.errors import (
     LOADING_PAUSE_S,
     MAX_LOADING_S,
@@ -19,6 +18,7 @@ from kode.errors import (
 )
 from kode.events import Emit, Event, RetryScheduled, TextDelta, loading_notice
 from kode.messages import Message, ServerItem, plural
+from kode.provider import Provider, Request
 from kode.session.entries import TaintEntry
 from kode.session.log import Session
 

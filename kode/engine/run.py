@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kode.contracts import ToolOutput, WorkStep
 from kode.engine.agent import Agent
 from kode.engine.context import Context
 from kode.errors import ProviderError
 from kode.events import Check, Checked, Denial, Emit
 from kode.messages import Text, ToolCall, Usage, first_of, shorten
+from kode.tool import ToolOutput, WorkStep
 
 REMIND_AT = 3  # a second call can be a check; a third is a circle
 END_AT = 5  # the reminders of the third and fourth did not help

@@ -5,8 +5,8 @@ Exact counts come from the provider's usage; these fill the gap until the next o
 
 from dataclasses import replace
 
-from kode.contracts import ModelInfo, Request
 from kode.messages import Image, Message, ServerItem, Text, Thinking, ToolCall, ToolResult
+from kode.provider import ModelInfo, Request
 
 BYTES_PER_TOKEN = 4.0
 """English and code have 3.3 to 4.5 bytes per token in common tokenizers. Counting UTF-8 bytes, not

@@ -16,7 +16,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from kode.contracts import (
+from kode.diffs import unified_diff
+from kode.engine.agent import Agent
+from kode.errors import KodeError, SandboxError, ToolError
+from kode.events import Notice
+from kode.messages import Refusal, first_of, plural
+from kode.plain_text import printable
+from kode.tool import (
     AtStake,
     Attempt,
     ChangeGroup,
@@ -30,12 +36,6 @@ from kode.contracts import (
     WrapCommand,
     group_changes,
 )
-from kode.diffs import unified_diff
-from kode.engine.agent import Agent
-from kode.errors import KodeError, SandboxError, ToolError
-from kode.events import Notice
-from kode.messages import Refusal, first_of, plural
-from kode.plain_text import printable
 
 MAX_DIFF_CHARS = 200_000  # as `diffs.MAX_DIFF_CHARS`
 MAX_DIFF_FILE_BYTES = 1_000_000  # a diff of a larger file takes seconds

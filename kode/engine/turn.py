@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kode.contracts import Turn
 from kode.engine.act import note_late_changes, run_calls
 from kode.engine.agent import Agent
 from kode.engine.context import (
@@ -56,6 +55,7 @@ from kode.events import (
     TurnEnded,
     TurnStarted,
 )
+from kode.memory.contract import Turn
 from kode.messages import (
     Image,
     Message,

@@ -4,11 +4,11 @@ decides what is sent and when the context is reduced."""
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kode.contracts import Effect
 from kode.engine.agent import Agent
 from kode.engine.context import Context, compactable_tokens, context_tokens, fixed_tokens
 from kode.engine.tokens import MESSAGE_TOKENS, tokens_of_image, tokens_of_text
 from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from kode.tool import Effect
 
 KINDS = (
     "system prompt",

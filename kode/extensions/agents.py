@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kode.contracts import EFFORTS, MODE_CALLED, Effort, PermissionMode, Tool
 from kode.errors import ConfigError
 from kode.extensions import front_matter
 from kode.extensions.places import Place, Surroundings, files_below, find_each, read_text
 from kode.extensions.trust import Item
 from kode.messages import shorten
+from kode.permissions.modes import MODE_CALLED, PermissionMode
 from kode.permissions.tool_names import tools_of
+from kode.provider import EFFORTS, Effort
+from kode.tool import Tool
 
 FAMILIES = (".kode", ".claude")
 MAX_DESCRIPTION_CHARS = 400  # a hundred tokens of every request

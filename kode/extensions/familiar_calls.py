@@ -3,7 +3,7 @@
 Models have learned these names elsewhere. The tables are data; a name that the tool itself has
 always means what the tool says. The session keeps the call as the model wrote it.
 
-This module is a `contracts.Calling`.
+This module is a `tool.Calling`.
 """
 
 import json
@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kode.contracts import Tool
 from kode.permissions.tool_names import TOOLS
+from kode.tool import Tool
 from kode.tools.builtin import offered, with_faces
 
 __all__ = ["arguments", "called", "offered"]

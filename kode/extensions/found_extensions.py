@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
 from kode import paths
-from kode.contracts import Bundle
 from kode.errors import ConfigError, ToolError
 from kode.extensions import trust
 from kode.extensions.agents import AgentDefinition, find_agents, read_agent
@@ -16,7 +15,7 @@ from kode.extensions.commands import Command, find_commands, read_command
 from kode.extensions.hooks import Hook, find_hooks, hooks_of_bundles
 from kode.extensions.mcp_config import Entry, entries_in
 from kode.extensions.mcp_server import forget
-from kode.extensions.places import Surroundings, parts, read_each, surroundings
+from kode.extensions.places import Bundle, Surroundings, parts, read_each, surroundings
 from kode.extensions.skills import Skill, find_skills, read_skill
 from kode.extensions.trust import Approvals, Item
 

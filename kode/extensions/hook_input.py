@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kode import paths
-from kode.contracts import PermissionMode, Tool, ToolOutput
+from kode.permissions.modes import PermissionMode
 from kode.permissions.tool_names import TOOLS
+from kode.tool import Tool, ToolOutput
 
 Event = Literal[
     "SessionStart",

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import Opinion, Rewritten, Tool, ToolContext, ToolOutput, Verdict
 from kode.credentials import mask
 from kode.errors import StorageError, ToolError, ToolRefused
 from kode.events import Emit, Notice
@@ -28,6 +27,7 @@ from kode.extensions.hooks import Hook
 from kode.messages import Refusal
 from kode.permissions.gate import Answer, Ask, Question, refused
 from kode.session.entries import HookEntry
+from kode.tool import Opinion, Rewritten, Tool, ToolContext, ToolOutput, Verdict
 from kode.tools.program import Ran
 
 RunHook = Callable[[Hook, bytes, Callable[[], None]], Awaitable[Ran]]
@@ -131,7 +131,7 @@ class Hooks:
     async def before_call(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict | Opinion | Rewritten | None:
-        """See `contracts.Interceptor`."""
+        """See `tool.Interceptor`."""
         if not self._has("PreToolUse"):
             return None
         given = call_fields(tool.name, arguments, self.cwd)
@@ -157,7 +157,7 @@ class Hooks:
         context: ToolContext,
         run: Callable[[], Awaitable[ToolOutput]],
     ) -> ToolOutput:
-        """See `contracts.Around`: adds what hooks say after a call to its result. Raises: as `run`;
+        """See `tool.Around`: adds what hooks say after a call to its result. Raises: as `run`;
         StorageError."""
         before = self._context.pop(context.call_id, "")
         if not before and not self._has("PostToolUse", "PostToolUseFailure"):

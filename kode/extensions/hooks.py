@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from kode import paths
-from kode.contracts import Bundle, Grants
 from kode.errors import ConfigError
 from kode.extensions.hook_input import Event
 from kode.extensions.places import (
+    Bundle,
     Place,
     Surroundings,
     bundles_in,
@@ -31,6 +31,7 @@ from kode.extensions.places import (
 )
 from kode.extensions.trust import Item, folder_content
 from kode.paths import real_path
+from kode.tool import Grants
 
 EVENTS: tuple[str, ...] = get_args(Event)
 FILES = (".claude/settings.local.json", ".claude/settings.json")

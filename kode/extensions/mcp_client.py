@@ -23,7 +23,6 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from kode import __version__
-from kode.contracts import Wrapped
 from kode.errors import ServerError
 from kode.extensions import mcp_process, mcp_transport
 from kode.extensions.mcp_config import Server
@@ -31,6 +30,7 @@ from kode.extensions.mcp_contents import content_of, form_of
 from kode.extensions.mcp_listing import Listing, checked_listings
 from kode.extensions.mcp_login import Login, Tell, login
 from kode.extensions.mcp_values import Content, Definition, Elicit, Form, Named, Progress
+from kode.tool import Wrapped
 
 MAX_PAGES = 50  # ends a server that always names a next page
 MAX_LISTED = 1_000

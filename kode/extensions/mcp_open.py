@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import extras, paths
-from kode.contracts import WrapCommand, Wrapped
 from kode.errors import ConfigError, SandboxError, SandboxUnknownError, ServerError
 from kode.extensions import mcp_cache, trust
 from kode.extensions.mcp_cache import DOWNLOAD_TIMEOUT_S, DownloadNeededError
@@ -21,6 +20,7 @@ from kode.extensions.mcp_config import Entry, Server, find_servers, resolve
 from kode.extensions.mcp_values import SOCKET, Elicit
 from kode.extensions.trust import Approvals
 from kode.paths import real_path
+from kode.tool import WrapCommand, Wrapped
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kode.contracts import Wrapped
 from kode.errors import ServerError
 from kode.extensions.mcp_values import SOCKET
 from kode.programs import one_deeper, start_program
+from kode.tool import Wrapped
 from kode.tools import processes
 from kode.tools.processes import WATCH
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from kode import images, paths
-from kode.contracts import CALLS_ANY, Tool, ToolContext, ToolOutput
 from kode.errors import ServerError, StorageError, ToolError, UserError
 from kode.events import ToolOutput as OutputEvent
 from kode.extensions.mcp_server import McpServer
@@ -18,6 +17,7 @@ from kode.extensions.mcp_values import Definition
 from kode.function_tool import tool
 from kode.messages import Image
 from kode.permissions.gate import visible
+from kode.tool import CALLS_ANY, Tool, ToolContext, ToolOutput
 
 MAX_DESCRIPTION_CHARS = 2_000  # 500 tokens of every request
 MAX_NAME_CHARS = 64

@@ -5,13 +5,12 @@ The nearest folder comes first: it takes precedence over the same name further a
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kode import installed, paths
-from kode.contracts import Bundle
 from kode.errors import ConfigError
 from kode.extensions.trust import FOREIGN, Scope
 from kode.paths import real_path
@@ -30,6 +29,23 @@ Below = Callable[[Path], Iterable[tuple[str, Path]]]
 """Of a place's folder: what may be there, each with the name that its place gives it, or ""."""
 Read = Callable[[Path, "Place", str], T]
 """`read(path, place, name)`. Raises: ConfigError that says in a few words why it is unusable."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """Skills, commands, agents, hooks and servers that a person approved as one, all below a copy
+    in `$KODE_HOME`. Names are qualified: `BUNDLE:NAME`, of servers `BUNDLE.NAME`."""
+
+    name: str
+    folder: Path
+    skills: Mapping[str, Path] = field(default_factory=dict)
+    """Name → folder with a SKILL.md."""
+    commands: Mapping[str, Path] = field(default_factory=dict)
+    agents: Mapping[str, Path] = field(default_factory=dict)
+    hooks: Mapping[str, Any] = field(default_factory=dict)
+    """Event → groups, as `hooks` in a settings file."""
+    servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name → entry, as `mcpServers` in a config file."""
 
 
 @dataclass(frozen=True, kw_only=True)

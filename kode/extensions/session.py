@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Literal
 
 from kode import paths
-from kode.contracts import Sandbox, Tool
 from kode.errors import KodeError, UserError
 from kode.events import Emit, Notice
 from kode.extensions import mcp_cache, mcp_config, trust
@@ -23,6 +22,7 @@ from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
 from kode.extensions.review import may, may_change, named, review
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask
+from kode.tool import Sandbox, Tool
 
 FIRST_TURN_WAITS_S = 3.0  # most servers have started by then
 FIRST_START_WAITS_S = 15.0

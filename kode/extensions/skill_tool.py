@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ConfigError, ToolError
 from kode.extensions.found_extensions import reread
 from kode.extensions.places import read_text
 from kode.extensions.skills import Skill
 from kode.function_tool import tool
 from kode.paths import real_path
+from kode.tool import Tool, ToolContext, ToolOutput
 
 DESCRIPTION = """\
 Load a skill: instructions for a kind of task, from the list in the system prompt. `file` reads \

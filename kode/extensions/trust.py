@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode import durable, paths
-from kode.contracts import Grants
 from kode.credentials import redact
 from kode.diffs import unified_diff
 from kode.errors import ConfigError, StorageError
@@ -26,6 +25,7 @@ from kode.extensions.loads import Loaded
 from kode.paths import real_path
 from kode.permissions.approvals import read_approvals, write_approvals
 from kode.session.marks import Record, record_of
+from kode.tool import Grants
 from kode.workplace import below
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from kode import broken_json
-from kode.contracts import AskReply, Request
 from kode.messages import (
     Message,
     Text,
@@ -23,6 +22,7 @@ from kode.messages import (
     user_message,
     without_thinking,
 )
+from kode.provider import AskReply, Request
 
 MAX_PROMPT_CHARS = 48_000
 """About 12,000 tokens: a whole working session's transcript, and no more than a few cents."""

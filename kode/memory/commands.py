@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from kode import installed, paths
-from kode.contracts import AskReply, MemoryContext, MemorySystem
 from kode.errors import ConfigError, MemoryRefused
 from kode.events import Emit, Event, Notice
-from kode.memory import frame, make_system, report, review, transfer
+from kode.memory import frame, report, review, transfer
+from kode.memory.contract import MemoryContext, MemorySystem
 from kode.memory.files import UNDO
-from kode.memory.guarded import statements_of
+from kode.memory.guarded import make_system, statements_of
 from kode.memory.learn import consolidate
 from kode.memory.markdown import display
 from kode.memory.policy import About, Addition
@@ -29,6 +29,7 @@ from kode.memory.statement import Amendment, Outcome, Statement
 from kode.memory.system import Memory
 from kode.memory.why import why
 from kode.messages import shorten
+from kode.provider import AskReply
 from kode.registry import SYSTEMS
 
 if TYPE_CHECKING:

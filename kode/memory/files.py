@@ -18,7 +18,6 @@ from types import MappingProxyType
 from typing import Any
 
 from kode import durable
-from kode.contracts import Project
 from kode.errors import BusyError, MemoryRefused
 from kode.events import Emit, Notice
 from kode.memory import source
@@ -38,6 +37,7 @@ from kode.memory.statement import (
     timestamp,
 )
 from kode.messages import plural
+from kode.session.record import Project
 
 Changes = Change | Sequence[Change] | None
 UNDO = "kode memory undo"

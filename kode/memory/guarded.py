@@ -6,19 +6,27 @@ through.
 
 import asyncio
 import contextlib
+import pkgutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import NoneType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kode.contracts import Drop, Injection, MemoryContext, MemorySystem, Tool
-from kode.errors import KodeError, MemoryRefused
+from kode import installed
+from kode.errors import ConfigError, KodeError, MemoryRefused
 from kode.events import Emit, Notice, Working, silent
-from kode.memory.system import Memory
+from kode.memory.contract import Drop, Injection, MemoryContext, MemorySystem
+from kode.memory.system import Memory, NullMemory
+from kode.registry import SYSTEMS
+from kode.tool import Tool
+
+if TYPE_CHECKING:
+    from kode.config import MemoryConfig
 
 SLOW_S = 1.0
 """After this time the person is notified that a hook is slow."""
+GRACE_S = 2.0  # for what a system does after its own deadline
 FAULTS_IN_A_ROW = 3
 """After this many a hook is not called again in this process."""
 _SAVING = "Saving memory"
@@ -123,3 +131,33 @@ def statements_of(system: MemorySystem, command: str) -> Memory:
     if memory.name == "none":
         raise MemoryRefused("Memory is off. Set memory.enabled to true, or leave out --no-memory.")
     raise MemoryRefused(f"The {memory.name} memory has no `{command}`. `kode memory --help`.")
+
+
+def open_memory(settings: "MemoryConfig") -> Guarded:
+    """The configured system inside its guard, not yet opened. Raises: ConfigError."""
+    return guard(make_system(settings), settings)
+
+
+def guard(system: MemorySystem, settings: "MemoryConfig") -> Guarded:
+    """Wraps a system in its guard, which handles one that hangs or fails: a system keeps its own
+    deadlines and knows what is left then."""
+    return Guarded(system, before_drop=settings.drop_deadline_s + GRACE_S)
+
+
+def make_system(settings: "MemoryConfig") -> MemorySystem:
+    """The configured system without the guard, for commands that want its errors; a null one if
+    memory is off. Raises: ConfigError if `settings.system` is unknown."""
+    name = settings.system
+    if not settings.enabled:
+        return NullMemory()
+    if name in SYSTEMS:
+        policy = pkgutil.resolve_name(SYSTEMS[name].opens)
+        return Memory(name, settings, policy(settings))
+    added = installed.added("memory")
+    if name not in added:
+        raise ConfigError(
+            f"There is no memory system {name!r}. "
+            f"Set memory.system to one of: {', '.join((*SYSTEMS, *added))}."
+        )
+    added_system: MemorySystem = installed.load(*added[name])(settings)
+    return added_system

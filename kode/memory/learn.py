@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import combinations
 
-from kode.contracts import SessionRecord
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged
 from kode.memory import digest, question, scan
@@ -25,6 +24,7 @@ from kode.memory.source import cite, verify_quote
 from kode.memory.statement import Author, Change, Outcome, Statement, timestamp
 from kode.memory.store import Store, quoted
 from kode.messages import plural
+from kode.session.record import SessionRecord
 
 MAX_ATTEMPTS = 5
 """Requests without an answer; then the note is the record without a model."""

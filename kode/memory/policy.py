@@ -15,22 +15,11 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode import credentials, paths
-from kode.contracts import (
-    Drop,
-    DropReason,
-    Hit,
-    Injection,
-    InjectReason,
-    MemoryContext,
-    Project,
-    SessionRecord,
-    Tool,
-    Turn,
-)
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory import digest, frame, judge, scan, source
 from kode.memory.ask import MemoryModel
+from kode.memory.contract import Drop, DropReason, Hit, Injection, InjectReason, MemoryContext, Turn
 from kode.memory.embed import Embedder
 from kode.memory.fold import View
 from kode.memory.markdown import display
@@ -50,6 +39,8 @@ from kode.memory.statement import Author, Outcome, Statement, Who
 from kode.memory.store import Store, quoted
 from kode.messages import Message, shorten
 from kode.registry import system_row
+from kode.session.record import Project, SessionRecord
+from kode.tool import Tool
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig

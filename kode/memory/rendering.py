@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from kode.contracts import Project
 from kode.credentials import redact
 from kode.memory.markdown import Format, key_of
 from kode.memory.statement import Statement, StatementKind
+from kode.session.record import Project
 
 ALIKE = 0.6
 """From this ratio on, a text that a person edited counts as a new version of the old one."""

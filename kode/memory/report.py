@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kode.contracts import MemorySystem
 from kode.credentials import redact
+from kode.memory.contract import MemorySystem
 from kode.memory.fold import DAMAGE, LAYOUT, Entry
 from kode.memory.frame import suspicion
 from kode.memory.guarded import statements_of

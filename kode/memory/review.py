@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from kode.contracts import MemorySystem
 from kode.credentials import redact
 from kode.errors import MemoryRefused
+from kode.memory.contract import MemorySystem
 from kode.memory.guarded import statements_of
 from kode.memory.markdown import display
 from kode.memory.policy import About, addition_about

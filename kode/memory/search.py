@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kode import credentials
-from kode.contracts import Hit
 from kode.errors import StorageError
 from kode.memory.ask import MemoryModel, read_numbers
+from kode.memory.contract import Hit
 from kode.memory.embed import Embedder, open_disposable
 from kode.memory.words import (
     COMMON_WORDS,

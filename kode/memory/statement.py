@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import TypeAdapter
 
-from kode.contracts import SessionRecord
+from kode.session.record import SessionRecord
 
 Who = Literal["user", "model", "session", "client", "import", "recovered", "colleague"]
 """`user`: typed, edited or approved by the person; `model`: by a tool call; `session`: by the

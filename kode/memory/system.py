@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kode.contracts import (
+from kode.errors import BusyError, StorageError
+from kode.memory import frame
+from kode.memory.contract import (
     Drop,
     DropReason,
     Injection,
@@ -19,16 +21,14 @@ from kode.contracts import (
     MemoryContext,
     MemorySystem,
     SnapshotSection,
-    Tool,
     Turn,
 )
-from kode.errors import BusyError, StorageError
-from kode.memory import frame
 from kode.memory.learn import learn
 from kode.memory.pending import Pending
 from kode.memory.policy import OpenMemory, Policy
 from kode.memory.remarks import NO_CHANGE, news
 from kode.messages import Message
+from kode.tool import Tool
 
 if TYPE_CHECKING:
     from kode.config import MemoryConfig

@@ -7,7 +7,6 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Annotated, Any
 
-from kode.contracts import Brief, Tool, ToolContext, ToolOutput
 from kode.credentials import redact
 from kode.errors import BusyError, MemoryRefused, StorageError, ToolError
 from kode.function_tool import tool
@@ -15,6 +14,7 @@ from kode.memory import frame
 from kode.memory.markdown import LINES
 from kode.memory.policy import OpenMemory
 from kode.memory.statement import Outcome
+from kode.tool import Brief, Tool, ToolContext, ToolOutput
 
 Function = Callable[..., Awaitable[ToolOutput]]
 MakeTool = Callable[[OpenMemory], Tool]

@@ -18,7 +18,6 @@ from typing import ClassVar, Literal
 from pydantic import BaseModel
 
 from kode import durable, installed, paths
-from kode.contracts import Project
 from kode.errors import MemoryRefused
 from kode.memory.fold import DAMAGE, View, fold
 from kode.memory.markdown import display
@@ -28,6 +27,7 @@ from kode.memory.scan import scan
 from kode.memory.statement import Author, Change, Statement, change_from, timestamp, to_row
 from kode.memory.system import Memory
 from kode.messages import first_of, plural, shorten
+from kode.session.record import Project
 
 MAX_BYTES = 64_000_000  # far above the log of years
 MAX_FAULTS = 10  # more tell a person nothing new

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from kode import durable, paths
-from kode.contracts import StandingRule
 from kode.errors import ConfigError, StorageError
+from kode.permissions.modes import StandingRule
 from kode.permissions.rules import Rule, Rules, parse
 from kode.sealed import opened, sealed_object
 

@@ -16,11 +16,11 @@ remembers the answer.
 from collections.abc import Callable
 from dataclasses import replace
 
-from kode.contracts import Effect
 from kode.permissions import decide_files
 from kode.permissions import rules as grammar
 from kode.permissions.decision import Call, Decision, allow, ask, by_rule, deny_by, deny_plan
 from kode.permissions.rules import Rule
+from kode.tool import Effect
 
 
 def decide_call(call: Call) -> Decision:

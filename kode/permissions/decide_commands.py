@@ -11,13 +11,13 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from kode.contracts import AtStake, Blocked
 from kode.git import git_folder_above
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
 from kode.permissions.decision import Call, Decision, allow, ask, ask_by, deny, deny_by, deny_plan
 from kode.permissions.rules import Rule
 from kode.permissions.shell import Leaves, Line, Part, judge
+from kode.tool import AtStake, Blocked
 
 _INSTEAD: dict[Leaves, str] = {
     "": "",

@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kode.contracts import PermissionMode, Ruling, SandboxKind, Tool
 from kode.messages import RefusedBy
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
+from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rule, Rules
+from kode.tool import Ruling, SandboxKind, Tool
 from kode.workplace import Workplace, as_seen, below
 
 Outcome = Literal["allow", "ask", "deny"]

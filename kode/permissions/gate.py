@@ -14,22 +14,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from kode import paths
-from kode.contracts import (
-    AtStake,
-    Blocked,
-    ChangeGroup,
-    FileChange,
-    Kept,
-    Opinion,
-    PermissionMode,
-    Ruling,
-    Sandbox,
-    StandingRule,
-    Tool,
-    ToolContext,
-    Verdict,
-    group_changes,
-)
 from kode.errors import KodeError, SandboxUnknownError
 from kode.events import Emit, Notice, silent
 from kode.messages import Refusal, first_of, plural
@@ -39,7 +23,22 @@ from kode.permissions.approvals import Approval
 from kode.permissions.decide import decide_call
 from kode.permissions.decide_files import path_of
 from kode.permissions.decision import Call, Decision, deny
+from kode.permissions.modes import PermissionMode, StandingRule
 from kode.permissions.rules import Rule, Rules, parse_all
+from kode.tool import (
+    AtStake,
+    Blocked,
+    ChangeGroup,
+    FileChange,
+    Kept,
+    Opinion,
+    Ruling,
+    Sandbox,
+    Tool,
+    ToolContext,
+    Verdict,
+    group_changes,
+)
 from kode.workplace import Workplace
 
 MAX_RULES = 3
@@ -193,7 +192,7 @@ class PersonGate:
 
     @property
     def mode(self) -> PermissionMode:
-        """See `contracts.Gate`."""
+        """See `tool.Gate`."""
         return self.state.mode
 
     @mode.setter
@@ -206,19 +205,19 @@ class PersonGate:
 
     @property
     def approved_in_session(self) -> tuple[str, ...]:
-        """See `contracts.Gate`."""
+        """See `tool.Gate`."""
         return tuple(str(one.rule) for one in self.state.approved if not one.removed)
 
     def approve_in_session(self, rules: Sequence[str]) -> None:
-        """See `contracts.Gate`."""
+        """See `tool.Gate`."""
         self.state.approved = approvals.changed(self.state.approved, give=parse_all(rules))
 
     def standing_rules(self) -> tuple[StandingRule, ...]:
-        """See `contracts.Gate`."""
+        """See `tool.Gate`."""
         return approvals.standing(self.rules, self.state.approved, self._saved())
 
     def change_approvals(self, *, remove: str = "", restore: str = "", give: str = "") -> None:
-        """See `contracts.Gate`."""
+        """See `tool.Gate`."""
         known, name = self.state.approved, remove or restore
         wish = {"remove": remove, "restore": restore, "give": give}
         if any(name in (one.id, str(one.rule)) for one in known):
@@ -228,7 +227,7 @@ class PersonGate:
             approvals.change_named(self.place.home, self.place.project, **wish)
 
     def could_run(self, tool: Tool) -> bool:
-        """See `contracts.Gate`."""
+        """See `tool.Gate`."""
         if self._ask is not None or self.mode == "full" or tool.effect not in ("fetch", "delegate"):
             return True
         rules = (*self.rules.allow, *self._approved())
@@ -237,7 +236,7 @@ class PersonGate:
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
-        """Decides a call; see `contracts.Gate`. Raises: ToolError if its preview fails."""
+        """Decides a call; see `tool.Gate`. Raises: ToolError if its preview fails."""
         if tool.effect == "run" and self.sandbox is not None:
             with contextlib.suppress(SandboxUnknownError):  # then its kind says so
                 await asyncio.to_thread(self.sandbox.holds)
@@ -277,7 +276,7 @@ class PersonGate:
         *,
         may_ask: bool,
     ) -> Kept:
-        """See `contracts.Gate`: each change is decided like a tool's edit of that file."""
+        """See `tool.Gate`: each change is decided like a tool's edit of that file."""
         if self.mode == "plan":
             by_mode = Refusal(by="mode", message="Mode plan changes nothing.", of="changes")
             return Kept.nothing(changes, by_mode)
@@ -311,7 +310,7 @@ class PersonGate:
     async def check_outside(
         self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[Blocked]
     ) -> Verdict:
-        """See `contracts.Gate`."""
+        """See `tool.Gate`."""
         from kode.permissions.decide_commands import again_outside
 
         decision = again_outside(self._call(tool, arguments), hits)

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kode import paths
-from kode.contracts import Interceptor, Opinion, Tool, ToolContext, Verdict
 from kode.messages import Refusal
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
 from kode.permissions.gate import refused
 from kode.permissions.rules import Rule, parse_all
+from kode.tool import Interceptor, Opinion, Tool, ToolContext, Verdict
 from kode.workplace import Workplace
 
 

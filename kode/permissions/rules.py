@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from kode.contracts import Effect, Tool
 from kode.errors import ConfigError
 from kode.permissions.sensitive import real
+from kode.tool import Effect, Tool
 from kode.workplace import below_any
 
 Kind = Literal["shell", "edit", "read", "fetch", "mcp", "memory", "delegate", "none"]

@@ -35,8 +35,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import Api, ModelInfo, Provider
 from kode.errors import ConfigError, Setting
+from kode.provider import Api, ModelInfo, Provider
 from kode.providers.models import info_of, overrides_of
 from kode.registry import (
     AZURE,

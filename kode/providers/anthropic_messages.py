@@ -21,9 +21,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from kode.contracts import Effort, Request, ToolSpec
 from kode.errors import RefusedError
 from kode.messages import Message, Part, ServerItem
+from kode.provider import Effort, Request, ToolSpec
 from kode.providers.anthropic_clients import open_client
 from kode.providers.draft import Draft
 from kode.providers.exchange import SdkProvider, default_max_tokens

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from kode import broken_json
-from kode.contracts import ToolSpec
+from kode.provider import ToolSpec
 from kode.providers.call_objects import (
     ARGUMENT_KEYS,
     NAME_KEYS,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kode import broken_json
-from kode.contracts import ToolSpec
+from kode.provider import ToolSpec
 
 Call = tuple[str, Mapping[str, Any]]
 """A tool's name and arguments."""

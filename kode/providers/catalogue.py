@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from typing import Any, get_args
 
-from kode.contracts import EFFORTS, ThinkingType
+from kode.provider import EFFORTS, ThinkingType
 
 Facts = dict[str, Any]
 """Fields of `ModelInfo` with their values."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kode.contracts import ToolSpec
 from kode.messages import (
     Image,
     Message,
@@ -23,6 +22,7 @@ from kode.messages import (
     calls_of,
     images_of,
 )
+from kode.provider import ToolSpec
 from kode.providers.wire import (
     encode_json,
     picture,

@@ -13,10 +13,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from kode.contracts import EFFORTS, Api, Effort, ModelInfo, Request
 from kode.errors import ContextOverflow, RefusedError, ThinkingRefused
 from kode.events import Emit, Notice, loading_notice, silent
 from kode.messages import Message, Part, Text, Thinking, ToolCall
+from kode.provider import EFFORTS, Api, Effort, ModelInfo, Request
 from kode.providers.asked import PATIENCE_S, facts_of
 from kode.providers.boundary import Endpoint, translate_errors
 from kode.providers.draft import Draft
@@ -173,7 +173,7 @@ class SdkProvider(ABC):
         return nearest_effort(request.effort or self.info.default_effort, self.info.efforts)
 
     async def reply(self, request: Request, emit: Emit) -> Message:
-        """Makes one attempt at one reply; see `kode.contracts.Provider`.
+        """Makes one attempt at one reply; see `kode.provider.Provider`.
 
         Raises: ThinkingRefused also.
         """

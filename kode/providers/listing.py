@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from kode.config import Config, configured, named_model, provider_for, resolve_provider, switched
 from kode.config.choice import ProviderChoice
-from kode.contracts import Provider
 from kode.errors import UserError
+from kode.provider import Provider
 from kode.providers.offered import model_names, offers
 from kode.providers.reach import reach, url_of
 from kode.providers.served import is_near

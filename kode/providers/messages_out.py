@@ -21,8 +21,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from kode.contracts import ModelInfo
 from kode.messages import Image, Message, Part, ServerItem, Text, Thinking, ToolCall, ToolResult
+from kode.provider import ModelInfo
 from kode.providers.wire import (
     encode_json,
     picture,

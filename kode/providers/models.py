@@ -26,9 +26,9 @@ from datetime import date
 from importlib import resources
 from typing import Any, TypeVar
 
-from kode.contracts import EFFORTS, Effort, ModelInfo
 from kode.errors import ConfigError
 from kode.messages import Usage
+from kode.provider import EFFORTS, Effort, ModelInfo
 
 UNKNOWN = ModelInfo(context_window=32_768, max_output_tokens=4_096)
 """Small enough for nearly every model of today; a larger one is only compacted too early."""
@@ -75,7 +75,7 @@ def info_of(
     `overrides` maps a model name, or a prefix of one, to any of `context_window`,
     `max_output_tokens` (tokens), `input_price`, `output_price`, `cached_price`, `cache_write_price`
     (dollars per million tokens), `sees_images`, `sees_pdf` (true or false), `efforts` (a list of
-    `contracts.EFFORTS`) and `default_effort` (one of them). If several prefixes match, the longest
+    `provider.EFFORTS`) and `default_effort` (one of them). If several prefixes match, the longest
     wins, key by key. A window given there counts as known.
 
     `provider` is the name of the row in `kode.registry`: vendors of open weights have prices and

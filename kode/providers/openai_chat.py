@@ -15,8 +15,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kode.contracts import Effort, Request
 from kode.messages import Part, Text, Thinking, ToolCall
+from kode.provider import Effort, Request
 from kode.providers.chat_in import Incoming
 from kode.providers.chat_out import (
     Form,

@@ -17,8 +17,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from kode.contracts import Request
 from kode.events import Emit
+from kode.provider import Request
 from kode.providers.draft import Draft
 from kode.providers.exchange import SdkProvider, default_max_tokens
 from kode.providers.openai_client import open_client, stream_class, url_of

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Literal
 
-from kode.contracts import Api
 from kode.errors import RefusedError, ThinkingRefused
+from kode.provider import Api
 
 Fault = Literal["overflow", "no_credit", "bad_key", "loading", "thinking", "no_model"]
 """`overflow`: the request is larger than the window. `thinking`: a server does not take back the

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kode.contracts import ToolSpec
 from kode.messages import (
     Image,
     Message,
@@ -18,6 +17,7 @@ from kode.messages import (
     images_of,
     results_of,
 )
+from kode.provider import ToolSpec
 from kode.providers.chat_out import held_answer
 from kode.providers.draft import is_whole_object
 from kode.providers.wire import (

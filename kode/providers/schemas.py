@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kode.contracts import ToolSpec
 from kode.events import Emit, Notice
+from kode.provider import ToolSpec
 
 Schema = dict[str, Any]
 

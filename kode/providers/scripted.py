@@ -35,7 +35,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import Request
 from kode.errors import ConfigError, RefusedError
 from kode.events import Emit, TextDelta, ThinkingDelta
 from kode.messages import (
@@ -49,6 +48,7 @@ from kode.messages import (
     Usage,
     new_call_id,
 )
+from kode.provider import Request
 from kode.providers.boundary import Endpoint, from_status
 from kode.providers.wire import Encoded, used_ids
 from kode.registry import ProviderSettings
@@ -120,7 +120,7 @@ class Scripted:
         self._sizes: Encoded[int] = Encoded(_chars_of)
 
     async def reply(self, request: Request, emit: Emit) -> Message:
-        """Makes one attempt at one reply; see `kode.contracts.Provider`. Raises: the error of the
+        """Makes one attempt at one reply; see `kode.provider.Provider`. Raises: the error of the
         script; RefusedError at its end."""
         reply = self._choose(request)
         await asyncio.sleep(reply.delay_s)

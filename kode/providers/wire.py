@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from kode.contracts import ToolSpec
 from kode.errors import RefusedError, ThinkingRefused
 from kode.images import bytes_of
 from kode.messages import Image, Message, Part, Text, ToolCall, calls_of, images_of
+from kode.provider import ToolSpec
 from kode.providers.draft import is_whole_object
 
 Wire = TypeVar("Wire")

@@ -24,7 +24,6 @@ from itertools import islice
 from typing import Any
 
 from kode import broken_json
-from kode.contracts import Request, ToolSpec
 from kode.messages import (
     WRITTEN_THINKING,
     Message,
@@ -34,6 +33,7 @@ from kode.messages import (
     calls_of,
     new_call_id,
 )
+from kode.provider import Request, ToolSpec
 from kode.providers.call_notations import FENCE, MARK, MARKUP, Reader, Written
 from kode.providers.call_objects import Call, NoCallError, UnfitError, calls_in
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kode import beneath, paths
-from kode.contracts import FileChange
 from kode.paths import real_path
 from kode.sandbox.layer import Layer, is_opaque, is_plain, is_whiteout
+from kode.tool import FileChange
 
 
 def apply(

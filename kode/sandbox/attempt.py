@@ -15,7 +15,6 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from kode.contracts import Blocked, FileChange, Opens, Wrapped
 from kode.paths import real_path
 from kode.sandbox import layer as layers
 from kode.sandbox import limits, live, seatbelt, view
@@ -27,6 +26,7 @@ from kode.sandbox.masks import make_mask
 from kode.sandbox.shared import Kind, Shared
 from kode.sandbox.view import Ground, Reach
 from kode.sandbox.wall import View, Wall, listening_ports
+from kode.tool import Blocked, FileChange, Opens, Wrapped
 
 _LEFT_OUT = (
     "SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
@@ -82,7 +82,7 @@ class Attempt:
         self.ground = self.shared.ground
 
     def wrap(self, argv: tuple[str, ...]) -> Wrapped:
-        """What runs the command; see `contracts.Wrapped`. Raises: OSError."""
+        """What runs the command; see `tool.Wrapped`. Raises: OSError."""
         self.started_ns = time.time_ns()
         if self.probe is None and self.kind != "seatbelt":
             self._wall = Wall(self._view())
@@ -107,7 +107,7 @@ class Attempt:
         )
 
     def hits(self, said: str) -> tuple[Blocked, ...]:
-        """See `contracts.Attempt`."""
+        """See `tool.Attempt`."""
         if self.kind == "seatbelt":  # which reports nothing: its refusals are errors in the output
             return (Blocked("unknown"),) if os.strerror(errno.EPERM).lower() in said.lower() else ()
         return tuple(self._wall.hits) if self._wall is not None else ()
@@ -130,7 +130,7 @@ class Attempt:
         return found
 
     def files(self, change: FileChange) -> tuple[str, ...]:
-        """See `contracts.Attempt`."""
+        """See `tool.Attempt`."""
         for layer in self.layers:
             if Path(change.path).is_relative_to(layer.root) and _is_new_folder(layer, change):
                 return layers.new_files(layer, change.path)

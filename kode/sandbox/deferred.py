@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kode.contracts import Attempt, Grants, Sandbox, SandboxKind
+    from kode.tool import Attempt, Grants, Sandbox, SandboxKind
 
 WHERE = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin:/run/current-system/sw/bin:/run/wrappers/bin"
 """Where programs are searched: a project's folder on PATH must not supply them."""
@@ -27,7 +27,7 @@ def missing_protection() -> str:
 
 
 class DeferredSandbox:
-    """A `contracts.Sandbox`."""
+    """A `tool.Sandbox`."""
 
     def __init__(self, make: "Callable[[], Sandbox]") -> None:
         self._make = make

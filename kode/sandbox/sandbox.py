@@ -25,7 +25,6 @@ from types import CodeType
 from typing import Any
 
 from kode import paths
-from kode.contracts import Grants, SandboxKind
 from kode.errors import SandboxUnknownError
 from kode.paths import real_path
 from kode.sandbox import layer as layers
@@ -37,6 +36,7 @@ from kode.sandbox.layer import Layer
 from kode.sandbox.masks import settle_indexes
 from kode.sandbox.shared import Kind, Shared
 from kode.sandbox.view import Ground
+from kode.tool import Grants, SandboxKind
 from kode.workplace import Workplace
 
 TEST_TIMEOUTS_S = (10.0, 40.0)
@@ -86,18 +86,18 @@ class Sandbox:
             return self._standing
 
     def holds(self) -> bool:
-        """See `contracts.Sandbox`."""
+        """See `tool.Sandbox`."""
         return self.standing().kind != "none"
 
     def kind(self) -> SandboxKind:
-        """See `contracts.Sandbox`."""
+        """See `tool.Sandbox`."""
         with contextlib.suppress(SandboxUnknownError):
             if not self._is_unknown and (standing := self.standing()).kind != "none":
                 return "layered" if standing.layered else "plain"
         return "unknown" if self._is_unknown else "none"
 
     def begin(self, *, records_opens: bool = False, grants: Grants | None = None) -> "Attempt":
-        """See `contracts.Sandbox`. Not on the event loop: it may ask git."""
+        """See `tool.Sandbox`. Not on the event loop: it may ask git."""
         standing = self.standing()
         attempt = self.attempt(standing.kind, layered=standing.layered, records_opens=records_opens)
         if grants is not None:
@@ -115,7 +115,7 @@ class Sandbox:
         records_opens: bool = False,
     ) -> "Attempt":
         """Starts an attempt in one kind of sandbox, probed or not. `probe`: see `limits.launch`;
-        `records_opens`: see `contracts.Sandbox`.
+        `records_opens`: see `tool.Sandbox`.
 
         Raises: OSError.
         """
@@ -159,11 +159,11 @@ class Sandbox:
         return bool(self.shared.below)
 
     def forget(self) -> None:
-        """See `contracts.Sandbox`."""
+        """See `tool.Sandbox`."""
         self.shared.forget()
 
     def show(self, paths: Iterable[str]) -> None:
-        """See `contracts.Sandbox`."""
+        """See `tool.Sandbox`."""
         showing = tuple(self.shared.showing)
         if not showing:
             return
@@ -173,13 +173,13 @@ class Sandbox:
             show(real)
 
     def private_tmp(self) -> Path | None:
-        """See `contracts.Sandbox`."""
+        """See `tool.Sandbox`."""
         if self.kind() in ("none", "unknown") or self.standing().kind != "bubblewrap":
             return None
         return Path(self.shared.temporary_folder())
 
     def close(self) -> None:
-        """See `contracts.Sandbox`."""
+        """See `tool.Sandbox`."""
         self.shared.close()
 
     # ── what holds here ──────────────────────────────────────────────────────────────────────

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Literal
 
 from kode import paths
-from kode.contracts import FileChange
 from kode.paths import real_path
 from kode.sandbox.apply import carry_over, drop_idle_whiteouts
 from kode.sandbox.layer import Layer
@@ -20,6 +19,7 @@ from kode.sandbox.loopback import Loopback, make_loopback
 from kode.sandbox.masks import Masks
 from kode.sandbox.store import Store, open_store, places
 from kode.sandbox.view import Ground
+from kode.tool import FileChange
 
 Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 

@@ -21,10 +21,10 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kode.contracts import Blocked
 from kode.paths import real_path
 from kode.permissions.shell.programs import script_of
 from kode.sandbox.limits import OPENS, OPENS_FOR_WRITING, RUNS, SOCKET, WATCHED
+from kode.tool import Blocked
 from kode.workplace import below
 
 MAX_HITS = 20  # more do not help a person decide

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kode import paths
-from kode.contracts import AtStake
 from kode.errors import StorageError
 from kode.messages import plural
 from kode.session.change_log import Change, RepositoryChange
 from kode.session.content_store import FOLDER, TOO_LARGE, Contents, Seen
 from kode.session.git import GitError, Survey, blobs
 from kode.session.watched import Repositories
+from kode.tool import AtStake
 
 MAX_FILES = 5_000  # bounds the wait before a command
 LOOKING_S = 10.0

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import durable, paths
-from kode.contracts import AtStake
 from kode.credentials import redact
 from kode.errors import StorageError
 from kode.messages import plural
@@ -35,6 +34,7 @@ from kode.session.change_log import (
     way_back,
 )
 from kode.session.content_store import Contents, Seen
+from kode.tool import AtStake
 
 if TYPE_CHECKING:
     from kode.session.backup import Kept

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.contracts import AtStake
 from kode.errors import StorageError
 from kode.events import Emit, Notice
 from kode.git import git_record
 from kode.session.checkpoints import Checkpoints
+from kode.tool import AtStake
 from kode.workplace import GitFolder
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Keeper:
 
     @property
     def folder(self) -> Path:
-        """See `contracts.ChangeKeeper`."""
+        """See `tool.ChangeKeeper`."""
         return self.checkpoints.folder
 
     def before_edit(self, path: str) -> None:

@@ -1,16 +1,55 @@
 """A session as memory sums it up, read from its file."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from kode import paths
-from kode.contracts import Project, SessionRecord
 from kode.errors import SessionError, StorageError
 from kode.messages import Message, Text
 from kode.session.entries import TaintEntry
 from kode.session.messages import turns_of
 from kode.session.notes import conversation
 from kode.session.reading import read, session_path
+
+
+class Project(NamedTuple):
+    """The folder that memory belongs to."""
+
+    root: Path
+    """The repository root, or the working directory outside a repository; symlinks resolved."""
+    hash: str
+    """`paths.path_hash` of it."""
+    in_repository: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionRecord:
+    """A session as memory sums it up."""
+
+    id: str
+    project: Project
+    messages: Sequence[Message]
+    """All of the session, also those that were compacted away. An undo and a redo are messages of
+    their own: "The user undid the changes to a.py"."""
+    typed: Sequence[str]
+    """What the person typed, message by message; not what they pasted as a block or piped."""
+    turns: int
+    started_at: datetime
+    """Aware, in local time."""
+    ended_at: datetime
+    """When it last said anything; aware, in local time."""
+    tainted_by: str = ""
+    """Where the first outside text came from that the session read; "" for none."""
+    skipped: int = 0
+    """How many messages before these are left out."""
+
+    @property
+    def end(self) -> int:
+        """How many messages the session has up to the last of these."""
+        return self.skipped + len(self.messages)
 
 
 def session_record(home: Path, id: str) -> SessionRecord | None:

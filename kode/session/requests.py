@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from kode import paths
-from kode.contracts import Provider, Request, ToolSpec
 from kode.credentials import redact
 from kode.messages import Image, Message, Part
+from kode.provider import Provider, Request, ToolSpec
 from kode.session.content_store import MEGABYTE, Contents
 from kode.session.entries import BETWEEN_SECTIONS, PartDigest, RequestEntry, SystemEntry
 from kode.session.masking import masked

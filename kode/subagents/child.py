@@ -20,8 +20,6 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from kode import durable
-from kode.contracts import Tool, ToolContext
-from kode.contracts import ToolOutput as Output
 from kode.credentials import redact
 from kode.engine.agent import Spend
 from kode.errors import KodeError, ToolError
@@ -54,6 +52,8 @@ from kode.subagents.protocol import (
     Used,
     line_of,
 )
+from kode.tool import Tool, ToolContext
+from kode.tool import ToolOutput as Output
 
 POLL_S = 0.25  # a parent that died is noticed soon enough
 STOP_GRACE_S = 6.0

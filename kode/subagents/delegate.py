@@ -16,15 +16,16 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
-from kode.contracts import Background, Effort, Tool, ToolContext, ToolOutput, WorkStep
 from kode.errors import ToolError
 from kode.events import Event
 from kode.extensions.agents import AgentDefinition
 from kode.function_tool import tool
 from kode.messages import first_of, plural, shorten
+from kode.provider import Effort
 from kode.subagents import records
 from kode.subagents.parent import Child, Delegation, prepare, run_children, send
 from kode.subagents.protocol import MAX_FILE_BYTES, MAX_TASKS, ParentMessage, Task
+from kode.tool import Background, Tool, ToolContext, ToolOutput, WorkStep
 
 AGENT_CHARS = 200  # a line or two of the tool's description
 MAX_AGENTS = 30
@@ -233,7 +234,7 @@ async def outlives_call(
 
 @dataclass(frozen=True)
 class Running:
-    """A child in the background: a `contracts.RunningCommand`."""
+    """A child in the background: a `tool.RunningCommand`."""
 
     child: Child
     delegation: Delegation

@@ -20,10 +20,10 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from kode.contracts import CALLS_ANY, SnapshotSection, Tool, ToolContext, ToolOutput
 from kode.engine.agent import Spend
 from kode.errors import KodeError, StorageError, ToolError
 from kode.events import EXIT_CODES, FINISHED, AgentFinished, AgentProgress, Emit, Status
+from kode.memory.contract import SnapshotSection
 from kode.messages import Usage, shorten
 from kode.permissions import gate
 from kode.programs import one_deeper, start_program
@@ -46,6 +46,7 @@ from kode.subagents.protocol import (
     Used,
     line_of,
 )
+from kode.tool import CALLS_ANY, Tool, ToolContext, ToolOutput
 from kode.tools import processes
 
 COMMAND = (sys.executable, "-P", "-m", "kode", "subagent")

@@ -20,11 +20,13 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
-from kode.contracts import Effort, PermissionMode, SnapshotSection
 from kode.errors import UserError
 from kode.events import Check, Checked, Denial, Status
+from kode.memory.contract import SnapshotSection
 from kode.messages import Image, Usage
 from kode.permissions import gate
+from kode.permissions.modes import PermissionMode
+from kode.provider import Effort
 
 MAX_TASKS = 8  # more at once run into vendors' rate limits
 MAX_FILE_BYTES = 1_000_000  # far more than tasks or results need

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kode import diffs, durable
-from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
+from kode.tool import Tool, ToolContext, ToolOutput
 from kode.tools import files
 from kode.tools.edit_file import explain_misfit, plan_change, read_target, write_change
 from kode.tools.patch_text import GRAMMAR, BadPatch, Hunk, Misfit, apply, read_patch

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kode.contracts import Job, RunningCommand, ToolOutput
 from kode.errors import StorageError, UserError
 from kode.events import Emit, Notice, silent
 from kode.messages import shorten
 from kode.session.entries import JobEntry, NoteEntry, new_id, timestamp
 from kode.session.notes import running_jobs
+from kode.tool import Job, RunningCommand, ToolOutput
 
 if TYPE_CHECKING:
     from kode.session.entries import AnyEntry

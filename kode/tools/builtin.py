@@ -11,7 +11,8 @@ from dataclasses import replace
 from pkgutil import resolve_name
 from typing import get_args
 
-from kode.contracts import Face, Tool
+from kode.provider import Face
+from kode.tool import Tool
 
 NAMES = (
     "read_file",

@@ -15,7 +15,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kode.contracts import CheckPart
+from kode.tool import CheckPart
 
 MAX_BYTES = 4_000_000  # bounds memory for a command that traces without end
 MAX_EVENTS = 5_000

@@ -22,9 +22,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import Around, Sandbox, Tool, ToolContext, ToolOutput
 from kode.messages import first_of, shorten
 from kode.programs import find_program
+from kode.tool import Around, Sandbox, Tool, ToolContext, ToolOutput
 from kode.tools.program import run_program
 from kode.workplace import Workplace
 
@@ -106,7 +106,7 @@ class Checkers:
         context: ToolContext,
         run: Callable[[], Awaitable[ToolOutput]],
     ) -> ToolOutput:
-        """See `contracts.Around`: adds new errors to the result of an edit."""
+        """See `tool.Around`: adds new errors to the result of an edit."""
         path = Path(context.judged_path)
         if tool.effect != "edit" or path.suffix not in _SUFFIXES:
             return await self.within(tool, arguments, context, run)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kode import diffs
-from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.messages import plural
 from kode.plain_text import with_line_feeds
+from kode.tool import Brief, ToolContext, ToolOutput
 from kode.tools import files
 from kode.tools.replace_text import Ambiguous, Edit, NotFound, Replaced, replace
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kode import __version__, extras
-from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.plain_text import printable
+from kode.tool import ToolContext, ToolOutput
 from kode.tools import file_search, files, page
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.contracts import ToolContext
 from kode.errors import ToolError
 from kode.paths import real_path
 from kode.programs import find_program, start_program
+from kode.tool import ToolContext
 from kode.tools import search_worker
 
 TIMEOUT_S = 30.0  # a very large repository on a cold disk

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kode import beneath, diffs, durable, paths
-from kode.contracts import ToolContext
 from kode.errors import StorageError, ToolError
 from kode.plain_text import Encoding, encoding_by_mark, printable
+from kode.tool import ToolContext
 from kode.workplace import as_seen, real_path
 
 MAX_WHOLE_BYTES = 20 * 1024 * 1024

@@ -3,9 +3,9 @@
 import os
 from typing import Annotated
 
-from kode.contracts import Job, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
+from kode.tool import Job, ToolContext, ToolOutput
 from kode.tools.output import MAX_CHARS
 
 MAX_WAIT_S = 600  # as a command's longest time

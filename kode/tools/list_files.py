@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.messages import plural
+from kode.tool import ToolContext, ToolOutput
 from kode.tools import file_search, files
 
 MAX_FILES = 1_000  # about as many as `MAX_CHARS` takes

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kode.contracts import Attempt, Blocked, Grants, Opens, Sandbox
 from kode.programs import start_program
+from kode.tool import Attempt, Blocked, Grants, Opens, Sandbox
 from kode.tools import processes
 from kode.tools.processes import WATCH
 
@@ -43,7 +43,7 @@ class Ran:
     fault: str = ""
     """A phrase that completes "it ...": "did not end within 60 s"."""
     opened: Opens | None = None
-    """See `contracts.Wrapped`."""
+    """See `tool.Wrapped`."""
     hits: tuple[Blocked, ...] = ()
     """What the sandbox blocked."""
     notes: tuple[str, ...] = ()

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import IO, Annotated, Literal
 
 from kode import paths
-from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import StorageError, ToolError, UserError
 from kode.function_tool import tool
 from kode.images import PDF, keep, looks_of
@@ -17,6 +16,7 @@ from kode.messages import Image, plural
 from kode.pictures import MAX_READ_BYTES, Picture, fitting
 from kode.plain_text import encoding_by_mark, lines_of
 from kode.session.messages import EARLIER
+from kode.tool import Brief, ToolContext, ToolOutput
 from kode.tools import documents, files
 
 MAX_LINES = 2_000  # most source files whole

@@ -16,11 +16,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.messages import plural
 from kode.permissions import sensitive
+from kode.tool import ToolContext, ToolOutput
 from kode.tools import file_search, files
 
 MAX_HITS = 100  # a few thousand tokens

@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 from typing import Annotated, Literal
 
-from kode.contracts import Background, Brief, ToolContext, ToolOutput, Wrapped
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
 from kode.programs import start_program
+from kode.tool import Background, Brief, ToolContext, ToolOutput, Wrapped
 from kode.tools import check_statuses, processes
 from kode.tools.output import MAX_CHARS, Capture, Lines
 from kode.tools.processes import WATCH

@@ -4,9 +4,9 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
+from kode.tool import Tool, ToolContext, ToolOutput
 from kode.tools.apply_patch import patch_file
 from kode.tools.edit_file import edit_file
 from kode.tools.patch_text import Hunk

@@ -4,9 +4,9 @@ state here. Finished steps are ticked in the session's plan, if it has one."""
 from dataclasses import dataclass
 from typing import Literal
 
-from kode.contracts import ToolContext, ToolOutput
 from kode.function_tool import tool
 from kode.session.plan import tick_off
+from kode.tool import ToolContext, ToolOutput
 
 _MARKS = {"pending": "[ ]", "doing": "[>]", "done": "[x]"}
 

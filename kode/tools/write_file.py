@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from kode import diffs
-from kode.contracts import Brief, ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.messages import plural
 from kode.plain_text import Encoding, lines_of
+from kode.tool import Brief, ToolContext, ToolOutput
 from kode.tools import files
 
 

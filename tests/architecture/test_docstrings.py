@@ -52,5 +52,5 @@ def _raises(node: ast.AST) -> bool:
 
 
 def _says_errors(docstring: str) -> bool:
-    """Also by naming where it is said: `See contracts.Gate`."""
+    """Also by naming where it is said: `See tool.Gate`."""
     return "aises" in docstring or docstring.startswith("See ")

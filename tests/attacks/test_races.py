@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kode import beneath, durable
-from kode.contracts import FileChange
 from kode.errors import StorageError
 from kode.sandbox.apply import apply
 from kode.sandbox.layer import Layer
@@ -23,6 +22,7 @@ from kode.sandbox.live import show
 from kode.session import moves
 from kode.session.change_log import Moved
 from kode.session.content_store import LINK, Contents
+from kode.tool import FileChange
 from tests.attacks.ground import swapped
 from tests.effort import share
 from tests.session.stories import contents_in

@@ -13,7 +13,6 @@ from kode.cli.prompt.repl import run_repl
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import open_screen
 from kode.config.model import Config, Repl
-from kode.contracts import MemorySystem, ModelInfo, StandingRule
 from kode.engine.window import Window
 from kode.errors import SessionError, UserError
 from kode.events import (
@@ -31,8 +30,11 @@ from kode.events import (
 )
 from kode.extensions.found_extensions import FoundExtensions
 from kode.images import keep
+from kode.memory.contract import MemorySystem
 from kode.memory.statement import Outcome
 from kode.messages import Image, Message, Text, Usage
+from kode.permissions.modes import StandingRule
+from kode.provider import ModelInfo
 from kode.session.file_diffs import FileDiff
 from kode.session.spending import Spending, Spent
 from kode.tools.background import BackgroundCommands

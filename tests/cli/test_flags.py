@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from kode.cli import hints
 from kode.cli.flags import MODES, add_conversation_flags, config_flags
 from kode.cli.parser import COMMANDS, Parser, nearest
-from kode.contracts import MODE_CALLED, PermissionMode
 from kode.errors import ConfigError
+from kode.permissions.modes import MODE_CALLED, PermissionMode
 from kode.permissions.rules import parse
 from kode.permissions.tool_names import rules_of
 from tests.tables import for_each

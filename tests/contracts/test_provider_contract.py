@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Provider, Request, ToolSpec
 from kode.errors import (
     AuthenticationError,
     ContextOverflow,
@@ -23,6 +22,7 @@ from kode.errors import (
 )
 from kode.events import Event, TextDelta, ThinkingDelta
 from kode.messages import Message, Text, ToolResult, calls_of, text_of, user_message
+from kode.provider import Provider, Request, ToolSpec
 from kode.providers import open_provider
 from kode.registry import provider_names
 from tests.scripted_server import ScriptedServer

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.errors import ToolError
+from kode.tool import Tool, ToolContext, ToolOutput
 from kode.tools.builtin import BUILTIN
 from tests.workplaces import workplace
 

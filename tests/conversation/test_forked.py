@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import ToolContext
 from kode.conversation.forked import ELSEWHERE, FORKED, fork_of, with_declared
 from kode.errors import ToolError
 from kode.extensions import familiar_calls
@@ -20,6 +19,7 @@ from kode.session.log import Session
 from kode.session.transcript import Transcript
 from kode.subagents import records
 from kode.subagents.protocol import Snapshot, Task
+from kode.tool import ToolContext
 from kode.tools.read_file import read_file
 from kode.tools.shell import shell
 

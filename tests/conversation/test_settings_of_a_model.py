@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from kode.config import load_config
-from kode.contracts import AskReply, Request
 from kode.conversation import Conversation, open_conversation
 from kode.conversation.memory import memory_context
 from kode.events import Event, Notice
 from kode.messages import text_of, user_message
+from kode.provider import AskReply, Request
 from tests.scripted_server import ScriptedServer
 
 Open = Callable[..., Awaitable[Conversation]]

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from kode.contracts import ModelInfo, Request, ToolSpec
 from kode.conversation.structured import HeldToSchema, form_of_schema
 from kode.errors import RefusedError
 from kode.events import Emit, Event, Notice, silent
 from kode.messages import Message, Text, user_message
+from kode.provider import ModelInfo, Request, ToolSpec
 from tests.conversation.conftest import Open
 
 NUMBER = form_of_schema({"type": "integer"}, "schema")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import ModelInfo, Request, Tool, ToolContext, ToolOutput, Verdict
 from kode.engine.agent import Agent, Limits, Spend
 from kode.engine.context import Context, open_context
 from kode.engine.turn import run_turn
@@ -18,12 +17,14 @@ from kode.extensions import familiar_calls
 from kode.function_tool import tool
 from kode.memory.system import NullMemory
 from kode.messages import Message, Text, ToolCall, Usage
+from kode.provider import ModelInfo, Request
 from kode.session import log
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
 from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.session.marks import Marks
+from kode.tool import Tool, ToolContext, ToolOutput, Verdict
 from tests.workplaces import workplace
 
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.events import ToolStarted, silent
 from kode.function_tool import parse_arguments, tool
 from kode.messages import ToolCall, results_of
 from kode.session.marks import Marks
+from kode.tool import ToolContext, ToolOutput
 from tests.engine.conftest import MakeBench, calls, says
 
 

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from kode.contracts import Drop
 from kode.engine.context import compact
 from kode.events import silent
+from kode.memory.contract import Drop
 from kode.messages import Message, ServerItem, Text, results_of, text_of
 from kode.session.entries import CompactionEntry, RestoreEntry
 from kode.session.messages import EARLIER, LISTED_DROPPED, compaction_message

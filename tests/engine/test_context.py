@@ -3,17 +3,19 @@ from dataclasses import replace
 
 import pytest
 
-from kode.contracts import Drop, Request, ToolContext
 from kode.engine.context import compact, context_tokens, prepare, prune
 from kode.engine.tokens import tokens_of
 from kode.events import ContextReduced, Emit, silent
 from kode.function_tool import tool
+from kode.memory.contract import Drop
 from kode.memory.guarded import Guarded
 from kode.memory.system import NullMemory
 from kode.messages import Message, Text, results_of, text_of
+from kode.provider import Request
 from kode.session import log
 from kode.session.entries import CompactionEntry, PruneEntry
 from kode.session.messages import DROPPED_OUTPUT
+from kode.tool import ToolContext
 from tests.engine.conftest import Bench, MakeBench, calls, says
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kode.contracts import WorkStep
 from kode.engine.run import Effect, Evidence
 from kode.events import Denial
+from kode.tool import WorkStep
 from tests.tables import for_each
 
 DENIAL = Denial(tool="shell", subject="make", reason="no")

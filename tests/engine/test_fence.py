@@ -3,13 +3,13 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.contracts import ToolContext, ToolOutput
 from kode.engine import fence
 from kode.engine.fence import fence_text
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.messages import results_of
 from kode.plain_text import printable
+from kode.tool import ToolContext, ToolOutput
 from tests.engine.conftest import MakeBench, calls, says
 
 LINES = re.compile(r'\A<outside-([0-9a-f]{16}) source="([^"\n<>]*)">\n(.*)\n</outside-\1>\Z', re.S)

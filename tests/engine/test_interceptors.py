@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from kode.contracts import Opinion, Verdict
+from kode.tool import Opinion, Verdict
 from tests.engine.conftest import MakeBench, OpenGate, calls, says
 
 REFUSED = Verdict(allowed=False, reason="no")

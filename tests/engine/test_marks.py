@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from kode.contracts import ToolContext, ToolOutput, Verdict
 from kode.function_tool import tool
 from kode.messages import results_of
 from kode.session.entries import TaintEntry
 from kode.session.marks import Marks
+from kode.tool import ToolContext, ToolOutput, Verdict
 from tests.engine.conftest import calls, fail, says
 
 

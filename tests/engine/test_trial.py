@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Blocked, FileChange, Kept, ToolContext, ToolOutput, Verdict
 from kode.engine.trial import (
     Command,
     Settled,
@@ -30,6 +29,7 @@ from kode.sandbox.sandbox import Sandbox, open_sandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
 from kode.session.keeper import Keeper
+from kode.tool import Blocked, FileChange, Kept, ToolContext, ToolOutput, Verdict
 from kode.tools.shell import shell
 from tests.needs import lacking_sandbox
 from tests.sandbox.sandboxed import begun, fault, ran

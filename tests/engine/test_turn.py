@@ -3,7 +3,6 @@ from dataclasses import replace
 
 import pytest
 
-from kode.contracts import Request, ToolContext, ToolOutput, Verdict, WorkStep
 from kode.engine.context import Context, open_context
 from kode.engine.tokens import tokens_of, tokens_of_text
 from kode.engine.turn import last_words, run_turn
@@ -29,9 +28,11 @@ from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
 from kode.memory.system import NullMemory
 from kode.messages import Message, Refusal, Text, ToolCall, Usage, calls_of, results_of, text_of
+from kode.provider import Request
 from kode.session import log
 from kode.session.entries import MessageEntry, RequestEntry, ToldEntry, TurnEntry
 from kode.session.requests import kept_tools
+from kode.tool import ToolContext, ToolOutput, Verdict, WorkStep
 from kode.tools.background import BackgroundCommands
 from kode.tools.shell import shell
 from tests.engine.conftest import MakeBench, OpenGate, calls, says

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import ToolContext
 from kode.events import silent
 from kode.extensions import trust
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import opener
 from kode.extensions.mcp_server import McpServer
+from kode.tool import ToolContext
 from tests.needs import PLAIN_PYTHON
 from tests.workplaces import workplace
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from kode import paths
 from kode.config import MemoryConfig
-from kode.contracts import MemoryContext
 from kode.errors import KodeError
-from kode.memory import make_system
+from kode.memory.contract import MemoryContext
+from kode.memory.guarded import make_system
 from kode.memory.markdown import display
 from kode.memory.statement import Change, Statement
 from kode.memory.system import Memory

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from kode import durable
-from kode.contracts import Project
 from kode.errors import MemoryRefused
 from kode.events import Event
 from kode.memory.markdown import FACTS, LINES, SECTIONS, Format
 from kode.memory.rendering import Layout
 from kode.memory.statement import Author, Statement, statement_by, timestamp
 from kode.memory.store import Store
+from kode.session.record import Project
 
 HASH = "0123456789abcdef"
 PERSON, MODEL = Author("user"), Author("model", session="s", turn=1)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kode.contracts import Request
 from kode.messages import Message, Text, text_of
+from kode.provider import Request
 
 Answer = str | BaseException | Callable[[str], str]
 

@@ -8,11 +8,13 @@ from typing import Any
 
 from kode import paths
 from kode.config import MemoryConfig
-from kode.contracts import MemoryContext, Project, SessionRecord, ToolContext, Turn
 from kode.events import Event
-from kode.memory import make_system
+from kode.memory.contract import MemoryContext, Turn
+from kode.memory.guarded import make_system
 from kode.memory.system import Memory
 from kode.messages import Message, Text, ToolCall, ToolResult, text_of, user_message
+from kode.session.record import Project, SessionRecord
+from kode.tool import ToolContext
 from kode.workplace import NOWHERE
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)

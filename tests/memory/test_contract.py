@@ -11,13 +11,14 @@ from datetime import UTC, datetime
 import pytest
 
 from kode.config import MemoryConfig
-from kode.contracts import Drop, Injection, MemoryContext, ToolContext, Turn
 from kode.errors import KodeError
 from kode.events import silent
-from kode.memory import make_system, open_memory
 from kode.memory.commands import memory_command
+from kode.memory.contract import Drop, Injection, MemoryContext, Turn
+from kode.memory.guarded import make_system, open_memory
 from kode.memory.log import Log
 from kode.messages import Message, Text, user_message
+from kode.tool import ToolContext
 from kode.workplace import NOWHERE
 from tests.memory.systems import TARGETS
 

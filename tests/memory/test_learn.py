@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kode.config import MemoryConfig
-from kode.contracts import Injection, InjectReason, MemoryContext, SessionRecord
 from kode.errors import MemoryRefused
+from kode.memory.contract import Injection, InjectReason, MemoryContext
 from kode.memory.fold import View
 from kode.memory.learn import FACTS, MAX_ATTEMPTS, NOTE, apply, consolidate, learn
 from kode.memory.markdown import SECTIONS
@@ -19,6 +19,7 @@ from kode.memory.policy import OpenMemory, Policy
 from kode.memory.question import INSTRUCTIONS, Answer, LearnedFact, build, choose_known, read
 from kode.memory.statement import Author, Rank, Statement, statement_of_session
 from kode.messages import Message, Text, user_message
+from kode.session.record import SessionRecord
 from tests.memory.lives import LAYOUT, MODEL, PERSON, Killed, Life, killed_at
 from tests.memory.models import Model
 from tests.memory.test_digest import did

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import Turn
+from kode.memory.contract import Turn
 from kode.memory.policy import Addition
 from tests.memory.sessions import Sessions, call
 from tests.memory.systems import TARGETS

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kode.contracts import Turn
 from kode.memory.commands import memory_command
+from kode.memory.contract import Turn
 from kode.memory.statement import Author, timestamp
 from tests.memory.sessions import Sessions, call
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from kode.contracts import Blocked, FileChange
 from kode.permissions.gate import Answer
+from kode.tool import Blocked, FileChange
 from tests.permissions.test_gate import TOOLS, Person, room  # noqa: F401
 
 SHELL = TOOLS["shell"]

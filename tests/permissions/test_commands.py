@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Blocked
 from kode.permissions.decide import decide_call
 from kode.permissions.decide_commands import again_outside
 from kode.permissions.decision import Call
 from kode.permissions.rules import Rules, parse_all
+from kode.tool import Blocked
 from kode.tools.shell import shell
 from tests.tables import for_each
 from tests.workplaces import make_call, workplace

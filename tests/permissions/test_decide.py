@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kode.contracts import AtStake, Tool
 from kode.permissions import sensitive
 from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules, parse_all
+from kode.tool import AtStake, Tool
 from kode.tools.apply_patch import delete_file, patch_file
 from kode.tools.builtin import BUILTIN
 from tests.effort import share

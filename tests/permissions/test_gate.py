@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from kode import paths
-from kode.contracts import Opinion, ToolContext
 from kode.errors import ConfigError, ToolError
 from kode.events import silent
 from kode.permissions import gate as gate_module
 from kode.permissions.decision import Decision
 from kode.permissions.gate import Answer, GateState, PersonGate, visible
 from kode.permissions.rules import Rules, parse_all
+from kode.tool import Opinion, ToolContext
 from kode.tools.apply_patch import patch_file
 from kode.tools.builtin import BUILTIN
 from kode.tools.patch_text import Hunk

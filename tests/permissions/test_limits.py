@@ -1,8 +1,8 @@
 import pytest
 
-from kode.contracts import Opinion, ToolContext, Verdict
 from kode.events import silent
 from kode.permissions.limits import limited_to
+from kode.tool import Opinion, ToolContext, Verdict
 from kode.tools.builtin import BUILTIN
 from tests.workplaces import workplace
 

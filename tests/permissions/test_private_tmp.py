@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import ToolContext, Verdict
 from kode.events import silent
 from kode.permissions.decide import decide_call
 from kode.permissions.gate import GateState, PersonGate
 from kode.permissions.rules import Rules
+from kode.tool import ToolContext, Verdict
 from kode.tools import files
 from kode.tools.edit_file import edit_file
 from kode.tools.read_file import read_file

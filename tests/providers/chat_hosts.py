@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kode.contracts import Request
 from kode.events import Emit, silent
 from kode.messages import Message, ToolResult, calls_of
+from kode.provider import Request
 from kode.providers.chat_in import Incoming
 from kode.providers.draft import Draft
 from kode.providers.openai_chat import OpenAIChat

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from kode.contracts import ModelInfo
+from kode.provider import ModelInfo
 from kode.providers.anthropic_messages import AnthropicMessages
 from tests.providers.opened import settings_of
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Provider
+from kode.provider import Provider
 from kode.providers import open_provider
 from tests.scripted_server import ScriptedServer
 

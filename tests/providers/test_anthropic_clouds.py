@@ -8,10 +8,10 @@ import httpx2
 import pytest
 import respx
 
-from kode.contracts import Request
 from kode.errors import AuthenticationError, ConfigError, RefusedError
 from kode.events import silent
 from kode.messages import Message, Text, text_of, user_message
+from kode.provider import Request
 from kode.providers.anthropic_messages import AnthropicMessages
 from tests.needs import needs
 from tests.providers.claudes import CLAUDES

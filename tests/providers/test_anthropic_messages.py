@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Request, ToolSpec
 from kode.errors import RefusedError, TransientError
 from kode.messages import (
     Message,
@@ -18,6 +17,7 @@ from kode.messages import (
     text_of,
     user_message,
 )
+from kode.provider import Request, ToolSpec
 from kode.providers import open_provider
 from kode.providers.anthropic_messages import answer_format
 from kode.providers.exchange import default_max_tokens

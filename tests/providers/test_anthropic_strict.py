@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Request, ToolSpec
 from kode.errors import ThinkingRefused
 from kode.events import Event, Notice, ThinkingDelta
 from kode.messages import (
@@ -23,6 +22,7 @@ from kode.messages import (
     text_of,
     user_message,
 )
+from kode.provider import Request, ToolSpec
 from kode.providers.anthropic_messages import AnthropicMessages
 from kode.session.entries import MessageEntry, line_of, parse_line
 from tests.providers.claudes import CLAUDES, claude

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Request, ToolSpec
 from kode.events import Event, TextDelta, ThinkingDelta
 from kode.images import keep
 from kode.messages import (
@@ -24,6 +23,7 @@ from kode.messages import (
     text_of,
     user_message,
 )
+from kode.provider import Request, ToolSpec
 from kode.providers import wire
 from kode.providers.openai_chat import OpenAIChat, thinking_settings
 from kode.registry import PROVIDERS, Dialect, provider_row, row_at

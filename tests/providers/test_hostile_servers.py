@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Request
 from kode.errors import (
     AuthenticationError,
     ContextOverflow,
@@ -19,6 +18,7 @@ from kode.errors import (
 )
 from kode.events import Event, Notice, TextDelta
 from kode.messages import Message, calls_of, text_of, user_message
+from kode.provider import Request
 from kode.providers import open_provider
 from kode.registry import PROVIDERS
 from tests.providers.conftest import Connect

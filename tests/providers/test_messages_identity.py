@@ -9,7 +9,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.contracts import ModelInfo, Request
 from kode.messages import (
     Message,
     ServerItem,
@@ -20,6 +19,7 @@ from kode.messages import (
     calls_of,
     user_message,
 )
+from kode.provider import ModelInfo, Request
 from kode.providers.anthropic_messages import AnthropicMessages
 from kode.providers.boundary import Endpoint
 from kode.providers.draft import Draft

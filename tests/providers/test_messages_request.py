@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Request, ToolSpec
 from kode.messages import (
     Image,
     Message,
@@ -18,6 +17,7 @@ from kode.messages import (
     ToolResult,
     user_message,
 )
+from kode.provider import Request, ToolSpec
 from tests import pictures
 from tests.providers.claudes import CLAUDES, claude
 from tests.tables import for_each

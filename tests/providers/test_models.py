@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.contracts import EFFORTS, ModelInfo
 from kode.errors import ConfigError
 from kode.messages import Usage
+from kode.provider import EFFORTS, ModelInfo
 from kode.providers import models, open_provider
 from kode.providers.models import (
     UNKNOWN,

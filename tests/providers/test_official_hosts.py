@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import respx
 
-from kode.contracts import Request, ToolSpec
 from kode.errors import AuthenticationError, ContextOverflow, TransientError
 from kode.events import silent
 from kode.messages import Message, calls_of, text_of, user_message
+from kode.provider import Request, ToolSpec
 from kode.providers import open_provider
 
 TRACES = Path(__file__).parent / "traces"

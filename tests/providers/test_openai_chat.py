@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Request, ToolSpec
 from kode.errors import ProviderError, RefusedError, TransientError
 from kode.events import Event, TextDelta, ThinkingDelta
 from kode.messages import (
@@ -19,6 +18,7 @@ from kode.messages import (
     text_of,
     user_message,
 )
+from kode.provider import Request, ToolSpec
 from kode.providers import open_provider
 from kode.providers.chat_out import answer_format
 from tests.providers.conftest import Connect

@@ -14,7 +14,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 
-from kode.contracts import ModelInfo, Request, ToolSpec
 from kode.credentials import redact
 from kode.errors import (
     AuthenticationError,
@@ -40,6 +39,7 @@ from kode.messages import (
     text_of,
     user_message,
 )
+from kode.provider import ModelInfo, Request, ToolSpec
 from kode.providers.boundary import Endpoint
 from kode.providers.draft import Draft
 from kode.providers.openai_responses import OpenAIResponses

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import Request
 from kode.errors import RefusedError
 from kode.events import silent
 from kode.images import keep
 from kode.messages import Image, Message, Text, ToolCall, ToolResult, user_message
+from kode.provider import Request
 from kode.providers import open_provider
 from kode.providers.models import info_of
 from tests import pictures

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from kode.contracts import Request
 from kode.events import Event
 from kode.messages import text_of, user_message
+from kode.provider import Request
 from tests.providers.opened import settings_of
 
 RECIPE = Path(__file__).parents[2] / "docs" / "adding-a-provider.md"

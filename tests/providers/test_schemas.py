@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from kode.contracts import Request, ToolSpec
 from kode.events import Notice
 from kode.messages import text_of, user_message
+from kode.provider import Request, ToolSpec
 from kode.providers.anthropic_messages import AnthropicMessages
 from kode.providers.openai_chat import OpenAIChat
 from kode.providers.openai_responses import OpenAIResponses

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Request
 from kode.errors import ConfigError, RefusedError
 from kode.messages import Message, ToolResult, calls_of, text_of, user_message
+from kode.provider import Request
 from kode.providers import open_provider
 from kode.providers.scripted import load_script
 

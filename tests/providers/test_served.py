@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Request
 from kode.errors import ContextOverflow, TransientError
 from kode.events import silent
 from kode.messages import user_message
+from kode.provider import Request
 from kode.providers import open_provider, served
 from kode.providers.boundary import Endpoint, from_status
 from kode.providers.catalogue import Facts

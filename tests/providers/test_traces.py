@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Request
 from kode.errors import (
     AuthenticationError,
     ContextOverflow,
@@ -15,6 +14,7 @@ from kode.errors import (
     TransientError,
 )
 from kode.messages import Message, calls_of, text_of, user_message
+from kode.provider import Request
 from tests.providers.conftest import Connect
 
 TRACES = Path(__file__).parent / "traces"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.contracts import Request, ToolSpec
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, text_of, user_message
+from kode.provider import Request, ToolSpec
 from kode.providers.written_calls import read_written_calls
 from kode.tools.builtin import BUILTIN
 from tests.tables import for_each

@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from kode.contracts import Wrapped
 from kode.git import git_folders
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox, open_sandbox
+from kode.tool import Wrapped
 from kode.tools import processes
 from tests.workplaces import workplace
 

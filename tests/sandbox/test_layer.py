@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kode.contracts import FileChange
 from kode.errors import SandboxError
 from kode.sandbox import layer
 from kode.sandbox import store as stores
@@ -22,6 +21,7 @@ from kode.sandbox.layer import Layer
 from kode.sandbox.sandbox import Sandbox
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import Contents
+from kode.tool import FileChange
 from tests.effort import share
 from tests.needs import lacking, lacking_sandbox, needs
 from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened, ran
@@ -578,7 +578,7 @@ def test_a_full_disk_leaves_nothing_half_applied(made: Sandbox, work: Path) -> N
 import os, sys
 sys.path.insert(0, {str(SOURCES)!r})
 from pathlib import Path
-from kode.contracts import FileChange
+from kode.tool import FileChange
 from kode.sandbox import layer
 from kode.sandbox.apply import apply
 small = Path({str(work)!r}) / 'small'

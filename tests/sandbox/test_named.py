@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import FileChange
 from kode.permissions.gate import Answer
 from kode.sandbox.named import Named
+from kode.tool import FileChange
 from tests.needs import needs
 from tests.permissions.test_gate import TOOLS, Person, room  # noqa: F401
 

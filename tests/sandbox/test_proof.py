@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kode.cli.commands import doctor
-from kode.contracts import Wrapped
 from kode.sandbox import sandbox
 from kode.sandbox.sandbox import Sandbox, Standing
+from kode.tool import Wrapped
 from tests.needs import needs
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import CheckPart, ToolContext
 from kode.errors import SandboxUnknownError
 from kode.sandbox import limits, sandbox, view
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
+from kode.tool import CheckPart, ToolContext
 from kode.tools.shell import shell
 from tests.needs import lacking, lacking_sandbox, needs
 from tests.sandbox.sandboxed import (

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import ToolContext
 from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.wall import View, Wall
+from kode.tool import ToolContext
 from kode.tools.shell import shell
 from tests.needs import lacking_sandbox
 from tests.sandbox.sandboxed import Kind, Run, attempted_in, begun, fault, ran

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import AtStake
 from kode.session.backup import gather_files
 from kode.session.checkpoints import Checkpoints
 from kode.session.git import ENVIRONMENT, GitError, blobs, run_git, survey
+from kode.tool import AtStake
 from tests.needs import needs
 from tests.session.stories import contents_in
 

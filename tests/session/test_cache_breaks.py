@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Request, ToolSpec
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
+from kode.provider import Request, ToolSpec
 from kode.session import log
 from kode.session.cache_breaks import CacheBreak, answered_requests, find_break, find_breaks
 from kode.session.entries import (

@@ -7,8 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.contracts import Request, ToolSpec
 from kode.messages import Message, Text, ToolCall, ToolResult, user_message
+from kode.provider import Request, ToolSpec
 from kode.providers.openai_chat import OpenAIChat
 from kode.session import log
 from kode.session.entries import RequestEntry, line_of, parse_line

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import AtStake
 from kode.session import watched
 from kode.session.checkpoints import Checkpoints
 from kode.session.git import Survey, Tracked, survey
 from kode.session.watched import Repositories
+from kode.tool import AtStake
 from tests.needs import needs
 from tests.session.stories import contents_in
 

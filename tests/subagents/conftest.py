@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import SnapshotSection
 from kode.engine.agent import Spend
 from kode.events import Event
+from kode.memory.contract import SnapshotSection
 from kode.messages import Usage
 from kode.subagents.parent import Child, Delegation, prepare, run_children
 from kode.subagents.protocol import Start, Task

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import ToolContext, ToolOutput, WorkStep
 from kode.engine.run import Evidence
 from kode.errors import ToolError
 from kode.events import silent
 from kode.subagents.delegate import TaskArgument, delegate_tool
+from kode.tool import ToolContext, ToolOutput, WorkStep
 from kode.tools.background import BackgroundCommands
 from tests.subagents.conftest import Family
 from tests.workplaces import workplace

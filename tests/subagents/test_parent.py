@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import SnapshotSection
 from kode.engine.agent import Spend
 from kode.errors import ToolError
 from kode.events import AgentFinished, AgentProgress
+from kode.memory.contract import SnapshotSection
 from kode.permissions.gate import Answer, Question
 from kode.subagents import parent, records
 from kode.subagents.delegate import Running

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Tool, ToolContext, ToolOutput
 from kode.events import Event
+from kode.tool import Tool, ToolContext, ToolOutput
 from tests.workplaces import workplace
 
 Call = Callable[..., Awaitable[ToolOutput]]

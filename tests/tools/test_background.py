@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import Tool, ToolContext
-from kode.contracts import ToolOutput as Output
 from kode.errors import ToolError, UserError
 from kode.events import Event, Notice, ToolOutput
 from kode.session.entries import JobEntry
 from kode.session.log import in_memory, load
 from kode.session.notes import note_of
+from kode.tool import Tool, ToolContext
+from kode.tool import ToolOutput as Output
 from kode.tools.background import BackgroundCommands
 from kode.tools.job import job
 from kode.tools.shell import shell

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import ToolContext, ToolOutput
 from kode.permissions.shell.pipes import look_at
+from kode.tool import ToolContext, ToolOutput
 from kode.tools import check_statuses
 from kode.tools.shell import shell
 from tests.workplaces import workplace

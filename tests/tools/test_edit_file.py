@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import ToolContext
 from kode.errors import ToolError
+from kode.tool import ToolContext
 from kode.tools.edit_file import edit_file
 from kode.tools.read_file import read_file
 from kode.tools.search_files import search_files

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import ToolContext
 from kode.errors import ToolError
+from kode.tool import ToolContext
 from kode.tools import documents, files
 from kode.tools import read_file as module
 from kode.tools.edit_file import edit_file

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import ToolContext, ToolOutput
 from kode.errors import ToolError
 from kode.programs import start_program
+from kode.tool import ToolContext, ToolOutput
 from kode.tools import file_search
 from kode.tools.list_files import list_files
 from kode.tools.search_files import search_files

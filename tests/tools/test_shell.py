@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import ToolContext
 from kode.errors import ToolError
 from kode.events import Event, ToolOutput
+from kode.tool import ToolContext
 from kode.tools import processes
 from kode.tools.output import MAX_CHARS
 from kode.tools.shell import shell

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kode import durable
-from kode.contracts import ToolContext
 from kode.errors import StorageError, ToolError
+from kode.tool import ToolContext
 from kode.tools import files
 from kode.tools.apply_patch import delete_file
 from kode.tools.background import BackgroundCommand, BackgroundCommands

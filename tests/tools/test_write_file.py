@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import ToolContext
 from kode.errors import ToolError
+from kode.tool import ToolContext
 from kode.tools.read_file import read_file
 from kode.tools.write_file import write_file
 from tests.tools.conftest import Call

@@ -17,7 +17,7 @@ from kode.cli.parser import Parser
 from kode.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kode.contracts import Recorded
+    from kode.provider import Recorded
 
 FORMAT = "cassette"
 """The format of `kode session export` that such a file has."""

@@ -17,11 +17,12 @@ from kode import durable, installed, paths
 from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.printer import complain, on_screen
-from kode.contracts import MemorySystem, Request
 from kode.errors import EXIT_OK, KodeError
 from kode.events import Event, Notice, silent
+from kode.memory.contract import MemorySystem
 from kode.messages import Message
 from kode.plain_text import clean
+from kode.provider import Request
 
 if TYPE_CHECKING:
     from kode.config import Config, Loaded

@@ -13,7 +13,7 @@ from kode.providers.reach import reach, url_of
 
 if TYPE_CHECKING:
     from kode.config import Config
-    from kode.contracts import ModelInfo
+    from kode.provider import ModelInfo
     from kode.registry import ProviderRow
 
 SHOWN_MODELS = 5  # one line

@@ -33,11 +33,11 @@ from kode.messages import Usage, first_of
 if TYPE_CHECKING:
     from kode.cli.prompt.state import PromptState, RunningPrompt
     from kode.cli.screen.output import EventStream
-    from kode.contracts import Recorded
     from kode.conversation import Conversation
     from kode.extensions.mcp_values import Elicit
     from kode.messages import Text
     from kode.permissions.gate import Ask
+    from kode.provider import Recorded
 
 
 NO_TASK = (

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clip, count, one_line
-from kode.contracts import MODE_MEANS
 from kode.errors import KodeError
 from kode.messages import plural
+from kode.permissions.modes import MODE_MEANS
 
 if TYPE_CHECKING:
-    from kode.contracts import ModelInfo
     from kode.conversation import Conversation
+    from kode.provider import ModelInfo
 
 Choice = tuple[str, str]
 """(text to insert, description)"""

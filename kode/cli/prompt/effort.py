@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from kode.cli.parser import nearest
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import one_line
-from kode.contracts import EFFORTS, Effort, Provider, Request
 from kode.errors import UserError
+from kode.provider import EFFORTS, Effort, Provider, Request
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

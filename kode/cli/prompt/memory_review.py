@@ -11,7 +11,7 @@ from kode.messages import plural
 from kode.plain_text import clean
 
 if TYPE_CHECKING:
-    from kode.contracts import MemorySystem
+    from kode.memory.contract import MemorySystem
     from kode.memory.review import Item
     from kode.memory.statement import Outcome
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from kode.contracts import Background
 from kode.errors import UserError
 from kode.programs import start_program
+from kode.tool import Background
 from kode.tools.output import Capture, Lines
 from kode.tools.processes import WATCH, new_mark
 

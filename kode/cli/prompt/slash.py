@@ -26,9 +26,9 @@ from kode.cli.prompt.sessions import resume
 from kode.cli.prompt.state import PROMPT_ALIASES, Command, PromptState
 from kode.cli.screen.lines import explain, one_line
 from kode.cli.screen.permission_rules import CHANGES, change_rules, rule_rows
-from kode.contracts import MODE_CALLED, MODE_MEANS
 from kode.errors import UserError
 from kode.messages import columns
+from kode.permissions.modes import MODE_CALLED, MODE_MEANS
 
 KEYS = (
     ("Enter", "send; while a turn runs, with its next step"),

@@ -9,9 +9,9 @@ from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.notify import LONG_TURN_S
-from kode.contracts import PermissionMode
 from kode.events import TurnEnded
 from kode.permissions.gate import Question, visible
+from kode.permissions.modes import PermissionMode
 from kode.session.plan import read_plan
 
 if TYPE_CHECKING:

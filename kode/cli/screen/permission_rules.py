@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from kode.cli.screen.lines import one_line
-from kode.contracts import StandingRule
 from kode.errors import UserError
+from kode.permissions.modes import StandingRule
 
 CHANGES: Mapping[str, tuple[str, str]] = {
     "remove": ("remove ID ...", "ask again"),
@@ -32,7 +32,7 @@ def rule_rows(
 
 
 def change_rules(command: str, words: Sequence[str], change: Callable[..., None]) -> str:
-    """Carries out `remove`, `restore` or `edit` by `contracts.Gate.change_approvals`; returns what
+    """Carries out `remove`, `restore` or `edit` by `tool.Gate.change_approvals`; returns what
     was done, with its undo. Raises: UserError for other words; KodeError."""
     match words:
         case ["remove" | "restore" as verb, _, *_]:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from kode import credentials
-from kode.contracts import Drop, DropReason, Injection, InjectReason, Project, SessionRecord, Turn
 from kode.errors import MemoryRefused
 from kode.memory import frame
+from kode.memory.contract import Drop, DropReason, Injection, InjectReason, Turn
 from kode.memory.fold import View
 from kode.memory.journal.tools import history_search
 from kode.memory.learn import consolidate
@@ -23,6 +23,7 @@ from kode.memory.rendering import Layout
 from kode.memory.statement import Author, Statement, statement_of_session, timestamp
 from kode.memory.tools import as_list_item, check_word, describe_share
 from kode.messages import Message, calls_of, text_of
+from kode.session.record import Project, SessionRecord
 
 MEMORY, HISTORY = "MEMORY.md", "HISTORY.md"
 FILES = {"memory": MEMORY, "history": HISTORY}

@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Sequence
 from typing import Annotated
 
-from kode.contracts import ToolOutput
 from kode.errors import MemoryRefused
 from kode.memory import frame
 from kode.memory.policy import OpenMemory
@@ -18,6 +17,7 @@ from kode.memory.statement import Statement
 from kode.memory.tools import memory_tool
 from kode.messages import keep_ends
 from kode.programs import find_program
+from kode.tool import ToolOutput
 
 TIMEOUT_S = 5.0  # for a pattern over a history of years
 MAX_PATTERN_CHARS = 1_000  # more is no question

@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 from urllib.parse import quote, unquote
 
-from kode.contracts import Project
 from kode.errors import MemoryRefused
 from kode.git import repository_name
 from kode.memory import scan
@@ -19,6 +18,7 @@ from kode.memory.policy import Addition, OpenMemory
 from kode.memory.rendering import Layout
 from kode.memory.statement import Author, Statement, StatementKind, timestamp
 from kode.memory.tools import check_word
+from kode.session.record import Project
 
 Kind = Literal["log", "summary", "rule"]
 Stability = Literal["volatile", "stable", "permanent"]

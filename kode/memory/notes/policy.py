@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from kode.contracts import Injection, InjectReason, Project, SessionRecord, Turn
 from kode.errors import MemoryRefused
 from kode.memory import digest, frame, scan
+from kode.memory.contract import Injection, InjectReason, Turn
 from kode.memory.fold import View
 from kode.memory.markdown import display
 from kode.memory.notes import layout
@@ -28,6 +28,7 @@ from kode.memory.statement import (
 )
 from kode.memory.store import Store
 from kode.messages import plural
+from kode.session.record import Project, SessionRecord
 
 MAX_RULES, MAX_RULE_CHARS = 10, 10_000
 """In the prompt; what does not fit is said."""

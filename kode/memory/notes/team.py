@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kode import durable, installed
-from kode.contracts import RemoteAnswer, RemoteLine, RemoteLog
 from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused
 from kode.events import MemoryChanged, Notice
+from kode.memory.contract import RemoteAnswer, RemoteLine, RemoteLog
 from kode.memory.fold import Entry, View, fold
 from kode.memory.learn import describe_change
 from kode.memory.notes.layout import EVERYWHERE, SHARED_KINDS, TEAM, check_note, place_in, scope_of

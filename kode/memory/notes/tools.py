@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from kode.contracts import ToolOutput
 from kode.errors import MemoryRefused
 from kode.memory import frame
 from kode.memory.notes import layout
 from kode.memory.policy import Addition, OpenMemory
 from kode.memory.statement import Amendment, Author, Statement, StatementKind
 from kode.memory.tools import answer, memory_tool
+from kode.tool import ToolOutput
 
 DEFAULT_K, MAX_K = 8, 20
 """Notes of one answer."""

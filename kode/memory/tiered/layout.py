@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Literal, get_args
 
-from kode.contracts import Project
 from kode.errors import MemoryRefused
 from kode.memory.markdown import FACTS, WHOLE
 from kode.memory.rendering import Layout
 from kode.memory.statement import Statement
 from kode.memory.tools import check_word, describe_share
+from kode.session.record import Project
 
 Target = Literal["user", "env"]
 Scope = Literal["global", "project"]

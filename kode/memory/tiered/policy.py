@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import UTC
 
 from kode import durable
-from kode.contracts import Injection, InjectReason, SessionRecord, Turn
 from kode.memory import digest, frame
+from kode.memory.contract import Injection, InjectReason, Turn
 from kode.memory.markdown import WHOLE
 from kode.memory.policy import OpenMemory, Policy
 from kode.memory.question import LearnedFact
@@ -14,6 +14,7 @@ from kode.memory.statement import Statement, statement_of_session, timestamp
 from kode.memory.tiered.layout import is_of_project, make_layout, place_of, target_of
 from kode.memory.tiered.tools import use_memory
 from kode.messages import shorten
+from kode.session.record import SessionRecord
 
 MAX_LINE_CHARS, SUMMARY_CHARS = 160, 120  # as the document has them
 SHOWN_OVER_LIMIT = 2

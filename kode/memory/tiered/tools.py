@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from kode.contracts import Brief, Effect, ToolOutput
 from kode.errors import MemoryRefused
 from kode.memory import frame
 from kode.memory.learn import consolidate
@@ -11,6 +10,7 @@ from kode.memory.policy import Addition, OpenMemory
 from kode.memory.statement import Amendment
 from kode.memory.tiered.layout import Scope, Target, place_of, target_of
 from kode.memory.tools import Source, answer, memory_tool
+from kode.tool import Brief, Effect, ToolOutput
 
 Action = Literal["add", "replace", "remove", "archive", "consolidate", "read", "search", "episodes"]
 MAX_HITS = 8  # about 600 tokens

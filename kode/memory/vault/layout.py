@@ -11,12 +11,12 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from kode.contracts import Project
 from kode.errors import MemoryRefused
 from kode.memory.markdown import LINES, SECTIONS, Format, display, key_of
 from kode.memory.rendering import Layout
 from kode.memory.statement import Statement
 from kode.messages import shorten
+from kode.session.record import Project
 
 SHARED = ("facts/user.md", "facts/preferences.md")
 MAX_NAME_CHARS = 100

@@ -5,8 +5,8 @@ and a reflector when a session has ended.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kode.contracts import Injection, InjectReason, SessionRecord, Turn
 from kode.memory import frame
+from kode.memory.contract import Injection, InjectReason, Turn
 from kode.memory.fold import View
 from kode.memory.frame import mark_read
 from kode.memory.markdown import LINES, SECTIONS
@@ -19,6 +19,7 @@ from kode.memory.tools import as_list_item
 from kode.memory.vault.layout import as_episode, is_episodes, make_layout, month_place, place_in
 from kode.memory.vault.reflect import reflect
 from kode.memory.vault.tools import TOOLS, index_rows
+from kode.session.record import SessionRecord
 
 SHORT_CHARS = 1_000
 """Facts of at most this total size are shown whole: reading them would cost a request, which a weak

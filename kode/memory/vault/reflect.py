@@ -8,7 +8,6 @@ step: a kill repeats no question that was answered.
 import json
 from collections.abc import Mapping
 
-from kode.contracts import Request, SessionRecord, Tool, ToolContext, ToolOutput
 from kode.errors import BusyError, KodeError, StorageError
 from kode.function_tool import parse_arguments
 from kode.memory import frame
@@ -18,6 +17,9 @@ from kode.memory.policy import OpenMemory, Question
 from kode.memory.vault.layout import label, month_place
 from kode.memory.vault.tools import READ_CHARS, TOOLS, index_rows
 from kode.messages import Message, ToolCall, ToolResult, calls_of, keep_ends, user_message
+from kode.provider import Request
+from kode.session.record import SessionRecord
+from kode.tool import Tool, ToolContext, ToolOutput
 from kode.workplace import NOWHERE
 
 MAX_MODEL_CALLS = 5  # the document's

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from kode.contracts import ToolOutput
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory import frame, scan
@@ -21,6 +20,7 @@ from kode.memory.statement import Rank
 from kode.memory.tools import Source, as_sentence, memory_tool
 from kode.memory.vault import layout
 from kode.messages import shorten
+from kode.tool import ToolOutput
 
 READ_CHARS = 40_000
 """No model sees a longer file in full."""

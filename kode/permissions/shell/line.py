@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from kode.contracts import CheckPart
+from kode.tool import CheckPart
 
 Risk = Literal["safe", "write", "network", "unknown", "system", "destructive"]
 """What a command would do, from harmless to worst.

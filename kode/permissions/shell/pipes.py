@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kode.contracts import CheckPart
 from kode.permissions.shell import programs, tree, wrappers
 from kode.permissions.shell.line import TooLong
 from kode.permissions.shell.plain import Word
+from kode.tool import CheckPart
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -85,7 +85,7 @@ def open_cassette(path: Path) -> "Iterator[RecordedProvider]":
 
 
 class RecordedProvider:
-    """A `contracts.Recorded` for one replay."""
+    """A `provider.Recorded` for one replay."""
 
     def __init__(self, recording: Recording, *, is_strict: bool = False) -> None:
         """`is_strict`: refuses a request that differs instead of answering."""
@@ -111,7 +111,7 @@ class RecordedProvider:
 
     @property
     def face(self) -> Any:
-        """See `contracts.Recorded`."""
+        """See `provider.Recorded`."""
         begun = self._recording.beginning
         names = [tool["name"] for tool in begun.tools] if begun is not None else []
         return next((FACES[name][0] for name in names if name in FACES), "kode")
@@ -123,7 +123,7 @@ class RecordedProvider:
 
     @property
     def info(self) -> Any:
-        """See `contracts.Provider`. The context window is the recorded one of the next request: it
+        """See `provider.Provider`. The context window is the recorded one of the next request: it
         decides when a conversation is compacted."""
         for entry in filter(is_request, self._turn.entries[self._next :]):
             if (window := vars(entry)["context_window"]) is not None:
@@ -137,7 +137,7 @@ class RecordedProvider:
         session_id: str | None,
         sections: Callable[[], Mapping[str, str]],
     ) -> None:
-        """See `contracts.Recorded`."""
+        """See `provider.Recorded`."""
         then = self._recording
         pairs = {str(home): then.home, str(project): then.project}
         pairs[session_id or then.header.id] = then.header.id
@@ -150,7 +150,7 @@ class RecordedProvider:
         self._play(turn.before)
 
     async def reply(self, request: Request, emit: Callable[[Any], None]) -> Message:
-        """See `contracts.Provider`. Raises what ended the recorded turn; KodeError for
+        """See `provider.Provider`. Raises what ended the recorded turn; KodeError for
         what the record does not contain."""
         if request.aside:
             return self._summary()
@@ -171,7 +171,7 @@ class RecordedProvider:
         return await self._send(entry, emit)
 
     async def aclose(self) -> None:
-        """See `contracts.Provider`."""
+        """See `provider.Provider`."""
 
     @property
     def has_reply(self) -> bool:
@@ -404,11 +404,11 @@ class CompactingMemory(NullMemory):
 
     @property
     def message_window(self) -> int | None:
-        """See `contracts.MemorySystem`."""
+        """See `memory.contract.MemorySystem`."""
         return 0 if self._provider.upcoming_kinds()[:1] == ["compaction"] else None
 
     async def before_drop(self, messages: Sequence[Message], reason: Any) -> Any:
-        """See `contracts.MemorySystem`."""
+        """See `memory.contract.MemorySystem`."""
         drop = await super().before_drop(messages, reason)
         return drop if self.message_window is None else replace(drop, keep=0)
 

@@ -101,7 +101,7 @@ class TeamLog:
         return hashlib.sha256("\0".join((*self._parts, self.team)).encode()).hexdigest()[:16]
 
     async def exchange(self, after: int, lines: Sequence[RemoteLine]) -> RemoteAnswer:
-        """See `kode.contracts.RemoteLog`."""
+        """See `kode.memory.contract.RemoteLog`."""
         refused, add = dict[str, str](), "SELECT kode.add_line(%s, %s, %s, %s, %s)"
         async with self.open() as query:
             for line in lines:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import ToolOutput
 from kode.extensions.found_extensions import in_use
 from kode.extensions.hook_answer import answer_of, join_answers
 from kode.extensions.hook_input import call_fields, names_of
 from kode.extensions.hooks import EVENTS, Hook, is_current
+from kode.tool import ToolOutput
 from kode.tools.apply_patch import apply_patch
 from kode.tools.program import Ran
 from tests.extensions.found_extensions.conftest import Open, World

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Turn
 from kode.errors import ToolError
+from kode.memory.contract import Turn
 from kode.memory.journal.policy import as_entry, make_layout, place_in
 from kode.memory.policy import Addition
 from kode.memory.statement import Statement

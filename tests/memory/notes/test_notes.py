@@ -10,10 +10,10 @@ import pytest
 from kode import installed
 from kode.config import MemoryConfig
 from kode.config.model import Notes as NotesSettings
-from kode.contracts import Turn
 from kode.errors import ConfigError, MemoryRefused, ToolError
-from kode.memory import make_system
 from kode.memory.commands import memory_command, run_line
+from kode.memory.contract import Turn
+from kode.memory.guarded import make_system
 from kode.memory.notes.layout import detail, is_active, make_details
 from kode.memory.notes.tools import visible_notes
 from kode.memory.statement import Rank, Statement

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import Turn
 from kode.errors import ToolError
+from kode.memory.contract import Turn
 from kode.memory.policy import Addition
 from kode.memory.statement import Rank
 from tests.memory.sessions import Sessions, call

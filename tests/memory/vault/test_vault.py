@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kode.contracts import Project, Request, Turn
 from kode.errors import MemoryRefused, ToolError
+from kode.memory.contract import Turn
 from kode.memory.policy import Addition
 from kode.memory.statement import Rank
 from kode.memory.system import Memory
@@ -21,6 +21,8 @@ from kode.memory.vault.layout import (
     summary_of,
 )
 from kode.messages import Message, Text, ToolCall, results_of
+from kode.provider import Request
+from kode.session.record import Project
 from tests.memory.sessions import Sessions, call
 from tests.tables import for_each
 

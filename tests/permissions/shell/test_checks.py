@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from kode.contracts import CheckPart
 from kode.permissions.shell import judge
+from kode.tool import CheckPart
 from tests.tables import for_each
 from tests.workplaces import ground
 

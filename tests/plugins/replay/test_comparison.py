@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.contracts import ToolSpec
 from kode.messages import Message, Text, ToolResult, user_message
 from kode.plugins.replay.comparison import Comparison, Difference
+from kode.provider import ToolSpec
 from tests.tables import for_each
 
 NOW, THEN = "/tmp/kode-replay-x1/shop", "/home/ann/shop"

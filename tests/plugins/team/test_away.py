@@ -4,9 +4,9 @@ side is lost.
 
 import pytest
 
-from kode.contracts import Turn
 from kode.errors import MemoryRefused
 from kode.memory.commands import memory_command
+from kode.memory.contract import Turn
 from kode.memory.notes.team import Team
 from tests.plugins.team.conftest import exchange
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kode.contracts import Turn
 from kode.errors import MemoryRefused
+from kode.memory.contract import Turn
 from kode.memory.review import items
 from tests.plugins.team.conftest import exchange
 

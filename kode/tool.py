@@ -1,8 +1,4 @@
-"""The seams between rooms, and the values that cross them: Provider, Tool, Gate, MemorySystem.
-
-Implementations live in `providers/`, `tools/`, `permissions/` with `cli/ask.py`, and `memory/`.
-Each seam has one contract suite in `tests/contracts/` that every implementation must pass.
-"""
+"""A tool, what it gets, and what it returns; and the values of a decision about a call."""
 
 import asyncio
 import os
@@ -16,166 +12,16 @@ from collections.abc import (
 )
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from kode.events import Emit, Event, Status
-from kode.messages import Image, Message, Refusal
+from kode.events import Emit
+from kode.messages import Image, Refusal
+from kode.provider import Face, ToolSpec
 from kode.workplace import Workplace
 
-# ── providers ────────────────────────────────────────────────────────────────────────────────
-
-
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-"""How much a model thinks before it answers, least first."""
-
-EFFORTS: tuple[Effort, ...] = get_args(Effort)
-
-ThinkingType = Literal["adaptive", "enabled", "between_tools", "disabled"]
-"""`thinking.type` of the Messages API."""
-
-Face = Literal["kode", "patch", "editor"]
-"""The form in which tools for files are offered; see `kode.tools.builtin`."""
-
-Api = str
-"""A wire format: `responses` (OpenAI's Responses), `chat` (Chat Completions), `messages`
-(Anthropic's Messages), `scripted`, or one that a plug-in adds."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelInfo:
-    """What kode knows about a model. Prices are US dollars per million tokens; None is unknown."""
-
-    context_window: int
-    max_output_tokens: int
-    input_price: float | None = None
-    output_price: float | None = None
-    cached_price: float | None = None
-    cache_write_price: float | None = None
-    known: bool = False
-    """True when the model's window is known, False when it is a cautious guess."""
-    sees_images: bool | None = None
-    """None: unknown; images are sent, and the server decides."""
-    sees_pdf: bool | None = None
-    answers_by_schema: bool | None = None
-    efforts: tuple[Effort, ...] = ()
-    """The levels that the model accepts, least first; (): it has no such setting, or none is
-    known, and none is sent."""
-    default_effort: Effort | None = None
-    """What the vendor recommends for coding; None leaves it to the server."""
-    thinking: tuple[ThinkingType, ...] = ()
-    """The ways of thinking that the Messages API accepts for it; () where it has none, and in the
-    other formats."""
-    takes_temperature: bool | None = None
-    """None: unknown; it is not sent to a vendor's own server."""
-    later_system: bool = False
-    """Whether the Messages API takes a message of role `system` after the first message."""
-    cache_marks: bool = False
-    """Whether the Responses API takes `prompt_cache_breakpoint` and `prompt_cache_options`."""
-    apis: tuple[Api, ...] = ()
-    """The formats in which its vendor serves it with tools; (): any."""
-    searches: bool = False
-    """Whether the vendor's server can search the web for it."""
-    retires_on: str = ""
-    """ISO date on which its vendor stops or stopped serving it; "" if none is announced."""
-    successor: str = ""
-    """The model that its vendor names instead."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolSpec:
-    """How a tool is described to a model."""
-
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-    """A JSON schema of an object."""
-    api_type: str = ""
-    """The type under which Anthropic's API knows the tool, for tools its models were trained on:
-    only the type is declared, the description and schema are Anthropic's."""
-    grammar: str = ""
-    """In Lark's notation: the tool's only parameter is written as free text, without JSON, where
-    the API can hold a model to a grammar."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    system: str
-    messages: Sequence[Message]
-    """Every call has its result; the last message is from the user or from tools."""
-    tools: tuple[ToolSpec, ...] = ()
-    max_output_tokens: int | None = None
-    """None: the model's default (or its maximum, where the wire format requires a value)."""
-    effort: Effort | None = None
-    """How much to think; None is the model's default, see `ModelInfo.default_effort`. A level that
-    the model does not have becomes the nearest that it has."""
-    conversation: str = ""
-    """Names the session to the server, so that its next request finds the same cache; "" for a
-    single question."""
-    search: bool = False
-    """Whether the vendor's server may search the web, if it can."""
-    answer_schema: Mapping[str, Any] | None = None
-    """The JSON schema the server must enforce on the answer, which then contains no calls; None: no
-    constraint."""
-    small: bool = False
-    """Whether the model is a weak one. Memory and other context then come as a separate, already
-    answered message before the person's words, or it mistakes them for part of the task and reaches
-    for tools. It takes the likeliest token each time: at a server's usual temperature a rare name
-    or path comes out misspelt."""
-    aside: bool = False
-    """Whether the answer is no part of the conversation: it is the note of a compaction."""
-
-
-class Provider(Protocol):
-    """One model behind one wire format."""
-
-    @property
-    def name(self) -> str:
-        """The name of its row in `kode.registry`, or in the config."""
-
-    @property
-    def model(self) -> str: ...
-
-    @property
-    def info(self) -> ModelInfo: ...
-
-    async def reply(self, request: Request, emit: Emit) -> Message:
-        """One attempt at one reply; streams `TextDelta` and `ThinkingDelta` to `emit`.
-
-        The message has a stop reason, usage where the server gave it, non-empty unique call ids and
-        raw argument texts. With stop `length` its calls are kept for the record but must not run.
-        The loop retries, never the provider.
-
-        Raises: TransientError, ContextOverflow, RefusedError (also when the server cannot enforce
-            `answer_schema`), AuthenticationError, asyncio.CancelledError (the connection is
-            closed).
-        """
-
-    async def aclose(self) -> None:
-        """Closes connections. May be called twice."""
-
-
-class Recorded(Provider, Protocol):
-    """Answers a conversation as one was answered that was recorded, and refuses a request that
-    differs."""
-
-    @property
-    def face(self) -> Face:
-        """The form in which tools for files were offered."""
-
-    def follow(
-        self,
-        home: Path,
-        project: Path,
-        session_id: str | None,
-        sections: Callable[[], Mapping[str, str]],
-    ) -> None:
-        """Called once, before the first request, with where the conversation works, and a function
-        for the sections of its system prompt, by name."""
-
-
-# ── tools ────────────────────────────────────────────────────────────────────────────────────
+if TYPE_CHECKING:
+    from kode.permissions.modes import PermissionMode, StandingRule
 
 Effect = Literal[
     "read",
@@ -731,51 +577,13 @@ class Tool:
 CALLS_ANY = "mcp_call"
 """The tool that calls any tool of any MCP server."""
 
+
 Around = Callable[
     [Tool, Mapping[str, Any], ToolContext, Callable[[], Awaitable[ToolOutput]]],
     Awaitable[ToolOutput],
 ]
 """`await around(tool, arguments, context, run)` runs a call that the gate has approved, and may add
 to its result. Raises: what `run` raises."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bundle:
-    """Skills, commands, agents, hooks and servers that a person approved as one, all below a copy
-    in `$KODE_HOME`. Names are qualified: `BUNDLE:NAME`, of servers `BUNDLE.NAME`."""
-
-    name: str
-    folder: Path
-    skills: Mapping[str, Path] = field(default_factory=dict)
-    """Name → folder with a SKILL.md."""
-    commands: Mapping[str, Path] = field(default_factory=dict)
-    agents: Mapping[str, Path] = field(default_factory=dict)
-    hooks: Mapping[str, Any] = field(default_factory=dict)
-    """Event → groups, as `hooks` in a settings file."""
-    servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Name → entry, as `mcpServers` in a config file."""
-
-
-# ── permission ───────────────────────────────────────────────────────────────────────────────
-
-PermissionMode = Literal["ask", "auto-edit", "plan", "full"]
-
-MODE_MEANS: Mapping[PermissionMode, str] = {
-    "ask": "Asks before edits, and before commands that change, send or destroy anything.",
-    "auto-edit": "Edits and sandboxed commands may change the project; asks before anything else.",
-    "plan": "Read-only: nothing can be changed.",
-    "full": "No questions, no sandbox, except for destructive calls, files with keys, and rules.",
-}
-"""What each permission mode does, for a person. What it lets run is decided in
-`kode.permissions.decide`."""
-
-MODE_CALLED: Mapping[str, PermissionMode] = {
-    **{mode: mode for mode in MODE_MEANS},
-    "acceptEdits": "auto-edit",
-    "bypassPermissions": "full",
-    "default": "ask",
-}
-"""Accepted mode names → mode: kode's own, and those of other agents."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -854,30 +662,18 @@ class Kept:
 
 
 CallDecision = Verdict | Opinion | Rewritten
+
+
 Interceptor = Callable[[Tool, Mapping[str, Any], ToolContext], Awaitable[CallDecision | None]]
 """`await interceptor(tool, arguments, context)` judges a call before the gate does. A verdict is
 final, the gravest opinion goes to the gate, a rewritten call replaces the call, None says nothing.
 Those that rewrite come first in the chain."""
 
 
-@dataclass(frozen=True)
-class StandingRule:
-    """A permission rule of the settings, or by a person's answer that lasts."""
-
-    effect: Literal["deny", "ask", "allow"]
-    rule: str
-    source: Literal["settings", "session", "project"]
-    id: str = ""
-    """Of an answer: see `Gate.change_approvals`."""
-    at: str = ""
-    removed: bool = False
-    """Whether it counts no more, and can be restored."""
-
-
 class Gate(Protocol):
     """Decides what runs: the last in the chain of interceptors, which always has a verdict."""
 
-    mode: PermissionMode
+    mode: "PermissionMode"
     """May be set; takes effect with the next check, including one that is waiting for an answer."""
 
     @property
@@ -923,9 +719,6 @@ class Gate(Protocol):
     ) -> Verdict:
         """Decides whether a command that failed in the sandbox because of `hits` may run again
         outside it."""
-
-
-# ── around the loop ──────────────────────────────────────────────────────────────────────────
 
 
 class Calling(Protocol):
@@ -994,275 +787,3 @@ class Budget(Protocol):
 
     def add(self, cost_usd: float) -> None:
         """Counts a request. Raises: StorageError."""
-
-
-# ── memory ───────────────────────────────────────────────────────────────────────────────────
-
-InjectReason = Literal["start", "resume", "compacted", "trimmed"]
-"""`trimmed`: a session is resumed of which messages were dropped since memory last injected."""
-DropReason = Literal["window", "reset", "exit"]
-
-
-class Project(NamedTuple):
-    """The folder that memory belongs to."""
-
-    root: Path
-    """The repository root, or the working directory outside a repository; symlinks resolved."""
-    hash: str
-    """`paths.path_hash` of it."""
-    in_repository: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class SessionRecord:
-    """A session as memory sums it up."""
-
-    id: str
-    project: Project
-    messages: Sequence[Message]
-    """All of the session, also those that were compacted away. An undo and a redo are messages of
-    their own: "The user undid the changes to a.py"."""
-    typed: Sequence[str]
-    """What the person typed, message by message; not what they pasted as a block or piped."""
-    turns: int
-    started_at: datetime
-    """Aware, in local time."""
-    ended_at: datetime
-    """When it last said anything; aware, in local time."""
-    tainted_by: str = ""
-    """Where the first outside text came from that the session read; "" for none."""
-    skipped: int = 0
-    """How many messages before these are left out."""
-
-    @property
-    def end(self) -> int:
-        """How many messages the session has up to the last of these."""
-        return self.skipped + len(self.messages)
-
-
-AskReply = Callable[[Request], Awaitable[Message]]
-"""`await ask_reply(request)` → the model's message, in one attempt, which counts against
-the session's budget. Raises ProviderError. `kode.memory.ask` is the only caller in memory."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MemoryContext:
-    """What a memory system may know about the process and session that opened it."""
-
-    root: Path
-    """`$KODE_HOME/memory`; each system uses only its own subfolder."""
-    cwd: Path
-    project_root: Path | None
-    """The repository root, symlinks resolved; None outside a repository."""
-    session_id: str | None
-    emit: Emit
-    ask_reply: AskReply | None
-    """None if no model is available (`kode memory` commands without a key)."""
-    now: Callable[[], datetime]
-    """The clock, aware and in local time."""
-    read_only: bool = False
-    expected_s: Callable[[int, int], float] = lambda input_tokens, output_tokens: 0.0
-    """Expected duration of a reply with this many tokens, from what this process has measured of
-    memory's model; 0.0 before any measurement."""
-    tainted: Callable[[], bool] = lambda: False
-    """Whether the session has read untrusted content. What memory keeps of it then needs a person's
-    approval. Check at write time: text may have arrived since the last hook."""
-    outside: Callable[[], str] = lambda: ""
-    """Where the first of that content came from; "" if there is none, or nobody knows."""
-    typed_messages: Callable[[], Sequence[str]] = lambda: ()
-    """What the person typed in this session, message by message; not what they pasted or piped."""
-    session: Callable[[str], SessionRecord | None] = lambda id: None
-    """The record of a session, also of this one; None if its file is gone or cannot be read."""
-    confirm: "Callable[[str, str], Awaitable[bool]] | None" = None
-    """`await confirm(title, preview)`: whether the person says yes to a question at once. None if
-    nobody can be asked."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Injection:
-    system: str = ""
-    """A section for the system prompt; "" for none. A function of what memory holds, never of the
-    session's own turns or the hour, and stable line by line: another fact changes no other lines. A
-    session sends the one it began with until a compaction."""
-    first_user: str = ""
-    """Text to send once, in a message of its own; "" for none."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Turn:
-    """A turn, for memory. In `recall` only `number`, `text` and `tainted` are set."""
-
-    number: int
-    """From 1 within the session."""
-    text: str
-    """What the person asked."""
-    answer: str = ""
-    status: Status = "success"
-    messages: tuple[Message, ...] = ()
-    """Everything said in this turn, the person's message first."""
-    steps: int = 0
-    """Number of model requests."""
-    tools: tuple[tuple[str, str], ...] = ()
-    """(name, subject) of each tool call that ran."""
-    files_changed: tuple[str, ...] = ()
-    tainted: bool = False
-    """Whether the session has read untrusted content so far."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Drop:
-    """What memory wants done when the context loses messages."""
-
-    keep: int | None = None
-    """How many of the latest messages to keep; None leaves it to the context."""
-    recap: str | None = None
-    """Text to replace the dropped messages; None leaves it to the context, "" wants none."""
-    done: bool = True
-    """False when memory could not process the messages in time (it kept the raw material)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Hit:
-    score: float
-    text: str
-    where: str
-    """The file or note it comes from."""
-    why: str = ""
-    """What matched."""
-    match: Literal["exact", "near"] = "near"
-    """`exact`: it contains every word of the query as it is spelled."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SnapshotSection:
-    title: str
-    content: str
-
-
-class MemorySystem(Protocol):
-    """A way of remembering. The engine calls these hooks and knows no system by name; what derives
-    from it inherits neutral answers.
-
-    A hook may be slow or fail: `kode.memory.guarded` sets a time limit, turns errors into a neutral
-    answer and one Notice, passes CancelledError through, and stops calling a hook after three
-    failures in a row.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def message_window(self) -> int | None:
-        """How many user and final assistant messages a session may hold before the engine calls
-        `before_drop("window")` by itself; None: only when the model's window is full."""
-        return None
-
-    async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
-        """Called first when a process opens a session. `state` is the last value of `state()` for
-        this session and system, or empty."""
-        return None
-
-    async def inject(self, reason: InjectReason) -> Injection:
-        """Called once after `open`, and again after each compaction. What repeats the session's own
-        messages comes only after some were dropped (`compacted`, `trimmed`), in `first_user`."""
-        return Injection()
-
-    async def recall(self, turn: Turn) -> str:
-        """Text that goes into this turn's user message and stays there; "" for none."""
-        return ""
-
-    def tools(self) -> tuple[Tool, ...]:
-        """Called once, after `open`; fixed names and order."""
-        return ()
-
-    async def after_turn(self, turn: Turn) -> None:
-        """Called after the final text of a turn."""
-        return None
-
-    async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
-        """Called before the context loses messages; `messages` is all that it holds."""
-        return Drop()
-
-    async def maintain(self) -> None:
-        """Runs in the background after opening, then every six hours."""
-        return None
-
-    async def search(self, query: str, k: int) -> list[Hit]:
-        """Best match first; empty if nothing matches."""
-        return []
-
-    async def snapshot(self) -> tuple[SnapshotSection, ...]:
-        """What a subagent may read."""
-        return ()
-
-    def state(self) -> Mapping[str, Any]:
-        """JSON to store in the session; called after each turn and at the end."""
-        return {}
-
-    async def close(self, grace_s: float) -> None:
-        """Called when the process ends: finishes background work within `grace_s`, leaves the rest
-        pending."""
-        return None
-
-
-# ── memory that several people write ─────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, kw_only=True)
-class RemoteLine:
-    """One change of memory as a server keeps it for several people."""
-
-    id: str
-    scope: str
-    """`*` for all of the team, else the name of a project, as `github.com/org/repo`."""
-    text: str
-    """The change, as JSON."""
-    number: int = 0
-    """Its place in the order of the server, from 1; this and the rest are set by the server."""
-    person: str = ""
-    host: str = ""
-    """The machine of the person."""
-    at: str = ""
-    """When it arrived, in UTC."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RemoteAnswer:
-    """What a server answers to a member of a team."""
-
-    person: str
-    """What the member is called there."""
-    scopes: tuple[str, ...]
-    """Those that the member sees; none for somebody who is no member."""
-    lines: Sequence[RemoteLine]
-    """The next lines, oldest first; an empty sequence if there are no more."""
-    refused: Mapping[str, str]
-    """The id of each line that was not taken → why."""
-
-
-class RemoteLog(Protocol):
-    """A server that keeps the changes of several people's memory."""
-
-    @property
-    def key(self) -> str:
-        """Differs for each server, person and team; letters and digits."""
-
-    @property
-    def label(self) -> str:
-        """What a person calls it: `platform on db.example/kode`."""
-
-    async def exchange(self, after: int, lines: Sequence[RemoteLine]) -> RemoteAnswer:
-        """Sends lines, of which each counts once however often it is sent, and returns those that
-        follow the line with the number `after`. Raises: MemoryRefused, whose text says what is
-        wrong and what happens to what was not sent."""
-
-
-# ── plug-ins ─────────────────────────────────────────────────────────────────────────────────
-
-
-class Subscriber(Protocol):
-    """Hears every event of a conversation as it happens, in the thread where it happens. It must
-    not block; one that raises hears nothing more. If it has an `async aclose()`, that is awaited
-    when the conversation ends, for 5 s at most."""
-
-    def __call__(self, event: Event) -> None: ...

@@ -1,0 +1,233 @@
+"""What a memory system is: its hooks, and the values that cross them."""
+
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from kode.events import Emit, Status
+from kode.messages import Message
+from kode.provider import AskReply
+from kode.session.record import SessionRecord
+from kode.tool import Tool
+
+InjectReason = Literal["start", "resume", "compacted", "trimmed"]
+"""`trimmed`: a session is resumed of which messages were dropped since memory last injected."""
+
+
+DropReason = Literal["window", "reset", "exit"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryContext:
+    """What a memory system may know about the process and session that opened it."""
+
+    root: Path
+    """`$KODE_HOME/memory`; each system uses only its own subfolder."""
+    cwd: Path
+    project_root: Path | None
+    """The repository root, symlinks resolved; None outside a repository."""
+    session_id: str | None
+    emit: Emit
+    ask_reply: AskReply | None
+    """None if no model is available (`kode memory` commands without a key)."""
+    now: Callable[[], datetime]
+    """The clock, aware and in local time."""
+    read_only: bool = False
+    expected_s: Callable[[int, int], float] = lambda input_tokens, output_tokens: 0.0
+    """Expected duration of a reply with this many tokens, from what this process has measured of
+    memory's model; 0.0 before any measurement."""
+    tainted: Callable[[], bool] = lambda: False
+    """Whether the session has read untrusted content. What memory keeps of it then needs a person's
+    approval. Check at write time: text may have arrived since the last hook."""
+    outside: Callable[[], str] = lambda: ""
+    """Where the first of that content came from; "" if there is none, or nobody knows."""
+    typed_messages: Callable[[], Sequence[str]] = lambda: ()
+    """What the person typed in this session, message by message; not what they pasted or piped."""
+    session: Callable[[str], SessionRecord | None] = lambda id: None
+    """The record of a session, also of this one; None if its file is gone or cannot be read."""
+    confirm: "Callable[[str, str], Awaitable[bool]] | None" = None
+    """`await confirm(title, preview)`: whether the person says yes to a question at once. None if
+    nobody can be asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Injection:
+    system: str = ""
+    """A section for the system prompt; "" for none. A function of what memory holds, never of the
+    session's own turns or the hour, and stable line by line: another fact changes no other lines. A
+    session sends the one it began with until a compaction."""
+    first_user: str = ""
+    """Text to send once, in a message of its own; "" for none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """A turn, for memory. In `recall` only `number`, `text` and `tainted` are set."""
+
+    number: int
+    """From 1 within the session."""
+    text: str
+    """What the person asked."""
+    answer: str = ""
+    status: Status = "success"
+    messages: tuple[Message, ...] = ()
+    """Everything said in this turn, the person's message first."""
+    steps: int = 0
+    """Number of model requests."""
+    tools: tuple[tuple[str, str], ...] = ()
+    """(name, subject) of each tool call that ran."""
+    files_changed: tuple[str, ...] = ()
+    tainted: bool = False
+    """Whether the session has read untrusted content so far."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drop:
+    """What memory wants done when the context loses messages."""
+
+    keep: int | None = None
+    """How many of the latest messages to keep; None leaves it to the context."""
+    recap: str | None = None
+    """Text to replace the dropped messages; None leaves it to the context, "" wants none."""
+    done: bool = True
+    """False when memory could not process the messages in time (it kept the raw material)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hit:
+    score: float
+    text: str
+    where: str
+    """The file or note it comes from."""
+    why: str = ""
+    """What matched."""
+    match: Literal["exact", "near"] = "near"
+    """`exact`: it contains every word of the query as it is spelled."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SnapshotSection:
+    title: str
+    content: str
+
+
+class MemorySystem(Protocol):
+    """A way of remembering. The engine calls these hooks and knows no system by name; what derives
+    from it inherits neutral answers.
+
+    A hook may be slow or fail: `kode.memory.guarded` sets a time limit, turns errors into a neutral
+    answer and one Notice, passes CancelledError through, and stops calling a hook after three
+    failures in a row.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def message_window(self) -> int | None:
+        """How many user and final assistant messages a session may hold before the engine calls
+        `before_drop("window")` by itself; None: only when the model's window is full."""
+        return None
+
+    async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
+        """Called first when a process opens a session. `state` is the last value of `state()` for
+        this session and system, or empty."""
+        return None
+
+    async def inject(self, reason: InjectReason) -> Injection:
+        """Called once after `open`, and again after each compaction. What repeats the session's own
+        messages comes only after some were dropped (`compacted`, `trimmed`), in `first_user`."""
+        return Injection()
+
+    async def recall(self, turn: Turn) -> str:
+        """Text that goes into this turn's user message and stays there; "" for none."""
+        return ""
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Called once, after `open`; fixed names and order."""
+        return ()
+
+    async def after_turn(self, turn: Turn) -> None:
+        """Called after the final text of a turn."""
+        return None
+
+    async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
+        """Called before the context loses messages; `messages` is all that it holds."""
+        return Drop()
+
+    async def maintain(self) -> None:
+        """Runs in the background after opening, then every six hours."""
+        return None
+
+    async def search(self, query: str, k: int) -> list[Hit]:
+        """Best match first; empty if nothing matches."""
+        return []
+
+    async def snapshot(self) -> tuple[SnapshotSection, ...]:
+        """What a subagent may read."""
+        return ()
+
+    def state(self) -> Mapping[str, Any]:
+        """JSON to store in the session; called after each turn and at the end."""
+        return {}
+
+    async def close(self, grace_s: float) -> None:
+        """Called when the process ends: finishes background work within `grace_s`, leaves the rest
+        pending."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteLine:
+    """One change of memory as a server keeps it for several people."""
+
+    id: str
+    scope: str
+    """`*` for all of the team, else the name of a project, as `github.com/org/repo`."""
+    text: str
+    """The change, as JSON."""
+    number: int = 0
+    """Its place in the order of the server, from 1; this and the rest are set by the server."""
+    person: str = ""
+    host: str = ""
+    """The machine of the person."""
+    at: str = ""
+    """When it arrived, in UTC."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteAnswer:
+    """What a server answers to a member of a team."""
+
+    person: str
+    """What the member is called there."""
+    scopes: tuple[str, ...]
+    """Those that the member sees; none for somebody who is no member."""
+    lines: Sequence[RemoteLine]
+    """The next lines, oldest first; an empty sequence if there are no more."""
+    refused: Mapping[str, str]
+    """The id of each line that was not taken → why."""
+
+
+class RemoteLog(Protocol):
+    """A server that keeps the changes of several people's memory."""
+
+    @property
+    def key(self) -> str:
+        """Differs for each server, person and team; letters and digits."""
+
+    @property
+    def label(self) -> str:
+        """What a person calls it: `platform on db.example/kode`."""
+
+    async def exchange(self, after: int, lines: Sequence[RemoteLine]) -> RemoteAnswer:
+        """Sends lines, of which each counts once however often it is sent, and returns those that
+        follow the line with the number `after`. Raises: MemoryRefused, whose text says what is
+        wrong and what happens to what was not sent."""

@@ -1,0 +1,170 @@
+"""A model behind a wire format: what is asked of it, and what kode knows about it."""
+
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
+
+from kode.events import Emit
+from kode.messages import Message
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""How much a model thinks before it answers, least first."""
+
+
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
+
+
+ThinkingType = Literal["adaptive", "enabled", "between_tools", "disabled"]
+"""`thinking.type` of the Messages API."""
+
+
+Face = Literal["kode", "patch", "editor"]
+"""The form in which tools for files are offered; see `kode.tools.builtin`."""
+
+
+Api = str
+"""A wire format: `responses` (OpenAI's Responses), `chat` (Chat Completions), `messages`
+(Anthropic's Messages), `scripted`, or one that a plug-in adds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInfo:
+    """What kode knows about a model. Prices are US dollars per million tokens; None is unknown."""
+
+    context_window: int
+    max_output_tokens: int
+    input_price: float | None = None
+    output_price: float | None = None
+    cached_price: float | None = None
+    cache_write_price: float | None = None
+    known: bool = False
+    """True when the model's window is known, False when it is a cautious guess."""
+    sees_images: bool | None = None
+    """None: unknown; images are sent, and the server decides."""
+    sees_pdf: bool | None = None
+    answers_by_schema: bool | None = None
+    efforts: tuple[Effort, ...] = ()
+    """The levels that the model accepts, least first; (): it has no such setting, or none is
+    known, and none is sent."""
+    default_effort: Effort | None = None
+    """What the vendor recommends for coding; None leaves it to the server."""
+    thinking: tuple[ThinkingType, ...] = ()
+    """The ways of thinking that the Messages API accepts for it; () where it has none, and in the
+    other formats."""
+    takes_temperature: bool | None = None
+    """None: unknown; it is not sent to a vendor's own server."""
+    later_system: bool = False
+    """Whether the Messages API takes a message of role `system` after the first message."""
+    cache_marks: bool = False
+    """Whether the Responses API takes `prompt_cache_breakpoint` and `prompt_cache_options`."""
+    apis: tuple[Api, ...] = ()
+    """The formats in which its vendor serves it with tools; (): any."""
+    searches: bool = False
+    """Whether the vendor's server can search the web for it."""
+    retires_on: str = ""
+    """ISO date on which its vendor stops or stopped serving it; "" if none is announced."""
+    successor: str = ""
+    """The model that its vendor names instead."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolSpec:
+    """How a tool is described to a model."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """A JSON schema of an object."""
+    api_type: str = ""
+    """The type under which Anthropic's API knows the tool, for tools its models were trained on:
+    only the type is declared, the description and schema are Anthropic's."""
+    grammar: str = ""
+    """In Lark's notation: the tool's only parameter is written as free text, without JSON, where
+    the API can hold a model to a grammar."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    system: str
+    messages: Sequence[Message]
+    """Every call has its result; the last message is from the user or from tools."""
+    tools: tuple[ToolSpec, ...] = ()
+    max_output_tokens: int | None = None
+    """None: the model's default (or its maximum, where the wire format requires a value)."""
+    effort: Effort | None = None
+    """How much to think; None is the model's default, see `ModelInfo.default_effort`. A level that
+    the model does not have becomes the nearest that it has."""
+    conversation: str = ""
+    """Names the session to the server, so that its next request finds the same cache; "" for a
+    single question."""
+    search: bool = False
+    """Whether the vendor's server may search the web, if it can."""
+    answer_schema: Mapping[str, Any] | None = None
+    """The JSON schema the server must enforce on the answer, which then contains no calls; None: no
+    constraint."""
+    small: bool = False
+    """Whether the model is a weak one. Memory and other context then come as a separate, already
+    answered message before the person's words, or it mistakes them for part of the task and reaches
+    for tools. It takes the likeliest token each time: at a server's usual temperature a rare name
+    or path comes out misspelt."""
+    aside: bool = False
+    """Whether the answer is no part of the conversation: it is the note of a compaction."""
+
+
+class Provider(Protocol):
+    """One model behind one wire format."""
+
+    @property
+    def name(self) -> str:
+        """The name of its row in `kode.registry`, or in the config."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def info(self) -> ModelInfo: ...
+
+    async def reply(self, request: Request, emit: Emit) -> Message:
+        """One attempt at one reply; streams `TextDelta` and `ThinkingDelta` to `emit`.
+
+        The message has a stop reason, usage where the server gave it, non-empty unique call ids and
+        raw argument texts. With stop `length` its calls are kept for the record but must not run.
+        The loop retries, never the provider.
+
+        Raises: TransientError, ContextOverflow, RefusedError (also when the server cannot enforce
+            `answer_schema`), AuthenticationError, asyncio.CancelledError (the connection is
+            closed).
+        """
+
+    async def aclose(self) -> None:
+        """Closes connections. May be called twice."""
+
+
+class Recorded(Provider, Protocol):
+    """Answers a conversation as one was answered that was recorded, and refuses a request that
+    differs."""
+
+    @property
+    def face(self) -> Face:
+        """The form in which tools for files were offered."""
+
+    def follow(
+        self,
+        home: Path,
+        project: Path,
+        session_id: str | None,
+        sections: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """Called once, before the first request, with where the conversation works, and a function
+        for the sections of its system prompt, by name."""
+
+
+AskReply = Callable[[Request], Awaitable[Message]]
+"""`await ask_reply(request)` → the model's message, in one attempt, which counts against
+the session's budget. Raises ProviderError. `kode.memory.ask` is the only caller in memory."""
