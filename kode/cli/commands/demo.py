@@ -123,7 +123,7 @@ class _Tour:
         """Prints what comes next, and waits until a person wants it. Raises: CancelledError."""
         self.screen.print(f"\n── {text}")
         if self.takes_part:
-            line = await self.screen.read_answer("   Enter goes on, q leaves: ")
+            line = await self.screen.read_answer("   Press Enter to continue, q to quit: ")
             if line is None or line.strip():
                 raise asyncio.CancelledError
 
