@@ -129,7 +129,7 @@ def list_misspellings(word: str) -> list[str]:
     edits |= {left + new + right[1:] for left, right in splits if right for new in ascii_lowercase}
     edits |= {left + new + right for left, right in splits for new in ascii_lowercase}
     start = word[0] if len(word) < MIN_TYPO_CHARS else ""
-    return sorted(edit for edit in edits - {word} - STOP_WORDS if edit.startswith(start))
+    return [edit for edit in sorted(edits - {word} - STOP_WORDS) if edit.startswith(start)]
 
 
 def is_unspaced(text: str) -> bool:
