@@ -43,7 +43,7 @@ from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rules, parse_all
 from kode.programs import one_deeper
 from kode.prompts import opening_sections, system_sections
-from kode.provider import Face, Provider
+from kode.provider import Provider, ToolFormat
 from kode.providers import open_provider
 from kode.providers.asked import PATIENCE_S
 from kode.providers.exchange import SdkProvider
@@ -144,11 +144,11 @@ def is_small(config: Config, provider: Provider) -> bool:
     return config.profile == "small"
 
 
-def face_of(config: Config, provider: Provider) -> Face:
+def tool_format_of(config: Config, provider: Provider) -> ToolFormat:
     """The form in which tools for files are offered: as set, else as the model is trained and the
     server takes it."""
-    if config.tool_face != "auto":
-        return config.tool_face
+    if config.tool_format != "auto":
+        return config.tool_format
     if not isinstance(provider, SdkProvider) or provider.api != "responses":
         return "kode"
     return "patch" if provider.model.startswith(provider.row.patches) else "kode"
@@ -311,7 +311,7 @@ def make_agent(
         small_model=small_model,
         cost_usd=cost,
         spend=spend,
-        face=face_of(config, provider),
+        tool_format=tool_format_of(config, provider),
         calling=familiar_calls,
         seen_files={},
         secrets=secrets,

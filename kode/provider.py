@@ -24,7 +24,7 @@ ThinkingType = Literal["adaptive", "enabled", "between_tools", "disabled"]
 """`thinking.type` of the Messages API."""
 
 
-Face = Literal["kode", "patch", "editor"]
+ToolFormat = Literal["kode", "patch", "editor"]
 """The form in which tools for files are offered; see `kode.tools.builtin`."""
 
 
@@ -151,7 +151,7 @@ class Recorded(Provider, Protocol):
     differs."""
 
     @property
-    def face(self) -> Face:
+    def tool_format(self) -> ToolFormat:
         """The form in which tools for files were offered."""
 
     def follow(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kode.events import Emit
 from kode.messages import Image, Refusal
-from kode.provider import Face, ToolSpec
+from kode.provider import ToolFormat, ToolSpec
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -724,7 +724,7 @@ class Gate(Protocol):
 class Calling(Protocol):
     """How tools are declared to a model, and how its calls are understood."""
 
-    def offered(self, tools: Sequence[Tool], face: Face) -> Iterable[Tool]:
+    def offered(self, tools: Sequence[Tool], tool_format: ToolFormat) -> Iterable[Tool]:
         """What is declared to the model in place of these tools."""
 
     def called(self, tools: Sequence[Tool], name: str) -> Tool | None:

@@ -218,7 +218,7 @@ class Config(Part):
     system: str | None = None
     append_system: str = ""
     profile: Literal["auto", "small", "full"] = "auto"
-    tool_face: Literal["auto", "kode", "patch", "editor"] = "auto"
+    tool_format: Literal["auto", "kode", "patch", "editor"] = "auto"
     agents_files: bool = True
     diagnostics: bool = True
     add_dirs: tuple[str, ...] = ()

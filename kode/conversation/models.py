@@ -8,7 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 
-from kode.assembly import can_search, cost_function, face_of, learn, make_provider, secrets_of
+from kode.assembly import (
+    can_search,
+    cost_function,
+    learn,
+    make_provider,
+    secrets_of,
+    tool_format_of,
+)
 from kode.config import named_model, provider_for, resolve_provider, switched
 from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
@@ -60,7 +67,7 @@ def use_model(opened: OpenSession, model: str, provider: str | None = None) -> N
         opened.agent,
         provider=chosen,
         effort=choice.effort,
-        face=face_of(config, chosen),
+        tool_format=tool_format_of(config, chosen),
         search=can_search(config, chosen),
         cost_usd=cost_function(chosen),
         secrets=secrets_of(choice),

@@ -11,7 +11,7 @@ from typing import Any
 from kode.errors import Unavailable
 from kode.memory.contract import MemorySystem
 from kode.messages import Usage
-from kode.provider import Effort, Face, Provider
+from kode.provider import Effort, Provider, ToolFormat
 from kode.tool import (
     Around,
     Background,
@@ -162,7 +162,7 @@ class Agent:
     cost_usd: Callable[[Usage], float | None]
     """None when the model's price is unknown."""
     spend: Spend
-    face: Face = "kode"
+    tool_format: ToolFormat = "kode"
     """In which form tools for files are offered."""
     calling: Calling
     """How tools are declared, and calls understood."""

@@ -131,7 +131,7 @@ def _begin(
     agent: Agent, session: Session, sections: Mapping[str, str], reason: InjectReason
 ) -> SystemEntry:
     """Records the beginning of the requests to come, unless it is the same."""
-    tools = agent.calling.offered(agent.tools, "kode" if agent.small else agent.face)
+    tools = agent.calling.offered(agent.tools, "kode" if agent.small else agent.tool_format)
     specs = (tool.brief_spec if agent.small else tool.spec for tool in tools)
     last = session.entries[-1] if session.entries else None
     entry = SystemEntry(

@@ -13,7 +13,7 @@ from typing import Any
 
 from kode.permissions.tool_names import TOOLS
 from kode.tool import Tool
-from kode.tools.builtin import offered, with_faces
+from kode.tools.builtin import offered, with_formats
 
 __all__ = ["arguments", "called", "offered"]
 
@@ -95,7 +95,7 @@ def called(tools: Sequence[Tool], name: str) -> Tool | None:
     for tool in tools:
         if tool.name == name:
             return tool
-    known = with_faces(tools)
+    known = with_formats(tools)
     return known.get(name) or known.get(TOOLS.get(name, ""))
 
 

@@ -1,8 +1,8 @@
-"""The tools of every session, in the order the model sees them, and the faces of them: other forms
-in which the same tools are offered, to models that were trained on them.
+"""The tools of every session, in the order the model sees them, and the other formats in
+which the same tools are offered, to models that were trained on them.
 
-A face only changes what is declared. A call in any form is understood whatever was offered, and its
-parts are judged, run and undone as the tools they are.
+A format only changes what is declared. A call in any form is understood whatever was offered, and
+its parts are judged, run and undone as the tools they are.
 """
 
 import functools
@@ -11,7 +11,7 @@ from dataclasses import replace
 from pkgutil import resolve_name
 from typing import get_args
 
-from kode.provider import Face
+from kode.provider import ToolFormat
 from kode.tool import Tool
 
 NAMES = (
@@ -35,11 +35,11 @@ BUILTIN: tuple[Tool, ...] = tuple(resolve_name(f"kode.tools.{name}:{name}") for 
 
 
 @functools.cache
-def _instead(face: Face) -> Mapping[str, Tool | None]:
-    """Tool → what a face declares in its place; None: another covers it."""
-    if face == "kode":
+def _replacements(tool_format: ToolFormat) -> Mapping[str, Tool | None]:
+    """Tool → what a format declares in its place; None: another covers it."""
+    if tool_format == "kode":
         return {}
-    if face == "patch":
+    if tool_format == "patch":
         from kode.tools.apply_patch import apply_patch
 
         return {"write_file": None, "edit_file": apply_patch}
@@ -54,19 +54,19 @@ def _instead(face: Face) -> Mapping[str, Tool | None]:
     }
 
 
-def offered(tools: Sequence[Tool], face: Face) -> Iterator[Tool]:
-    """What is declared to the model; without all tools that a face stands for, those as they
+def offered(tools: Sequence[Tool], tool_format: ToolFormat) -> Iterator[Tool]:
+    """What is declared to the model; without all tools that a format stands for, those as they
     are."""
-    instead = _instead(face)
+    instead = _replacements(tool_format)
     if not set(instead) <= {tool.name for tool in tools}:
         instead = {}
     return (shown for tool in tools if (shown := instead.get(tool.name, tool)) is not None)
 
 
-def with_faces(tools: Sequence[Tool]) -> dict[str, Tool]:
-    """Every tool that a call may name: these, and the faces whose tools are all among them."""
+def with_formats(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """Every tool that a call may name: these, and the formats whose tools are all among them."""
     known = {tool.name: tool for tool in tools}
-    for instead in map(_instead, get_args(Face)):
+    for instead in map(_replacements, get_args(ToolFormat)):
         if set(instead) <= set(known):
             parts = {tool.name: tool for tool in instead.values() if tool and tool.parts}
             known = {**parts, **known}

@@ -124,7 +124,7 @@ def test_other_models_get_kodes_tools_and_patches_are_understood(
 ) -> None:
     call = {"name": "apply_patch", "arguments": {"input": PATCH}}
     replies = [{"calls": [call]}, {"text": "done"}]
-    with strict(place, vendor, replies, tool_face=face) as server:
+    with strict(place, vendor, replies, tool_format=face) as server:
         done = run(place, vendor, model)
     assert {"edit_file", "write_file"} <= set(names(server))
     assert "apply_patch" not in names(server)
@@ -149,7 +149,7 @@ def test_anthropics_editor_and_bash_work_on_kodes_tools(place: Place) -> None:
         {"calls": [{"name": "bash", "arguments": {"restart": True}}]},
         {"text": "done"},
     ]
-    with strict(place, "anthropic", replies, tool_face="editor") as server:
+    with strict(place, "anthropic", replies, tool_format="editor") as server:
         done = run(place, "anthropic", "claude-sonnet-5-5")
         tools = {tool["name"]: tool for tool in server.requests[0].json["tools"]}
         results = list(server.requests[2].json["messages"][-1]["content"])

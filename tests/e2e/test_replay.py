@@ -301,7 +301,7 @@ def test_a_recorded_run_is_played_without_a_key_for_real(
     place: Place, tmp_path: Path, face: str
 ) -> None:
     place.home.mkdir()
-    (place.home / "config.json").write_text(json.dumps({"tool_face": face}))
+    (place.home / "config.json").write_text(json.dumps({"tool_format": face}))
     path = recorded(place)
     ci = beside(tmp_path, "ci", OPENAI_API_KEY="", OPENAI_BASE_URL="")
     write(ci.project, EDIT["files"])

@@ -186,7 +186,7 @@ async def _run_with(
     cwd = working_directory(arguments)
     flags = {**config_flags(arguments), **cassette_settings(arguments)}
     if recorded is not None:
-        flags["tool_face"] = recorded.face
+        flags["tool_format"] = recorded.tool_format
     loaded = load_config(home(), cwd, environ=os.environ, flags=flags)
     form = answer_form(arguments, cwd)
     face = _face(arguments, plain=loaded.config.repl.plain)

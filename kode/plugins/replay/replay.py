@@ -63,7 +63,7 @@ FACES: Mapping[str, tuple[str, Sequence[str]]] = {
     "str_replace_based_edit_tool": ("editor", ("read_file", "write_file", "edit_file")),
     "bash": ("editor", ("shell",)),
 }
-"""Tool that a model was offered in place of kode's own → the `tool_face` that has it, and these."""
+"""Tool that a model was offered in place of kode's own → its `tool_format`, and these."""
 
 
 @dataclass(kw_only=True)
@@ -110,7 +110,7 @@ class RecordedProvider:
         """How many messages of the record and of the replay were compared."""
 
     @property
-    def face(self) -> Any:
+    def tool_format(self) -> Any:
         """See `provider.Recorded`."""
         begun = self._recording.beginning
         names = [tool["name"] for tool in begun.tools] if begun is not None else []
@@ -292,7 +292,7 @@ async def play(recording: Recording, config: Any, *, home: Path, cwd: Path) -> R
         "append_system": begun.texts.get("appended", "") if begun is not None else "",
         "add_dirs": (),
         "provider": "scripted",
-        "tool_face": provider.face,
+        "tool_format": provider.tool_format,
     }
     config = config.model_copy(update=settings)
     bare = BareSession.create(config, home=home, cwd=cwd, provider=provider)

@@ -44,7 +44,7 @@ def opened(project, tmp_path):
         script = tmp_path / "script.json"
         script.write_text(json.dumps(replies))
         flags = {"provider": "scripted", "script": str(script), "permissions.mode": mode}
-        flags |= {"memory.enabled": False, "tool_face": face}
+        flags |= {"memory.enabled": False, "tool_format": face}
         loaded = load_config(paths.home(), project, environ={}, flags=flags)
         return await open_conversation(loaded, cwd=project, emit=emit, ask=ask)
 
