@@ -22,7 +22,7 @@ from kode.engine.agent import Spend
 from kode.events import silent
 from kode.memory.contract import SnapshotSection
 from kode.subagents.parent import Delegation, prepare, run_children
-from kode.subagents.protocol import Start, Task
+from kode.subagents.task import Start, Task
 from tests.scripted_server import ScriptedServer
 
 REQUEST = Path(__file__).with_name("baseline_request.py")

@@ -63,7 +63,7 @@ from kode.workplace import Workplace
 if TYPE_CHECKING:
     from kode.sandbox.named import Named
     from kode.sandbox.sandbox import Sandbox as Confinement
-    from kode.subagents.protocol import Start
+    from kode.subagents.task import Start
     from kode.tools.program import Ran
 
 SMALL_WINDOW = 16_384
@@ -293,8 +293,8 @@ def make_agent(
     limits, spend = _limits(config), Spend(shared=_shared_budget(config, session, start))
     if start is not None:
         limits = replace(limits, max_tree_steps=start.max_tree_steps)
-        usd, steps = start.elsewhere_usd, start.elsewhere_steps
-        spend = replace(spend, elsewhere_usd=usd, elsewhere_steps=steps)
+        usd, steps = start.rest_of_tree_usd, start.rest_of_tree_steps
+        spend = replace(spend, rest_of_tree_usd=usd, rest_of_tree_steps=steps)
     agent = Agent(
         provider=provider,
         tools=(*BUILTIN, *tools),

@@ -25,7 +25,7 @@ from kode.tool import ToolContext
 
 if TYPE_CHECKING:
     from kode.subagents.parent import Delegation, SharedTools
-    from kode.subagents.protocol import Start, Task
+    from kode.subagents.task import Start, Task
 
 STEPS_KEPT = 3
 """Requests of a turn's last steps kept in reserve, for the parent to use what its subagents
@@ -106,7 +106,7 @@ def tool_sharer(
     def share_tools(task: "Task", folder: Path) -> "SharedTools":
         definition, now = agents.get(task.agent or ""), opened.agent
         if (extensions := opened.terms.extensions) is not None:
-            tools = extensions.lent(definition, now.provider.info.context_window)
+            tools = extensions.shared_tools(definition, now.provider.info.context_window)
             known = tools_of(list(extensions.servers.values()))
         else:  # of a subagent: what it was lent itself
             known = opened.terms.tools
@@ -136,7 +136,7 @@ def _kept(config: Config) -> tuple[str, ...]:
 
 
 def _start_of_child(config: Config, agent: Agent, session: Session, *, may_ask: bool) -> "Start":
-    from kode.subagents.protocol import Start
+    from kode.subagents.task import Start
 
     choice = resolve_provider(config, os.environ)
     gate, spend = agent.gate, agent.spend
@@ -170,8 +170,8 @@ def _start_of_child(config: Config, agent: Agent, session: Session, *, may_ask: 
         may_ask=may_ask,
         approved=gate.approved_in_session,
         tainted=session.tainted,
-        elsewhere_usd=spend.cost_usd + spend.elsewhere_usd,
-        elsewhere_steps=spend.steps + spend.elsewhere_steps,
+        rest_of_tree_usd=spend.cost_usd + spend.rest_of_tree_usd,
+        rest_of_tree_steps=spend.steps + spend.rest_of_tree_steps,
         max_tree_steps=max(1, whole - min(STEPS_KEPT, whole // 4)),
         checkpoints=str(agent.keeper.folder),
         turn=session.turns,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kode.extensions.agents import AgentDefinition
     from kode.extensions.hook_moments import Hooks
     from kode.subagents.parent import Delegation
-    from kode.subagents.protocol import Start
+    from kode.subagents.task import Start
     from kode.tools.program import Ran
 
 BegunBy = Literal["startup", "clear", "resume"]

@@ -80,7 +80,7 @@ async def _start(opened: OpenSession) -> Started:
     load_skills(opened, found_extensions)
     delegation, delegating = None, tuple[Tool, ...]()
     if not small and config.subagent.max_depth > 0:
-        from kode.subagents.delegate import delegate_tool
+        from kode.subagents.tool import delegate_tool
 
         delegation = make_delegation(
             lambda: opened.config,

@@ -20,7 +20,7 @@ MODULES = (
     "encodings.utf_8_sig",
     "kode.conversation.hooking",
     "kode.extensions.skill_tool",
-    "kode.subagents.delegate",
+    "kode.subagents.tool",
     "kode.sandbox.sandbox",
     "kode.sandbox.probe",
     "kode.sandbox.seatbelt",

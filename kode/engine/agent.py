@@ -90,8 +90,8 @@ class Spend:
     cost_usd: float = 0.0
     steps: int = 0
     """Requests in the current turn, including its subagents'."""
-    elsewhere_usd: float = 0.0
-    elsewhere_steps: int = 0
+    rest_of_tree_usd: float = 0.0
+    rest_of_tree_steps: int = 0
     """For a subagent: the requests of its parent and siblings."""
     turn_ends_at: float | None = None
     """When the current turn must end, by `time.monotonic`; None: no limit."""

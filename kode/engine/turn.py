@@ -333,13 +333,13 @@ def _check_limits(run: Run) -> None:
             f"The limit of {plural(limits.max_steps, 'step')} was reached. "
             "Raise it with `--max-steps`."
         )
-    tree_steps = spend.steps + spend.elsewhere_steps
+    tree_steps = spend.steps + spend.rest_of_tree_steps
     if limits.max_tree_steps is not None and tree_steps >= limits.max_tree_steps:
         raise LimitError(
             f"The limit of {plural(limits.max_tree_steps, 'step')} for the agent and its subagents "
             "together was reached. Raise it with `--max-steps`."
         )
-    spent_usd = spend.cost_usd + spend.elsewhere_usd
+    spent_usd = spend.cost_usd + spend.rest_of_tree_usd
     if limits.max_budget_usd is not None and spent_usd >= limits.max_budget_usd:
         raise LimitError(
             f"The budget of ${limits.max_budget_usd:g} is used up "

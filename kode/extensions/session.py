@@ -162,7 +162,7 @@ class Extensions:
         absent = [one for one in servers if not one.definitions and not one.runs]
         return (*tools, *(pair_of(absent) if absent else ()))
 
-    def lent(self, agent: AgentDefinition | None, window_tokens: int) -> tuple[Tool, ...]:
+    def shared_tools(self, agent: AgentDefinition | None, window_tokens: int) -> tuple[Tool, ...]:
         """The tools of its servers that a subagent with this definition gets."""
         servers = list(self.servers.values())
         if agent is not None and agent.servers is not None:

@@ -35,15 +35,15 @@ from kode.events import (
 )
 from kode.messages import Message, Text, ToolCall, plural, text_of
 from kode.permissions import gate
-from kode.subagents.protocol import (
+from kode.subagents.task import (
     MAX_FROM_PARENT_BYTES,
     MAX_LINE_BYTES,
     Answer,
     Call,
     CallResult,
     Clock,
-    LentTool,
     ParentMessage,
+    ParentTool,
     Question,
     RestOfTree,
     Result,
@@ -275,10 +275,10 @@ class ParentLink:
                     message = ParentMessage.model_validate(value)
                     self.on_message(message)
                     self.messages.append(message.text)
-                case "elsewhere":
+                case "rest_of_tree":
                     rest = RestOfTree.model_validate(value)
-                    self.spend.elsewhere_usd = rest.cost_usd
-                    self.spend.elsewhere_steps = rest.steps
+                    self.spend.rest_of_tree_usd = rest.cost_usd
+                    self.spend.rest_of_tree_steps = rest.steps
                     self.on_rest_of_tree()
 
     def _settle(self, reply: Answer | CallResult) -> None:
@@ -287,8 +287,8 @@ class ParentLink:
             future.set_result(reply)
 
 
-def borrow_tool(
-    lent: LentTool, call: Callable[[str, Mapping[str, Any]], Awaitable[CallResult]]
+def use_parent_tool(
+    lent: ParentTool, call: Callable[[str, Mapping[str, Any]], Awaitable[CallResult]]
 ) -> Tool:
     """A tool of the parent as one of the child: `call` has the parent run it."""
 

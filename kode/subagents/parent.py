@@ -2,7 +2,7 @@
 they share, collects its result, and kills it with everything it started.
 
 Every child ends in exactly one of success, error, timeout and interrupted. `records.py` keeps its
-files; `delegate.py` presents it to the model; `protocol.py` defines the lines.
+files; `tool.py` presents it to the model; `task.py` defines the lines.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from kode.messages import Usage, shorten
 from kode.permissions import gate
 from kode.programs import one_deeper, start_program
 from kode.subagents import records
-from kode.subagents.protocol import (
+from kode.subagents.task import (
     MAX_FROM_PARENT_BYTES,
     MAX_LINE_BYTES,
     MAX_LINES,
@@ -36,7 +36,7 @@ from kode.subagents.protocol import (
     Call,
     CallResult,
     Clock,
-    LentTool,
+    ParentTool,
     Question,
     RestOfTree,
     Result,
@@ -525,8 +525,8 @@ async def _answer(delegation: Delegation, child: Child, line: Question) -> None:
     send(child, Answer(id=line.id, answer=answer))
 
 
-def _describe_tool(tool: Tool) -> LentTool:
-    return LentTool(
+def _describe_tool(tool: Tool) -> ParentTool:
+    return ParentTool(
         name=tool.name,
         description=tool.description,
         effect="mcp" if tool.effect == "mcp" else "none",
@@ -585,8 +585,8 @@ def report_rest_of_tree(delegation: Delegation) -> None:
         send(
             child,
             RestOfTree(
-                cost_usd=spend.cost_usd + spend.elsewhere_usd - child.spend.cost_usd,
-                steps=spend.steps + spend.elsewhere_steps - child.spend.steps,
+                cost_usd=spend.cost_usd + spend.rest_of_tree_usd - child.spend.cost_usd,
+                steps=spend.steps + spend.rest_of_tree_steps - child.spend.steps,
             ),
         )
 

@@ -27,7 +27,7 @@ from kode.errors import StorageError, ToolError
 from kode.messages import Text, ToolCall, ToolResult, first_of, plural, shorten
 from kode.session.entries import AnyEntry, MessageEntry
 from kode.session.reading import is_readable
-from kode.subagents.protocol import Result, Snapshot, Task, line_of
+from kode.subagents.task import Result, Snapshot, Task, line_of
 from kode.tools import processes
 
 ORPHAN_GRACE_S = 6.0

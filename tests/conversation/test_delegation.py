@@ -25,7 +25,9 @@ def handed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         config = load_config(tmp_path / "home", project, environ=KEYS, flags=flags).config
         agent: Any = SimpleNamespace(
             gate=SimpleNamespace(mode="ask", approved_in_session=()),
-            spend=SimpleNamespace(cost_usd=0.0, elsewhere_usd=0.0, steps=0, elsewhere_steps=0),
+            spend=SimpleNamespace(
+                cost_usd=0.0, rest_of_tree_usd=0.0, steps=0, rest_of_tree_steps=0
+            ),
             limits=SimpleNamespace(max_tree_steps=None, max_steps=10),
             provider=SimpleNamespace(model="gpt-5.1"),
             effort=None,

@@ -18,7 +18,7 @@ from kode.session.export import as_json, as_markdown
 from kode.session.log import Session
 from kode.session.transcript import Transcript
 from kode.subagents import records
-from kode.subagents.protocol import Snapshot, Task
+from kode.subagents.task import Snapshot, Task
 from kode.tool import ToolContext
 from kode.tools.read_file import read_file
 from kode.tools.shell import shell

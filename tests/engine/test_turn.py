@@ -580,7 +580,7 @@ async def test_only_calls_cut_in_a_row_end_the_turn(bench: MakeBench) -> None:
 
 async def test_spending_of_subagents_counts_for_the_budget(bench: MakeBench) -> None:
     run = bench(says("never asked"), max_budget_usd=1.5)
-    run.agent.spend.elsewhere_usd = 1.5
+    run.agent.spend.rest_of_tree_usd = 1.5
 
     assert (await run.turn()).status == "error"
     assert run.provider.requests == []

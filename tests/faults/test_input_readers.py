@@ -25,8 +25,8 @@ from kode.providers.scripted import load_script
 from kode.session import index, log
 from kode.session.messages import said
 from kode.subagents.parent import Child, Delegation, take
-from kode.subagents.protocol import Start, Task, parse_snapshot, parse_task, snapshot_text
 from kode.subagents.records import report_text
+from kode.subagents.task import Start, Task, parse_snapshot, parse_task, snapshot_text
 from tests.effort import EVERYTHING
 from tests.faults.damage import Bytes, damaged
 from tests.session.stories import assert_sendable, whole_story

@@ -14,7 +14,7 @@ from kode.events import Event
 from kode.memory.contract import SnapshotSection
 from kode.messages import Usage
 from kode.subagents.parent import Child, Delegation, prepare, run_children
-from kode.subagents.protocol import Start, Task
+from kode.subagents.task import Start, Task
 
 PRELUDE = """
 import json, os, sys, time

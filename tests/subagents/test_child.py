@@ -11,7 +11,7 @@ from kode.events import Replied, TurnEnded
 from kode.messages import Message, Text, ToolCall, Usage, user_message
 from kode.subagents import child, records
 from kode.subagents.child import ChildOutput, ParentLink, Watchdog, partial_summary, request_text
-from kode.subagents.protocol import (
+from kode.subagents.task import (
     MAX_LINE_BYTES,
     ParentMessage,
     Result,

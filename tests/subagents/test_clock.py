@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from kode.subagents.protocol import LONGEST_REPLY_S, Clock
+from kode.subagents.task import LONGEST_REPLY_S, Clock
 
 
 class Hands:

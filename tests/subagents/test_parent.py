@@ -15,9 +15,9 @@ from kode.events import AgentFinished, AgentProgress
 from kode.memory.contract import SnapshotSection
 from kode.permissions.gate import Answer, Question
 from kode.subagents import parent, records
-from kode.subagents.delegate import Running
 from kode.subagents.parent import child_environment
-from kode.subagents.protocol import Task
+from kode.subagents.task import Task
+from kode.subagents.tool import Running
 from kode.tools import processes
 from tests.subagents.conftest import PRELUDE, Family
 
@@ -48,7 +48,7 @@ class Clocks:
 @pytest.fixture
 def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
     made = Clocks()
-    monkeypatch.setattr("kode.subagents.protocol.time", made)
+    monkeypatch.setattr("kode.subagents.task.time", made)
     return made
 
 
@@ -296,7 +296,7 @@ else:
     _, other = await family.run(code, ["spends", "listens"], spend=spend)
 
     assert other.result is not None
-    assert other.result.summary == '{"type": "elsewhere", "cost_usd": 0.75, "steps": 3}'
+    assert other.result.summary == '{"type": "rest_of_tree", "cost_usd": 0.75, "steps": 3}'
     assert (spend.cost_usd, spend.steps, spend.usage.input_tokens) == (0.75, 3, 100)
     assert [used.input_tokens for used in family.used] == [100]
 

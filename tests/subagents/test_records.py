@@ -8,7 +8,7 @@ import pytest
 from kode.messages import Text, ToolCall, ToolResult
 from kode.session.entries import MessageEntry, TaintEntry, line_of
 from kode.subagents import records
-from kode.subagents.protocol import Result, Snapshot, Task
+from kode.subagents.task import Result, Snapshot, Task
 
 
 def made(agents: Path, name: str, result: Result | None, mark: str = "f" * 24) -> None:

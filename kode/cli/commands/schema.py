@@ -20,7 +20,7 @@ from kode.errors import EXIT_OK
 from kode.events import Event, TurnEnded
 from kode.results import Result, ResultLine
 from kode.session.entries import OWN_TYPES, Header, PluginEntry
-from kode.subagents.protocol import Snapshot, Task
+from kode.subagents.task import Snapshot, Task
 
 
 class _Whole(GenerateJsonSchema):  # output includes all fields, also those with a default

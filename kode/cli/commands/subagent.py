@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kode.conversation import Conversation
     from kode.events import Emit, Event, Status, TurnEnded
     from kode.subagents.child import ChildOutput, ParentLink, Stop, Watchdog
-    from kode.subagents.protocol import Clock, Result, Start
+    from kode.subagents.task import Clock, Result, Start
 
 LAST_WORDS = (
     "[{limit} No tool runs any more. Report now, from what you have: what you found and changed, "
@@ -98,7 +98,7 @@ def main(argv: Sequence[str]) -> int:
 def _setting(argv: Sequence[str], output: ChildOutput) -> Setting:
     """Reads the command line and the files it names. Raises: UserError."""
     from kode.cli.commands.subagent_conversation import Setting
-    from kode.subagents.protocol import Task, parse_snapshot, parse_task, snapshot_text
+    from kode.subagents.task import Task, parse_snapshot, parse_task, snapshot_text
 
     arguments = parse(argv)
     cwd = working_directory(arguments)
@@ -160,7 +160,7 @@ async def _run(setting: Setting, output: ChildOutput) -> int:
     from kode.events import EXIT_CODES
     from kode.subagents import child as process
     from kode.subagents.child import STOP_GRACE_S, ParentLink, Stop, Watchdog
-    from kode.subagents.protocol import Clock
+    from kode.subagents.task import Clock
 
     loop, parent, stop = asyncio.get_running_loop(), setting.arguments.parent_session, Stop()
     watchdog = Watchdog(on_stuck=lambda: _give_up(output, stop, parent))
@@ -336,7 +336,7 @@ def _result(
     from kode.results import relative_path
     from kode.session.entries import MessageEntry, is_turn
     from kode.subagents.child import partial_summary
-    from kode.subagents.protocol import Result
+    from kode.subagents.task import Result
 
     files = tuple(relative_path(path, conversation.cwd) for path in ended.files_changed)
     usage, messages = conversation.agent.spend.usage, conversation.session.messages
@@ -395,7 +395,7 @@ def _is_pipe(stream: TextIO | None) -> bool:
 
 
 def _read(path: Path, flag: str) -> bytes:
-    from kode.subagents.protocol import MAX_FILE_BYTES
+    from kode.subagents.task import MAX_FILE_BYTES
 
     try:
         with path.open("rb") as file:
@@ -405,7 +405,7 @@ def _read(path: Path, flag: str) -> bytes:
 
 
 def _failure(error: str, parent: str | None, status: Status = "error") -> Result:
-    from kode.subagents.protocol import Result
+    from kode.subagents.task import Result
 
     return Result(status=status, summary="", error=error, parent_session=parent)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kode.events import Emit
     from kode.extensions.agents import AgentDefinition
     from kode.subagents.child import ParentLink
-    from kode.subagents.protocol import ParentMessage, Start, Task
+    from kode.subagents.task import ParentMessage, Start, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ async def child_conversation(
     from kode.conversation import open_conversation
     from kode.conversation.open_session import Child
     from kode.memory.system import SnapshotMemory
-    from kode.subagents.child import borrow_tool
+    from kode.subagents.child import use_parent_tool
 
     arguments = setting.arguments
     definition = _definition(setting, start)
@@ -52,7 +52,9 @@ async def child_conversation(
         keep_session=False,
         trust_project=start is not None and start.trust_project,
         memory=SnapshotMemory(setting.memory),
-        tools=tuple(borrow_tool(lent, link.call) for lent in start.tools) if start and link else (),
+        tools=tuple(use_parent_tool(lent, link.call) for lent in start.tools)
+        if start and link
+        else (),
         child=Child(
             agent_type=setting.task.agent or "general-purpose",
             definition=definition,

@@ -213,7 +213,7 @@ class Pursuit:
         if "requests" in left:
             limits["max_steps"] = limits["max_tree_steps"] = int(left["requests"])
         if "usd" in left:
-            limits["max_budget_usd"] = spend.cost_usd + spend.elsewhere_usd + left["usd"]
+            limits["max_budget_usd"] = spend.cost_usd + spend.rest_of_tree_usd + left["usd"]
         if "seconds" in left:
             limits["timeout_s"] = max(1.0, left["seconds"])
         return limits

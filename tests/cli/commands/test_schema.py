@@ -22,8 +22,8 @@ from kode.memory.contract import SnapshotSection
 from kode.messages import ServerItem, Text, Thinking, ToolCall
 from kode.results import result_object
 from kode.session.entries import OWN_TYPES, Header, PluginEntry, line_of
-from kode.subagents.protocol import Snapshot, Task
-from kode.subagents.protocol import line_of as sent
+from kode.subagents.task import Snapshot, Task
+from kode.subagents.task import line_of as sent
 from tests.cli.commands.answers import run
 from tests.effort import share
 

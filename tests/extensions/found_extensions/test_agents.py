@@ -12,7 +12,7 @@ from kode.conversation import Conversation
 from kode.errors import UserError
 from kode.events import Event, ToolFinished, silent
 from kode.extensions.found_extensions import in_use
-from kode.subagents.protocol import Task
+from kode.subagents.task import Task
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.extensions.found_extensions.test_hook_moments import DONE, hooks, runs
 

@@ -9,7 +9,7 @@ import pytest
 from kode.engine.run import Evidence
 from kode.errors import ToolError
 from kode.events import silent
-from kode.subagents.delegate import TaskArgument, delegate_tool
+from kode.subagents.tool import TaskArgument, delegate_tool
 from kode.tool import ToolContext, ToolOutput, WorkStep
 from kode.tools.background import BackgroundCommands
 from tests.subagents.conftest import Family

@@ -24,7 +24,7 @@ from kode.messages import first_of, plural, shorten
 from kode.provider import Effort
 from kode.subagents import records
 from kode.subagents.parent import Child, Delegation, prepare, run_children, send
-from kode.subagents.protocol import MAX_FILE_BYTES, MAX_TASKS, ParentMessage, Task
+from kode.subagents.task import MAX_FILE_BYTES, MAX_TASKS, ParentMessage, Task
 from kode.tool import Background, Tool, ToolContext, ToolOutput, WorkStep
 
 AGENT_CHARS = 200  # a line or two of the tool's description

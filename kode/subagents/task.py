@@ -97,7 +97,7 @@ class Result(_Line):
     parent_session: str | None = None
 
 
-class LentTool(_Line):
+class ParentTool(_Line):
     """A tool that a child's parent runs for it."""
 
     name: str
@@ -129,8 +129,8 @@ class Start(_Line):
     """Whether the parent has read untrusted content."""
     trust_project: bool = False
     """Whether the repository's extensions count as approved."""
-    elsewhere_usd: float = 0.0
-    elsewhere_steps: int = 0
+    rest_of_tree_usd: float = 0.0
+    rest_of_tree_steps: int = 0
     """Usage by the rest of the tree so far."""
     max_tree_steps: int | None = None
     """Requests of the whole tree in the parent's turn; None: no limit."""
@@ -140,7 +140,7 @@ class Start(_Line):
     """The number of the parent's turn, for its checkpoints."""
     seen: dict[str, str] = Field(default_factory=dict)
     """What a fork has read of files, as its parent: see `ToolContext.seen_files`."""
-    tools: tuple[LentTool, ...] = ()
+    tools: tuple[ParentTool, ...] = ()
 
 
 class Used(_Line):
@@ -210,7 +210,7 @@ class ParentMessage(_Line):
 class RestOfTree(_Line):
     """What the rest of the tree has used so far, without the child itself."""
 
-    type: Literal["elsewhere"] = "elsewhere"
+    type: Literal["rest_of_tree"] = "rest_of_tree"
     cost_usd: float
     steps: int
 
