@@ -36,7 +36,7 @@ class Text:
     compactions). All are sent to the model."""
     section_name: str = ""
     """Of the opening and of memory's part: which section it is, `place`, `instructions`, `skills`
-    or `memory`; "" for other texts. See `section_of`."""
+    or `memory`; "" for other texts."""
     typed: str | None = None
     """What the person typed of it, where they pasted a block or piped the text; None: all."""
     own: Own = None
@@ -255,22 +255,6 @@ class Message:
 def user_message(text: str) -> Message:
     """A message from the person."""
     return Message(role="user", parts=(Text(text=text),))
-
-
-_EARLIER_SECTIONS = {
-    "# Where you are": "place",
-    "# Instructions of this project": "instructions",
-    "# Skills": "skills",
-    "# Memory": "memory",
-}
-"""How sections began in versions that stored no names: for their sessions only."""
-
-
-def section_of(part: Text) -> str:
-    """The section of the context that a text is; "" if it is none."""
-    if part.section_name or part.source not in ("opening", "memory"):
-        return part.section_name
-    return _EARLIER_SECTIONS.get(part.text.partition("\n")[0], "")
 
 
 def failure_of(call: ToolCall, text: str, *, cut: Cut = "") -> ToolResult:

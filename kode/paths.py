@@ -7,6 +7,7 @@ Computes paths and creates nothing; `durable.make_folder` creates folders, 0700.
 import hashlib
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from kode.beneath import real_path as real_path
@@ -60,45 +61,55 @@ def home_fault(home: Path) -> str:
     )
 
 
-def config_file(home: Path) -> Path:
-    return home / "config.json"
+def _below(*steps: str) -> Callable[[Path], Path]:
+    """A function of a folder that returns what lies there below it."""
+    return lambda folder: folder.joinpath(*steps)
 
 
-def sessions_folder(home: Path) -> Path:
-    return home / "sessions"
+# Of `$KODE_HOME`:
+config_file = _below("config.json")
+history_file = _below("history")
+"""What a person typed at the prompt."""
+sessions_folder = _below("sessions")
+logs_folder = _below("logs")
+exports_folder = _below("exports")
+"""The transcripts that `/export` writes."""
+bundles_folder = _below("bundles")
+"""Copies of bundles that a person approved, and nothing else: models and commands read them."""
+sandbox_folder = _below("sandbox")
+"""Copies of git settings that the sandbox restores after commands."""
+tool_texts = _below("tool-texts")
+"""Tool descriptions as sent to models, one file per set; request records refer to them."""
+marks_file = _below("marks", "files.jsonl")
+"""Records which files hold text from sessions that had read outside text."""
+upkeep_stamp = _below("upkeep")
+"""A file that changed when leftovers of crashes were last looked for in all of the home."""
+unfinished_folder = _below("unfinished")
+"""Where each piece of work that a crash must not cut short in silence has a file, from before its
+first step until after its last."""
+
+# Of a session's folder:
+images_folder = _below("images")
+"""Copies of the images shown in a session."""
+agents_folder = _below("agents")
+"""Records of a session's subagents."""
+checkpoints_folder = _below("checkpoints")
+"""What undo keeps for a session."""
 
 
 def session_file(home: Path, session_id: str) -> Path:
-    return sessions_folder(home) / f"{session_id}.jsonl"
+    return home / "sessions" / f"{session_id}.jsonl"
 
 
 def session_folder(home: Path, session_id: str) -> Path:
-    """The folder beside a session's file; its parts are named below."""
-    return sessions_folder(home) / session_id
+    """The folder beside a session's file; its parts are named above."""
+    return home / "sessions" / session_id
 
 
 def outputs_folder(home: Path, session_id: str | None) -> Path:
     """Where the full text of truncated tool output is kept; sessions without a file share one
     folder."""
-    if session_id is None:
-        return home / "logs" / "outputs"
-    return session_folder(home, session_id) / "outputs"
-
-
-def unfinished_folder(home: Path) -> Path:
-    """Where each piece of work that a crash must not cut short in silence has a file, from before
-    its first step until after its last."""
-    return home / "unfinished"
-
-
-def unfinished_undo(home: Path, session_id: str) -> Path:
-    """A file that is there while an undo or a redo of the session is under way."""
-    return unfinished_folder(home) / session_id
-
-
-def open_mark(home: Path, session_id: str) -> Path:
-    """A file that is there while the session is open, and after kode was killed in it."""
-    return unfinished_folder(home) / f"{session_id}.open"
+    return (session_folder(home, session_id) if session_id else home / "logs") / "outputs"
 
 
 def plan_file(home: Path, session_id: str) -> Path:
@@ -106,32 +117,20 @@ def plan_file(home: Path, session_id: str) -> Path:
     return session_folder(home, session_id) / "plan.md"
 
 
-def images_folder(session_folder: Path) -> Path:
-    """Copies of the images shown in a session."""
-    return session_folder / "images"
+def unfinished_undo(home: Path, session_id: str) -> Path:
+    """A file that is there while an undo or a redo of the session is under way."""
+    return home / "unfinished" / session_id
 
 
-def agents_folder(session_folder: Path) -> Path:
-    """Records of a session's subagents."""
-    return session_folder / "agents"
-
-
-def tool_texts(home: Path) -> Path:
-    """Tool descriptions as sent to models, one file per set; request records refer to them."""
-    return home / "tool-texts"
-
-
-def checkpoints_folder(session_folder: Path) -> Path:
-    """What undo keeps for a session."""
-    return session_folder / "checkpoints"
+def open_mark(home: Path, session_id: str) -> Path:
+    """A file that is there while the session is open, and after kode was killed in it."""
+    return home / "unfinished" / f"{session_id}.open"
 
 
 def memory_folder(home: Path, data_dir: str | None) -> Path:
     """Where memory is kept. `data_dir` is the setting `memory.data_dir`; relative to `home`, so
     that it names the same folder in every project."""
-    if not data_dir:
-        return home / "memory"
-    return Path(os.path.abspath(home / expand(data_dir)))
+    return Path(os.path.abspath(home / expand(data_dir))) if data_dir else home / "memory"
 
 
 def own_folders(home: Path, data_dir: str | None) -> tuple[Path, ...]:
@@ -145,25 +144,6 @@ def project_memory(system_folder: Path, project: Path) -> Path:
     return system_folder / path_hash(project)
 
 
-def logs_folder(home: Path) -> Path:
-    return home / "logs"
-
-
-def bundles_folder(home: Path) -> Path:
-    """Copies of bundles that a person approved, and nothing else: models and commands read them."""
-    return home / "bundles"
-
-
-def sandbox_folder(home: Path) -> Path:
-    """Copies of git settings that the sandbox restores after commands."""
-    return home / "sandbox"
-
-
-def upkeep_stamp(home: Path) -> Path:
-    """A file that changed when leftovers of crashes were last looked for in all of the home."""
-    return home / "upkeep"
-
-
 def asked_file(home: Path, host: str, port: int | None) -> Path:
     """What a server said of its models. `host` may be anything; the file lies in the folder."""
     name = f"{host}-{port}" if port else host
@@ -171,25 +151,9 @@ def asked_file(home: Path, host: str, port: int | None) -> Path:
     return home / "models" / f"{plain}.json"
 
 
-def documents() -> Path:
-    """The pages about kode: a wheel has them in the package."""
-    package = Path(__file__).parent
-    return package / "docs" if (package / "docs").is_dir() else package.parent / "docs"
-
-
-def exports_folder(home: Path) -> Path:
-    """The transcripts that `/export` writes."""
-    return home / "exports"
-
-
 def shown_notice(home: Path, name: str) -> Path:
     """A file that is there once a notice, which is shown once in a home, has been."""
     return home / "notices" / name
-
-
-def history_file(home: Path) -> Path:
-    """The REPL's input history."""
-    return home / "history"
 
 
 def permissions_file(home: Path, project: Path) -> Path:
@@ -212,9 +176,10 @@ def mcp_cache_folder(home: Path, key: str) -> Path:
     return home / "mcp" / "caches" / key
 
 
-def marks_file(home: Path) -> Path:
-    """Records which files hold text from sessions that had read outside text."""
-    return home / "marks" / "files.jsonl"
+def documents() -> Path:
+    """The pages about kode: a wheel has them in the package."""
+    package = Path(__file__).parent
+    return package / "docs" if (package / "docs").is_dir() else package.parent / "docs"
 
 
 def path_hash(path: Path) -> str:
@@ -226,10 +191,7 @@ def repository_root(start: Path) -> Path | None:
     """The nearest folder at or above `start` that holds `.git`, symlinks resolved; None if there is
     none."""
     folder = Path(real_path(start))
-    for candidate in (folder, *folder.parents):
-        if (candidate / ".git").exists():
-            return candidate
-    return None
+    return next((it for it in (folder, *folder.parents) if (it / ".git").exists()), None)
 
 
 def project_root(start: Path) -> Path:

@@ -1,10 +1,9 @@
 """The result of a task for programs: `kode run --output-format json`, and clients of `kode mcp
 serve`."""
 
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,32 +54,12 @@ def result_object(
 ) -> dict[str, Any]:
     """The result of one task. Changed files inside `cwd` are relative to it; `untrusted` names what
     the repository brings and nobody has approved."""
-    usage = ended.usage
-    result = Result(
-        status=ended.status,
-        result=ended.result,
-        error=ended.error,
-        setting=ended.setting,
-        session_id=session_id,
-        steps=ended.steps,
-        usage=Tokens(
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cached_tokens=usage.cached_tokens,
-        ),
-        cost_usd=ended.cost_usd,
-        files_changed=[relative_path(path, cwd) for path in ended.files_changed],
-        denials=list(ended.denials),
-        refused=list(ended.refused),
-        checks=list(ended.checks),
-        checked=ended.checked,
-        fallback_model=ended.fallback_model,
-        untrusted=list(untrusted),
-        structured=ended.structured,
-        goal=ended.goal,
-        duration_ms=ended.duration_ms,
-    )
-    return dataclasses.asdict(result)
+    values = asdict(ended) | {"session_id": session_id, "untrusted": untrusted}
+    values["usage"] = {name: values["usage"][name] for name in Tokens.__annotations__}
+    values["files_changed"] = [relative_path(path, cwd) for path in ended.files_changed]
+    for name in ("denials", "refused", "checks", "untrusted"):
+        values[name] = list(values[name])
+    return {name: values[name] for name in Result.__annotations__}
 
 
 def relative_path(path: str, cwd: Path) -> str:

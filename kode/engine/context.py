@@ -22,7 +22,7 @@ from kode.engine.tokens import chars_of, least_for_note, room_for_note, tokens_o
 from kode.errors import LARGER_WINDOW, LimitError
 from kode.events import ContextReduced, Emit, Working
 from kode.memory.contract import Drop, InjectReason
-from kode.messages import Message, Part, Text, calls_of, results_of, section_of, text_of
+from kode.messages import Message, Part, Text, calls_of, results_of, text_of
 from kode.provider import ModelInfo, Request, ToolSpec
 from kode.session.entries import (
     CompactionEntry,
@@ -169,7 +169,7 @@ def _memory_to_send(session: Session, section: str) -> str:
         part.text
         for message in reversed(session.messages)
         for part in message.parts
-        if isinstance(part, Text) and section_of(part) == "memory"
+        if isinstance(part, Text) and part.section_name == "memory"
     )
     held = next(texts, "")
     section = section if section or not held else _no_longer(held)
@@ -191,7 +191,7 @@ def missing_opening(context: Context) -> tuple[Text, ...]:
         # They are always the first parts of their message.
         for part in takewhile(_is_opening, message.parts):
             assert isinstance(part, Text)
-            held.setdefault(section_of(part), part.text)
+            held.setdefault(part.section_name, part.text)
     missing = {
         name: text
         for name, text in context.opening.items()

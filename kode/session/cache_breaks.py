@@ -12,7 +12,7 @@ from itertools import chain, islice, pairwise, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from kode.messages import Message, Text, Usage, section_of
+from kode.messages import Message, Text, Usage
 from kode.session.entries import AnyEntry, Header, RequestEntry
 from kode.session.index import last_used_first
 from kode.session.log import Session
@@ -282,7 +282,7 @@ def _message_parts(position: int, message: Message) -> Iterator[RequestPart]:
         fields = part_object(part)
         section, name = "message", f"part {number + 1}" if number else ""
         if isinstance(part, Text) and part.source in ("opening", "memory"):
-            section = name = section_of(part) or part.source
+            section = name = part.section_name or part.source
         yield RequestPart(
             name=f"message {position + 1}" + (f", {name}" if name else ""),
             section=section,

@@ -3,7 +3,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +15,6 @@ from kode.messages import (
     ToolResult,
     images_of,
     results_of,
-    section_of,
     text_of,
     user_message,
 )
@@ -403,16 +401,6 @@ def test_instructions_that_outlast_a_compaction_are_the_newest_without_gaps() ->
 
     texts = [one.text for one in message.parts if getattr(one, "source", "") == "instructions"]
     assert texts == ["newest instructions"]
-
-
-@pytest.mark.parametrize("names", [("instructions", "place"), ()])
-def test_sections_have_names_also_in_older_sessions(names: tuple[str, ...]) -> None:
-    texts = ("# Instructions of this project\nBe brief.", "# Where you are\nHere.")
-    entry = CompactionEntry(summary="sum", opening=texts, opening_names=names)
-
-    opening = compaction_message(entry).parts[:2]
-
-    assert [section_of(cast(Text, part)) for part in opening] == ["instructions", "place"]
 
 
 def test_a_result_keeps_its_refusals_on_disk(tmp_path: Path) -> None:
