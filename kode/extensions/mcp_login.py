@@ -26,7 +26,7 @@ from kode import durable, paths
 from kode.broken_json import object_of
 from kode.errors import ServerError
 from kode.extensions.mcp_config import Server
-from kode.sealed import opened, sealed_object
+from kode.record_log import seal_object, unseal_object
 
 CALLBACK = "/kode/callback"
 _FIRST_PORT, _PORTS = 49_152, 16_000  # the ports that IANA leaves to everybody
@@ -158,13 +158,13 @@ class _Tokens:
     def _write(self, part: str, value: Any) -> None:
         with durable.locked(self.path.parent):
             document = {**self._document(), "url": self.url, part: value}
-            data = json.dumps(sealed_object(document), indent=2).encode()
+            data = json.dumps(seal_object(document), indent=2).encode()
             durable.replace(self.path, data + b"\n")
 
     def _document(self) -> dict[str, Any]:
         with contextlib.suppress(ValueError):
             try:
-                found = opened(object_of(self.path.read_bytes()) or {})
+                found = unseal_object(object_of(self.path.read_bytes()) or {})
             except FileNotFoundError:
                 return {}
             # The name is a short hash: tokens of another server must never be sent to this one.

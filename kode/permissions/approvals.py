@@ -13,7 +13,7 @@ from kode import durable, paths
 from kode.errors import ConfigError, StorageError
 from kode.permissions.modes import StandingRule
 from kode.permissions.rules import Rule, Rules, parse
-from kode.sealed import opened, sealed_object
+from kode.record_log import seal_object, unseal_object
 
 One = TypeVar("One")
 
@@ -142,7 +142,7 @@ def read_approvals(
     """The content of one approvals file, and what was wrong with it, if anything. A damaged file is
     set aside; `without` says what applies then. Never raises."""
     try:
-        document = opened(json.loads(path.read_bytes()))
+        document = unseal_object(json.loads(path.read_bytes()))
         if document["version"] != 1:
             raise ValueError(f"version {document['version']!r}")
         return decode(document), ""
@@ -162,7 +162,7 @@ def read_approvals(
 
 def write_approvals(path: Path, project: Path, items: Mapping[str, Any]) -> None:
     """Replaces an approvals file; the caller holds the folder's lock. Raises: StorageError."""
-    document = sealed_object({"version": 1, "project": str(project), **items})
+    document = seal_object({"version": 1, "project": str(project), **items})
     durable.replace(path, json.dumps(document, indent=2).encode() + b"\n")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kode.sealed import is_intact, seal
+from kode.record_log import is_intact, seal
 from kode.session.content_store import State
 
 if TYPE_CHECKING:

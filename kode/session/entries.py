@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
 from kode.events import FINISHED, Check, Denial, Status
 from kode.messages import Message, Part, Text, Usage
-from kode.sealed import is_intact, seal
+from kode.record_log import is_intact, seal
 from kode.session.masking import masked
 
 if TYPE_CHECKING:

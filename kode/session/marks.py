@@ -18,11 +18,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kode import durable, paths, sealed
+from kode import durable, paths
 from kode.credentials import redact
 from kode.errors import StorageError
 from kode.events import Emit, Notice
 from kode.paths import real_path
+from kode.record_log import is_intact, seal
 
 LINES_BETWEEN_COMPACTIONS = 1_000  # bounds what every reader has to go through
 MAX_MARKS = 5_000
@@ -368,7 +369,7 @@ def _digest(path: str) -> str:
 
 
 def _line(mark: Mark) -> bytes:
-    return sealed.seal(json.dumps(asdict(mark)).encode())
+    return seal(json.dumps(asdict(mark)).encode())
 
 
 def _decoded(lines: Sequence[bytes]) -> list[Mark | None]:
@@ -380,8 +381,7 @@ def _decoded(lines: Sequence[bytes]) -> list[Mark | None]:
     if len(values) != len(lines):
         values = [_value(line) for line in lines]
     return [
-        _mark(value) if sealed.is_intact(line) else None
-        for line, value in zip(lines, values, strict=True)
+        _mark(value) if is_intact(line) else None for line, value in zip(lines, values, strict=True)
     ]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
-from kode.sealed import seal
+from kode.record_log import seal
 from kode.session.entries import (
     OWN_TYPES,
     CompactionEntry,

@@ -9,7 +9,7 @@ import pytest
 
 from kode.memory import log, statement
 from kode.messages import Text
-from kode.sealed import is_intact, opened, seal, sealed_object
+from kode.record_log import is_intact, seal, seal_object, unseal_object
 from kode.session import change_log, entries
 
 LINES: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
@@ -76,17 +76,17 @@ def test_a_text_that_looks_like_a_checksum_is_none() -> None:
 
 def test_no_flipped_bit_of_an_object_changes_its_content() -> None:
     value = {"version": 1, "allow": ["shell(make:*)"], "more": {"größe": 1.5}}
-    data = json.dumps(sealed_object(value), indent=2).encode()
-    assert opened(json.loads(data)) == value
+    data = json.dumps(seal_object(value), indent=2).encode()
+    assert unseal_object(json.loads(data)) == value
     for at in range(len(data)):
         for bit in range(8):
             flipped = bytearray(data)
             flipped[at] ^= 1 << bit
             with contextlib.suppress(ValueError, AttributeError):
-                read = opened(json.loads(flipped))
+                read = unseal_object(json.loads(flipped))
                 # A member that is no longer called `sum` is one that no reader asks for.
                 assert {key: read[key] for key in value} == value
 
 
 def test_an_object_edited_by_hand_needs_no_checksum() -> None:
-    assert opened({"version": 1, "allow": ["fetch"]}) == {"version": 1, "allow": ["fetch"]}
+    assert unseal_object({"version": 1, "allow": ["fetch"]}) == {"version": 1, "allow": ["fetch"]}
