@@ -31,7 +31,7 @@ from typing import Any
 from bench.corpora import DATA, rows
 from bench.measure import Pair, median_ratio, paired, report, sized
 from kode.events import silent
-from kode.permissions.gate import GateState, PersonGate
+from kode.permissions.gate import Gate, GateState
 from kode.permissions.rules import Rules
 from kode.sandbox.sandbox import Sandbox, open_sandbox
 from kode.tool import ToolContext
@@ -193,7 +193,7 @@ def _asked(sandbox: Sandbox, command: str) -> str:
     """Why a command is asked about, by the real gate; "" when it runs unasked."""
     ground = sandbox.ground
     place = workplace(ground.cwd, home=ground.kode_home)
-    gate = PersonGate(rules=Rules(), state=GateState(mode="ask"), place=place, sandbox=sandbox)
+    gate = Gate(rules=Rules(), state=GateState(mode="ask"), place=place, sandbox=sandbox)
     context = ToolContext(
         place=place,
         call_id="bench",

@@ -25,7 +25,6 @@ from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
 from kode.errors import ConfigError, Setting, StorageError, UserError
 from kode.events import Emit, Notice, silent
-from kode.extensions import familiar_calls
 from kode.extensions.instructions import read_instructions
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import opener
@@ -38,7 +37,7 @@ from kode.memory.guarded import open_memory
 from kode.messages import Usage
 from kode.paths import real_path
 from kode.permissions import approvals
-from kode.permissions.gate import Ask, GateState, PersonGate, path_denier
+from kode.permissions.gate import Ask, Gate, GateState, path_denier
 from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rules, parse_all
 from kode.programs import one_deeper
@@ -49,21 +48,23 @@ from kode.providers.asked import PATIENCE_S
 from kode.providers.exchange import SdkProvider
 from kode.providers.models import cost_usd
 from kode.registry import system_row
-from kode.sandbox.deferred import DeferredSandbox
+from kode.sandbox.deferred import defer
+from kode.sandbox.values import Opens
 from kode.session.checkpoints import Checkpoints
 from kode.session.content_store import MEGABYTE, Contents
 from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.session.marks import Marks
 from kode.shared_budget import SharedBudget
-from kode.tool import Background, Opens, Sandbox, Tool
+from kode.tool import Tool
 from kode.tools.builtin import BUILTIN, SMALL
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.sandbox.named import Named
-    from kode.sandbox.sandbox import Sandbox as Confinement
+    from kode.sandbox.sandbox import Sandbox
     from kode.subagents.task import Start
+    from kode.tools.background import BackgroundCommands
     from kode.tools.program import Ran
 
 SMALL_WINDOW = 16_384
@@ -212,7 +213,7 @@ class Made(NamedTuple):
     """An agent, and what its conversation needs beside it."""
 
     agent: Agent
-    gate: PersonGate
+    gate: Gate
     """The agent's."""
     checkpoints: Checkpoints
     """Where its changes are saved for undo."""
@@ -226,7 +227,7 @@ def make_agent(
     *,
     emit: Emit,
     ask: Ask | None,
-    background: Background | None = None,
+    background: "BackgroundCommands | None" = None,
     tools: tuple[Tool, ...] = (),
     memory: MemorySystem | None = None,
     start: "Start | None" = None,
@@ -275,7 +276,7 @@ def make_agent(
     )
     choice = resolve_provider(config, os.environ)
     secrets = secrets_of(choice)
-    gate = PersonGate(
+    gate = Gate(
         rules=rules,
         state=state,
         place=place,
@@ -312,7 +313,6 @@ def make_agent(
         cost_usd=cost,
         spend=spend,
         tool_format=tool_format_of(config, provider),
-        calling=familiar_calls,
         seen_files={},
         secrets=secrets,
         sandbox=sandbox,
@@ -332,7 +332,7 @@ def make_extensions(
     ask: Ask | None,
     elicit: Elicit | None,
     trust_project: bool,
-    sandbox: Sandbox | None,
+    sandbox: "Sandbox | None",
     servers: Sequence[Entry] = (),
 ) -> Extensions:
     """The extensions of a conversation, not yet started. `servers` are those named by the program
@@ -416,19 +416,19 @@ def _named(project: Path) -> "Named":
     return Named(project)
 
 
-def open_sandbox(config: Config, place: Workplace) -> DeferredSandbox | None:
+def open_sandbox(config: Config, place: Workplace) -> "Sandbox | None":
     """The sandbox of a workplace, not yet tried. Raises: ConfigError for bad rules."""
     rules = _rules(config)
     if config.sandbox.enabled is False:
         return None
 
-    def make() -> "Confinement":
+    def make() -> "Sandbox":
         from kode.sandbox import sandbox
 
         denied = path_denier(rules, place)
         return sandbox.open_sandbox(place, network=config.sandbox.network, denied=denied)
 
-    return DeferredSandbox(make)
+    return defer(make)
 
 
 async def run_check(

@@ -1,12 +1,10 @@
 """A tool, what it gets, and what it returns; and the values of a decision about a call."""
 
-import asyncio
 import os
 from collections.abc import (
     Awaitable,
     Callable,
     Container,
-    Iterable,
     Mapping,
     Sequence,
 )
@@ -17,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kode.events import Emit
 from kode.messages import Image, Refusal
-from kode.provider import ToolFormat, ToolSpec
+from kode.provider import ToolSpec
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
-    from kode.permissions.modes import PermissionMode, StandingRule
+    from kode.sandbox.values import WrapCommand
+    from kode.tools.background import BackgroundCommands
 
 Effect = Literal[
     "read",
@@ -112,129 +111,6 @@ class ToolOutput:
     def for_model(self) -> str:
         """The text and its notes."""
         return "\n".join((self.text, *self.notes))
-
-
-class RunningCommand(Protocol):
-    """A running shell command, which may outlive its call."""
-
-    @property
-    def command(self) -> str: ...
-
-    @property
-    def since(self) -> float:
-        """Start time, by `time.monotonic`."""
-
-    @property
-    def output_path(self) -> Path | None:
-        """The file with its output; None if it could not be written."""
-
-    def output(self) -> str:
-        """Output so far, cleaned; only both ends of a long one."""
-
-    @property
-    def untrusted(self) -> str:
-        """The outside source of its output; "" if there is none."""
-
-    @property
-    def partial(self) -> str:
-        """The unfinished last line, which is not in the file."""
-
-    async def ended(self) -> str:
-        """Waits until the command and everything it started have ended; returns how: `exit status
-        0`."""
-
-    async def end(self) -> None:
-        """Kills the command and everything it started."""
-
-
-class Job(Protocol):
-    """A command or a subagent in the background."""
-
-    name: str
-    session_id: str | None
-    tell: Callable[[str], None] | None
-    """Gives a subagent a message; None for a command. Raises: ToolError if it has ended."""
-    outcome: str
-    """How it ended; "" while it runs."""
-    read_to: int
-    """How far the model has read its output file, in bytes."""
-
-    @property
-    def running(self) -> RunningCommand: ...
-
-
-class Background(Protocol):
-    """Takes over running commands that the person moves to the background, or that the model starts
-    there."""
-
-    def offer(self, call_id: str) -> asyncio.Event:
-        """Makes this call's command available for the move; the event is set when it is
-        requested."""
-
-    def withdraw(self, call_id: str) -> None:
-        """Ends the offer: the command has ended or moved."""
-
-    def take(
-        self,
-        command: RunningCommand,
-        session_id: str | None,
-        *,
-        with_session: bool = False,
-        tell: Callable[[str], None] | None = None,
-        work: "Callable[[], ToolOutput] | None" = None,
-    ) -> str:
-        """Takes over a command and the duty to end it; returns its name in the background.
-        `with_session`: it ends with its session, not only with kode. `work`: what a subagent
-        changed and checked, to be called once it has ended."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether any of them runs."""
-
-    def find(self, name: str) -> Job:
-        """Raises: UserError that lists the names."""
-
-    async def wait(self, job: Job, limit_s: float) -> None:
-        """Waits until a command has ended, at most so long."""
-
-    async def kill(self, job: Job, outcome: str) -> None:
-        """Kills a command and everything it started; does nothing to one that has ended."""
-
-    def tell(self, session_id: str | None, text: str) -> None:
-        """Has the next message tell this session's model."""
-
-    def take_work(self, session_id: str | None) -> Sequence["ToolOutput"]:
-        """What this session's subagents did that have ended since the last call."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opens:
-    """Absolute paths that a command opened or tried to open, in the order of their first time."""
-
-    project: tuple[str, ...]
-    """Files and folders of the project, programs among them."""
-    scripts: tuple[str, ...]
-    """Those of them that it executed, or gave to an interpreter as its program."""
-    elsewhere: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wrapped:
-    """How to run a command in the sandbox. Whoever starts it, or fails to, calls `settle`."""
-
-    argv: tuple[str, ...]
-    descriptors: tuple[int, ...]
-    """Must be passed to the child under the same numbers."""
-    settle: Callable[[], None]
-    """Call when everything the command started has ended. Idempotent. Never raises."""
-    opened: Callable[[], "Opens | None"] = lambda: None
-    """What it has opened so far; None if that is not recorded."""
-    hits: Callable[[], "tuple[Blocked, ...]"] = lambda: ()
-    """What the sandbox has blocked so far, as far as it reports."""
-
-
-WrapCommand = Callable[[tuple[str, ...]], Wrapped]
-"""Turns a command's argument list into what runs it in the sandbox. Raises: OSError."""
 
 
 ChangeKind = Literal["work", "git", "cache", "dependency"]
@@ -341,102 +217,6 @@ _BLOCKED_WORDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grants:
-    """What a person lets one program do that commands in the sandbox may not."""
-
-    network: bool = False
-    write: tuple[str, ...] = ()
-    """Folders that it may change for real: absolute, none around a home or a working folder."""
-    outside: bool = False
-    """Whether it runs without the sandbox."""
-
-
-class Attempt(Protocol):
-    """One command in the sandbox. Its changes stay in a copy until they are applied."""
-
-    @property
-    def ended(self) -> asyncio.Event:
-        """Set when the command and everything it started have ended."""
-
-    def hits(self, said: str) -> tuple[Blocked, ...]:
-        """What the sandbox blocked. `said` is the command's output, where the kernel reports
-        nothing else."""
-
-    def wrap(self, argv: tuple[str, ...]) -> Wrapped:
-        """See `WrapCommand`. Call once."""
-
-    def changes(self) -> tuple[FileChange, ...]:
-        """Changed files, sorted by path; of an ignored folder that it changed, also what earlier
-        commands left there by `carry_over`: half of a build is of no use. Raises: SandboxError when
-        there are too many."""
-
-    def version(self, path: str) -> Path | None:
-        """Where the changed version of a file lies; None without a copy."""
-
-    def apply(self, changes: Sequence[FileChange]) -> Mapping[str, str]:
-        """Writes changes to the project; returns skipped paths, each with the reason. Never
-        raises."""
-
-    def carry_over(self, changes: Sequence[FileChange]) -> None:
-        """Keeps changes for the next command in the sandbox, and only there."""
-
-    def files(self, change: FileChange) -> tuple[str, ...]:
-        """The paths that become real with a change, a new folder's own before those in it."""
-
-    def close(self) -> None:
-        """Drops what was not applied. Call once, after the command has ended."""
-
-
-SandboxKind = Literal["none", "plain", "layered", "unknown"]
-"""Where commands can be tried: nowhere; in a sandbox with a read-only project; in one where they
-write to a copy of it; `unknown`: the trial of it ran out of time."""
-
-
-class Sandbox(Protocol):
-    """Where commands that nobody approved are tried."""
-
-    def holds(self) -> bool:
-        """Whether this machine can run one; finds out by trying (about 0.1 s) while that is not
-        known. Raises: SandboxUnknownError where the trial runs out of time; the next call tries
-        again. Nothing may run outside for that reason."""
-
-    def kind(self) -> SandboxKind:
-        """Where commands can be tried, as far as is known; tries once if nobody has."""
-
-    def cannot_hold(self) -> str:
-        """Why there is certainly no sandbox, without trying; "" if only a trial can tell."""
-
-    def why_missing(self) -> str:
-        """Why there is no sandbox, with the next step; "" if there is one. Valid after a trial."""
-
-    def begin(self, *, records_opens: bool = False, grants: Grants | None = None) -> Attempt:
-        """Starts an attempt at one command. Raises: OSError when the sandbox cannot be created.
-
-        records_opens: whether to record what it opens of the project, which is then as it is on
-            disk, without the ignored files of earlier commands. Costs about 0.05 ms for each file.
-        grants: for a program of its own, as a hook: what it may do besides. Of such a one
-            `Attempt.hits` has the writes to the empty home too, which are lost.
-        """
-
-    def forget(self) -> None:
-        """Drops what `carry_over` kept. Call before a command runs outside the sandbox."""
-
-    @property
-    def carries(self) -> bool:
-        """Whether `carry_over` has kept anything."""
-
-    def private_tmp(self) -> Path | None:
-        """The folder that its commands see as `/tmp`; None where they see the machine's or none.
-        The first call may try the sandbox."""
-
-    def show(self, paths: Iterable[str]) -> None:
-        """Shows commands that still run these files as they are now. Never raises."""
-
-    def close(self) -> None:
-        """Removes its `/tmp` and copies once no command runs in it. It can be used again."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class ToolContext:
     """What a tool may know about the turn it runs in."""
 
@@ -453,11 +233,11 @@ class ToolContext:
     """For the gate."""
     rewritten: str = ""
     """Who changed the call and what the model had asked, in a sentence; "" if nobody did."""
-    wrap_command: WrapCommand | None = None
+    wrap_command: "WrapCommand | None" = None
     """Wraps the command for the sandbox; None: it runs outside."""
     earlier: Callable[[str], str | None] = lambda entry_id: None
     """Returns a text of this session that is no longer sent, by its entry id."""
-    background: Background | None = None
+    background: "BackgroundCommands | None" = None
     """Where commands move to run in the background; None: there is no background."""
     shown_lines: dict[str, set[str]] = field(default_factory=dict)
     """Absolute path → texts of the lines that searches of this session have shown in full, without
@@ -670,70 +450,6 @@ final, the gravest opinion goes to the gate, a rewritten call replaces the call,
 Those that rewrite come first in the chain."""
 
 
-class Gate(Protocol):
-    """Decides what runs: the last in the chain of interceptors, which always has a verdict."""
-
-    mode: "PermissionMode"
-    """May be set; takes effect with the next check, including one that is waiting for an answer."""
-
-    @property
-    def approved_in_session(self) -> tuple[str, ...]:
-        """Rules added by answers for the session."""
-
-    def approve_in_session(self, rules: Sequence[str]) -> None:
-        """Adds rules, as an answer for the session does. Raises: ConfigError for a bad rule."""
-
-    def standing_rules(self) -> tuple["StandingRule", ...]:
-        """Every rule that counts, and the approvals that were removed."""
-
-    def change_approvals(self, *, remove: str = "", restore: str = "", give: str = "") -> None:
-        """Removes or restores the approval that an id or a rule names, and gives one for the same
-        place. Raises: ConfigError where there is none, or for a bad rule; StorageError."""
-
-    def could_run(self, tool: Tool) -> bool:
-        """Whether a call of this tool may come to run in this process, by a rule or a person's
-        answer."""
-
-    async def check(
-        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
-    ) -> Verdict:
-        """Decides, asking a person where the rules require it; one question at a time.
-
-        Raises: ToolError when the call cannot succeed anyway (its preview failed).
-        """
-
-    async def check_changes(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        changes: Sequence[FileChange],
-        diff: str,
-        *,
-        may_ask: bool,
-    ) -> Kept:
-        """Decides which changes of a sandboxed command to apply, file by file like edits by a tool,
-        with one question for all that need one. `diff` is for a person."""
-
-    async def check_outside(
-        self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[Blocked]
-    ) -> Verdict:
-        """Decides whether a command that failed in the sandbox because of `hits` may run again
-        outside it."""
-
-
-class Calling(Protocol):
-    """How tools are declared to a model, and how its calls are understood."""
-
-    def offered(self, tools: Sequence[Tool], tool_format: ToolFormat) -> Iterable[Tool]:
-        """What is declared to the model in place of these tools."""
-
-    def called(self, tools: Sequence[Tool], name: str) -> Tool | None:
-        """The tool that a name means; None for a name that means none."""
-
-    def arguments(self, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call in the tool's own terms."""
-
-
 class Saved(Protocol):
     @property
     def not_kept(self) -> Container[str]:
@@ -766,24 +482,3 @@ class ChangeKeeper(Protocol):
 
     def keeping_files(self, paths: Sequence[str]) -> AbstractAsyncContextManager[Saved]:
         """Wraps changes of exactly these files: saves their contents first."""
-
-
-class Provenance(Protocol):
-    """Knows which files hold text of sessions that had read outside text."""
-
-    def record(self, changed: Iterable[str], source: str = "") -> None:
-        """Marks what this session changed, if it has read outside text; `source` names what this
-        call has read of it."""
-
-    def among(self, read: Iterable[str] | None) -> str:
-        """The outside source of these files, None for the whole project; "" if there is none."""
-
-
-class Budget(Protocol):
-    """Money that several kodes share."""
-
-    def check(self) -> None:
-        """Raises: LimitError if it is used up; StorageError."""
-
-    def add(self, cost_usd: float) -> None:
-        """Counts a request. Raises: StorageError."""

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from kode.permissions import sensitive
-from kode.permissions.decision import Call, SandboxKind
+from kode.permissions.decision import Call
 from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rules
+from kode.sandbox.values import SandboxKind
 from kode.tool import Tool
 from kode.workplace import Workplace
 

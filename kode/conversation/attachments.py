@@ -13,15 +13,13 @@ from kode.messages import Image, Text
 from kode.paths import real_path
 from kode.permissions.sensitive import ground
 from kode.provider import Provider
-from kode.tool import Provenance
+from kode.session.marks import Marks
 from kode.workplace import Workplace
 
 MAX_ATTACHED_BYTES = 256 * 1024  # about 64,000 tokens: a third of a 200,000 window
 
 
-def file_part(
-    name: str, text: str, path: Path | None, roots: Sequence[Path], marks: Provenance
-) -> Text:
+def file_part(name: str, text: str, path: Path | None, roots: Sequence[Path], marks: Marks) -> Text:
     """A file's text as a message part, under the name it was given by; `path` is None if it is not
     a file of this machine. Raises: UserError if it is too long."""
     if len(text) > MAX_ATTACHED_BYTES:
@@ -32,7 +30,7 @@ def file_part(
     return text_part(f'<file path="{name}">\n{text}\n</file>', path, roots, marks, outside=name)
 
 
-def command_part(command: str, text: str, place: Workplace, marks: Provenance) -> Text:
+def command_part(command: str, text: str, place: Workplace, marks: Marks) -> Text:
     """A command of the person's and its output as a message part; outside text under the same rules
     as for a command of the model."""
     from kode.permissions.decide_commands import known_reads, outside_source
@@ -62,7 +60,7 @@ def keep_picture(folder: Path, name: str, data: bytes, provider: Provider) -> Im
 
 
 def text_part(
-    text: str, path: Path | None, roots: Sequence[Path], marks: Provenance, *, outside: str = ""
+    text: str, path: Path | None, roots: Sequence[Path], marks: Marks, *, outside: str = ""
 ) -> Text:
     """A text about `path` as a message part; without a path its source is `outside`."""
     if path is not None:
@@ -72,7 +70,7 @@ def text_part(
     return Text(text=text, source="attachment")
 
 
-def _source_of(path: Path, roots: Sequence[Path], marks: Provenance) -> str:
+def _source_of(path: Path, roots: Sequence[Path], marks: Marks) -> str:
     """The outside source of a file or folder; "" for the project's own."""
     if not any(Path(real_path(path)).is_relative_to(Path(real_path(root))) for root in roots):
         return str(path)

@@ -15,7 +15,7 @@ from kode.engine.turn import run_turn
 from kode.events import TurnEnded, silent
 from kode.memory.contract import InjectReason, MemorySystem
 from kode.messages import Image, Text
-from kode.permissions.gate import PersonGate
+from kode.permissions.gate import Gate
 from kode.provider import Provider
 from kode.session import log
 from kode.tool import Around, Tool, Verdict
@@ -32,7 +32,7 @@ class BareSession:
     context: Context
     agent: Agent = field(init=False)
     """Made by `staff`; may be replaced before `open`."""
-    gate: PersonGate = field(init=False)
+    gate: Gate = field(init=False)
     """The agent's."""
 
     @classmethod

@@ -12,6 +12,7 @@ from typing import Any
 
 from kode.engine.agent import Agent
 from kode.errors import ToolError
+from kode.extensions.familiar_calls import called
 from kode.messages import Message, ToolResult, failure_of
 from kode.provider import ToolSpec
 from kode.session.entries import (
@@ -26,7 +27,7 @@ from kode.session.entries import (
 )
 from kode.session.log import Session
 from kode.session.messages import add_message, unanswered
-from kode.tool import Calling, Tool, ToolContext
+from kode.tool import Tool, ToolContext
 
 FORKED = (
     "[From here on you are a subagent: a fork of this conversation in a process of its own. Your "
@@ -85,11 +86,11 @@ def begun_as(agent: Agent, session: Session) -> Agent:
     return replace(agent, render_system=lambda late: known, servers=servers)
 
 
-def with_declared(session: Session, tools: Sequence[Tool], calling: Calling) -> tuple[Tool, ...]:
+def with_declared(session: Session, tools: Sequence[Tool]) -> tuple[Tool, ...]:
     """The tools, with one that refuses its calls for each that the session declares and they are
     not."""
     specs = [ToolSpec(**tool) for tool in session.beginning.tools] if session.beginning else []
-    lacking = (spec for spec in specs if calling.called(tools, spec.name) is None)
+    lacking = (spec for spec in specs if called(tools, spec.name) is None)
     return (*tools, *map(_refused, lacking))
 
 

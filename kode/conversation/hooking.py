@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kode.conversation.figures import status_of
 from kode.conversation.open_session import OpenSession, RunTurn
@@ -24,11 +24,16 @@ from kode.extensions.hook_input import Event, sample_line
 from kode.extensions.hook_moments import CHANGED, Hooks, RunHook
 from kode.extensions.hooks import CHANGES_COUNT, Hook
 from kode.extensions.session import Extensions
+from kode.sandbox.values import Grants
 from kode.session.entries import TaintEntry
-from kode.tool import Attempt, FileChange, Grants, Sandbox, ToolContext
+from kode.tool import FileChange, ToolContext
 from kode.tools.program import Keep, Ran, run_program
 from kode.tools.shell import shell
 from kode.workplace import Workplace, below_any
+
+if TYPE_CHECKING:
+    from kode.sandbox.attempt import Attempt
+    from kode.sandbox.sandbox import Sandbox
 
 SHELL = ("/bin/bash", "-c")
 NO_GRANTS = Grants()
@@ -122,7 +127,7 @@ async def run_hook(
     hook: Hook,
     given: bytes,
     place: Workplace,
-    sandbox: Sandbox | None,
+    sandbox: "Sandbox | None",
     keep: Keep | None = None,
     leave: Callable[[], None] = lambda: None,
     *,
@@ -181,7 +186,7 @@ def granted(hook: Hook, place: Workplace) -> Grants:
     )
 
 
-async def _keep_granted(grants: Grants, dropped: list[str], attempt: Attempt) -> tuple[str, ...]:
+async def _keep_granted(grants: Grants, dropped: list[str], attempt: "Attempt") -> tuple[str, ...]:
     """Applies what a hook changed in the folders of the project that a person named for it; adds
     the rest to `dropped`."""
     with contextlib.suppress(KodeError, OSError):
@@ -224,7 +229,7 @@ def environment_of(place: Workplace, hook: Hook) -> dict[str, str]:
 
 
 def _keeping(agent: Agent, hook: Hook, emit: Emit, grants: Grants) -> Keep:
-    async def keep(attempt: Attempt) -> tuple[str, ...]:
+    async def keep(attempt: "Attempt") -> tuple[str, ...]:
         context = ToolContext(
             place=agent.place, call_id="hook", session_id=None, emit=emit, seen_files={}
         )

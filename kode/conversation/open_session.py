@@ -21,13 +21,13 @@ from kode.extensions.found_extensions import FoundExtensions
 from kode.extensions.session import Extensions
 from kode.memory.contract import MemorySystem
 from kode.messages import Image, Text, shorten
-from kode.permissions.gate import Ask, PersonGate
+from kode.permissions.gate import Ask, Gate
 from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rule
 from kode.provider import ModelInfo, Provider
 from kode.session.checkpoints import Checkpoints
 from kode.session.log import Session
-from kode.tool import Interceptor, Opens, Tool
+from kode.tool import Interceptor, Tool
 from kode.tools.background import BackgroundCommands
 from kode.workplace import Workplace
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kode.conversation.plugged import Plugged
     from kode.extensions.agents import AgentDefinition
     from kode.extensions.hook_moments import Hooks
+    from kode.sandbox.values import Opens
     from kode.subagents.parent import Delegation
     from kode.subagents.task import Start
     from kode.tools.program import Ran
@@ -130,7 +131,7 @@ class OpenSession:
     loaded: Loaded
     """The settings; `/model` and `/effort` change them, and the agent."""
     agent: Agent
-    gate: PersonGate
+    gate: Gate
     """The agent's, which shares its state: there, hooks answer questions before the person."""
     checkpoints: Checkpoints
     context: Context

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kode import durable, paths
 from kode.assembly import (
@@ -42,8 +42,11 @@ from kode.provider import Provider
 from kode.sandbox.deferred import missing_protection
 from kode.session import upkeep
 from kode.session.entries import TaintEntry
-from kode.tool import Sandbox, Tool
+from kode.tool import Tool
 from kode.tools.background import BackgroundCommands
+
+if TYPE_CHECKING:
+    from kode.sandbox.sandbox import Sandbox
 
 
 async def open_conversation(
@@ -163,7 +166,7 @@ async def open_conversation(
     return Conversation(opened)
 
 
-def _say_protection(sandbox: Sandbox, home: Path, emit: Emit, *, is_attended: bool) -> None:
+def _say_protection(sandbox: "Sandbox", home: Path, emit: Emit, *, is_attended: bool) -> None:
     """Says what commands lack here: to a person once in a home, to whoever reads a log each time
     that there is no sandbox."""
     record = paths.shown_notice(home, "sandbox")

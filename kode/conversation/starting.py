@@ -108,7 +108,7 @@ async def _start(opened: OpenSession) -> Started:
         agent = replace(agent, servers=tuple(terms.extensions.servers))
     allowed = _those_allowed(opened, tools)
     if is_fork:
-        allowed = with_declared(session, allowed, agent.calling)
+        allowed = with_declared(session, allowed)
     agent = replace(agent, tools=allowed)
     _name_idle_rules(opened, agent)
     await open_context(agent, opened.context, _inject_reason(opened))

@@ -29,6 +29,8 @@ from kode.engine.trial import LATE, Command, Settled, refusal_of, run_command, s
 from kode.errors import KodeError, StorageError, ToolError, ToolRefused
 from kode.events import Denial, Emit, Event, Notice, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
+from kode.extensions.familiar_calls import arguments as translate
+from kode.extensions.familiar_calls import called
 from kode.function_tool import parse_arguments
 from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shorten
 from kode.session.entries import JobEntry, MessageEntry, TaintEntry
@@ -179,9 +181,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
     try:
         tool = _tool_named(agent, call.name)
         name = tool.name
-        arguments = agent.calling.arguments(
-            tool, parse_arguments(call, free_text=bool(tool.grammar))
-        )
+        arguments = translate(tool, parse_arguments(call, free_text=bool(tool.grammar)))
         subject = mask(subject_of(tool, arguments), agent.secrets)
         parts = parts_of(tool, arguments)
         name = parts[0][0].name
@@ -344,7 +344,7 @@ def _gravest(before: Opinion | None, now: Opinion | None) -> Opinion | None:
 def _rewritten(agent: Agent, tool: Tool, wanted: Rewritten) -> Mapping[str, Any]:
     """Raises: ToolError."""
     try:
-        given = agent.calling.arguments(tool, wanted.arguments)
+        given = translate(tool, wanted.arguments)
         return tool.check(_without_label(agent, tool, given))
     except ToolError as error:
         raise ToolError(f"{wanted.by} made a call of this one that cannot run: {error}") from error
@@ -520,12 +520,12 @@ def preview_call(agent: Agent, call: ToolCall) -> PreviewedCall:
     except (ValueError, RecursionError):
         arguments = None
     is_object = isinstance(arguments, dict)
-    tool, subject = agent.calling.called(agent.tools, call.name), ""
+    tool, subject = called(agent.tools, call.name), ""
     if tool is None:
         event = ToolStarted(call_id=call.id, name=call.name, subject="")
         return PreviewedCall(event=event, arguments=arguments if is_object else {})
     whole = arguments if is_object else {"input": text} if tool.grammar else {}
-    arguments = agent.calling.arguments(tool, whole)
+    arguments = translate(tool, whole)
     with contextlib.suppress(ToolError):
         tool, arguments = parts_of(tool, arguments)[0]
     with contextlib.suppress(Exception):  # a tool expects valid arguments; these may not be
@@ -535,12 +535,12 @@ def preview_call(agent: Agent, call: ToolCall) -> PreviewedCall:
 
 
 def _may_run_beside(agent: Agent, call: ToolCall) -> bool:
-    tool = agent.calling.called(agent.tools, call.name)
+    tool = called(agent.tools, call.name)
     return tool is not None and tool.parallel
 
 
 def _tool_named(agent: Agent, name: str) -> Tool:
-    if tool := agent.calling.called(agent.tools, name):
+    if tool := called(agent.tools, name):
         return tool
     names = [tool.name for tool in agent.tools]
     near = difflib.get_close_matches(name, names, n=1)

@@ -6,27 +6,28 @@
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kode.errors import Unavailable
 from kode.memory.contract import MemorySystem
 from kode.messages import Usage
+from kode.permissions.gate import Gate
 from kode.provider import Effort, Provider, ToolFormat
+from kode.session.marks import Marks
+from kode.shared_budget import SharedBudget
 from kode.tool import (
     Around,
-    Background,
-    Budget,
-    Calling,
     ChangeKeeper,
-    Gate,
     Interceptor,
-    Provenance,
-    Sandbox,
     Tool,
     ToolContext,
     ToolOutput,
 )
 from kode.workplace import Workplace
+
+if TYPE_CHECKING:
+    from kode.sandbox.sandbox import Sandbox
+    from kode.tools.background import BackgroundCommands
 
 READ_SHARE = 0.1
 """Time to read a token, relative to writing one, on GPUs and CPUs alike. It needs to be right only
@@ -96,7 +97,7 @@ class Spend:
     turn_ends_at: float | None = None
     """When the current turn must end, by `time.monotonic`; None: no limit."""
 
-    shared: Budget | None = None
+    shared: SharedBudget | None = None
     """The budget shared with kodes outside this tree."""
 
     paces: defaultdict[str, Pace] = field(default_factory=lambda: defaultdict(Pace))
@@ -164,15 +165,13 @@ class Agent:
     spend: Spend
     tool_format: ToolFormat = "kode"
     """In which form tools for files are offered."""
-    calling: Calling
-    """How tools are declared, and calls understood."""
     seen_files: dict[str, str]
     """Path → content hash, see `ToolContext.seen_files`."""
     shown_lines: dict[str, set[str]] = field(default_factory=dict)
     """See `ToolContext.shown_lines`."""
     keeper: ChangeKeeper
     """Saves what undo needs, around each change."""
-    marks: Provenance
+    marks: Marks
     """Records which files hold text from sessions that had read outside text."""
     interceptors: tuple[Interceptor, ...] = ()
     """Judge each call in this order, before the gate."""
@@ -184,9 +183,9 @@ class Agent:
     """Values to mask in tool results: the key in use."""
     fall_back: Callable[["Agent", Unavailable], Awaitable["Agent | None"]] = none_else
     """Returns the agent that continues a turn whose model is unavailable; None for none."""
-    sandbox: Sandbox | None = None
+    sandbox: "Sandbox | None" = None
     """Where commands that nobody approved are tried; None: there is none."""
-    background: Background | None = None
+    background: "BackgroundCommands | None" = None
     """See `ToolContext.background`."""
     report_bug: Callable[[BaseException], str] | None = None
     """Writes a log file about a fault in kode and returns a sentence that says where it is."""

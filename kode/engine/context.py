@@ -36,6 +36,7 @@ from kode.session.masking import masked
 from kode.session.plan import plan_in_force
 from kode.session.requests import keep_tools, request_entry, system_text, tool_object
 from kode.tool import CALLS_ANY
+from kode.tools.builtin import offered
 
 MAX_FRUITLESS_COMPACTIONS = 3  # each costs a request, and frees too little
 KEPT_TAIL_SHARE = 0.1
@@ -131,7 +132,7 @@ def _begin(
     agent: Agent, session: Session, sections: Mapping[str, str], reason: InjectReason
 ) -> SystemEntry:
     """Records the beginning of the requests to come, unless it is the same."""
-    tools = agent.calling.offered(agent.tools, "kode" if agent.small else agent.tool_format)
+    tools = offered(agent.tools, "kode" if agent.small else agent.tool_format)
     specs = (tool.brief_spec if agent.small else tool.spec for tool in tools)
     last = session.entries[-1] if session.entries else None
     entry = SystemEntry(

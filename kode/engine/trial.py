@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kode.diffs import unified_diff
 from kode.engine.agent import Agent
@@ -24,7 +24,6 @@ from kode.messages import Refusal, first_of, plural
 from kode.plain_text import printable
 from kode.tool import (
     AtStake,
-    Attempt,
     ChangeGroup,
     ChangeKeeper,
     FileChange,
@@ -33,9 +32,12 @@ from kode.tool import (
     ToolContext,
     ToolOutput,
     Verdict,
-    WrapCommand,
     group_changes,
 )
+
+if TYPE_CHECKING:
+    from kode.sandbox.attempt import Attempt
+    from kode.sandbox.values import WrapCommand
 
 MAX_DIFF_CHARS = 200_000  # as `diffs.MAX_DIFF_CHARS`
 MAX_DIFF_FILE_BYTES = 1_000_000  # a diff of a larger file takes seconds
@@ -56,7 +58,7 @@ class Command:
     def cwd(self) -> Path:
         return self.context.place.cwd
 
-    async def run(self, wrap: WrapCommand | None = None) -> ToolOutput:
+    async def run(self, wrap: "WrapCommand | None" = None) -> ToolOutput:
         """Runs the call, in the sandbox if `wrap` is given. Raises: what the tool raises."""
         started = time.monotonic()
         output = await self.tool.run(replace(self.context, wrap_command=wrap), self.arguments)
@@ -98,7 +100,7 @@ async def _run_outside(command: Command, at_stake: AtStake) -> ToolOutput:
 
 
 async def _look_at(
-    command: Command, attempt: Attempt, output: ToolOutput, verdict: Verdict
+    command: Command, attempt: "Attempt", output: ToolOutput, verdict: Verdict
 ) -> ToolOutput:
     """Settles the changes of a finished attempt, and adds what became of them to its output."""
     hits = attempt.hits(output.text)
@@ -160,7 +162,7 @@ class Settled:
 
 async def settle_changes(
     command: Command,
-    attempt: Attempt,
+    attempt: "Attempt",
     *,
     may_ask: bool,
     verdict: Verdict | None = None,
@@ -234,7 +236,7 @@ def _refusals(refused: Sequence[tuple[FileChange, Refusal]], cwd: Path) -> tuple
 
 
 async def _make_real(
-    keeper: ChangeKeeper, attempt: Attempt, changes: Sequence[FileChange]
+    keeper: ChangeKeeper, attempt: "Attempt", changes: Sequence[FileChange]
 ) -> Mapping[str, str]:
     """Applies changes; returns the path of each that it left alone, with the reason."""
     if not changes:
@@ -253,7 +255,7 @@ async def _make_real(
         return {**dict.fromkeys(lost, why), **left}
 
 
-def _settle_later(command: Command, attempt: Attempt, verdict: Verdict) -> None:
+def _settle_later(command: Command, attempt: "Attempt", verdict: Verdict) -> None:
     """Settles a command in the background when it ends: applies what needs no question, and tells
     person and model."""
     context = command.context
@@ -293,7 +295,7 @@ async def settle_ended(session_id: str | None) -> list[tuple[Command, Settled]]:
     return [(command, await task) for task, command in ended.items()]
 
 
-def diff_of(cwd: Path, attempt: Attempt, changes: Sequence[FileChange]) -> str:
+def diff_of(cwd: Path, attempt: "Attempt", changes: Sequence[FileChange]) -> str:
     """The unified diff of a command's changes to its copy; binary files are only named."""
     parts: list[str] = []
     size = 0

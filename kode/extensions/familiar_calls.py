@@ -2,8 +2,6 @@
 
 Models have learned these names elsewhere. The tables are data; a name that the tool itself has
 always means what the tool says. The session keeps the call as the model wrote it.
-
-This module is a `tool.Calling`.
 """
 
 import json

@@ -30,7 +30,7 @@ from kode.extensions.mcp_contents import content_of, form_of
 from kode.extensions.mcp_listing import Listing, checked_listings
 from kode.extensions.mcp_login import Login, Tell, login
 from kode.extensions.mcp_values import Content, Definition, Elicit, Form, Named, Progress
-from kode.tool import Wrapped
+from kode.sandbox.values import Wrapped
 
 MAX_PAGES = 50  # ends a server that always names a next page
 MAX_LISTED = 1_000

@@ -20,7 +20,7 @@ from kode.extensions.mcp_config import Entry, Server, find_servers, resolve
 from kode.extensions.mcp_values import SOCKET, Elicit
 from kode.extensions.trust import Approvals
 from kode.paths import real_path
-from kode.tool import WrapCommand, Wrapped
+from kode.sandbox.values import WrapCommand, Wrapped
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pathlib import Path
 from kode.errors import ServerError
 from kode.extensions.mcp_values import SOCKET
 from kode.programs import one_deeper, start_program
-from kode.tool import Wrapped
+from kode.sandbox.values import Wrapped
 from kode.tools import processes
 from kode.tools.processes import WATCH
 

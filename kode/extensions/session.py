@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kode import paths
 from kode.errors import KodeError, UserError
@@ -22,7 +22,10 @@ from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
 from kode.extensions.review import may, may_change, named, review
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.gate import Ask
-from kode.tool import Sandbox, Tool
+from kode.tool import Tool
+
+if TYPE_CHECKING:
+    from kode.sandbox.sandbox import Sandbox
 
 FIRST_TURN_WAITS_S = 3.0  # most servers have started by then
 FIRST_START_WAITS_S = 15.0
@@ -53,7 +56,7 @@ class Extensions:
     emit: Emit
     ask: Ask | None
     opener: Opener
-    sandbox: Sandbox | None = None
+    sandbox: "Sandbox | None" = None
     """What servers and hooks run in; None if the person turned it off, which lets only their own
     run without."""
     deferred: bool | Literal["auto"] = "auto"

@@ -3,15 +3,18 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kode.messages import RefusedBy
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
 from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rule, Rules
-from kode.tool import Ruling, SandboxKind, Tool
+from kode.tool import Ruling, Tool
 from kode.workplace import Workplace, as_seen, below
+
+if TYPE_CHECKING:
+    from kode.sandbox.values import SandboxKind
 
 Outcome = Literal["allow", "ask", "deny"]
 
@@ -62,7 +65,7 @@ class Call:
     """See `FileChange.ignored`."""
     is_dependency: bool = False
     """Whether the edit brings something into a folder of installed packages."""
-    sandbox: SandboxKind = "none"
+    sandbox: "SandboxKind" = "none"
     sandbox_forced: bool = False
     """Whether commands run in it in mode `full` too, and not at all without one."""
     sandbox_network: bool = False

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kode import paths
 from kode.errors import KodeError, SandboxUnknownError
@@ -33,13 +33,15 @@ from kode.tool import (
     Kept,
     Opinion,
     Ruling,
-    Sandbox,
     Tool,
     ToolContext,
     Verdict,
     group_changes,
 )
 from kode.workplace import Workplace
+
+if TYPE_CHECKING:
+    from kode.sandbox.sandbox import Sandbox
 
 MAX_RULES = 3
 """A question offers at most so many rules."""
@@ -171,7 +173,7 @@ class GateState:
 
 
 @dataclass(kw_only=True)
-class PersonGate:
+class Gate:
     """Decides by rules and mode, and asks if they say so: one question at a time."""
 
     rules: Rules
@@ -181,7 +183,7 @@ class PersonGate:
     """None if nobody can be asked."""
     tainted: Callable[[], bool] = lambda: False
     """Whether the session has read outside text."""
-    sandbox: Sandbox | None = None
+    sandbox: "Sandbox | None" = None
     """Where commands are tried; None: nowhere."""
     sandbox_forced: bool = False
     """Whether they run in it in mode `full` too, and not at all if it is unavailable."""
@@ -192,7 +194,7 @@ class PersonGate:
 
     @property
     def mode(self) -> PermissionMode:
-        """See `tool.Gate`."""
+        """"""
         return self.state.mode
 
     @mode.setter
@@ -205,15 +207,15 @@ class PersonGate:
 
     @property
     def approved_in_session(self) -> tuple[str, ...]:
-        """See `tool.Gate`."""
+        """"""
         return tuple(str(one.rule) for one in self.state.approved if not one.removed)
 
     def approve_in_session(self, rules: Sequence[str]) -> None:
-        """See `tool.Gate`."""
+        """Adds rules, as an answer for the session does. Raises: ConfigError for a bad rule."""
         self.state.approved = approvals.changed(self.state.approved, give=parse_all(rules))
 
     def standing_rules(self) -> tuple[StandingRule, ...]:
-        """See `tool.Gate`."""
+        """Every rule that counts, and the approvals that were removed."""
         return approvals.standing(self.rules, self.state.approved, self._saved())
 
     def change_approvals(self, *, remove: str = "", restore: str = "", give: str = "") -> None:
@@ -227,7 +229,8 @@ class PersonGate:
             approvals.change_named(self.place.home, self.place.project, **wish)
 
     def could_run(self, tool: Tool) -> bool:
-        """See `tool.Gate`."""
+        """Whether a call of this tool may come to run in this process, by a rule or a person's
+        answer."""
         if self._ask is not None or self.mode == "full" or tool.effect not in ("fetch", "delegate"):
             return True
         rules = (*self.rules.allow, *self._approved())
@@ -236,7 +239,10 @@ class PersonGate:
     async def check(
         self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
     ) -> Verdict:
-        """Decides a call; see `tool.Gate`. Raises: ToolError if its preview fails."""
+        """Decides, asking a person where the rules require it; one question at a time.
+
+        Raises: ToolError when the call cannot succeed anyway (its preview failed).
+        """
         if tool.effect == "run" and self.sandbox is not None:
             with contextlib.suppress(SandboxUnknownError):  # then its kind says so
                 await asyncio.to_thread(self.sandbox.holds)
@@ -276,7 +282,8 @@ class PersonGate:
         *,
         may_ask: bool,
     ) -> Kept:
-        """See `tool.Gate`: each change is decided like a tool's edit of that file."""
+        """Decides which changes of a sandboxed command to apply, file by file like edits by a tool,
+        with one question for all that need one. `diff` is for a person."""
         if self.mode == "plan":
             by_mode = Refusal(by="mode", message="Mode plan changes nothing.", of="changes")
             return Kept.nothing(changes, by_mode)
@@ -310,7 +317,8 @@ class PersonGate:
     async def check_outside(
         self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[Blocked]
     ) -> Verdict:
-        """See `tool.Gate`."""
+        """Decides whether a command that failed in the sandbox because of `hits` may run again
+        outside it."""
         from kode.permissions.decide_commands import again_outside
 
         decision = again_outside(self._call(tool, arguments), hits)

@@ -24,9 +24,10 @@ from kode.sandbox.layer import Layer
 from kode.sandbox.loopback import Loopback
 from kode.sandbox.masks import make_mask
 from kode.sandbox.shared import Kind, Shared
+from kode.sandbox.values import Opens, Wrapped
 from kode.sandbox.view import Ground, Reach
 from kode.sandbox.wall import View, Wall, listening_ports
-from kode.tool import Blocked, FileChange, Opens, Wrapped
+from kode.tool import Blocked, FileChange
 
 _LEFT_OUT = (
     "SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
@@ -82,7 +83,7 @@ class Attempt:
         self.ground = self.shared.ground
 
     def wrap(self, argv: tuple[str, ...]) -> Wrapped:
-        """What runs the command; see `tool.Wrapped`. Raises: OSError."""
+        """What runs the command; see `WrapCommand`. Raises: OSError."""
         self.started_ns = time.time_ns()
         if self.probe is None and self.kind != "seatbelt":
             self._wall = Wall(self._view())
@@ -107,7 +108,8 @@ class Attempt:
         )
 
     def hits(self, said: str) -> tuple[Blocked, ...]:
-        """See `tool.Attempt`."""
+        """What the sandbox blocked. `said` is the command's output, where the kernel reports
+        nothing else."""
         if self.kind == "seatbelt":  # which reports nothing: its refusals are errors in the output
             return (Blocked("unknown"),) if os.strerror(errno.EPERM).lower() in said.lower() else ()
         return tuple(self._wall.hits) if self._wall is not None else ()
@@ -130,7 +132,7 @@ class Attempt:
         return found
 
     def files(self, change: FileChange) -> tuple[str, ...]:
-        """See `tool.Attempt`."""
+        """The paths that become real with a change, a new folder's own before those in it."""
         for layer in self.layers:
             if Path(change.path).is_relative_to(layer.root) and _is_new_folder(layer, change):
                 return layers.new_files(layer, change.path)

@@ -12,8 +12,8 @@ from pathlib import Path
 from kode.errors import SandboxError
 from kode.paths import real_path
 from kode.sandbox.sandbox import kinds, open_sandbox, said_of
+from kode.sandbox.values import WrapCommand, Wrapped
 from kode.sandbox.view import Ground, is_hidden
-from kode.tool import WrapCommand, Wrapped
 from kode.workplace import Workplace
 
 
@@ -41,7 +41,7 @@ def confine(
 ) -> WrapCommand:
     """Returns a wrapper for programs in a sandbox with a read-only project unless `writable`, and
     with the home and kode's own folder hidden. Probes the machine first (about 0.1 s).
-    `records_opens`: see `tool.Sandbox`; `shown`, `cache`: see `view.Ground`. The wrapper
+    `records_opens`: see `Sandbox.begin`; `shown`, `cache`: see `view.Ground`. The wrapper
     raises HiddenError and MissingError.
 
     Raises: SandboxError if this machine has none, SandboxUnknownError if that is not known.

@@ -3,13 +3,13 @@
 import shutil
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kode.tool import Attempt, Grants, Sandbox, SandboxKind
+    from kode.sandbox.sandbox import Sandbox
 
 WHERE = "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin:/run/current-system/sw/bin:/run/wrappers/bin"
 """Where programs are searched: a project's folder on PATH must not supply them."""
@@ -27,51 +27,41 @@ def missing_protection() -> str:
 
 
 class DeferredSandbox:
-    """A `tool.Sandbox`."""
+    """A `Sandbox` that nothing is imported for before a command needs it; see `defer`."""
 
     def __init__(self, make: "Callable[[], Sandbox]") -> None:
         self._make = make
         self._made: Sandbox | None = None
 
+    def __getattr__(self, name: str) -> Any:
+        if self._made is None:
+            self._made = self._make()
+        return getattr(self._made, name)
+
     def cannot_hold(self) -> str:
         if sys.platform == "linux" and shutil.which("bwrap", path=WHERE):
             return ""
-        return self._sandbox().cannot_hold()
+        return str(self.__getattr__("cannot_hold")())
 
-    def holds(self) -> bool:
-        return self._sandbox().holds()
-
-    def why_missing(self) -> str:
-        return self._sandbox().why_missing()
-
-    def kind(self) -> "SandboxKind":
-        return self._sandbox().kind()
-
-    def begin(self, *, records_opens: bool = False, grants: "Grants | None" = None) -> "Attempt":
-        return self._sandbox().begin(records_opens=records_opens, grants=grants)
+    def private_tmp(self) -> "Path | None":
+        if self._made is None and self.cannot_hold():
+            return None
+        path: Path | None = self.__getattr__("private_tmp")()
+        return path
 
     def show(self, paths: "Iterable[str]") -> None:
         if self._made is not None:
             self._made.show(paths)
 
-    def private_tmp(self) -> "Path | None":
-        if self._made is None and self.cannot_hold():
-            return None
-        return self._sandbox().private_tmp()
-
     def close(self) -> None:
         if self._made is not None:
             self._made.close()
-
-    @property
-    def carries(self) -> bool:
-        return self._made is not None and self._made.carries
 
     def forget(self) -> None:
         if self._made is not None:
             self._made.forget()
 
-    def _sandbox(self) -> "Sandbox":
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+
+def defer(make: "Callable[[], Sandbox]") -> "Sandbox":
+    """A sandbox that `make` makes when a command first needs it."""
+    return cast("Sandbox", DeferredSandbox(make))

@@ -35,8 +35,8 @@ from kode.sandbox.launcher import landlock_version
 from kode.sandbox.layer import Layer
 from kode.sandbox.masks import settle_indexes
 from kode.sandbox.shared import Kind, Shared
+from kode.sandbox.values import Grants, SandboxKind
 from kode.sandbox.view import Ground
-from kode.tool import Grants, SandboxKind
 from kode.workplace import Workplace
 
 TEST_TIMEOUTS_S = (10.0, 40.0)
@@ -86,18 +86,27 @@ class Sandbox:
             return self._standing
 
     def holds(self) -> bool:
-        """See `tool.Sandbox`."""
+        """Whether this machine can run one; finds out by trying (about 0.1 s) while that is not
+        known. Raises: SandboxUnknownError where the trial runs out of time; the next call tries
+        again. Nothing may run outside for that reason."""
         return self.standing().kind != "none"
 
     def kind(self) -> SandboxKind:
-        """See `tool.Sandbox`."""
+        """Where commands can be tried, as far as is known; tries once if nobody has."""
         with contextlib.suppress(SandboxUnknownError):
             if not self._is_unknown and (standing := self.standing()).kind != "none":
                 return "layered" if standing.layered else "plain"
         return "unknown" if self._is_unknown else "none"
 
     def begin(self, *, records_opens: bool = False, grants: Grants | None = None) -> "Attempt":
-        """See `tool.Sandbox`. Not on the event loop: it may ask git."""
+        """Starts an attempt at one command. Not on the event loop: it may ask git. Raises: OSError
+        when the sandbox cannot be created.
+
+        records_opens: whether to record what it opens of the project, which is then as it is on
+            disk, without the ignored files of earlier commands. Costs about 0.05 ms for each file.
+        grants: for a program of its own, as a hook: what it may do besides. Of such a one
+            `Attempt.hits` has the writes to the empty home too, which are lost.
+        """
         standing = self.standing()
         attempt = self.attempt(standing.kind, layered=standing.layered, records_opens=records_opens)
         if grants is not None:
@@ -115,7 +124,7 @@ class Sandbox:
         records_opens: bool = False,
     ) -> "Attempt":
         """Starts an attempt in one kind of sandbox, probed or not. `probe`: see `limits.launch`;
-        `records_opens`: see `tool.Sandbox`.
+        `records_opens`: see `begin`.
 
         Raises: OSError.
         """
@@ -159,11 +168,11 @@ class Sandbox:
         return bool(self.shared.below)
 
     def forget(self) -> None:
-        """See `tool.Sandbox`."""
+        """Whether `carry_over` has kept anything."""
         self.shared.forget()
 
     def show(self, paths: Iterable[str]) -> None:
-        """See `tool.Sandbox`."""
+        """Shows commands that still run these files as they are now. Never raises."""
         showing = tuple(self.shared.showing)
         if not showing:
             return
@@ -173,13 +182,14 @@ class Sandbox:
             show(real)
 
     def private_tmp(self) -> Path | None:
-        """See `tool.Sandbox`."""
+        """The folder that its commands see as `/tmp`; None where they see the machine's or none.
+        The first call may try the sandbox."""
         if self.kind() in ("none", "unknown") or self.standing().kind != "bubblewrap":
             return None
         return Path(self.shared.temporary_folder())
 
     def close(self) -> None:
-        """See `tool.Sandbox`."""
+        """Removes its `/tmp` and copies once no command runs in it. It can be used again."""
         self.shared.close()
 
     # ── what holds here ──────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, WithJsonSchema
 
@@ -25,7 +25,10 @@ from kode.provider import Effort
 from kode.subagents import records
 from kode.subagents.parent import Child, Delegation, prepare, run_children, send
 from kode.subagents.task import MAX_FILE_BYTES, MAX_TASKS, ParentMessage, Task
-from kode.tool import Background, Tool, ToolContext, ToolOutput, WorkStep
+from kode.tool import Tool, ToolContext, ToolOutput, WorkStep
+
+if TYPE_CHECKING:
+    from kode.tools.background import BackgroundCommands
 
 AGENT_CHARS = 200  # a line or two of the tool's description
 MAX_AGENTS = 30
@@ -209,7 +212,7 @@ def _has_edited(child: Child) -> bool:
 
 
 async def outlives_call(
-    work: "asyncio.Task[None]", jobs: Background | None, call_id: str, *, at_once: bool
+    work: "asyncio.Task[None]", jobs: "BackgroundCommands | None", call_id: str, *, at_once: bool
 ) -> bool:
     """Waits for the children; whether they still run because the call, or meanwhile the person,
     wants them in the background. If cancelled, ends them first."""
@@ -234,7 +237,7 @@ async def outlives_call(
 
 @dataclass(frozen=True)
 class Running:
-    """A child in the background: a `tool.RunningCommand`."""
+    """A child in the background: a `RunningCommand`."""
 
     child: Child
     delegation: Delegation

@@ -11,14 +11,15 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from kode.errors import StorageError, UserError
 from kode.events import Emit, Notice, silent
 from kode.messages import shorten
 from kode.session.entries import JobEntry, NoteEntry, new_id, timestamp
 from kode.session.notes import running_jobs
-from kode.tool import Job, RunningCommand, ToolOutput
+from kode.tool import ToolOutput
 
 if TYPE_CHECKING:
     from kode.session.entries import AnyEntry
@@ -30,8 +31,43 @@ TITLE_CHARS = 80  # one line
 WITH_KODE = "ended with kode"
 
 
+class RunningCommand(Protocol):
+    """A running shell command, which may outlive its call."""
+
+    @property
+    def command(self) -> str: ...
+
+    @property
+    def since(self) -> float:
+        """Start time, by `time.monotonic`."""
+
+    @property
+    def output_path(self) -> Path | None:
+        """The file with its output; None if it could not be written."""
+
+    def output(self) -> str:
+        """Output so far, cleaned; only both ends of a long one."""
+
+    @property
+    def untrusted(self) -> str:
+        """The outside source of its output; "" if there is none."""
+
+    @property
+    def partial(self) -> str:
+        """The unfinished last line, which is not in the file."""
+
+    async def ended(self) -> str:
+        """Waits until the command and everything it started have ended; returns how: `exit status
+        0`."""
+
+    async def end(self) -> None:
+        """Kills the command and everything it started."""
+
+
 @dataclass
 class BackgroundCommand:
+    """A command or a subagent in the background."""
+
     name: str
     """`bg1`, `bg2` ..., in order of arrival."""
     running: RunningCommand
@@ -43,9 +79,13 @@ class BackgroundCommand:
     begun: str = ""
     """Id of the entry with its beginning."""
     read_to: int = 0
+    """How far the model has read its output file, in bytes."""
     with_session: bool = False
+    """Whether it ends with its session, not only with kode."""
     tell: Callable[[str], None] | None = None
+    """Gives a subagent a message; None for a command. Raises: ToolError if it has ended."""
     work: Callable[[], ToolOutput] | None = None
+    """What a subagent changed and checked, to be called once it has ended."""
     watch: "asyncio.Task[None] | None" = None
 
     @property
@@ -80,7 +120,7 @@ class BackgroundCommand:
 
 @dataclass
 class BackgroundCommands:
-    """The background commands of one process; implements `Background`."""
+    """The commands and subagents in the background of one process."""
 
     emit: Emit = silent
     clock: Callable[[], float] = time.monotonic
@@ -109,9 +149,12 @@ class BackgroundCommands:
                 self._record(session.id, ended)
 
     def offer(self, call_id: str) -> asyncio.Event:
+        """Makes this call's command available for the move; the event is set when it is
+        requested."""
         return self._offered.setdefault(call_id, asyncio.Event())
 
     def withdraw(self, call_id: str) -> None:
+        """Ends the offer: the command has ended or moved."""
         self._offered.pop(call_id, None)
 
     @property
@@ -136,6 +179,7 @@ class BackgroundCommands:
         tell: Callable[[str], None] | None = None,
         work: Callable[[], ToolOutput] | None = None,
     ) -> str:
+        """Takes over a command and the duty to end it; returns its name in the background."""
         self._taken += 1
         name = f"bg{self._taken}"
         taken = BackgroundCommand(
@@ -170,13 +214,13 @@ class BackgroundCommands:
         there = ", ".join(background.name for background in self.commands) or "none"
         raise UserError(f"No background command is called {name!r}. Known: {there}.")
 
-    async def wait(self, job: Job, limit_s: float) -> None:
-        watch = self.find(job.name).watch
-        if watch is not None:
-            await asyncio.wait((watch,), timeout=limit_s)
+    async def wait(self, command: BackgroundCommand, limit_s: float) -> None:
+        """Waits until it has ended, at most so long."""
+        if command.watch is not None:
+            await asyncio.wait((command.watch,), timeout=limit_s)
 
-    async def kill(self, job: Job, outcome: str = "killed by the person") -> None:
-        command = self.find(job.name)
+    async def kill(self, command: BackgroundCommand, outcome: str = "killed by the person") -> None:
+        """Kills it and everything it started; does nothing if it has ended."""
         if not command.runs:
             return
         if command.watch is not None:
@@ -185,9 +229,11 @@ class BackgroundCommands:
         self._note_end(command, outcome)
 
     def tell(self, session_id: str | None, text: str) -> None:
+        """Has the next message tell this session's model."""
         self._record(session_id, NoteEntry(text=text))
 
     def take_work(self, session_id: str | None) -> list[ToolOutput]:
+        """What this session's subagents did that have ended since the last call."""
         work = [output for of, output in self._work if of == session_id]
         self._work = [item for item in self._work if item[0] != session_id]
         return work

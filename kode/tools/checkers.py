@@ -20,13 +20,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kode.messages import first_of, shorten
 from kode.programs import find_program
-from kode.tool import Around, Sandbox, Tool, ToolContext, ToolOutput
+from kode.tool import Around, Tool, ToolContext, ToolOutput
 from kode.tools.program import run_program
 from kode.workplace import Workplace
+
+if TYPE_CHECKING:
+    from kode.sandbox.sandbox import Sandbox
 
 LIMIT_S = 1.3  # every edit waits for it, and for the end of a killed checker
 MAX_LINES = 10  # the first faults cause the others
@@ -95,7 +98,7 @@ class Checkers:
     """The checkers of one session."""
 
     place: Workplace
-    sandbox: Sandbox | None
+    sandbox: "Sandbox | None"
     within: Around
     """What else is done around a call: after the checkers, so that hooks see their findings."""
 

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from kode.errors import ToolError
 from kode.function_tool import tool
-from kode.tool import Job, ToolContext, ToolOutput
+from kode.tool import ToolContext, ToolOutput
+from kode.tools.background import BackgroundCommand
 from kode.tools.output import MAX_CHARS
 
 MAX_WAIT_S = 600  # as a command's longest time
@@ -45,14 +46,14 @@ async def job(
     )
 
 
-def tell_job(job: Job, message: str) -> None:
+def tell_job(job: BackgroundCommand, message: str) -> None:
     """Raises: ToolError if it takes no messages, or has ended."""
     if job.tell is None:
         raise ToolError(f"{job.name} is a command, and takes no messages.")
     job.tell(message)
 
 
-def _new_output(job: Job, start: int | None) -> str:
+def _new_output(job: BackgroundCommand, start: int | None) -> str:
     """The output from a position of its file, or from where the last call ended; the middle of a
     long one is left out. Moves the position to its end."""
     path = job.running.output_path

@@ -11,18 +11,24 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode.programs import start_program
-from kode.tool import Attempt, Blocked, Grants, Opens, Sandbox
+from kode.tool import Blocked
 from kode.tools import processes
 from kode.tools.processes import WATCH
+
+if TYPE_CHECKING:
+    from kode.sandbox.attempt import Attempt
+    from kode.sandbox.sandbox import Sandbox
+    from kode.sandbox.values import Grants, Opens
 
 MAX_OUTPUT_BYTES = 256 * 1024
 """Limit of each stream; the middle is dropped."""
 _READ_BYTES = 65_536
 """The capacity of a pipe on Linux, see pipe(7)."""
 
-Keep = Callable[[Attempt], Awaitable[tuple[str, ...]]]
+Keep = Callable[["Attempt"], Awaitable[tuple[str, ...]]]
 """Applies a program's permitted changes; returns sentences about what became of them."""
 
 
@@ -42,8 +48,8 @@ class Ran:
     stderr: str = ""
     fault: str = ""
     """A phrase that completes "it ...": "did not end within 60 s"."""
-    opened: Opens | None = None
-    """See `tool.Wrapped`."""
+    opened: "Opens | None" = None
+    """See `sandbox.values.Wrapped`."""
     hits: tuple[Blocked, ...] = ()
     """What the sandbox blocked."""
     notes: tuple[str, ...] = ()
@@ -62,9 +68,9 @@ async def run_program(
     environment: Mapping[str, str],
     timeout_s: float,
     given: bytes = b"",
-    sandbox: Sandbox | None = None,
+    sandbox: "Sandbox | None" = None,
     records_opens: bool = False,
-    grants: Grants | None = None,
+    grants: "Grants | None" = None,
     keep: Keep | None = None,
     gently: bool = True,
     takes: Callable[[bytes], bool] = _nothing,
@@ -100,7 +106,7 @@ async def _run(
     environment: Mapping[str, str],
     timeout_s: float,
     given: bytes,
-    attempt: Attempt | None,
+    attempt: "Attempt | None",
     takes: Callable[[bytes], bool],
     *,
     gently: bool,

@@ -14,16 +14,20 @@ import re
 import signal
 import time
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
 from kode.programs import start_program
-from kode.tool import Background, Brief, ToolContext, ToolOutput, Wrapped
+from kode.tool import Brief, ToolContext, ToolOutput
 from kode.tools import check_statuses, processes
 from kode.tools.output import MAX_CHARS, Capture, Lines
 from kode.tools.processes import WATCH
+
+if TYPE_CHECKING:
+    from kode.sandbox.values import Wrapped
+    from kode.tools.background import BackgroundCommands
 
 DEFAULT_TIMEOUT_S = 120  # as Claude Code's
 MAX_TIMEOUT_S = 600  # as Claude Code's
@@ -234,7 +238,7 @@ class _Running:
             return "ended"
         return "moved" if moved.is_set() else "timed out"
 
-    def moved_to(self, background: Background, *, by_model: bool) -> ToolOutput:
+    def moved_to(self, background: "BackgroundCommands", *, by_model: bool) -> ToolOutput:
         """Hands the command over to the background; returns the result of its call."""
         self._say()
         self.moved = True

@@ -10,7 +10,6 @@ import pytest
 
 from kode.conversation.forked import ELSEWHERE, FORKED, fork_of, with_declared
 from kode.errors import ToolError
-from kode.extensions import familiar_calls
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, user_message
 from kode.session import log
 from kode.session.entries import CompactionEntry, SystemEntry, TaintEntry, ToldEntry, UsageEntry
@@ -135,7 +134,7 @@ def test_taint_and_news_go_along_and_secrets_do_not(parent: Session, tmp_path: P
 async def test_a_declared_tool_that_is_not_the_forks_refuses(
     parent: Session, tmp_path: Path
 ) -> None:
-    tools = with_declared(parent, (read_file, shell), familiar_calls)
+    tools = with_declared(parent, (read_file, shell))
 
     assert [tool.name for tool in tools] == ["read_file", "shell", "memory"]
     assert tools[:2] == (read_file, shell)

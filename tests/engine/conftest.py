@@ -13,7 +13,6 @@ from kode.engine.context import Context, open_context
 from kode.engine.turn import run_turn
 from kode.errors import ToolError
 from kode.events import Emit, Event, TextDelta, TurnEnded, silent
-from kode.extensions import familiar_calls
 from kode.function_tool import tool
 from kode.memory.system import NullMemory
 from kode.messages import Message, Text, ToolCall, Usage
@@ -175,7 +174,6 @@ def bench(tmp_path: Path) -> MakeBench:
             render_system=lambda late: {"kode": "You are a test.", **late},
             cost_usd=lambda usage: usage.output_tokens / 1_000,
             spend=Spend(),
-            calling=familiar_calls,
             seen_files={},
             keeper=keeper_in(tmp_path / "kept"),
             marks=Marks(home=tmp_path / "home", folders=(), source=lambda: "", emit=silent),

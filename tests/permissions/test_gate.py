@@ -11,7 +11,7 @@ from kode.errors import ConfigError, ToolError
 from kode.events import silent
 from kode.permissions import gate as gate_module
 from kode.permissions.decision import Decision
-from kode.permissions.gate import Answer, GateState, PersonGate, visible
+from kode.permissions.gate import Answer, Gate, GateState, visible
 from kode.permissions.rules import Rules, parse_all
 from kode.tool import Opinion, ToolContext
 from kode.tools.apply_patch import patch_file
@@ -54,7 +54,7 @@ def room(tmp_path):
     )
 
     def gate(ask=None, mode="ask", allow=(), deny=(), emit=silent, tainted=lambda: False):
-        return PersonGate(
+        return Gate(
             rules=Rules(allow=parse_all(allow), deny=parse_all(deny)),
             state=GateState(mode=mode),
             place=context.place,

@@ -9,7 +9,7 @@ import pytest
 
 from kode.events import silent
 from kode.permissions.decide import decide_call
-from kode.permissions.gate import GateState, PersonGate
+from kode.permissions.gate import Gate, GateState
 from kode.permissions.rules import Rules
 from kode.tool import ToolContext, Verdict
 from kode.tools import files
@@ -51,7 +51,7 @@ async def checked(place: Workplace, tool: Any, path: str, real: str, mode: Any) 
         seen_files={},
         judged_path=real,
     )
-    gate = PersonGate(rules=Rules(), state=GateState(mode=mode), place=place)
+    gate = Gate(rules=Rules(), state=GateState(mode=mode), place=place)
     return await gate.check(tool, {"path": path, "content": ""}, context)
 
 

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from kode.git import git_folders
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox, open_sandbox
-from kode.tool import Wrapped
+from kode.sandbox.values import Wrapped
 from kode.tools import processes
 from tests.workplaces import workplace
 

@@ -11,7 +11,7 @@ import pytest
 from kode.cli.commands import doctor
 from kode.sandbox import sandbox
 from kode.sandbox.sandbox import Sandbox, Standing
-from kode.tool import Wrapped
+from kode.sandbox.values import Wrapped
 from tests.needs import needs
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from kode.errors import UserError
 from kode.programs import start_program
-from kode.tool import Background
+from kode.tools.background import BackgroundCommands
 from kode.tools.output import Capture, Lines
 from kode.tools.processes import WATCH, new_mark
 
@@ -46,7 +46,7 @@ async def run_shell_line(
     command: str,
     cwd: Path,
     show: Show,
-    background: Background,
+    background: BackgroundCommands,
     *,
     session_id: str | None,
     output_dir: Path,
@@ -112,7 +112,7 @@ class _Running:
             wished.cancel()
         return not self._reading.done()
 
-    def moved_to(self, background: Background, session_id: str | None) -> Ran:
+    def moved_to(self, background: BackgroundCommands, session_id: str | None) -> Ran:
         self.moved = True
         self._capture.keep_whole()
         name = background.take(self, session_id)

@@ -32,7 +32,7 @@ def rule_rows(
 
 
 def change_rules(command: str, words: Sequence[str], change: Callable[..., None]) -> str:
-    """Carries out `remove`, `restore` or `edit` by `tool.Gate.change_approvals`; returns what
+    """Carries out `remove`, `restore` or `edit` by `Gate.change_approvals`; returns what
     was done, with its undo. Raises: UserError for other words; KodeError."""
     match words:
         case ["remove" | "restore" as verb, _, *_]:

@@ -80,8 +80,8 @@ async def test_a_guard_whose_sandbox_cannot_be_made_blocks_the_call(
     def begin(self: Any, **given: Any) -> None:
         raise OSError("no room")
 
-    monkeypatch.setattr("kode.sandbox.deferred.DeferredSandbox.holds", lambda self: True)
-    monkeypatch.setattr("kode.sandbox.deferred.DeferredSandbox.begin", begin)
+    monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.holds", lambda self: True)
+    monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.begin", begin)
     bring_hook(world)
     talk = await opened({"calls": [EDIT]}, DONE, mode="full")
     await talk.turn("write")

@@ -2,11 +2,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from kode.engine.act import PreviewedCall, preview_call
-from kode.extensions import familiar_calls
 from kode.messages import ToolCall
 from kode.tools.builtin import BUILTIN
 
-AGENT: Any = SimpleNamespace(tools=BUILTIN, calling=familiar_calls, secrets=("sk-secret",))
+AGENT: Any = SimpleNamespace(tools=BUILTIN, secrets=("sk-secret",))
 
 
 def preview(call: ToolCall) -> PreviewedCall:
