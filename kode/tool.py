@@ -239,9 +239,6 @@ class ToolContext:
     """Returns a text of this session that is no longer sent, by its entry id."""
     background: "BackgroundCommands | None" = None
     """Where commands move to run in the background; None: there is no background."""
-    shown_lines: dict[str, set[str]] = field(default_factory=dict)
-    """Absolute path → texts of the lines that searches of this session have shown in full, without
-    their ends; "" → the lines of its commands and of what they printed. Tools update it."""
     room: int = 60_000
     """Characters that the result may have: a share of the model's window. A longer one is cut to
     both ends, and kept whole in a file; a tool that can show a smaller page does better."""

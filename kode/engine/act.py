@@ -610,7 +610,6 @@ def _tool_context(run: Run, call: ToolCall, judged_path: str, room: int) -> Tool
         session_id=run.context.session.id,
         emit=_masking(run.emit, agent.secrets),
         seen_files=agent.seen_files,
-        shown_lines=agent.shown_lines,
         judged_path=judged_path,
         earlier=partial(text_by_id, run.context.session.entries),
         background=agent.background,

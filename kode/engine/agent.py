@@ -167,8 +167,6 @@ class Agent:
     """In which form tools for files are offered."""
     seen_files: dict[str, str]
     """Path → content hash, see `ToolContext.seen_files`."""
-    shown_lines: dict[str, set[str]] = field(default_factory=dict)
-    """See `ToolContext.shown_lines`."""
     keeper: ChangeKeeper
     """Saves what undo needs, around each change."""
     marks: Marks

@@ -1,11 +1,27 @@
-"""`apply_patch`: a patch as free text, as OpenAI's models are trained to write it.
+"""`apply_patch`: a patch in the V4A format, as OpenAI's models are trained to write it.
 
-It stands for calls of other tools, one for each file, which are judged and undone as such.
-`patch_text` reads and applies patches.
+    *** Begin Patch
+    *** Update File: a.py
+    @@ class A
+     kept
+    -removed
+    +added
+    *** Add File: b.py
+    +its text
+    *** End Patch
+
+It stands for calls of other tools, one for each file, which are judged and undone as such. A hunk
+is found by its kept and removed lines, after the line that `@@` names; without one they must stand
+in the file once, since the first of several places is a guess.
 """
 
+import contextlib
+import dataclasses
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from kode import diffs, durable
@@ -13,24 +29,72 @@ from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.tool import Tool, ToolContext, ToolOutput
 from kode.tools import files
-from kode.tools.edit_file import explain_misfit, plan_change, read_target, write_change
-from kode.tools.patch_text import GRAMMAR, BadPatch, Hunk, Misfit, apply, read_patch
+from kode.tools.edit_file import Replacement, plan_change, read_target, write_change
+from kode.tools.replace_text import (
+    Ambiguous,
+    NotFound,
+    Replaced,
+    Span,
+    find_lines,
+    fit,
+    line_starts,
+    splice,
+    split,
+)
 from kode.tools.write_file import write_file
+
+BEGIN, END = "*** Begin Patch", "*** End Patch"
+_ADD, _DELETE, _UPDATE = "*** Add File: ", "*** Delete File: ", "*** Update File: "
+_MOVE, _END_OF_FILE = "*** Move to: ", "*** End of File"
+
+GRAMMAR = r"""start: begin section+ end
+begin: "*** Begin Patch" LF
+end: "*** End Patch" LF?
+section: add | delete | update
+add: "*** Add File: " NAME LF ("+" REST LF)+
+delete: "*** Delete File: " NAME LF
+update: "*** Update File: " NAME LF hunk+
+hunk: anchor+ line* last? | line+ last?
+anchor: ("@@" | "@@ " NAME) LF
+line: ("+" | "-" | " ") REST LF
+last: "*** End of File" LF
+NAME: /[^\n]+/
+REST: /[^\n]*/
+%import common.LF
+"""
+"""The format in Lark's notation, to which OpenAI's server holds the model."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Hunk:
+    old: list[str] = field(default_factory=list)
+    """Kept and removed lines, without their ends."""
+    new: list[str] = field(default_factory=list)
+    """Kept and added lines."""
+    anchors: list[str] = field(default_factory=list)
+    """Lines that come before it, in order."""
+    at_end: bool = False
+    """Whether it ends with the file."""
+    after_line: int | None = None
+    """The line, from 1, that new lines follow; 0: they come first. Then `old` is empty."""
+
+
+# ── the tools ────────────────────────────────────────────────────────────────────────────────
 
 
 def _plan(context: ToolContext, path: str, hunks: Sequence[Hunk]) -> files.Change:
     """What would be written. Raises: ToolError if a hunk does not fit."""
-    file, name = read_target(context, path)
-    if not all(hunk.old for hunk in hunks):
-        files.require_seen(context, file)  # the others quote what is there
-    try:
-        patched = apply(file.text, hunks)
-    except Misfit as error:
-        advice = "put the line of its function or class after `@@`, or more lines around it"
-        what, old = f"Hunk {error.number}", "\n".join(error.hunk.old)
-        raise explain_misfit(context, file, what, old, error.reason, advice) from None
-    notes = ("It was indented as the file is.",) if patched.reindented else ()
-    return plan_change(file, name, patched, notes)
+    replacements = [
+        Replacement(
+            what=f"Hunk {number}",
+            old="\n".join(hunk.old),
+            apply=partial(apply_hunk, hunk),
+            note="It was indented as the file is.",
+        )
+        for number, hunk in enumerate(hunks, start=1)
+    ]
+    advice = "put the line of its function or class after `@@`, or more lines around it"
+    return plan_change(context, path, replacements, advice)
 
 
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
@@ -68,24 +132,169 @@ async def delete_file(context: ToolContext, path: str) -> ToolOutput:
     )
 
 
-def _parts(arguments: Mapping[str, Any]) -> Iterator[tuple[Tool, Mapping[str, Any]]]:
-    try:
-        sections = read_patch(arguments["input"])
-    except BadPatch as error:
-        raise ToolError(f"The patch was not applied. {error} Nothing was written.") from None
-    for section in sections:
-        match section.kind:
-            case "add":
-                yield write_file, {"path": section.path, "content": section.content}
-            case "delete":
-                yield delete_file, {"path": section.path}
-            case "update":
-                yield patch_file, {"path": section.path, "hunks": list(section.hunks)}
+def _parts(arguments: Mapping[str, Any]) -> tuple[tuple[Tool, Mapping[str, Any]], ...]:
+    return tuple(read_patch(arguments["input"]))
 
 
-@tool(effect="edit", grammar=GRAMMAR, parts=lambda arguments: tuple(_parts(arguments)))
+@tool(effect="edit", grammar=GRAMMAR, parts=_parts)
 async def apply_patch(context: ToolContext, input: str) -> ToolOutput:
     """Add, delete or change files by a patch, as free text. Quote about three unchanged lines
     around each change; where they stand several times in the file, put the line of their function
     or class after @@."""
     raise AssertionError("its parts run")
+
+
+# ── reading a patch ──────────────────────────────────────────────────────────────────────────
+
+
+def read_patch(text: str) -> Iterator[tuple[Tool, Mapping[str, Any]]]:
+    """The calls that a patch stands for. Raises: ToolError if it is none."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    begins = [index for index, line in enumerate(lines) if line.strip() == BEGIN]
+    ends = [index for index, line in enumerate(lines) if line.strip() == END]
+    if not begins or not ends or ends[-1] < begins[0]:
+        raise _no_patch(f"It has to begin with the line `{BEGIN}` and end with `{END}`.")
+    # What is around it, such as a fence or a here-document, is no part of it.
+    body = lines[begins[0] + 1 : ends[-1]]
+    kinds = (_ADD, _DELETE, _UPDATE)
+    heads = [index for index, line in enumerate(body) if line.startswith(kinds)]
+    if not heads or any(line.strip() for line in body[: heads[0]]):
+        raise _no_patch(f"After `{BEGIN}` has to come `*** Update File: PATH`, `Add` or `Delete`.")
+    for start, following in itertools.pairwise([*heads, len(body)]):
+        kind, _, path = body[start].partition(": ")
+        yield _part(f"{kind}: ", path.strip(), body[start + 1 : following])
+
+
+def _no_patch(reason: str) -> ToolError:
+    return ToolError(f"The patch was not applied. {reason} Nothing was written.")
+
+
+def _part(kind: str, path: str, lines: Sequence[str]) -> tuple[Tool, Mapping[str, Any]]:
+    if kind == _ADD:
+        wrong = next((line for line in lines if line and line[0] != "+"), None)
+        if wrong is not None:
+            raise _no_patch(f"Each line of the new file {path} begins with `+`; one is {wrong!r}.")
+        return write_file, {"path": path, "content": "".join(f"{line[1:]}\n" for line in lines)}
+    if kind == _DELETE:
+        return delete_file, {"path": path}
+    if lines and lines[0].startswith(_MOVE):
+        raise _no_patch(f"It cannot move {path}: do that with `git mv` or `mv` in the shell.")
+    hunks = [hunk := Hunk()]
+    for index, line in enumerate(lines):
+        if (line.startswith("@@") or hunk.at_end) and (hunk.old or hunk.new):
+            hunks.append(hunk := Hunk())
+        if line.startswith("@@"):
+            hunk.anchors += filter(None, [line[2:].strip().removesuffix("@@").strip()])
+        elif line.rstrip() == _END_OF_FILE:
+            hunk.at_end = True
+        elif line[:1] not in ("+", "-", " ", ""):
+            raise _no_patch(
+                f"In the section of {path} each line begins with `+`, `-`, a space or `@@`; one is "
+                f"{line!r}."
+            )
+        elif line or index < len(lines) - 1:  # not the blank line before the next section
+            hunk.old += () if line.startswith("+") else (line[1:],)
+            hunk.new += () if line.startswith("-") else (line[1:],)
+    hunks = [hunk for hunk in hunks if hunk.old or hunk.new]
+    if not hunks:
+        raise _no_patch(f"The section of {path} changes nothing: it has no lines with + or -.")
+    return patch_file, {"path": path, "hunks": hunks}
+
+
+# ── applying a hunk ──────────────────────────────────────────────────────────────────────────
+
+
+def apply_hunk(hunk: Hunk, text: str, position: int = 0) -> Replaced:
+    """The text after one hunk, which is rather after the line `position` than before it. Bytes
+    outside of the replaced lines never change.
+
+    Raises: NotFound, Ambiguous.
+    """
+    lines, ends = split(text)
+    starts = line_starts(lines, ends)
+    # What follows the last line end is no line.
+    count = len(lines) - (lines[-1] == "")
+    fitting, offset, exact = _place_hunk(lines[:count], hunk, position)
+    after, new = offset + len(fitting.old), "\n".join(fitting.new)
+    start = end = starts[offset]
+    if fitting.old and fitting.new:  # kept lines stay as the file has them
+        new = fit(fitting.old, lines[offset:after], new)
+        end = starts[after - 1] + len(lines[after - 1])
+    elif fitting.old:
+        end = starts[after]
+    else:
+        new = f"\n{new}" if offset == len(lines) else f"{new}\n"
+    return Replaced(
+        text=splice(text, [Span(start, end, new)]),
+        reindented=not exact,
+        is_proven=bool(hunk.old),
+        end=offset + len(fitting.new),
+    )
+
+
+_TRIMS = sorted(itertools.product(range(4), repeat=2), key=sum)[1:]
+
+
+def _place_hunk(lines: Sequence[str], hunk: Hunk, position: int) -> tuple[Hunk, int, bool]:
+    """The hunk with its place, see `_place`. Where its kept lines have changed or were remembered
+    wrongly, without up to three of them on each side, if the others stand only once.
+
+    Raises: NotFound, Ambiguous.
+    """
+    try:
+        return hunk, *_place(lines, hunk, position)
+    except NotFound:
+        for first, last in _TRIMS:
+            old, new = (lines[first : len(lines) - last] for lines in (hunk.old, hunk.new))
+            is_kept = hunk.old[:first] == hunk.new[:first] and (
+                not last or hunk.old[-last:] == hunk.new[-last:]
+            )
+            if is_kept and len(hunk.old) > first + last:
+                shorter = dataclasses.replace(hunk, old=old, new=new, at_end=False)
+                with contextlib.suppress(NotFound, Ambiguous):
+                    return shorter, *_place(lines, shorter, position, once=True)
+        raise
+
+
+def _place(
+    lines: Sequence[str], hunk: Hunk, position: int, *, once: bool = False
+) -> tuple[int, bool]:
+    """The index of its first line, and whether its lines are there exactly but for trailing space.
+    With `once` the first of several places after its anchor will not do.
+
+    Raises: NotFound, Ambiguous.
+    """
+    if hunk.after_line is not None:
+        if not 0 <= hunk.after_line <= len(lines):
+            raise NotFound
+        return hunk.after_line, True
+    is_anchored = bool(hunk.anchors)
+    for anchor in hunk.anchors:
+        offset = _find_anchor(lines, anchor, position)
+        position, is_anchored = (position, False) if offset is None else (offset + 1, is_anchored)
+    if not hunk.old:
+        if hunk.anchors and not is_anchored:
+            raise NotFound
+        return (position if is_anchored else len(lines)), True
+    for exact, key in ((True, str.rstrip), (False, str.strip)):
+        places = list(find_lines([key(line) for line in lines], [key(line) for line in hunk.old]))
+        if hunk.at_end:
+            places = [at for at in places if at + len(hunk.old) == len(lines)] or places
+        # A hunk may begin with the line of its anchor.
+        following = [at for at in places if at >= position - is_anchored]
+        if len(following) == 1 or (following and is_anchored and not once):
+            return following[0], exact
+        if len(places) == 1:
+            return places[0], exact
+        if places:
+            raise Ambiguous([at + 1 for at in places], exact=exact)
+    raise NotFound
+
+
+def _find_anchor(lines: Sequence[str], anchor: str, position: int) -> int | None:
+    """The next line that is the anchor but for indentation, else the only one that has it."""
+    rest = [line.strip() for line in lines[position:]]
+    if anchor in rest:
+        return position + rest.index(anchor)
+    partial_matches = [index for index, line in enumerate(rest) if anchor in line]
+    return position + partial_matches[0] if len(partial_matches) == 1 else None

@@ -5,11 +5,12 @@ without indentation and trailing space, and then the new lines get the file's in
 `edit_file` explains why a text was not found.
 """
 
-import contextlib
 import itertools
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kode.plain_text import with_line_feeds
 
@@ -25,10 +26,14 @@ class Edit:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replaced:
     text: str
-    count: int
+    count: int = 1
     """Number of replaced places."""
     reindented: bool = False
     """Whether it matched only without indentation and trailing space."""
+    is_proven: bool
+    """Whether the old text shows by itself that this place is meant."""
+    end: int = 0
+    """The line, from 0, after the last replaced one; only of a patch."""
 
 
 class NotFound(Exception):
@@ -45,8 +50,7 @@ class Ambiguous(Exception):
         self.exact = exact
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A range of the text and its replacement, with line feeds."""
 
     start: int
@@ -60,32 +64,23 @@ def replace(text: str, edit: Edit) -> Replaced:
     Raises: NotFound, Ambiguous.
     """
     old, new = with_line_feeds(edit.old_text), with_line_feeds(edit.new_text)
-    exact = [Span(*at, new) for at in _places(text, old, overlapping=not edit.replace_all)]
+    # With either kind of line end.
+    pattern = r"(?:\r\n|(?<!\r)\n)".join(map(re.escape, old.split("\n"))) + r"(?!(?<=\r)\n)"
+    pattern = f"({pattern})" if edit.replace_all else f"(?=({pattern}))"  # overlapping ones count
+    exact = [Span(*match.span(1), new) for match in re.finditer(pattern, text)]
     spans = exact or list(_loose_spans(text, old, new))
     if not spans:
         raise NotFound
     if len(spans) > 1 and not edit.replace_all:
-        raise Ambiguous(_line_numbers(text, [span.start for span in spans]), exact=bool(exact))
-    return Replaced(text=splice(text, spans), count=len(spans), reindented=not exact)
-
-
-def _places(text: str, old: str, *, overlapping: bool) -> Iterator[tuple[int, int]]:
-    """Where the old text is, with either kind of line end."""
-    lines = map(re.escape, old.split("\n"))
-    pattern = re.compile(r"(?:\r\n|(?<!\r)\n)".join(lines) + r"(?!(?<=\r)\n)")
-    match = pattern.search(text)
-    while match:
-        yield match.span()
-        match = pattern.search(text, match.start() + 1 if overlapping else match.end())
-
-
-def _line_numbers(text: str, starts: list[int]) -> list[int]:
-    numbers: list[int] = []
-    line, position = 1, 0
-    for start in starts:
-        line, position = line + text.count("\n", position, start), start
-        numbers.append(line)
-    return numbers
+        starts = line_starts(*split(text))
+        lines = [bisect_right(starts, span.start) for span in spans]
+        raise Ambiguous(lines, exact=bool(exact))
+    return Replaced(
+        text=splice(text, spans),
+        count=len(spans),
+        reindented=not exact,
+        is_proven=len(exact) == 1,
+    )
 
 
 # ── without indentation ──────────────────────────────────────────────────────────────────────
@@ -95,57 +90,48 @@ def _loose_spans(text: str, old: str, new: str) -> Iterator[Span]:
     """Every place whose lines equal those of `old` without indentation and trailing space."""
     ends_line = old.endswith("\n")
     old_lines = old.removesuffix("\n").split("\n")
-    wanted = [line.strip() for line in old_lines]
     lines, ends = split(text)
-    stripped = [line.strip() for line in lines]
     starts = line_starts(lines, ends)
-    n = len(wanted)
-    for i in find_lines(stripped, wanted, step=n):
-        at_end = i + n == len(lines)
+    after, n = 0, len(old_lines)
+    for i in find_lines([line.strip() for line in lines], [line.strip() for line in old_lines]):
+        if i < after:
+            continue
+        after = i + n
+        at_end = after == len(lines)
         with_end = ends_line and not at_end and (not new or new.endswith("\n"))
-        end = starts[i + n] if with_end else starts[i + n - 1] + len(lines[i + n - 1])
+        end = starts[after] if with_end else starts[after - 1] + len(lines[after - 1])
         body = new.removesuffix("\n") if ends_line and at_end else new
-        yield Span(starts[i], end, fit(old_lines, lines[i : i + n], body))
+        yield Span(starts[i], end, fit(old_lines, lines[i:after], body))
 
 
-def find_lines(lines: list[str], wanted: list[str], *, step: int = 1) -> Iterator[int]:
-    """The indexes where the wanted lines are, unless all of them are empty. After each, the next
-    `step` - 1 are passed over."""
-    anchor = next((i for i, line in enumerate(wanted) if line), None)
-    if anchor is None:
-        return
-    i = 0
-    with contextlib.suppress(ValueError):
-        while True:
-            i = lines.index(wanted[anchor], i + anchor) - anchor
-            is_place = lines[i : i + len(wanted)] == wanted
-            if is_place:
-                yield i
-            i += step if is_place else 1
+def find_lines(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
+    """The indexes where the wanted lines are, unless all of them are empty."""
+    n = len(wanted)
+    for i in range(len(lines) - n + 1) if any(wanted) else ():
+        if lines[i] == wanted[0] and lines[i : i + n] == wanted:
+            yield i
 
 
-def fit(old_lines: list[str], found: list[str], new: str) -> str:
+def fit(old_lines: Sequence[str], lines: Sequence[str], new: str) -> str:
     """The new text with the indentation of the matched lines; lines it shares with the old text
     stay as in the file."""
     import difflib
 
     if not new:
         return new
-    new_lines = new.split("\n")
-    tail = new_lines.pop() if new.endswith("\n") else None
+    tail = "\n" if new.endswith("\n") else ""
+    new_lines = new.removesuffix("\n").split("\n")
     indents = {
         _indent(old): _indent(line)
-        for old, line in zip(reversed(old_lines), reversed(found), strict=True)
+        for old, line in zip(reversed(old_lines), reversed(lines), strict=True)
         if old.strip()
     }
     fitted: list[str] = []
     matcher = difflib.SequenceMatcher(None, old_lines, new_lines, autojunk=False)
     for kind, i1, i2, j1, j2 in matcher.get_opcodes():
-        if kind == "equal":
-            fitted += found[i1:i2]
-            continue
-        fitted += [_reindent(line, indents) for line in new_lines[j1:j2]]
-    return "\n".join(fitted if tail is None else [*fitted, tail])
+        is_same = kind == "equal"
+        fitted += lines[i1:i2] if is_same else [_reindent(x, indents) for x in new_lines[j1:j2]]
+    return "\n".join(fitted) + tail
 
 
 def _indent(line: str) -> str:
@@ -156,56 +142,41 @@ def _reindent(line: str, indents: Mapping[str, str]) -> str:
     """A new line, its indentation shifted like that of the nearest old line."""
     indent = _indent(line)
     body = line[len(indent) :]
-    if not body:
-        return ""
-    if indent in indents:
-        return indents[indent] + body
-    shorter = [known for known in indents if indent.startswith(known)]
-    if shorter:
+    if shorter := [old for old in indents if indent.startswith(old)]:
         base = max(shorter, key=len)
-        return indents[base] + _translate(indent[len(base) :], indents) + body
-    longer = [known for known in indents if known.startswith(indent)]
-    if longer:
+        shifted = indents[base] + _translate(indent[len(base) :], indents)
+    elif longer := [old for old in indents if old.startswith(indent)]:
         base = min(longer, key=len)
-        less = _translate(base[len(indent) :], indents)
-        return indents[base].removesuffix(less) + body
-    return line
+        shifted = indents[base].removesuffix(_translate(base[len(indent) :], indents))
+    else:
+        shifted = indent
+    return shifted + body if body else ""
 
 
 def _translate(extra: str, indents: Mapping[str, str]) -> str:
     """Converts further indentation to the file's own: tabs for spaces or spaces for tabs."""
-    files_tabs = any("\t" in value for value in indents.values())
-    files_spaces = any(" " in value for value in indents.values())
-    if files_tabs and not files_spaces and "\t" not in extra:
-        width = _tab_width({old: own for old, own in indents.items() if "\t" not in old})
-        return "\t" * max(1, len(extra) // width) if extra else ""
-    if files_spaces and not files_tabs and " " not in extra:
-        width = _tab_width({own: old for old, own in indents.items() if " " not in old})
-        return " " * (width * len(extra))
-    return extra
-
-
-def _tab_width(tabs_of: Mapping[str, str]) -> int:
-    """Spaces per tab, detected from pairs of (spaces, tabs); 4 by default."""
-    pairs = sorted((len(tabs), len(spaces)) for spaces, tabs in tabs_of.items())
+    tabs, spaces = (any(kind in value for value in indents.values()) for kind in "\t ")
+    mark = "\t" if tabs else " "
+    if tabs == spaces or not extra or mark in extra:
+        return extra
+    lengths = [(len(value), len(old)) for old, value in indents.items() if mark not in old]
+    pairs = sorted(lengths if tabs else [(old, value) for value, old in lengths])
     steps = [(t2 - t1, s2 - s1) for (t1, s1), (t2, s2) in itertools.pairwise(pairs)]
     # The step between two depths is more reliable than one depth, which may be shifted as a whole.
-    for tabs, spaces in (*steps, *pairs):
-        if tabs > 0 and spaces > 0 and spaces % tabs == 0 and spaces // tabs in (2, 3, 4):
-            return spaces // tabs
-    return 4
+    widths = (s // t for t, s in (*steps, *pairs) if t > 0 and s in (2 * t, 3 * t, 4 * t))
+    width = next(widths, 4)
+    return "\t" * max(1, len(extra) // width) if tabs else " " * (width * len(extra))
 
 
 # ── putting it in place ──────────────────────────────────────────────────────────────────────
 
 
-def splice(text: str, spans: list[Span]) -> str:
+def splice(text: str, spans: Sequence[Span]) -> str:
     """The text with each span replaced, using the surrounding line ends."""
     parts: list[str] = []
-    position = 0
-    own_ends = "\r\n" in text
+    position, has_crlf = 0, "\r\n" in text
     for span in spans:
-        parts += (text[position : span.start], _with_ends(text, span) if own_ends else span.new)
+        parts += (text[position : span.start], _with_ends(text, span) if has_crlf else span.new)
         position = span.end
     return "".join([*parts, text[position:]])
 
@@ -223,8 +194,8 @@ def _with_ends(text: str, span: Span) -> str:
     further = changed[-1] if changed else after[0] if after else _near(text, span.end)
     count = len(new) - 1 - head - tail
     changed = [*changed, *[further] * count][:count]
-    own = (*ends[:head], *changed, *after)
-    return new[0] + "".join(end + line for end, line in zip(own, new[1:], strict=True))
+    all_ends = (*ends[:head], *changed, *after)
+    return new[0] + "".join(end + line for end, line in zip(all_ends, new[1:], strict=True))
 
 
 def _near(text: str, position: int) -> str:

@@ -63,9 +63,6 @@ async def search_files(
     )
     ended = await _searched(tool_context, hits, pattern, ignore_case)
     shares = _shares(hits)
-    for share in shares:
-        whole = {line.text for line in share.lines if line.is_whole}
-        tool_context.shown_lines.setdefault(share.file.path, set()).update(whole)
     text, notes = _render(hits, shares, ended, pattern)
     return ToolOutput(
         text=text,

@@ -10,7 +10,6 @@ started.
 import asyncio
 import contextlib
 import os
-import re
 import signal
 import time
 from pathlib import Path
@@ -37,7 +36,6 @@ EMIT_EVERY_S = 0.1  # ten changes a second can be read
 MAX_EVENT_CHARS = 4_000
 """A watcher gets only the end of longer bursts."""
 
-_NUMBERS = re.compile(r"^(?:\S+?[:-])?\d+[:-]|^ *\d+\t", re.MULTILINE)  # of grep -n, cat -n
 _READ_BYTES = 65_536
 """The capacity of a pipe on Linux, see pipe(7)."""
 
@@ -115,8 +113,6 @@ async def shell(
     if timeout_s > MAX_TIMEOUT_S:
         notes.append(f"[`timeout_s` is at most {MAX_TIMEOUT_S}: that was used.]")
     output = running.capture.text()
-    texts = (command, output, _NUMBERS.sub("", output))
-    context.shown_lines.setdefault("", set()).update(*(text.split("\n") for text in texts))
     return ToolOutput(
         text=_or_none(output),
         notes=tuple(notes),

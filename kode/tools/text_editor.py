@@ -7,9 +7,8 @@ from typing import Any, Literal
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.tool import Tool, ToolContext, ToolOutput
-from kode.tools.apply_patch import patch_file
+from kode.tools.apply_patch import Hunk, patch_file
 from kode.tools.edit_file import edit_file
-from kode.tools.patch_text import Hunk
 from kode.tools.read_file import read_file
 from kode.tools.write_file import write_file
 
@@ -31,7 +30,7 @@ def _parts(arguments: Mapping[str, Any]) -> tuple[tuple[Tool, Mapping[str, Any]]
             return ((edit_file, {**path, **texts}),)
         case _:
             text = arguments["insert_text"] or _require(arguments, "new_str")
-            new = tuple(text.removesuffix("\n").split("\n"))
+            new = text.removesuffix("\n").split("\n")
             hunk = Hunk(new=new, after_line=_require(arguments, "insert_line"))
             return ((patch_file, {**path, "hunks": [hunk]}),)
 

@@ -1,7 +1,6 @@
 """`write_file`: creates or replaces a whole file. `edit_file` changes parts."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from kode import diffs
@@ -49,54 +48,40 @@ def _plan(context: ToolContext, path: str, content: str) -> files.Change:
     files.refuse_protected(context, real)
     if path.endswith("/") or real.is_dir():
         raise ToolError(f"{name} is a folder: give the path of a file in it.")
-    if not real.exists():
-        _refuse_file_as_folder(context, real)
-        data = files.encode(content, Encoding(codec="utf-8"), name)
-        return files.Change(
-            path=real,
-            name=name,
-            data=data,
-            mode=files.new_file_mode(),
-            before=None,
-            after=content,
-            done=f"Created {name}",
+    nearest = next(ancestor for ancestor in (real, *real.parents) if ancestor.exists())
+    if nearest != real and not nearest.is_dir():
+        raise ToolError(
+            f"{files.shown(context, nearest)} is a file, so {name} cannot be in it: choose another "
+            "path."
         )
-    old = files.read_whole(context, real)
-    files.require_seen(context, old)
     notes: list[str] = []
-    if old.text.endswith("\n") and content and not content.endswith("\n"):
-        notes.append("Its last line has no line end any more.")
-    after = content.removeprefix("\ufeff") if old.encoding.bom else content
-    if _only_crlf(old.text) and "\r" not in after:
-        # The model sees lines without their ends, so it cannot have meant to change them.
-        after = after.replace("\n", "\r\n")
-        notes.append("Its CRLF line ends were kept.")
-    encoding = old.encoding
-    if encoding.codec == "latin-1" and max(map(ord, after), default=0) > 255:
-        encoding = Encoding(codec="utf-8")
-        notes.append("It was Latin-1 and is UTF-8 now, for characters Latin-1 does not have.")
+    before, after, done = None, content, f"Created {name}"
+    mode, encoding = files.new_file_mode(), Encoding(codec="utf-8")
+    if nearest == real:
+        old = files.read_whole(context, real)
+        before, done, mode, encoding = old.text, f"Replaced {name}", old.mode, old.encoding
+        if context.only_seen or str(real) in context.seen_files:
+            files.require_seen(context, old)
+        else:
+            lines = plural(len(lines_of(before)), "line")
+            notes.append(f"It was there before, with {lines} that this session had not read.")
+        after = content.removeprefix("\ufeff") if encoding.bom else content
+        if "\r\n" in before and before.count("\n") == before.count("\r\n") and "\r" not in after:
+            # The model sees lines without their ends, so it cannot have meant to change them.
+            after = after.replace("\n", "\r\n")
+            notes.append("Its CRLF line ends were kept.")
+        if encoding.codec == "latin-1" and max(map(ord, after), default=0) > 255:
+            encoding = Encoding(codec="utf-8")
+            notes.append("It was Latin-1 and is UTF-8 now, for characters Latin-1 does not have.")
+    if content and not content.endswith("\n") and (not before or before.endswith("\n")):
+        notes.append(f"Its last line has no line end{' any more' if before else ''}.")
     return files.Change(
         path=real,
         name=name,
         data=files.encode(after, encoding, name),
-        mode=old.mode,
-        before=old.text,
+        mode=mode,
+        before=before,
         after=after,
-        done=f"Replaced {name}",
+        done=done,
         notes=tuple(notes),
     )
-
-
-def _refuse_file_as_folder(context: ToolContext, path: Path) -> None:
-    for ancestor in path.parents:
-        if ancestor.is_dir():
-            return
-        if ancestor.exists():
-            raise ToolError(
-                f"{files.shown(context, ancestor)} is a file, so {files.shown(context, path)} "
-                "cannot be in it: choose another path."
-            )
-
-
-def _only_crlf(text: str) -> bool:
-    return "\r\n" in text and text.count("\n") == text.count("\r\n")

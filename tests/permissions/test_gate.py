@@ -14,9 +14,8 @@ from kode.permissions.decision import Decision
 from kode.permissions.gate import Answer, Gate, GateState, visible
 from kode.permissions.rules import Rules, parse_all
 from kode.tool import Opinion, ToolContext
-from kode.tools.apply_patch import patch_file
+from kode.tools.apply_patch import Hunk, patch_file
 from kode.tools.builtin import BUILTIN
-from kode.tools.patch_text import Hunk
 from tests.tables import for_each
 from tests.workplaces import workplace
 
@@ -422,10 +421,9 @@ async def test_an_edits_question_quotes_nothing_of_an_unreadable_file(room, name
     path.write_text("# settings\npassword is swordfish\nfirst = 1\nsecond = swordfish\n")
     gate = room.gate(Person(Answer(choice="once")), mode=mode, deny=("read(denied/**)",))
     hunks = [
-        Hunk(old=("# settings", "password"), new=("x",)),
-        Hunk(old=("first = 1",), new=("first = 2",)),
+        Hunk(old=["# settings", "password"], new=["x"]),
+        Hunk(old=["first = 1"], new=["first = 2"]),
     ]
-    room.context.shown_lines[""] = {"first = 1"}
     calls = [(patch_file, {"path": name, "hunks": [hunk]}) for hunk in hunks]
     texts = {"old_text": "first = 1", "new_text": "first = 2"}
     calls.append((TOOLS["edit_file"], {"path": name, **texts}))

@@ -30,13 +30,13 @@ async def test_a_new_file_has_the_mode_of_the_umask(call: Call, project: Path) -
     assert stat.S_IMODE((project / "a").stat().st_mode) == 0o640
 
 
-async def test_an_existing_file_must_have_been_read(call: Call, project: Path) -> None:
-    (project / "a").write_text("old")
+async def test_a_file_never_read_is_replaced_and_named(call: Call, project: Path) -> None:
+    (project / "a").write_text("old\n")
 
-    with pytest.raises(ToolError, match=r"has not been read.*read_file first"):
-        await call(write_file, path="a", content="new")
+    output = await call(write_file, path="a", content="new\n")
 
-    assert (project / "a").read_text() == "old"
+    assert (project / "a").read_text() == "new\n"
+    assert "1 line that this session had not read" in output.text
 
 
 async def test_a_file_changed_since_its_reading_must_be_reread(call: Call, project: Path) -> None:
@@ -70,12 +70,15 @@ async def test_a_written_file_may_be_written_again(call: Call, project: Path) ->
     assert (project / "a").read_text() == "two"
 
 
-async def test_a_line_end_that_a_file_loses_is_named(call: Call, project: Path) -> None:
-    await call(write_file, path="a.txt", content="one\n")
+async def test_a_missing_last_line_end_is_named(call: Call) -> None:
+    new = await call(write_file, path="a.txt", content="one")
+    same = await call(write_file, path="a.txt", content="two")
+    await call(write_file, path="a.txt", content="two\n")
+    lost = await call(write_file, path="a.txt", content="three")
 
-    output = await call(write_file, path="a.txt", content="two")
-
-    assert "no line end" in output.text
+    assert "no line end." in new.text
+    assert "no line end" not in same.text
+    assert "no line end any more" in lost.text
 
 
 async def test_a_symlink_stays_and_its_target_is_replaced(call: Call, project: Path) -> None:

@@ -2,8 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.tools.patch_text import BadPatch, Hunk, Misfit, apply, read_patch
+from kode.errors import ToolError
+from kode.tools.apply_patch import Hunk, apply_hunk, delete_file, patch_file, read_patch
 from kode.tools.replace_text import Ambiguous, NotFound
+from kode.tools.write_file import write_file
 from tests.tables import for_each
 
 PATCH = """*** Begin Patch
@@ -23,20 +25,23 @@ PATCH = """*** Begin Patch
 *** End Patch"""
 
 
-def test_a_patch_says_what_happens_to_each_file() -> None:
-    update, add, delete = read_patch(PATCH)
-    (hunk,) = update.hunks
-    assert (update.kind, update.path) == ("update", "a.py")
-    assert hunk.anchors == ("class A", "def f(self):")
-    assert hunk.old == ("kept", "", "removed")
-    assert hunk.new == ("kept", "", "added")
-    assert hunk.at_end
-    assert (add.kind, add.path, add.content) == ("add", "dir/b.py", "one\n\n")
-    assert (delete.kind, delete.path) == ("delete", "c.py")
+def test_a_patch_stands_for_a_call_for_each_file() -> None:
+    hunk = Hunk(
+        old=["kept", "", "removed"],
+        new=["kept", "", "added"],
+        anchors=["class A", "def f(self):"],
+        at_end=True,
+    )
+    assert list(read_patch(PATCH)) == [
+        (patch_file, {"path": "a.py", "hunks": [hunk]}),
+        (write_file, {"path": "dir/b.py", "content": "one\n\n"}),
+        (delete_file, {"path": "c.py"}),
+    ]
 
 
 def test_text_around_a_patch_is_no_part_of_it() -> None:
-    assert read_patch(f"```\napply_patch <<'EOF'\n{PATCH}\nEOF\n```") == read_patch(PATCH)
+    text = f"```\napply_patch <<'EOF'\n{PATCH}\nEOF\n```"
+    assert list(read_patch(text)) == list(read_patch(PATCH))
 
 
 @for_each(
@@ -54,13 +59,21 @@ def test_text_around_a_patch_is_no_part_of_it() -> None:
     ],
 )
 def test_other_texts_are_no_patch(text: str) -> None:
-    with pytest.raises(BadPatch):
-        read_patch(text)
+    with pytest.raises(ToolError, match="Nothing was written"):
+        list(read_patch(text))
 
 
 def hunk(old: str, new: str, *anchors: str, at_end: bool = False) -> Hunk:
-    lines = (tuple(text.split("\n")) if text else () for text in (old, new))
-    return Hunk(old=next(lines), new=next(lines), anchors=anchors, at_end=at_end)
+    before, after = (text.split("\n") if text else [] for text in (old, new))
+    return Hunk(old=before, new=after, anchors=list(anchors), at_end=at_end)
+
+
+def apply(text: str, *hunks: Hunk) -> str:
+    position = 0
+    for hunk in hunks:
+        replaced = apply_hunk(hunk, text, position)
+        text, position = replaced.text, replaced.end
+    return text
 
 
 TEXT = "def f():\n    x = 1\n\n\ndef g():\n    x = 1\n"
@@ -85,37 +98,40 @@ TEXT = "def f():\n    x = 1\n\n\ndef g():\n    x = 1\n"
         ("a \nb\n", hunk("a\nb", "a\nB"), "a \nB\n"),
         ("  if a:\n    b\n", hunk("if a:\n  b", "if a:\n  c\n  d"), "  if a:\n    c\n    d\n"),
         ("a\r\nb\r\n", hunk("a", "a\nx"), "a\r\nx\r\nb\r\n"),
-        ("a\nb\n", Hunk(new=("x",), after_line=0), "x\na\nb\n"),
-        ("a\nb\n", Hunk(new=("x",), after_line=2), "a\nb\nx\n"),
+        ("a\nb\n", Hunk(new=["x"], after_line=0), "x\na\nb\n"),
+        ("a\nb\n", Hunk(new=["x"], after_line=2), "a\nb\nx\n"),
     ],
 )
 def test_a_hunk_changes_its_lines_and_nothing_else(text: str, one: Hunk, after: str) -> None:
-    assert apply(text, [one]).text == after
+    assert apply(text, one) == after
 
 
 def test_hunks_follow_each_other_and_may_come_in_another_order() -> None:
     text = "a\nx\nb\nx\nc\n"
-    assert apply(text, [hunk("b", "B"), hunk("x", "y")]).text == "a\nx\nB\ny\nc\n"
-    assert apply(text, [hunk("c", "C"), hunk("a", "A")]).text == "A\nx\nb\nx\nC\n"
+    assert apply(text, hunk("b", "B"), hunk("x", "y")) == "a\nx\nB\ny\nc\n"
+    assert apply(text, hunk("c", "C"), hunk("a", "A")) == "A\nx\nb\nx\nC\n"
 
 
 @for_each(
-    ("hunks", "number", "reason"),
+    ("hunks", "reason"),
     [
-        ([hunk("x = 1", "y")], 1, Ambiguous),
-        ([hunk("    x = 1", "y", "def h():")], 1, Ambiguous),
-        ([hunk("def f():", "a"), hunk("gone", "b")], 2, NotFound),
-        ([hunk("old\n    x = 1", "old\n    x = 2")], 1, NotFound),
-        ([hunk("def f():\n    y = 1", "def f():\n    y = 2")], 1, NotFound),
-        ([hunk("", "a", "def h():")], 1, NotFound),
-        ([hunk("def f():\n    x = 1", "a"), hunk("def f():", "b")], 2, NotFound),
-        ([Hunk(new=("x",), after_line=9)], 1, NotFound),
+        ([hunk("x = 1", "y")], Ambiguous),
+        ([hunk("    x = 1", "y", "def h():")], Ambiguous),
+        ([hunk("def f():", "a"), hunk("gone", "b")], NotFound),
+        ([hunk("old\n    x = 1", "old\n    x = 2")], NotFound),
+        ([hunk("def f():\n    y = 1", "def f():\n    y = 2")], NotFound),
+        ([hunk("", "a", "def h():")], NotFound),
+        ([hunk("def f():\n    x = 1", "a"), hunk("def f():", "b")], NotFound),
+        ([Hunk(new=["x"], after_line=9)], NotFound),
     ],
 )
-def test_a_hunk_without_one_place_is_named(hunks: list[Hunk], number: int, reason: type) -> None:
-    with pytest.raises(Misfit) as error:
-        apply(TEXT, hunks)
-    assert (error.value.number, type(error.value.reason)) == (number, reason)
+def test_a_hunk_without_one_place_changes_nothing(
+    hunks: list[Hunk], reason: type[Exception]
+) -> None:
+    *before, last = hunks
+    text = apply(TEXT, *before)
+    with pytest.raises(reason):
+        apply_hunk(last, text)
 
 
 lines = st.lists(st.sampled_from(["a", "b", "  c", "", "d "]), max_size=8)
@@ -127,5 +143,4 @@ def test_an_applied_hunk_leaves_what_is_around_it(
 ) -> None:
     old, new = ["<", *old, ">"], ["[", *new, "]"]
     text = "\n".join([*before, *old, *after]) + end
-    patched = apply(text, [Hunk(old=tuple(old), new=tuple(new))])
-    assert patched.text == "\n".join([*before, *new, *after]) + end
+    assert apply(text, Hunk(old=old, new=new)) == "\n".join([*before, *new, *after]) + end
