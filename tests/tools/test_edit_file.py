@@ -47,9 +47,7 @@ async def test_an_edit_may_follow_an_edit_without_reading_again(call: Call, sour
     assert source.read_text() == "c d\n"
 
 
-async def test_an_exact_unique_text_is_replaced_in_a_file_never_read(
-    call: Call, source: Path
-) -> None:
+async def test_an_exact_unique_text_needs_no_reading(call: Call, source: Path) -> None:
     source.write_bytes(b"def one():\r\n    return 1\r\n\r\ndef two():\r\n    return 2\r\n")
 
     await call(edit_file, path="a.py", old_text="def one():\n    return 1\n", new_text="x = 1\n")
@@ -70,7 +68,7 @@ async def test_an_exact_unique_text_is_replaced_in_a_file_never_read(
     ],
     ids=["everywhere", "without indentation", "one of two"],
 )
-async def test_a_place_that_is_a_guess_is_only_edited_in_a_text_that_was_read(
+async def test_a_place_that_is_a_guess_needs_a_reading(
     call: Call, source: Path, given: dict[str, object]
 ) -> None:
     text = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
