@@ -14,7 +14,7 @@ import os
 import pkgutil
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
@@ -136,7 +136,7 @@ class Plugin:
     """A function without arguments that returns `Finding`s for `kode doctor`."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Installed:
     """A plug-in on this machine."""
 
@@ -180,32 +180,32 @@ def forget() -> None:
 def added(kind: str) -> dict[str, tuple[Plugin, Any]]:
     """All named additions of one field of `Plugin`, such as `commands`: name → the plug-in and what
     it names. Of several with the same name the first plug-in's counts; see `clashes`."""
-    found: dict[str, tuple[Plugin, Any]] = {}
+    additions: dict[str, tuple[Plugin, Any]] = {}
     for plugin in plugins():
-        for name, what in getattr(plugin, kind).items():
-            found.setdefault(name, (plugin, what))
-    return found
+        for name, code in getattr(plugin, kind).items():
+            additions.setdefault(name, (plugin, code))
+    return additions
 
 
-def asked(arguments: Any, task: str | None, session_id: str | None) -> str | None:
+def rewrite_task(arguments: Any, task: str | None, session_id: str | None) -> str | None:
     """What is asked in the place of TASK; see `Plugin.task`. Raises: ConfigError."""
-    wanted = session_id is not None or bool(getattr(arguments, "of_plugins", ()))
-    for plugin in filter(lambda one: one.task, plugins() if wanted else ()):
-        ask = functools.partial(call, plugin, plugin.task, arguments, task, session_id)
-        task = try_plugin(plugin, ask, task)
+    is_wanted = session_id is not None or bool(getattr(arguments, "of_plugins", ()))
+    for plugin in plugins() if is_wanted else ():
+        if plugin.task:
+            ask = functools.partial(call, plugin, plugin.task, arguments, task, session_id)
+            task = try_plugin(plugin, ask, task)
     return task
-
-
-def subcommand(group: str, argv: Sequence[str]) -> Callable[[Sequence[str]], int] | None:
-    """What runs `kode GROUP NAME ...` where a plug-in adds the command "GROUP NAME"; None where
-    none does."""
-    return command(f"{group} {argv[0]}") if argv else None
 
 
 def command(name: str) -> Callable[[Sequence[str]], int] | None:
     """What runs a command that a plug-in adds; None where none does."""
-    found = added("commands").get(name)
-    return None if found is None else functools.partial(call, found[0], found[1].run)
+    addition = added("commands").get(name)
+    return addition and functools.partial(call, addition[0], addition[1].run)
+
+
+def subcommand(group: str, argv: Sequence[str]) -> Callable[[Sequence[str]], int] | None:
+    """What runs `kode GROUP NAME ...`, where a plug-in adds the command "GROUP NAME"."""
+    return command(f"{group} {argv[0]}") if argv else None
 
 
 def subcommands(group: str, system: str = "") -> dict[str, str]:
@@ -221,18 +221,7 @@ def subcommands(group: str, system: str = "") -> dict[str, str]:
 
 def clashes() -> Iterator[str]:
     """A sentence for each addition that does not count, since another plug-in has its name."""
-    for kind in (
-        "commands",
-        "slash",
-        "formats",
-        "memory",
-        "exports",
-        "replays",
-        "imports",
-        "remote_logs",
-        "memory_imports",
-        "schemas",
-    ):
+    for kind in (part.name for part in fields(Plugin) if part.default_factory is dict):
         first = added(kind)
         for plugin in plugins():
             for name in getattr(plugin, kind):
@@ -271,7 +260,7 @@ def _blaming(plugin: Plugin) -> Iterator[None]:
     except (KodeError, BrokenPipeError):
         raise
     except Exception as error:
-        if any(one.is_own for one in installed() if one.name == plugin.name):
+        if any(other.is_own for other in installed() if other.name == plugin.name):
             raise
         raise PluginError(fault_of(plugin, error)) from error
 
@@ -325,10 +314,10 @@ def try_plugin(plugin: Plugin, make: Callable[[], T], instead: Else) -> T | Else
 
 def imported_by(plugin: Plugin) -> Iterator[str]:
     """Each "module:name" of a plug-in, with what stands in its mappings."""
-    for part in fields(plugin):
-        value = () if part.name in ("name", "summary") else getattr(plugin, part.name)
-        for one in value.values() if isinstance(value, Mapping) else (value,):
-            where = one.run if isinstance(one, Command) else one
+    for part in fields(plugin)[2:]:
+        value = getattr(plugin, part.name)
+        for code in value.values() if isinstance(value, Mapping) else (value,):
+            where = code.run if isinstance(code, Command) else code
             if where and isinstance(where, str):
                 yield where
 
@@ -338,7 +327,7 @@ def use_file(name: str) -> None:
     same name that is not kode's own. Raises: ConfigError."""
     path = paths.real_path(paths.expand(name))
     plugin = _plugin_of(path)
-    if any(one.name == plugin.name and one.is_own for one in installed()):
+    if any(other.name == plugin.name and other.is_own for other in installed()):
         raise ConfigError(
             f"--plugin {name}: {plugin.name!r} is a plug-in of kode. Choose another name."
         )
@@ -368,23 +357,6 @@ def _plugin_of(path: str) -> Plugin:
     return plugin
 
 
-def _of_file(path: str) -> Installed:
-    try:
-        plugin, fault = _plugin_of(path), ""
-    except ConfigError as error:
-        plugin, fault = None, str(error)
-    name = plugin.name if plugin else Path(path).stem
-    return Installed(
-        name=name,
-        distribution=f"the file {path}",
-        version="",
-        value="PLUGIN",
-        enabled=True,
-        fault=fault,
-        plugin=plugin,
-    )
-
-
 def section_of(name: str) -> Mapping[str, Any]:
     """What the person's own config file says of a plug-in, as written; {} where that file cannot be
     read, which whoever loads the config reports."""
@@ -398,50 +370,49 @@ def section_of(name: str) -> Mapping[str, Any]:
 
 @functools.lru_cache(maxsize=1)
 def _read(home: str, files: str) -> tuple[Installed, ...]:
-    from importlib.metadata import entry_points
-
-    found = []
-    names: dict[object, tuple[str, str]] = {None: ("?", "?")}
-    for point in entry_points(group=GROUP):
-        if point.dist not in names and point.dist is not None:
-            about = point.dist.metadata  # parsed each time
-            names[point.dist] = (about["Name"], about["Version"])
-        distribution, version = names[point.dist]
-        on = _is_on(point.name, is_own=distribution == OWN)
-        plugin, fault = _loaded(point.name, point.value) if on else (None, "")
-        found.append(
-            Installed(
-                name=point.name,
-                distribution=distribution,
-                version=version,
-                value=point.value,
-                enabled=on,
-                fault=fault,
-                plugin=plugin,
-            )
-        )
-    own_first = sorted(found, key=lambda one: (not one.is_own, one.name))
-    of_kode = [one for one in own_first if one.is_own]
-    of_files = map(_of_file, filter(None, files.split(os.pathsep)))
-    return tuple(_each_once((*of_kode, *of_files, *own_first[len(of_kode) :])))
-
-
-def _each_once(found: Iterable[Installed]) -> Iterator[Installed]:
     """Of several with one name the first, which is kode's own if one is: another package cannot
     take the place of a plug-in by its name."""
-    names = set()
-    for plugin in found:
-        if plugin.name not in names:
-            names.add(plugin.name)
-            yield plugin
+    from importlib.metadata import entry_points
+
+    metadata = functools.cache(lambda dist: dist.metadata)  # parsed each time
+    of_packages = [
+        _look_at(
+            point.name,
+            *(metadata(point.dist).get(key, "?") if point.dist else "?" for key in _ABOUT),
+            value=point.value,
+        )
+        for point in entry_points(group=GROUP)
+    ]
+    of_packages.sort(key=lambda plugin: plugin.name)
+    ours = [plugin for plugin in of_packages if plugin.is_own]
+    of_files = map(_look_at_file, filter(None, files.split(os.pathsep)))
+    first: dict[str, Installed] = {}
+    for plugin in (*ours, *of_files, *of_packages):
+        first.setdefault(plugin.name, plugin)
+    return tuple(first.values())
 
 
-def _is_on(name: str, *, is_own: bool) -> bool:
+_ABOUT = ("Name", "Version")
+
+
+def _look_at(name: str, distribution: str, version: str, *, value: str) -> Installed:
+    """A plug-in of a package, imported if it is on."""
     enabled = section_of(name).get("enabled")
-    return enabled if isinstance(enabled, bool) else is_own
+    is_on = enabled if isinstance(enabled, bool) else distribution == OWN
+    plugin, fault = _load_plugin(name, value) if is_on else (None, "")
+    return Installed(name, distribution, version, value, is_on, fault, plugin)
 
 
-def _loaded(name: str, value: str) -> tuple[Plugin | None, str]:
+def _look_at_file(path: str) -> Installed:
+    try:
+        plugin, name, fault = _plugin_of(path), _plugin_of(path).name, ""
+    except ConfigError as error:
+        plugin, name, fault = None, Path(path).stem, str(error)
+    return Installed(name, f"the file {path}", "", "PLUGIN", True, fault, plugin)
+
+
+def _load_plugin(name: str, value: str) -> tuple[Plugin | None, str]:
+    """The plug-in, or why there is none, in a sentence."""
     try:
         plugin = pkgutil.resolve_name(value)
     except Exception as error:

@@ -47,7 +47,7 @@ def open_repl(
     start."""
     if arguments.json_schema or arguments.input_format == "stream-json":
         raise ConfigError("--json-schema and --input-format are for tasks: `kode run TASK`.")
-    cwd, task = working_directory(arguments), installed.asked(arguments, task, session_id)
+    cwd, task = working_directory(arguments), installed.rewrite_task(arguments, task, session_id)
     ready = is_set_up(arguments, cwd)
     if not ready and not task and not sys.stdout.isatty():
         from kode.cli.commands import demo
@@ -124,7 +124,7 @@ def open_prompt(
     from kode.cli.commands.run import run_read_task
 
     arguments.ask, arguments.output_format = True, None
-    text = installed.asked(arguments, task, None) or ""
+    text = installed.rewrite_task(arguments, task, None) or ""
     return run_read_task(arguments, text, piped, None)
 
 

@@ -97,11 +97,11 @@ class RunOptions:
     def read_task(self) -> None:
         """Reads the task, and what is piped in. Raises: ConfigError without a task."""
         arguments = self.arguments
-        if arguments.task is None and (title := installed.asked(arguments, None, None)):
+        if arguments.task is None and (title := installed.rewrite_task(arguments, None, None)):
             self.title = title
             return
         self.task, piped = read_task(arguments.task)
-        self.title = (installed.asked(arguments, self.task, None) or "").strip()
+        self.title = (installed.rewrite_task(arguments, self.task, None) or "").strip()
         self.piped = tuple(part.text for part in piped)
         if not self.title:
             raise ConfigError(NO_TASK)
@@ -132,7 +132,7 @@ def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | 
     Raises: UserError, SessionError or StorageError if it could not start; ConfigError for flags
     that contradict each other.
     """
-    arguments.task = task = installed.asked(arguments, task, session_id)
+    arguments.task = task = installed.rewrite_task(arguments, task, session_id)
     if getattr(arguments, "session_id", None) and arguments.no_session:
         raise ConfigError(
             "--session-id names a session, and --no-session saves none. Drop one of the two."
