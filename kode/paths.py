@@ -78,8 +78,6 @@ bundles_folder = _below("bundles")
 """Copies of bundles that a person approved, and nothing else: models and commands read them."""
 sandbox_folder = _below("sandbox")
 """Copies of git settings that the sandbox restores after commands."""
-tool_texts = _below("tool-texts")
-"""Tool descriptions as sent to models, one file per set; request records refer to them."""
 marks_file = _below("marks", "files.jsonl")
 """Records which files hold text from sessions that had read outside text."""
 upkeep_stamp = _below("upkeep")

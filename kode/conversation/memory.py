@@ -20,7 +20,6 @@ from kode.providers.exchange import SdkProvider
 from kode.session.entries import UsageEntry
 from kode.session.messages import said
 from kode.session.record import session_record, typed_texts
-from kode.session.requests import request_entry
 
 
 def memory_context(opened: OpenSession) -> MemoryContext:
@@ -116,7 +115,6 @@ async def _answer(opened: OpenSession, provider: Provider, request: Request) -> 
     cost = cost_function(provider)(usage)
     spend.add(usage, cost)
     opened.session.append(
-        request_entry("memory", provider, request),
-        UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model),
+        UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model)
     )
     return message

@@ -39,7 +39,6 @@ from kode.provider import Request
 from kode.session.entries import CompactionEntry, MessageEntry, UsageEntry
 from kode.session.log import Session
 from kode.session.messages import EARLIER, effective, said
-from kode.session.requests import request_entry
 
 WORDS_PER_TOKEN = 0.35
 """How many words to ask the model for, so that it ends before its limit."""
@@ -109,13 +108,12 @@ async def _answer(agent: Agent, session: Session, request: Request) -> str:
             cost_usd = agent.cost_usd(reply.usage)
             agent.spend.add(reply.usage, cost_usd)
             session.append(
-                request_entry("compaction", agent.provider, request),
                 UsageEntry(
                     purpose="compaction",
                     usage=reply.usage,
                     cost_usd=cost_usd,
                     model=reply.model or agent.provider.model,
-                ),
+                )
             )
         note_search(session, reply)
         text, calls = text_of(reply).strip(), calls_of(reply)

@@ -25,16 +25,18 @@ from kode.memory.contract import Drop, InjectReason
 from kode.messages import Message, Part, Text, calls_of, results_of, text_of
 from kode.provider import ModelInfo, Request, ToolSpec
 from kode.session.entries import (
+    BETWEEN_SECTIONS,
     CompactionEntry,
     MessageEntry,
     PruneEntry,
+    RequestEntry,
     SystemEntry,
     ToldEntry,
 )
 from kode.session.log import Session
 from kode.session.masking import masked
 from kode.session.plan import plan_in_force
-from kode.session.requests import keep_tools, request_entry, system_text, tool_object
+from kode.session.requests import tool_object
 from kode.tool import CALLS_ANY
 from kode.tools.builtin import offered
 
@@ -136,7 +138,7 @@ def _begin(
     specs = (tool.brief_spec if agent.small else tool.spec for tool in tools)
     last = session.entries[-1] if session.entries else None
     entry = SystemEntry(
-        text=system_text(sections),
+        text=BETWEEN_SECTIONS.join(sections.values()),
         reason=reason,
         sections={name: len(text) for name, text in sections.items()},
         tools=tuple(masked(tool_object(spec)) for spec in specs),
@@ -329,20 +331,20 @@ def _least_output(info: ModelInfo) -> int:
 
 
 def record_request(agent: Agent, context: Context, request: Request) -> None:
-    """Records the digests of a request before it is sent. Raises: StorageError."""
+    """Records a request before it is sent. Raises: StorageError."""
     session = context.session
-    entry = request_entry(
-        "turn",
-        agent.provider,
-        request,
-        sections=context.sections,
-        chain=session.chain,
-        before=session.last_request,
+    digests = session.chain.of(request.messages)
+    session.append(
+        RequestEntry(
+            provider=agent.provider.name,
+            model=agent.provider.model,
+            max_output_tokens=request.max_output_tokens,
+            context_window=agent.provider.info.context_window,
+            begins_process=not session.has_requested,
+            messages=len(digests),
+            digest=digests[-1] if digests else "",
+        )
     )
-    entry = replace(entry, context_window=agent.provider.info.context_window)
-    if entry.tools and session.path is not None:
-        entry = replace(entry, tools_kept=keep_tools(agent.place.home, request.tools))
-    session.append(entry)
 
 
 def prune(agent: Agent, context: Context, emit: Emit) -> bool:

@@ -1,23 +1,23 @@
 """Finds where requests stopped sharing their beginning with the one before, why, and what it cost.
 
 A server caches the beginning of a request, which makes the next one with the same beginning cheap.
-The records of requests (`requests.py`) say which parts each had; the texts are those of the session
-at that point, and the cause is in the entries between two requests.
+What each request held is in the session at that point, and the cause in the entries between two.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
 from kode.messages import Message, Text, Usage
-from kode.session.entries import AnyEntry, Header, RequestEntry
+from kode.session.entries import AnyEntry, Header, RequestEntry, SystemEntry
 from kode.session.index import last_used_first
 from kode.session.log import Session
 from kode.session.reading import read, session_path
-from kode.session.requests import digest_of, kept_tools, message_bytes, part_object, sections_of
+from kode.session.requests import message_bytes, part_object
 from kode.session.spending import Step, step_of
 
 Price = Callable[[str, Usage], float | None]
@@ -29,7 +29,6 @@ EXCERPT_BYTES = 60  # one line on each side of the change
 SMALL_TOKENS, SMALL_SHARE = 1_024, 0.05
 """How much less than before may come from a cache that lost nothing: it stores blocks."""
 
-_CACHE_LOST = "the server's cache expired: the start is the same"
 _EDITS = ("compaction", "prune", "trim", "rewind", "restore")
 """Types of entries that change what was sent before."""
 _FOLDER_SECTIONS = ("place", "instructions", "skills", "memory")
@@ -43,10 +42,10 @@ class Spot:
 
     name: str
     """For a person: `system prompt, memory`, `tool read_file`, `message 3`."""
-    byte: int | None = None
-    """Offset in the part's text, from 0; None if the text is not kept."""
-    before: str = ""
-    after: str = ""
+    byte: int
+    """Offset in the part's text, from 0."""
+    before: str
+    after: str
     """The new text there, shortened."""
 
 
@@ -75,18 +74,17 @@ class CacheBreak:
     """The extra cost compared with a cache; None if the price is unknown."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RequestPart:
-    """A section of the system prompt, a tool, or a part of a message. Equal if the digest is."""
+class RequestPart(NamedTuple):
+    """A section of the system prompt, a tool, or a part of a message."""
 
-    name: str = field(compare=False)
+    name: str
     """As in `Spot.name`; no two parts of a request share one."""
-    section: str = field(compare=False)
+    section: str
     """The section of kode's own text; "tool" for a tool, "message" for anything else."""
-    digest: str
-    text: str | None = field(compare=False)
-    """None if it is not kept."""
-    is_in_message: bool = field(default=False, compare=False)
+    text: str
+    data: bytes
+    """What was sent of it."""
+    is_in_message: bool = False
 
 
 class AnsweredRequest(NamedTuple):
@@ -104,8 +102,8 @@ class _Change(NamedTuple):
     """The first difference of two requests; "" is the text of a part that was not there."""
 
     part: RequestPart
-    before: str | None
-    after: str | None
+    before: str
+    after: str
     verb: str
 
 
@@ -115,10 +113,9 @@ def find_breaks(home: Path, session_id: str, price: Price) -> tuple[CacheBreak, 
     header, entries, _ = read(session_path(home, session_id))
     if not any(isinstance(entry, RequestEntry) for entry in entries):
         return None
-    requests = answered_requests(home, header, entries)
-    first = [*islice(requests, 1)]
-    breaks = [_first_break(home, header, now, price) for now in first]
-    for before, now in pairwise(chain(first, requests)):
+    requests = [*answered_requests(header, entries)]
+    breaks = [_first_break(home, header, request, price) for request in requests[:1]]
+    for before, now in pairwise(requests):
         breaks.append(find_break(before, now, price, entries[before.number + 1 : now.number]))
     return tuple(filter(None, breaks))
 
@@ -129,7 +126,7 @@ def _first_break(home: Path, of: Header, now: AnsweredRequest, price: Price) -> 
     for summary in islice(last_used_first(home), SEARCHED_SESSIONS):
         other, entries, _ = read(session_path(home, summary.id))
         earlier = None
-        for request in answered_requests(home, other, entries):
+        for request in answered_requests(other, entries):
             old = request.record
             if (old.provider, old.model) == (new.provider, new.model) and old.at < new.at:
                 earlier = request
@@ -165,7 +162,8 @@ def find_break(
     reports = any(one.cached_tokens + one.cache_write_tokens for one in (before.step.usage, usage))
     is_much = tokens > max(SMALL_TOKENS, repeated * SMALL_SHARE)
     if has_same_start and is_cold and reports and is_much:
-        kind, cause = "cache", _CACHE_LOST + (f"; after it, {cause}" if cause else "")
+        later = f"; after it, {cause}" if cause else ""
+        kind, cause = "cache", f"the server's cache expired: the start is the same{later}"
     if not kind:
         return None
     cached, written = usage.cached_tokens + tokens, max(0, usage.cache_write_tokens - tokens)
@@ -196,12 +194,11 @@ def _explain(
             return "model", f"another {name}: {old} → {new}"
     if change is None:
         return "", ""
-    kind, what = change.part.section, f"the section {change.part.section}"
-    if kind in ("tool", "message"):
-        what = f"the {change.part.name}"
-    cause = f"{what} {change.verb}"
+    kind = change.part.section
+    what = change.part.name if kind in ("tool", "message") else f"section {kind}"
+    cause = f"the {what} {change.verb}"
     if kind == "place":
-        old, new = (" ".join(_DAY.findall(text or "")) for text in change[1:3])
+        old, new = (" ".join(_DAY.findall(text)) for text in (change.before, change.after))
         kind, cause = (kind, cause) if old == new else ("day", f"a new day: {old} → {new}")
     # Only a compaction renders the system prompt again.
     edit_types = _EDITS if change.part.is_in_message else ("compaction",)
@@ -213,7 +210,7 @@ def _explain(
 def _first_change(before: Sequence[RequestPart], now: Sequence[RequestPart]) -> _Change | None:
     """None if one list continues the other."""
     pairs = zip(before, now, strict=False)
-    old, new = next((pair for pair in pairs if pair[0] != pair[1]), (None, None))
+    old, new = next((pair for pair in pairs if pair[0].data != pair[1].data), (None, None))
     if old is None or new is None:
         return None
     same = next((part for part in before if part.name == new.name), None)
@@ -221,12 +218,10 @@ def _first_change(before: Sequence[RequestPart], now: Sequence[RequestPart]) -> 
         return _Change(new, "", new.text, "was added")
     if all(part.name != old.name for part in now):
         return _Change(old, old.text, "", "was removed")
-    return _Change(new, same.text, new.text, "changed" if same != new else "moved")
+    return _Change(new, same.text, new.text, "changed" if same.data != new.data else "moved")
 
 
 def _spot(change: _Change) -> Spot:
-    if change.before is None or change.after is None:
-        return Spot(name=change.part.name)
     old, new = (text.encode("utf-8", "replace") for text in (change.before, change.after))
     byte = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
     start = max(0, byte - EXCERPT_BYTES // 3)
@@ -235,9 +230,7 @@ def _spot(change: _Change) -> Spot:
     return Spot(name=change.part.name, byte=byte, before=old_line, after=new_line)
 
 
-def answered_requests(
-    home: Path, header: Header, entries: Sequence[AnyEntry]
-) -> Iterator[AnsweredRequest]:
+def answered_requests(header: Header, entries: Sequence[AnyEntry]) -> Iterator[AnsweredRequest]:
     """The requests of all turns as they were sent, oldest first, including rewound ones."""
     session = Session(header=header, path=None)
     messages: Sequence[Message] = ()
@@ -245,36 +238,32 @@ def answered_requests(
     pending: tuple[RequestEntry, int, Sequence[RequestPart]] | None = None
     for number, entry in enumerate(entries):
         session.append(entry)
-        record, step = session.last_request, step_of(entry)
-        if isinstance(entry, RequestEntry) and entry.purpose == "turn" and record is not None:
+        if isinstance(entry, RequestEntry) and entry.purpose == "turn":
             if session.messages is not messages or len(messages) < len(parts):
                 messages, parts = session.messages, []
             for position, message in enumerate(messages[len(parts) :], len(parts)):
                 parts.append([*_message_parts(position, message)])
-            sent = chain.from_iterable(parts[: record.messages])
-            pending = record, number, [*_beginning_parts(home, session.system, record), *sent]
-        if step and step.purpose == "turn" and pending:
+            sent = chain.from_iterable(parts[: entry.messages])
+            pending = entry, number, [*_beginning_parts(session.beginning, entry.provider), *sent]
+        if pending and (step := step_of(entry)) and step.purpose == "turn":
             yield AnsweredRequest(*pending, step)
             pending = None
 
 
-def _beginning_parts(home: Path, system: str, record: RequestEntry) -> Iterator[RequestPart]:
+def _beginning_parts(beginning: SystemEntry | None, provider: str) -> list[RequestPart]:
     """The parts before the messages, in the order the server reads them: in Anthropic's format
     tools come first, elsewhere the system prompt."""
-    groups = [
-        ("system prompt,", record.system or (), sections_of(system, record)),
-        ("tool", record.tools or (), kept_tools(home, record.tools_kept)),
+    if beginning is None:
+        return []
+    sections = [
+        RequestPart(f"system prompt, {name}", name, text, text.encode("utf-8", "replace"))
+        for name, text in beginning.texts.items()
     ]
-    for title, digests, texts in reversed(groups) if record.provider == "anthropic" else groups:
-        for part in digests:
-            text = texts.get(part.name)
-            is_kept = text is not None and digest_of(text.encode("utf-8", "replace")) == part.digest
-            yield RequestPart(
-                name=f"{title} {part.name}",
-                section="tool" if title == "tool" else part.name,
-                digest=part.digest,
-                text=text if is_kept else None,
-            )
+    tools = [
+        RequestPart(f"tool {tool['name']}", "tool", text := json.dumps(tool), text.encode())
+        for tool in beginning.tools
+    ]
+    return tools + sections if provider == "anthropic" else sections + tools
 
 
 def _message_parts(position: int, message: Message) -> Iterator[RequestPart]:
@@ -286,7 +275,7 @@ def _message_parts(position: int, message: Message) -> Iterator[RequestPart]:
         yield RequestPart(
             name=f"message {position + 1}" + (f", {name}" if name else ""),
             section=section,
-            digest=digest_of(message_bytes(replace(message, parts=(part,)))),
             text=str(fields.get("arguments", fields.get("text", ""))),
+            data=message_bytes(replace(message, parts=(part,))),
             is_in_message=True,
         )

@@ -295,38 +295,21 @@ class TaintEntry(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartDigest:
-    """One part of a request: a section of the system prompt, or a tool."""
-
-    name: str
-    digest: str
-    size: int
-    """Bytes, as masked on disk."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class RequestEntry(Entry):
-    """The digests of a request. For a turn it is written before the request is sent, and contains
-    names of system sections and tools only if they changed. Digests are of what is on disk, see
-    `requests.py`."""
+    """The request of a turn, before it is sent: it begins with the last `SystemEntry`."""
 
-    purpose: str
-    """`turn`, `memory` or `compaction`."""
+    purpose: str = "turn"
     provider: str
     model: str = ""
     max_output_tokens: int | None = None
     """None: the server decides."""
     context_window: int | None = None
-    """The model's, as it was known then; only in the record of a turn's request."""
-    system: tuple[PartDigest, ...] | None = None
-    """The sections in order; None: as in the turn's previous request."""
-    tools: tuple[PartDigest, ...] | None = None
-    """In the order sent; None: as in the turn's previous request."""
-    tools_kept: str = ""
-    """The SHA-256 that names the file with the tools' texts; "" if they are not kept."""
+    """The model's, as it was known then."""
+    begins_process: bool = False
+    """Whether it is the first one of its process."""
     messages: int
     digest: str
-    """Digest of all messages, chained: see `requests.Chain`."""
+    """Of all messages, chained: see `requests.Chain`."""
     type: Literal["request"] = "request"
 
 

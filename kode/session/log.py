@@ -59,7 +59,7 @@ from kode.session.messages import (
 from kode.session.notes import untold
 from kode.session.plan import read_plan, write_plan
 from kode.session.reading import ID, no_session, not_new, read, session_path
-from kode.session.requests import Chain, beginning_digest, complete, digest_of
+from kode.session.requests import Chain, beginning_digest, digest_of
 
 
 @dataclass
@@ -88,8 +88,8 @@ class Session:
     """Total of all requests with a known price."""
     unpriced: bool = False
     """Whether some requests had an unknown price."""
-    last_request: RequestEntry | None = None
-    """The complete record of this process's latest turn request."""
+    has_requested: bool = False
+    """Whether this process has recorded a request of a turn."""
     tainted_by: str = ""
     """The first outside source that was read; "" if none."""
     states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -255,8 +255,7 @@ class Session:
             case TaintEntry():
                 self.tainted_by = self.tainted_by or entry.source or "a source without a name"
             case RequestEntry():
-                if entry.purpose == "turn":
-                    self.last_request = complete(entry, self.last_request)
+                self.has_requested = True
             case UsageEntry():
                 self.usage += entry.usage
                 self.cost_usd += entry.cost_usd or 0.0
@@ -399,8 +398,7 @@ def load_file(path: Path, session_id: str) -> tuple[Session, list[str]]:
                 durable.append_to(file, line_of(header), path, note_end=True)
         for entry in entries:
             session._take(entry)
-        # A process's first record is complete: it shows where it began.
-        session.last_request = None
+        session.has_requested = False
         last = session.messages[-1] if session.messages else None
         if last is not None and calls_of(last):
             lost = unanswered(last, session.answers)

@@ -36,7 +36,6 @@ _OF_KODE = (
     "logs",
     "sandbox",
     "locks",
-    "tool-texts",
     "unfinished/2",
     "upkeep",
     "notices",

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from kode.engine.context import Context, open_context
+from kode.engine.context import open_context
 from kode.engine.tokens import tokens_of, tokens_of_text
 from kode.engine.turn import last_words, run_turn
 from kode.errors import (
@@ -31,7 +31,6 @@ from kode.messages import Message, Refusal, Text, ToolCall, Usage, calls_of, res
 from kode.provider import Request
 from kode.session import log
 from kode.session.entries import MessageEntry, RequestEntry, ToldEntry, TurnEntry
-from kode.session.requests import kept_tools
 from kode.tool import ToolContext, ToolOutput, Verdict, WorkStep
 from kode.tools.background import BackgroundCommands
 from kode.tools.shell import shell
@@ -455,24 +454,11 @@ async def test_each_request_is_on_record_before_its_answer(bench: MakeBench) -> 
         following = entries[entries.index(record) + 1]
         assert isinstance(following, MessageEntry)
         assert following.role == "assistant"
-    first = records[0]
-    assert first.tools is not None
-    assert [tool.name for tool in first.tools] == [tool.name for tool in run.agent.tools]
-    assert kept_tools(run.agent.place.home, first.tools_kept).keys() == {
-        t.name for t in first.tools
-    }
-    assert all(record.system is None and record.tools is None for record in records[1:])
-
-
-async def test_a_resumed_session_records_only_its_changes(
-    bench: MakeBench,
-) -> None:
-    run = bench(says("1"), says("2"))
-    await run.turn("one")
-    run.context = Context(run.session)
-    await run.turn("two")
-    records = [entry for entry in run.session.entries if isinstance(entry, RequestEntry)]
-    assert (records[1].system, records[1].tools, records[1].messages) == (None, None, 3)
+    assert [record.begins_process for record in records] == [True, False, False]
+    assert run.session.beginning is not None
+    assert [tool["name"] for tool in run.session.beginning.tools] == [
+        tool.name for tool in run.agent.tools
+    ]
 
 
 READ_ALOUD = '{"name": "echo", "arguments": {}}'

@@ -1,21 +1,20 @@
 """Which part of a request's beginning changed, by what, and how much was read again."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
-from kode.provider import Request, ToolSpec
+from kode.provider import ToolSpec
 from kode.session import log
 from kode.session.cache_breaks import CacheBreak, answered_requests, find_break, find_breaks
 from kode.session.entries import (
     CompactionEntry,
     MessageEntry,
     PruneEntry,
+    RequestEntry,
     RestoreEntry,
     RewindEntry,
     SystemEntry,
@@ -23,7 +22,7 @@ from kode.session.entries import (
     timestamp,
 )
 from kode.session.log import Session
-from kode.session.requests import keep_tools, request_entry, system_text
+from kode.session.requests import tool_object
 
 SECTIONS = {"kode": "Be good. " * 20, "memory": "§ Likes tea.\n§ Likes blue."}
 READ = ToolSpec(name="read_file", description="Reads. " * 10, parameters={"type": "object"})
@@ -49,7 +48,6 @@ class Story:
     model: str = "m"
     sections: Mapping[str, str] = field(default_factory=lambda: dict(SECTIONS))
     tools: tuple[ToolSpec, ...] = (READ, EDIT)
-    keep: bool = True
     session: Session = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,15 +57,16 @@ class Story:
         """A message of the person, the request, and its answer unless it has no usage."""
         message = user_message(text) if isinstance(text, str) else text
         self.session.append_message(message)
-        system = system_text(self.sections)
-        if system != self.session.system:
-            self.session.append(SystemEntry(text=system))
-        request = Request(system=system, messages=self.session.messages, tools=self.tools)
-        source: Any = SimpleNamespace(name=self.provider, model=self.model)
-        entry = request_entry("turn", source, request, sections=self.sections)
-        if self.keep:
-            entry = replace(entry, tools_kept=keep_tools(self.home, self.tools))
-        self.session.append(entry)
+        self.session.append(
+            SystemEntry(
+                text="\n\n".join(self.sections.values()),
+                sections={name: len(text) for name, text in self.sections.items()},
+                tools=tuple(map(tool_object, self.tools)),
+            )
+        )
+        count = len(self.session.messages)
+        made = RequestEntry(provider=self.provider, model=self.model, messages=count, digest="")
+        self.session.append(made)
         if usage is not None:
             parts = (Text(text="ok"),)
             answer = Message(role="assistant", parts=parts, usage=usage, model=self.model)
@@ -76,7 +75,7 @@ class Story:
     @property
     def last(self) -> CacheBreak | None:
         """The break between the last two answered requests."""
-        requests = answered_requests(self.home, self.session.header, self.session.entries)
+        requests = answered_requests(self.session.header, self.session.entries)
         before, now = [*requests][-2:]
         between = self.session.entries[before.number + 1 : now.number]
         return find_break(before, now, price, between)
@@ -231,7 +230,7 @@ def test_openings_of_a_conversation_are_distinguished(
     for sections in (was, is_):
         story = Story(tmp_path)
         story.say(opening(sections), Usage(input_tokens=5_100, cached_tokens=4_000))
-        requests += answered_requests(tmp_path, story.session.header, story.session.entries)
+        requests += answered_requests(story.session.header, story.session.entries)
     for folder, expected in (("/a", kind), ("/b", kind_elsewhere)):
         lost = find_break(*requests, price, folders=("/a", folder))
         assert (lost.kind if lost else "") == expected

@@ -124,10 +124,8 @@ def _reason(cache_break: CacheBreak) -> list[str]:
     again = f" · {cache_break.tokens:,} tokens read again{cost}" if cache_break.tokens else ""
     where = f"after {cache_break.session_before or 'the request before'}"
     if (spot := cache_break.spot) is not None:
-        change = (
-            "" if spot.byte is None else f", byte {spot.byte:,}: {spot.before!r} → {spot.after!r}"
-        )
-        where = f"{spot.name}{change} · {where}"
+        change = f"byte {spot.byte:,}: {spot.before!r} → {spot.after!r}"
+        where = f"{spot.name}, {change} · {where}"
     return [f"          ↳ {one_line(cache_break.cause)}{again}", f"            {where}"]
 
 

@@ -47,9 +47,9 @@ class RecordedTurn:
 
     @property
     def begins_process(self) -> bool:
-        """Whether a process began with this turn: then its first request is recorded whole."""
+        """Whether a process began with this turn."""
         first = next(filter(is_request, self.entries), None)
-        return first is not None and None not in (vars(first)["system"], vars(first)["tools"])
+        return first is not None and bool(vars(first)["begins_process"])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -228,7 +228,7 @@ class RecordedProvider:
         """Adds a step. Raises: KodeError if they must not differ."""
         step = Step(number=len(self.steps) + 1, turn=self._turn.number, summary=summary)
         begun = self.session_then.beginning
-        if self.session_then.last_request is not None and begun is not None and begun.tools:
+        if begun is not None and begun.tools:
             tools = [ToolSpec(**tool) for tool in begun.tools]
             differences = self._comparison.sections(begun.texts, self._sections())
             differences += self._comparison.tools(tools, request.tools)
