@@ -29,7 +29,7 @@ def test_a_digest_stands_for_all_messages_up_to_its_own(said: list[str], cut: in
     assert not set(other[cut:]) & set(whole[cut:])
 
 
-def test_a_digest_can_be_checked_against_the_file_where_credentials_are_masked(
+def test_a_digest_can_be_checked_against_a_masked_file(
     tmp_path: Path,
 ) -> None:
     session = log.create(tmp_path, cwd=tmp_path, model="m", provider="scripted")
