@@ -1,33 +1,52 @@
-"""Images and PDFs of a message: what their bytes are, and kode's own copy of them.
+"""Images and PDFs of a message: their kind, a size that servers take, and kode's own copy.
 
 The copy lies beside the session, named by its content, so that the session can continue when the
-original is gone. Providers decide how to send it; faces, where it comes from (a file, the
-clipboard).
+original is gone. A picture that is small enough is sent byte for byte; Pillow shrinks others,
+imported only then.
 """
 
+import io
 import os
 import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode import durable
 from kode.errors import UserError
 from kode.messages import Image
 
+if TYPE_CHECKING:
+    import PIL.Image
+
 MAX_BYTES = 3_900_000
 """Accepted by every server: the smallest limit is 5 MiB after encoding, which adds a third."""
 MAX_SIDE = 8000
 """In pixels; servers refuse larger pictures."""
+MAX_READ_BYTES = 50_000_000  # a photograph in full size
+MAX_PIXELS = 200_000_000
+"""Larger pictures are not opened: each pixel takes four bytes."""
+SIDE = 2048
+"""Pixels of the longer side after shrinking: models look at no more than that."""
+JPEG_QUALITY = 85  # text in a screenshot stays legible
+PDF = "application/pdf"
 SUFFIXES = {
     "image/png": ".png",
     "image/jpeg": ".jpg",
     "image/gif": ".gif",
     "image/webp": ".webp",
-    "application/pdf": ".pdf",
+    PDF: ".pdf",
 }
-NAMED_SO = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
+NAMED_SO = (*SUFFIXES.values(), ".jpeg")
 """File name suffixes of what a model can look at."""
-PDF = "application/pdf"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture to send with a message."""
+
+    name: str
+    data: bytes
 
 
 @dataclass(frozen=True)
@@ -55,19 +74,65 @@ def looks_of(data: bytes) -> Looks | None:
     return None
 
 
+def read_picture(path: Path) -> Picture | None:
+    """Reads a picture; None if the file is missing or no picture. An oversized one is returned too,
+    so that the caller can report it."""
+    if not path.name.lower().endswith(NAMED_SO):
+        return None
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_READ_BYTES + 1)
+    except (OSError, ValueError):
+        return None
+    return Picture(path.name, data) if looks_of(data) is not None else None
+
+
+def check(picture: Picture) -> Looks:
+    """The kind and size of a picture, without decoding it. Raises: UserError if it is none, or is
+    too large even to be shrunk."""
+    looks = looks_of(picture.data)
+    if looks is None:
+        raise UserError(
+            f"{picture.name} is not an image a model can see. Convert it to PNG, JPEG, GIF or WebP."
+        )
+    if looks.width * looks.height > MAX_PIXELS or len(picture.data) > MAX_READ_BYTES:
+        raise _too_large(picture, looks)
+    return looks
+
+
+def fitting(picture: Picture) -> Picture:
+    """The picture in a size that every server accepts. Shrinking a large one takes about a second,
+    so call it in a thread.
+
+    Raises: UserError if it is not a picture, or cannot be shrunk, as without Pillow.
+    """
+    if _is_accepted(picture, check(picture)):
+        return picture
+    from kode import extras
+
+    extras.require("pictures", UserError)
+    try:
+        return Picture(picture.name, _shrink(picture.data))
+    except Exception as error:  # decoders fail in many ways on damaged files
+        raise UserError(
+            f"{picture.name} is too large for a server and could not be made smaller: {error}. "
+            "Re-save it or crop it."
+        ) from error
+
+
 def keep(folder: Path, name: str, data: bytes) -> Image:
     """Saves a copy in `folder` (created 0700) and returns the message part for it.
 
-    Raises: UserError if it is not a picture or too large; StorageError.
+    Raises: UserError if it is not a picture or too large for a server; StorageError.
     """
-    looks = check_image(name, data)
+    looks = check(picture := Picture(name, data))
+    if not _is_accepted(picture, looks):
+        raise _too_large(picture, looks)
     # Imported here to keep it out of start-up.
-    import hashlib
-
     from kode.credentials import redact
 
     durable.make_folder(folder)
-    path = folder / f"{hashlib.sha256(data).hexdigest()[:32]}{SUFFIXES[looks.media_type]}"
+    path = folder / f"{_digest(data)}{SUFFIXES[looks.media_type]}"
     if not path.exists() or path.read_bytes() != data:
         durable.replace(path, data)
     return Image(
@@ -80,40 +145,16 @@ def keep(folder: Path, name: str, data: bytes) -> Image:
     )
 
 
-def check_image(name: str, data: bytes) -> Looks:
-    """Checks that every server accepts a picture, and returns its kind and size. Raises: UserError
-    with the next step."""
-    looks = looks_of(data)
-    if looks is None:
-        raise UserError(
-            f"{name} is not an image a model can see. Convert it to PNG, JPEG, GIF or WebP."
-        )
-    if len(data) > MAX_BYTES:
-        raise UserError(
-            f"{name} is larger than {MAX_BYTES / 1e6:.1f} MB, the most that every server takes. "
-            "Make it smaller, or cut out the part that matters."
-        )
-    if max(looks.width, looks.height) > MAX_SIDE:
-        raise UserError(
-            f"{name} has {looks.width}×{looks.height} pixels, and servers take {MAX_SIDE} a side. "
-            "Make it smaller, or cut out the part that matters."
-        )
-    return looks
-
-
 def bytes_of(image: Image) -> bytes | None:
-    """The bytes of a picture; None if kode's copy is gone or has changed."""
+    """The bytes of a picture; None if kode's copy is gone or has changed: a server may take a
+    damaged picture, and the model see another one."""
     try:
         data = Path(image.kept_in).read_bytes()
     except (OSError, ValueError):
         return None
-    import hashlib
-
     looks = looks_of(data)
-    same = looks is not None and looks.media_type == image.media_type
-    # Its name is its hash; a server may take a damaged picture, and the model see another one.
-    named = hashlib.sha256(data).hexdigest()[:32] == Path(image.kept_in).stem
-    return data if same and named and len(data) == image.size_bytes else None
+    is_same = looks is not None and looks.media_type == image.media_type
+    return data if is_same and _digest(data) == Path(image.kept_in).stem else None
 
 
 def kept_beside(image: Image, folder: Path) -> Image:
@@ -129,6 +170,26 @@ def copy_to(image: Image, folder: Path) -> None:
     if data is not None:
         durable.make_folder(folder)
         durable.replace(folder / os.path.basename(image.kept_in), data)
+
+
+def _digest(data: bytes) -> str:
+    """What the name of a copy consists of."""
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def _is_accepted(picture: Picture, looks: Looks) -> bool:
+    return max(looks.width, looks.height) <= MAX_SIDE and len(picture.data) <= MAX_BYTES
+
+
+def _too_large(picture: Picture, looks: Looks) -> UserError:
+    pixels = f"{looks.width}×{looks.height} pixels, " if looks.width else ""
+    return UserError(
+        f"{picture.name} is too large, {pixels}{len(picture.data) / 1e6:.1f} MB: servers take "
+        f"{MAX_SIDE} pixels a side and {MAX_BYTES / 1e6:.1f} MB. Make it smaller, or cut out the "
+        "part that matters."
+    )
 
 
 def _two(form: str, data: bytes, position: int) -> tuple[int, int]:
@@ -164,3 +225,30 @@ def _webp_size(data: bytes) -> tuple[int, int]:
         return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
     width, height = _two("<HH", data, 26) if kind == b"VP8 " else (0, 0)
     return width & 0x3FFF, height & 0x3FFF
+
+
+def _shrink(data: bytes) -> bytes:
+    """Shrinks to PNG if it was one and is small enough, else to JPEG. Keeps the first frame of an
+    animation, and drops the camera's metadata (time, place)."""
+    from PIL import Image, ImageOps
+
+    Image.MAX_IMAGE_PIXELS = MAX_PIXELS
+    with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "WEBP")) as opened:
+        lossless = opened.format in ("PNG", "GIF")
+        # Decodes a JPEG at about the wanted size, not in full.
+        opened.draft("RGB", (SIDE, SIDE))
+        upright = ImageOps.exif_transpose(opened)
+        picture = upright.convert("RGBA" if upright.has_transparency_data else "RGB")
+    picture.thumbnail((SIDE, SIDE))
+    if lossless and len(as_png := _save(picture, "PNG")) <= MAX_BYTES:
+        return as_png
+    if picture.mode == "RGBA":
+        white = Image.new("RGBA", picture.size, "white")
+        picture = Image.alpha_composite(white, picture).convert("RGB")
+    return _save(picture, "JPEG")
+
+
+def _save(picture: "PIL.Image.Image", form: str) -> bytes:
+    file = io.BytesIO()
+    picture.save(file, form, **({"quality": JPEG_QUALITY} if form == "JPEG" else {}))
+    return file.getvalue()

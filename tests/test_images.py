@@ -53,8 +53,8 @@ def test_a_copy_is_private_and_named_by_its_content(tmp_path):
     [
         (b"%PS-Adobe-3.0", "not an image a model can see"),
         (b"", "not an image"),
-        (pictures.png(more=b"x" * images.MAX_BYTES), "larger than 3.9 MB"),
-        (pictures.png(9000, 10), "9000×10 pixels"),
+        (pictures.png(more=b"x" * images.MAX_BYTES), r"too large, 4×3 pixels, 3.9 MB"),
+        (pictures.png(9000, 10), "too large, 9000×10 pixels"),
     ],
 )
 def test_an_unshowable_file_is_refused_with_advice(tmp_path, data, says):

@@ -4,19 +4,18 @@ import sys
 import pytest
 from PIL import Image
 
-from kode import pictures
+from kode import images
 from kode.errors import UserError
-from kode.images import looks_of
-from kode.pictures import Picture, check, fitting
+from kode.images import Picture, check, fitting, looks_of
 from tests.pictures import png
 
 
 @pytest.fixture(autouse=True)
 def _small_limits(monkeypatch):
     """As with the real limits, on pictures that are made in no time."""
-    monkeypatch.setattr(pictures, "MAX_BYTES", 40_000)
-    monkeypatch.setattr(pictures, "MAX_SIDE", 800)
-    monkeypatch.setattr(pictures, "SIDE", 200)
+    monkeypatch.setattr(images, "MAX_BYTES", 40_000)
+    monkeypatch.setattr(images, "MAX_SIDE", 800)
+    monkeypatch.setattr(images, "SIDE", 200)
 
 
 def drawn(form, size=(400, 300), mode="RGB", noise=0, **options):
@@ -42,7 +41,7 @@ def test_a_photograph_is_made_smaller_and_stays_one():
 
     looks = looks_of(small.data)
     assert (looks.media_type, looks.width, looks.height) == ("image/jpeg", 200, 150)
-    assert len(small.data) <= pictures.MAX_BYTES
+    assert len(small.data) <= images.MAX_BYTES
 
 
 def test_a_picture_of_the_screen_loses_nothing_but_size():
@@ -54,7 +53,7 @@ def test_a_picture_of_the_screen_loses_nothing_but_size():
 
 def test_a_png_that_stays_too_large_becomes_a_jpeg():
     picture = drawn("PNG", mode="RGBA", noise=120)
-    assert len(picture.data) > pictures.MAX_BYTES
+    assert len(picture.data) > images.MAX_BYTES
 
     small = fitting(picture)
 
@@ -93,7 +92,7 @@ def test_a_damaged_picture_is_told_with_the_next_step():
 def test_hopelessly_large_files_are_refused_before_opening(monkeypatch):
     with pytest.raises(UserError, match="too large, 30000×30000 pixels"):
         check(Picture("shot.png", png(30_000, 30_000)))
-    monkeypatch.setattr(pictures, "MAX_READ_BYTES", 50)
+    monkeypatch.setattr(images, "MAX_READ_BYTES", 50)
     with pytest.raises(UserError, match="too large, 900×900 pixels"):
         check(drawn("PNG", size=(900, 900)))
 

@@ -183,7 +183,7 @@ class Conversation:
         Raises: UserError if it is not an image, cannot be shrunk, or this model cannot see;
         StorageError.
         """
-        from kode.pictures import Picture, fitting
+        from kode.images import Picture, fitting
 
         small = fitting(Picture(name, data))
         return keep_picture(self.now.side_folder, name, small.data, self.agent.provider)
@@ -207,7 +207,7 @@ class Conversation:
         self.attach(*[self._file(name) for name in names])
 
     def _file(self, name: str) -> Text | Image:
-        from kode.pictures import read_picture
+        from kode.images import read_picture
 
         path, agent = self.cwd / paths.expand(name), self.agent
         picture = read_picture(path)

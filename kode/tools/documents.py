@@ -11,8 +11,8 @@ from typing import Any, TypeGuard
 
 from kode import extras
 from kode.errors import ToolError
+from kode.images import MAX_READ_BYTES, Picture
 from kode.messages import plural
-from kode.pictures import MAX_READ_BYTES, Picture
 from kode.tools import file_search, pdf_worker
 
 PDF_S = 60.0  # a long book on a slow machine

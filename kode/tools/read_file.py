@@ -11,9 +11,8 @@ from typing import IO, Annotated, Literal
 from kode import paths
 from kode.errors import StorageError, ToolError, UserError
 from kode.function_tool import tool
-from kode.images import PDF, keep, looks_of
+from kode.images import MAX_READ_BYTES, PDF, Picture, fitting, keep, looks_of
 from kode.messages import Image, plural
-from kode.pictures import MAX_READ_BYTES, Picture, fitting
 from kode.plain_text import encoding_by_mark, lines_of
 from kode.session.messages import EARLIER
 from kode.tool import Brief, ToolContext, ToolOutput

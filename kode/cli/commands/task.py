@@ -66,7 +66,7 @@ def attach_named(
     if not names and not set("@\"'") & set(task or ""):
         return
     from kode.cli.prompt.attach import read_mentioned
-    from kode.pictures import fitting, read_picture
+    from kode.images import fitting, read_picture
 
     for name in _names(names, conversation.cwd):
         picture = read_picture(conversation.cwd / paths.expand(name))
@@ -102,7 +102,7 @@ def read_attachments(
         return ()
     from kode.cli.prompt.folders import read_folder
     from kode.conversation.attachments import file_part, read_text, text_part
-    from kode.pictures import read_picture
+    from kode.images import read_picture
     from kode.session.marks import Marks
 
     marks = Marks(home=paths.home(), folders=(cwd, *roots), source=lambda: "", emit=emit)

@@ -14,7 +14,7 @@ from kode.cli.prompt.folders import Folder, mentioned_folders
 from kode.cli.prompt.mentions import mentions
 from kode.cli.prompt.pictures import mentioned_pictures
 from kode.errors import UserError
-from kode.pictures import Picture, fitting
+from kode.images import Picture, fitting
 
 if TYPE_CHECKING:
     from kode.cli.screen.screen import Screen

@@ -15,7 +15,7 @@ from kode.cli.prompt.editor import Editor
 from kode.cli.prompt.pictures import clipboard_picture, pasted_pictures
 from kode.cli.prompt.submit import press, show_details
 from kode.errors import UserError
-from kode.pictures import Picture, check
+from kode.images import Picture, check
 
 FOCUS_IN, FOCUS_OUT = (Keys.ControlF23,), (Keys.ControlF24,)
 """Keys that no keyboard has represent focus changes of the window."""

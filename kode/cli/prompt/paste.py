@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kode.pictures import Picture
+from kode.images import Picture
 
 T = TypeVar("T")
 

@@ -14,8 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from kode import paths
 from kode.cli.prompt.mentions import mentions
-from kode.images import NAMED_SO, looks_of
-from kode.pictures import Picture, read_picture
+from kode.images import NAMED_SO, Picture, looks_of, read_picture
 from kode.programs import find_program
 
 CLIPBOARD_TIMEOUT_S = 3.0  # a picture of a whole screen takes longer than text

@@ -86,7 +86,7 @@ def test_a_picture_in_the_line_is_found_by_its_words():
 
 
 def test_a_large_file_is_not_read_whole(folder, monkeypatch):
-    monkeypatch.setattr("kode.pictures.MAX_READ_BYTES", 50)
+    monkeypatch.setattr("kode.images.MAX_READ_BYTES", 50)
 
     picture = read_picture(folder / "shot.png")
 
