@@ -122,7 +122,7 @@ async def _delegate(
             start=lambda: Start(
                 parent_pid=os.getpid(),
                 config=config.model_dump(mode="json"),
-                checkpoints=str(Path(folder) / "checkpoints"),
+                undo=str(Path(folder) / "undo"),
             ),
             snapshot=no_memory,
             memory_system="none",

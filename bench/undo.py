@@ -17,18 +17,20 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bench.measure import report, sized
 from kode.sandbox.sandbox import Sandbox, open_sandbox
-from kode.session.checkpoints import Checkpoints
-from kode.session.content_store import MEGABYTE, Contents
-from kode.session.git import survey
-from kode.tool import AtStake
+from kode.undo.journal import TurnId
+from kode.undo.outside import survey
+from kode.undo.store import MEGABYTE
+from kode.undo.undo import Undo, open_undo
 from tests.workplaces import workplace
 
 SIZES = sized((500, 5_000, 50_000), (10,))
 ROUNDS = sized(7, 1)
+TURN = TurnId("a message", 1)
 GIT = "git -c user.name=bench -c user.email=b@example.test"
 
 
@@ -73,27 +75,22 @@ def _repository(root: Path, files: int) -> Path:
     return root.resolve()
 
 
-def _session(folder: Path, root: Path) -> Checkpoints:
-    contents = Contents(folder, max_file_bytes=5 * MEGABYTE, max_bytes=200 * MEGABYTE)
-    return Checkpoints(folder=folder, contents=contents, roots=(root,))
+def _session(folder: Path, root: Path) -> Undo:
+    undo = open_undo(folder, max_file_bytes=5 * MEGABYTE, max_bytes=200 * MEGABYTE)
+    return replace(undo, roots=(root,))
 
 
-def _outside(session: Checkpoints, root: Path, command: str) -> float:
+def _outside(session: Undo, root: Path, command: str) -> float:
     """What undo adds."""
-    kept = None
-
-    def begin() -> None:
-        nonlocal kept
-        kept = session.begin_command(1, AtStake(discarded=(str(root),)))
-
-    before = _timed(begin)
+    started = time.perf_counter()
+    backup = session.begin_outside(TURN, ())
+    before = time.perf_counter() - started
     _run(root, command)
-    assert kept is not None
-    assert not kept.problem
-    return before + _timed(lambda: session.end_command(1, kept))
+    assert not backup.problem
+    return before * 1000 + _timed(lambda: session.end(backup))
 
 
-def _inside(sandbox: Sandbox, session: Checkpoints, command: str) -> float:
+def _inside(sandbox: Sandbox, session: Undo, command: str) -> float:
     """What the copy adds after the command; `python -m bench.wall` has what it adds before."""
     attempt = sandbox.begin()
     wrapped = attempt.wrap(("/bin/sh", "-c", command))
@@ -106,10 +103,10 @@ def _inside(sandbox: Sandbox, session: Checkpoints, command: str) -> float:
 
     def settle() -> None:
         changes = attempt.changes()
-        kept = session.begin_changes(1, [path for one in changes for path in attempt.files(one)])
+        backup = session.begin(TURN, [path for one in changes for path in attempt.files(one)])
         assert changes
         assert not attempt.apply(changes)
-        session.end_command(1, kept)
+        session.end(backup)
 
     added = _timed(settle)
     attempt.close()

@@ -50,14 +50,14 @@ from kode.providers.models import cost_usd
 from kode.registry import system_row
 from kode.sandbox.deferred import defer
 from kode.sandbox.values import Opens
-from kode.session.checkpoints import Checkpoints
-from kode.session.content_store import MEGABYTE, Contents
-from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.session.marks import Marks
 from kode.shared_budget import SharedBudget
 from kode.tool import Tool
 from kode.tools.builtin import BUILTIN, SMALL
+from kode.undo.journal import TurnId
+from kode.undo.store import MEGABYTE
+from kode.undo.undo import Undo, open_undo
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -215,8 +215,8 @@ class Made(NamedTuple):
     agent: Agent
     gate: Gate
     """The agent's."""
-    checkpoints: Checkpoints
-    """Where its changes are saved for undo."""
+    undo: Undo
+    """Where its changes are saved: the agent's."""
 
 
 def make_agent(
@@ -268,11 +268,12 @@ def make_agent(
         return None if outside or sandbox is None else sandbox.private_tmp()
 
     place = replace(place, private_tmp=private_tmp, named=lambda: _named(place.project)())
-    keeper = Keeper(
-        checkpoints=_open_checkpoints(config, place, session, start),
-        turn=(lambda: session.turns) if start is None else (lambda: start.turn),
-        emit=emit,
+    undo = replace(
+        _open_undo(config, place, session, start),
+        roots=place.roots,
         git=place.git,
+        turn=lambda: TurnId(session.turn_id, session.turns) if start is None else start.turn,
+        emit=emit,
     )
     choice = resolve_provider(config, os.environ)
     secrets = secrets_of(choice)
@@ -286,7 +287,7 @@ def make_agent(
         sandbox_forced=forced,
         sandbox_network=config.sandbox.network,
         emit=emit,
-        keep_first=keeper.keep_first,
+        save_first=undo.describe,
     )
     marks = Marks(
         home=place.home, folders=place.roots, source=lambda: session.tainted_by, emit=emit
@@ -317,11 +318,11 @@ def make_agent(
         secrets=secrets,
         sandbox=sandbox,
         background=background,
-        keeper=keeper,
+        undo=undo,
         marks=marks,
         report_bug=write_report,
     )
-    return Made(agent=agent, gate=gate, checkpoints=keeper.checkpoints)
+    return Made(agent=agent, gate=gate, undo=undo)
 
 
 def make_extensions(
@@ -369,41 +370,32 @@ def _rules(config: Config) -> Rules:
     )
 
 
-def _open_checkpoints(
-    config: Config, place: Workplace, session: Session, start: "Start | None"
-) -> Checkpoints:
+def _open_undo(config: Config, place: Workplace, session: Session, start: "Start | None") -> Undo:
     """Where undo data is kept: beside the session; without a file, in a folder that is removed with
     the process, or after its death by the next; for a subagent, with its parent's. Raises:
     StorageError."""
     if start is not None:
-        folder = Path(start.checkpoints)
-        contents = _contents(config, folder)
-        return Checkpoints(folder=folder, contents=contents, roots=place.roots, part_of_turn=True)
+        return _undo_in(config, Path(start.undo))
     if session.id is not None:
-        return replace(kept_checkpoints(config, place.home, session.id), roots=place.roots)
+        return undo_of_session(config, place.home, session.id)
     from kode.sandbox import store
 
     places = store.places(place.home)
     if (own := store.open_store(places)) is None:
         raise StorageError(f"No folder for undo data: make {places[0]} or {places[1]} writable.")
-    contents = _contents(config, own.folder)
-    return Checkpoints(folder=own.folder, contents=contents, roots=place.roots, close=own.close)
+    return replace(_undo_in(config, own.folder), close=own.close)
 
 
-def kept_checkpoints(config: Config, home: Path, session_id: str) -> Checkpoints:
+def undo_of_session(config: Config, home: Path, session_id: str) -> Undo:
     """The undo data of a session on disk."""
-    folder = paths.checkpoints_folder(paths.session_folder(home, session_id))
-    return Checkpoints(
-        folder=folder,
-        contents=_contents(config, folder),
-        marker=paths.unfinished_undo(home, session_id),
-    )
+    undo = _undo_in(config, paths.undo_folder(paths.session_folder(home, session_id)))
+    return replace(undo, marker=paths.unfinished_undo(home, session_id))
 
 
-def _contents(config: Config, folder: Path) -> Contents:
+def _undo_in(config: Config, folder: Path) -> Undo:
     limits = config.undo
-    return Contents(
-        folder=folder,
+    return open_undo(
+        folder,
         max_file_bytes=limits.max_file_mb * MEGABYTE,
         max_bytes=limits.max_session_mb * MEGABYTE,
     )

@@ -150,8 +150,14 @@ def copy_in(source: int, name: str, folder: int, to: str, mode: int) -> None:
 
 def link_in(target: str, folder: int, to: str) -> None:
     """Puts a symbolic link into a folder, atomically."""
-    with _beside(folder, to) as temporary:
-        os.symlink(target, temporary, dir_fd=folder)
+    for is_last in (False, True):
+        try:
+            with _beside(folder, to) as temporary:
+                os.symlink(target, temporary, dir_fd=folder)
+            return
+        except FileNotFoundError:  # a link has no lock: another kode took it for a dead one's
+            if is_last:
+                raise
 
 
 def move_in(source: int, name: str, folder: int, to: str) -> None:

@@ -341,11 +341,11 @@ def remove_stale_temporaries(folder: Path) -> None:
     """Removes half-written files of crashed writers; those that cannot be removed stay.
 
     A living writer holds its file's lock, which dies with the process, so age does not matter and a
-    slow writer loses nothing.
+    slow writer loses nothing. A link, which cannot be locked, it makes again: `beneath.link_in`.
     """
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.startswith(TEMPORARY_PREFIX) and entry.is_file(follow_symlinks=False):
+            if entry.name.startswith(TEMPORARY_PREFIX) and not entry.is_dir(follow_symlinks=False):
                 with contextlib.suppress(OSError):
                     _remove_stale(entry.path)
 
@@ -357,6 +357,9 @@ def remove_all_stale_temporaries(root: Path) -> None:
 
 
 def _remove_stale(path: str) -> None:
+    if os.path.islink(path):
+        os.unlink(path)
+        return
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     descriptor = os.open(path, flags)
     try:

@@ -9,12 +9,15 @@ import contextlib
 import os
 import re
 import struct
+import subprocess
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from kode.beneath import real_path
+from kode.errors import GitError
+from kode.programs import find_program
 from kode.workplace import GitFolder, below, below_any
 
 MAX_MODULE_FOLDERS = 1_000
@@ -259,3 +262,141 @@ def _read_bytes(path: str) -> bytes:
             return file.read(_READ_BYTES)
     except (OSError, ValueError):
         return b""
+
+
+# ── running git ──────────────────────────────────────────────────────────────────────────────
+#
+# A repository that somebody else may have made names programs in its settings: hooks, filters, a
+# file system monitor, programs that show, sign or connect. None of them runs here.
+
+TIMEOUT_S = 20.0  # `git status` of a very large repository on a cold disk
+NOTHING: Mapping[str, str] = {}
+
+OPTIONS = (
+    *("--no-optional-locks", "--no-pager", "--literal-pathspecs", "--no-replace-objects"),
+    *("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.untrackedCache=keep", "-c", "diff.external=", "-c", "log.showSignature=false"),
+    *("-c", "core.sshCommand=false", "-c", "core.askPass="),
+    *("-c", "core.quotePath=false", "-c", "status.relativePaths=false"),
+)
+ENVIRONMENT = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_PAGER": "cat",
+    # Do not fetch missing objects. The list of protocols comes from the environment, because a
+    # repository may allow itself `ext::COMMAND`, and versions before 2.44 know no other way.
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",
+    "LC_ALL": "C",
+}
+_OF_FILTER = re.compile(r"filter\..*\.(?:clean|smudge|process|required)\Z", re.DOTALL)
+_OF_HOOK = re.compile(r"(hook\..*)\.[^.]*\Z", re.DOTALL)
+"""Since git 2.54 settings name hooks too, and `core.hooksPath` does not turn those off."""
+_NOT_PASSED_ON = (
+    "GIT_DIR",
+    "GIT_COMMON_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+)
+
+
+def run_git(
+    root: Path,
+    arguments: Sequence[str],
+    *,
+    given: bytes = b"",
+    environ: Mapping[str, str] = NOTHING,
+    timeout_s: float = TIMEOUT_S,
+) -> bytes:
+    """Runs git in `root` and returns its output, without any program that the repository names.
+    `environ` are variables of git: another index, another object folder.
+
+    Raises: GitError.
+    """
+    more = {**_without_programs(root, environ), **environ}
+    return _run(root, arguments, given, more, timeout_s)
+
+
+def environment() -> dict[str, str]:
+    """The variables to start git with, besides `OPTIONS`."""
+    passed = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
+    return {**passed, **ENVIRONMENT}
+
+
+def _run(
+    root: Path,
+    arguments: Sequence[str],
+    given: bytes,
+    more: Mapping[str, str],
+    timeout_s: float = TIMEOUT_S,
+) -> bytes:
+    program = find_program("git", [root])
+    if program is None:
+        raise GitError("git is not installed")
+    try:
+        done = subprocess.run(
+            [program, *OPTIONS, *arguments],
+            cwd=root,
+            env={**environment(), **more},
+            input=given,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise GitError(f"git took longer than {timeout_s:g} s") from None
+    except OSError as error:
+        raise GitError(f"git could not be started: {error.strerror}") from None
+    if done.returncode != 0:
+        said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        words = f"git said: {said[:200]}" if said else "git failed"
+        raise GitError(words, exit_status=done.returncode)
+    return done.stdout
+
+
+def _without_programs(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Settings that empty every filter of the repository or the person, which git would run to
+    compare a file with its index, and turn off every hook that is named in the settings. Passed by
+    the environment, because a name may hold any bytes, also invalid UTF-8.
+
+    Raises: GitError; then its programs are unknown, and nothing may run.
+    """
+    listed = os.fsdecode(_run(root, ["config", "--null", "--name-only", "--list"], b"", environ))
+    off: dict[str, str] = {}
+    for name in listed.split("\0"):
+        if _OF_FILTER.match(name):
+            off[name] = "false" if name.endswith(".required") else ""
+        elif hook := _OF_HOOK.match(name):
+            off[f"{hook[1]}.enabled"] = "false"
+    settings = {"GIT_CONFIG_COUNT": str(len(off))}
+    for index, (name, value) in enumerate(off.items()):
+        settings[f"GIT_CONFIG_KEY_{index}"] = name
+        settings[f"GIT_CONFIG_VALUE_{index}"] = value
+    return settings
+
+
+def ignored_names(root: Path, names: Iterable[str], rules: Path | None = None) -> frozenset[str]:
+    """Those of the names, relative to the root, that git ignores; by the rules in a folder of their
+    own, if one is given. Raises: GitError."""
+    given = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names)
+    if not given or not (root / ".git").exists():
+        return frozenset()
+    arguments = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z"]
+    environ: dict[str, str] = {}
+    if rules is not None:
+        environ = {"GIT_DIR": str(root / ".git"), "GIT_WORK_TREE": str(rules)}
+        # Its index knows submodules, about which git refuses to answer.
+        arguments = ["-C", str(rules), *arguments, "--no-index"]
+    try:
+        out = run_git(root, arguments, given=given, environ=environ)
+    except GitError as error:
+        if error.exit_status == 1:
+            return frozenset()  # none of them
+        raise
+    return frozenset(name[2:] for name in split_names(out))
+
+
+def split_names(out: bytes) -> list[str]:
+    """What git prints with `-z`: names that end with a zero byte each."""
+    return out.decode("utf-8", "surrogateescape").split("\0")[:-1]

@@ -91,7 +91,7 @@ images_folder = _below("images")
 """Copies of the images shown in a session."""
 agents_folder = _below("agents")
 """Records of a session's subagents."""
-checkpoints_folder = _below("checkpoints")
+undo_folder = _below("undo")
 """What undo keeps for a session."""
 
 

@@ -38,6 +38,7 @@ HOMES = {
     "kode.extensions.places": "Bundle",
     "kode.extras": "require_extra=require",
     "kode.fault_reports": "describe_fault=describe",
+    "kode.git": "run_git",
     "kode.installed": "Command ExportFile Plugin",
     "kode.interrupts": "cancelled_by_signals",
     "kode.memory.commands": "open_memory=open_outside",
@@ -52,10 +53,7 @@ HOMES = {
     "kode.providers.models": "model_info_of=info_of",
     "kode.record_log": "RecordLog",
     "kode.registry": "Dialect ProviderRow",
-    "kode.session.checkpoints": "FileChanges",
-    "kode.session.content_store": "Contents",
     "kode.session.entries": "AnyEntry CompactionEntry MessageEntry",
-    "kode.session.git": "run_git",
     "kode.session.index": "find_session=find list_sessions",
     "kode.session.log": "Session",
     "kode.session.search": "search_sessions=search",
@@ -66,6 +64,8 @@ HOMES = {
     "kode.tool": "Tool ToolOutput",
     "kode.tools.builtin": "builtin_tools=BUILTIN",
     "kode.tools.processes": "ProcessTree",
+    "kode.undo.store": "Contents",
+    "kode.undo.undo": "FileChanges",
     "kode.workplace": "Workplace",
 }
 """Module → the public names that it defines; "public=defined" where they differ."""
@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     from kode.extensions.places import Bundle as Bundle
     from kode.extras import require as _require_extra
     from kode.fault_reports import describe as _describe_fault
+    from kode.git import run_git as run_git
     from kode.installed import Command as Command
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Plugin as Plugin
@@ -160,12 +161,9 @@ if TYPE_CHECKING:
     from kode.record_log import RecordLog as RecordLog
     from kode.registry import Dialect as Dialect
     from kode.registry import ProviderRow as ProviderRow
-    from kode.session.checkpoints import FileChanges as FileChanges
-    from kode.session.content_store import Contents as Contents
     from kode.session.entries import AnyEntry as AnyEntry
     from kode.session.entries import CompactionEntry as CompactionEntry
     from kode.session.entries import MessageEntry as MessageEntry
-    from kode.session.git import run_git as run_git
     from kode.session.index import find as _find_session
     from kode.session.index import list_sessions as list_sessions
     from kode.session.log import Session as Session
@@ -178,6 +176,8 @@ if TYPE_CHECKING:
     from kode.tool import ToolOutput as ToolOutput
     from kode.tools.builtin import BUILTIN as _builtin_tools
     from kode.tools.processes import ProcessTree as ProcessTree
+    from kode.undo.store import Contents as Contents
+    from kode.undo.undo import FileChanges as FileChanges
     from kode.workplace import Workplace as Workplace
 
     kode_version = _kode_version

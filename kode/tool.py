@@ -4,14 +4,11 @@ import os
 from collections.abc import (
     Awaitable,
     Callable,
-    Container,
     Mapping,
     Sequence,
 )
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from kode.events import Emit
 from kode.messages import Image, Refusal
@@ -364,33 +361,14 @@ to its result. Raises: what `run` raises."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AtStake:
-    """What a command may change or lose, judging by its words: saved before it runs, so that it can
-    be undone. Absolute paths; globs are not expanded."""
-
-    changed: tuple[str, ...] = ()
-    """Files it writes."""
-    deleted: tuple[str, ...] = ()
-    """Files it deletes or empties, and folders with everything in them."""
-    discarded: tuple[str, ...] = ()
-    """Folders in which it discards uncommitted work."""
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether it could lose something that nothing else restores."""
-        return bool(self.deleted or self.discarded)
-
-
-NOTHING_AT_STAKE = AtStake()
-
-
-@dataclass(frozen=True, kw_only=True)
 class Ruling:
     """What is found out about a call before it runs."""
 
     reason: str
     """Why it runs or not: for the model with what would allow it, or for a person who is asked."""
-    at_stake: AtStake = NOTHING_AT_STAKE
+    may_write: tuple[str, ...] | None = None
+    """For a command on the host: absolute paths and patterns that it writes or deletes, judging by
+    its words; it may write others too. None if it only reads."""
     sandboxed: bool = False
     """For a command: whether it runs in the sandbox, because nobody approved this exact command."""
     keeps: bool = True
@@ -445,37 +423,3 @@ Interceptor = Callable[[Tool, Mapping[str, Any], ToolContext], Awaitable[CallDec
 """`await interceptor(tool, arguments, context)` judges a call before the gate does. A verdict is
 final, the gravest opinion goes to the gate, a rewritten call replaces the call, None says nothing.
 Those that rewrite come first in the chain."""
-
-
-class Saved(Protocol):
-    @property
-    def not_kept(self) -> Container[str]:
-        """The paths whose old content could not be saved."""
-
-    @property
-    def problem(self) -> str:
-        """Why not, in a sentence; "" if it is too large."""
-
-
-class ChangeKeeper(Protocol):
-    """Saves what undo needs, around each change of the running turn."""
-
-    @property
-    def changed_by_commands(self) -> list[str]:
-        """Files that commands changed, until somebody takes them."""
-
-    @property
-    def folder(self) -> Path:
-        """Where it saves."""
-
-    def before_edit(self, path: str) -> None:
-        """Raises: StorageError; then the file must not be changed."""
-
-    def after_edit(self, path: str, state: str | None) -> None:
-        """`state` is the SHA-256 of what the tool wrote; None if unknown."""
-
-    def keeping(self, at_stake: AtStake) -> AbstractAsyncContextManager[None]:
-        """Wraps a command: saves what it may lose, and records what it did."""
-
-    def keeping_files(self, paths: Sequence[str]) -> AbstractAsyncContextManager[Saved]:
-        """Wraps changes of exactly these files: saves their contents first."""

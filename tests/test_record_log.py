@@ -10,7 +10,8 @@ import pytest
 from kode.memory import log, statement
 from kode.messages import Text
 from kode.record_log import is_intact, seal, seal_object, unseal_object
-from kode.session import change_log, entries
+from kode.session import entries
+from kode.undo import journal, store
 
 LINES: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
     "session": (
@@ -20,8 +21,12 @@ LINES: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
         entries.parse_line,
     ),
     "undo": (
-        change_log.line_of(change_log.Change(turn=1, path="/work/a.txt", before="a" * 64)),
-        change_log.parse,
+        journal.line_of(
+            journal.Step(
+                turn=journal.TurnId("a" * 8, 1), before={"/work/a.txt": store.Seen("a" * 64)}
+            )
+        ),
+        journal._parse,
     ),
 }
 MEMORY = (

@@ -22,6 +22,7 @@ from kode.permissions.gate import Answer, Ask, Question
 from kode.session.entries import UsageEntry
 from kode.session.log import Session
 from kode.tool import ToolContext
+from kode.undo.journal import TurnId
 
 if TYPE_CHECKING:
     from kode.subagents.parent import Delegation, SharedTools
@@ -173,7 +174,7 @@ def _start_of_child(config: Config, agent: Agent, session: Session, *, may_ask: 
         rest_of_tree_usd=spend.cost_usd + spend.rest_of_tree_usd,
         rest_of_tree_steps=spend.steps + spend.rest_of_tree_steps,
         max_tree_steps=max(1, whole - min(STEPS_KEPT, whole // 4)),
-        checkpoints=str(agent.keeper.folder),
-        turn=session.turns,
+        undo=str(agent.undo.folder),
+        turn=TurnId(session.turn_id, session.turns),
         seen=agent.seen_files,
     )

@@ -100,7 +100,7 @@ async def leave(opened: OpenSession, reason: str, leave_by: float | None = None)
     if session.id is not None:
         unmark_open(opened.place.home, session.id)
     session.close()
-    opened.checkpoints.close()
+    opened.undo.close()
 
 
 async def close(opened: OpenSession, wait_s: float | None = None) -> None:

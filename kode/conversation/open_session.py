@@ -25,10 +25,10 @@ from kode.permissions.gate import Ask, Gate
 from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rule
 from kode.provider import ModelInfo, Provider
-from kode.session.checkpoints import Checkpoints
 from kode.session.log import Session
 from kode.tool import Interceptor, Tool
 from kode.tools.background import BackgroundCommands
+from kode.undo.undo import Undo
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class OpenSession:
     agent: Agent
     gate: Gate
     """The agent's, which shares its state: there, hooks answer questions before the person."""
-    checkpoints: Checkpoints
+    undo: Undo
     context: Context
     begun_by: BegunBy
     outbox: list[Text | Image] = field(default_factory=list)
@@ -193,7 +193,7 @@ class OpenSession:
     def side_folder(self) -> Path:
         """The folder beside the session; a temporary one for a session without a file."""
         if self.session.id is None:
-            return self.checkpoints.folder
+            return self.undo.folder
         return paths.session_folder(self.place.home, self.session.id)
 
     @property
@@ -288,7 +288,7 @@ def enter(
         loaded=loaded,
         agent=made.agent,
         gate=made.gate,
-        checkpoints=made.checkpoints,
+        undo=made.undo,
         context=Context(session),
         begun_by=begun_by,
         cut_short=cut_short,

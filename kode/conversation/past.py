@@ -8,12 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kode.conversation.open_session import OpenSession
-from kode.conversation.sessions import finish_undos_of_others, record_undo
+from kode.conversation.sessions import finish_undo, finish_undos_of_others, record_undo
 from kode.engine.context import context_tokens
 from kode.events import Notice
 from kode.messages import shorten, text_of
 from kode.results import relative_path
-from kode.session.checkpoints import Undone
 from kode.session.entries import (
     CompactionEntry,
     MessageEntry,
@@ -24,10 +23,11 @@ from kode.session.entries import (
     is_turn,
 )
 from kode.session.messages import effective
-from kode.session.undo_text import undo_text
+from kode.undo.text import undo_text
+from kode.undo.undo import Undone
 
 if TYPE_CHECKING:
-    from kode.session.file_diffs import FileDiff
+    from kode.undo.text import FileDiff
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,11 @@ class Past:
 
         Raises: StorageError.
         """
-        done = []
+        done: list[str] = []
         if files:
-            undone = await asyncio.to_thread(self._opened.checkpoints.undo_from, turn)
-            for one in undone:
-                done.append(
-                    undo_text(one, self._opened.place.cwd, partial(_prompt_start, self._opened))
-                )
-                _record_undo(self._opened, one)
-            if not undone:
+            past = await asyncio.to_thread(self._opened.undo.history)
+            done = [await self.undo() for _ in past.since(turn)]
+            if not done:
                 done.append("No files changed since then.")
         if conversation:
             self._drop_from(turn)
@@ -107,7 +103,7 @@ class Past:
     def would_undo(self) -> list[list[str]]:
         """For each of `prompts`, the files whose changes a rewind to it undoes. Reads the record
         of changes: call it in a thread."""
-        cwd, past = self._opened.place.cwd, self._opened.checkpoints.history()
+        cwd, past = self._opened.place.cwd, self._opened.undo.history()
         return [
             sorted({relative_path(path, cwd) for one in past.since(turn) for path in one.changed})
             for turn in range(1, len(self.messages()) + 1)
@@ -144,30 +140,26 @@ class Past:
 
         Raises: StorageError.
         """
-        undone = await asyncio.to_thread(self._opened.checkpoints.undo)
-        _record_undo(self._opened, undone)
-        return undo_text(undone, self._opened.place.cwd, partial(_prompt_start, self._opened))
+        return _record_undo(self._opened, await asyncio.to_thread(self._opened.undo.undo))
 
     async def redo(self) -> str:
         """Redoes the last undone turn; returns a message about it. Raises: StorageError."""
-        undone = await asyncio.to_thread(self._opened.checkpoints.redo)
-        _record_undo(self._opened, undone)
-        return undo_text(undone, self._opened.place.cwd, partial(_prompt_start, self._opened))
+        return _record_undo(self._opened, await asyncio.to_thread(self._opened.undo.redo))
 
     def diffs(self) -> "list[FileDiff]":
         """The changes to files that this session made through tools, file by file."""
-        return self._opened.checkpoints.diffs(self._opened.place.cwd)
+        from kode.undo.text import file_diffs
+
+        return file_diffs(self._opened.undo, self._opened.place.cwd)
 
 
 async def finish_undos(opened: OpenSession) -> None:
     """Completes what undos and redos in this folder left half done when they were killed, and says
     so. Raises: StorageError."""
-    own, place = opened.checkpoints, opened.place
-    is_cut = opened.resumed and own.marker is not None and own.marker.exists()
-    if is_cut and (undone := await asyncio.to_thread(own.finish)):
-        _record_undo(opened, undone)
-        text = undo_text(undone, place.cwd, partial(_prompt_start, opened))
-        opened.emit(Notice(text=text))
+    undo, place = opened.undo, opened.place
+    is_cut = opened.resumed and undo.marker is not None and undo.marker.exists()
+    if is_cut and (undone := await asyncio.to_thread(finish_undo, opened.session, undo)):
+        opened.emit(Notice(text=_show_undo(opened, undone)))
     others = await asyncio.to_thread(
         finish_undos_of_others, place.home, place.cwd, opened.config, opened.session.id
     )
@@ -176,13 +168,20 @@ async def finish_undos(opened: OpenSession) -> None:
         opened.emit(Notice(text=undo_text(one, place.cwd, asked)))
 
 
-def _record_undo(opened: OpenSession, undone: Undone) -> None:
-    """Records an undo or redo, of which the next message tells. Raises: StorageError."""
-    record_undo(opened.session, undone)
+def _record_undo(opened: OpenSession, undone: Undone) -> str:
+    """Records an undo or redo, of which the next message tells; returns a message about it. Raises:
+    StorageError."""
+    record_undo(opened.session, opened.undo, undone)
+    return _show_undo(opened, undone)
+
+
+def _show_undo(opened: OpenSession, undone: Undone) -> str:
+    """Has the session's tools see what was changed; returns a message about it."""
     for path in undone.touched:
         opened.agent.seen_files.pop(path, None)
     if opened.agent.sandbox is not None:
         opened.agent.sandbox.show(undone.touched)
+    return undo_text(undone, opened.place.cwd, partial(_prompt_start, opened))
 
 
 def _prompt_start(opened: OpenSession, turn: int) -> str:

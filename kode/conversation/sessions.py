@@ -8,15 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from kode import durable, paths
-from kode.assembly import kept_checkpoints
+from kode.assembly import undo_of_session
 from kode.beneath import TEMPORARY_PREFIX
 from kode.config import Config
 from kode.errors import BusyError, SessionError, StorageError
 from kode.events import Emit, Notice
 from kode.provider import Provider
 from kode.session import log
-from kode.session.checkpoints import Checkpoints, Undone
-from kode.session.content_store import MEGABYTE, drop_oldest_of_all
 from kode.session.entries import (
     Header,
     UndoEntry,
@@ -29,6 +27,8 @@ from kode.session.index import folder_of
 from kode.session.log import Session
 from kode.session.messages import effective
 from kode.session.upkeep import in_use
+from kode.undo.store import MEGABYTE, drop_oldest_of_all
+from kode.undo.undo import Undo, Undone
 
 UPKEEP_EVERY_S = 86_400.0
 """How often leftovers are looked for in all of the home."""
@@ -97,9 +97,7 @@ def unmark_open(home: Path, session_id: str) -> None:
         durable.remove(paths.open_mark(home, session_id))
 
 
-async def remove_leftovers(
-    home: Path, checkpoints: Checkpoints | None, config: Config, *, of_home: bool
-) -> None:
+async def remove_leftovers(home: Path, undo: Undo | None, config: Config, *, of_home: bool) -> None:
     """Removes half-written files of crashes, in the project and with `of_home` in all of the home,
     and undo data beyond its limit. Those of the home at least once a day, but not at each start:
     it holds the files of all sessions, and a task must not cost more with each of them.
@@ -108,8 +106,8 @@ async def remove_leftovers(
     """
 
     def remove() -> None:
-        if checkpoints is not None:
-            checkpoints.remove_stale_temporaries()
+        if undo is not None:
+            undo.remove_stale_temporaries()
         if not (_is_upkeep_due(home) or of_home):
             return
         for folder in paths.own_folders(home, config.memory.data_dir):
@@ -162,19 +160,49 @@ def finish_undos_of_others(
         if marker.suffix:
             continue
         is_here = name != own and folder_of(path) == log.writable_path(cwd) and not in_use(path)
-        if is_here and (undone := kept_checkpoints(config, home, name).finish()):
-            found.append((name, undone))
-            with contextlib.suppress(BusyError, SessionError):
+        if is_here:
+            undo = undo_of_session(config, home, name)
+            try:
                 session, _ = log.load(home, name)
+            except BusyError:
+                continue
+            except SessionError:
+                undone = undo.finish()
+            else:
                 with contextlib.closing(session):
-                    record_undo(session, undone)
+                    undone = finish_undo(session, undo)
+            if undone is not None:
+                found.append((name, undone))
     return found
 
 
-def record_undo(session: Session, undone: Undone) -> None:
+def finish_undo(session: Session, undo: Undo) -> Undone | None:
+    """Completes an undo or a redo that was cut short, and its entry in the session; None if there
+    was nothing to do. Raises: StorageError."""
+    undone = undo.finish()
+    of_undone = undone and (undone.step, undone.touched)
+    entries = (entry for entry in session.entries if isinstance(entry, UndoEntry))
+    if undone is None or any((entry.step, entry.files) == of_undone for entry in entries):
+        undo.confirm()
+        return None
+    record_undo(session, undo, undone)
+    return undone
+
+
+def record_undo(session: Session, undo: Undo, undone: Undone) -> None:
     """Records what an undo or a redo did to files, if anything. Raises: StorageError."""
-    if undone.turn is None or not undone.touched:
+    if undone.turn is None:
         return
-    begun = [entry.id for entry in effective(session.entries) if is_turn(entry)]
-    of = begun[undone.turn - 1] if undone.turn <= len(begun) else ""
-    session.append(UndoEntry(turn=undone.turn, redo=undone.redo, files=undone.touched, of=of))
+    if undone.touched:
+        ids = {entry.id for entry in effective(session.entries) if is_turn(entry)}
+        session.append(
+            UndoEntry(
+                turn=undone.turn,
+                redo=undone.redo,
+                files=undone.touched,
+                of=undone.message if undone.message in ids else "",
+                step=undone.step,
+            )
+        )
+    if not undone.failed:
+        undo.confirm()

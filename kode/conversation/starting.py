@@ -133,10 +133,10 @@ async def _start(opened: OpenSession) -> Started:
 
 def _begin_in_background(opened: OpenSession) -> None:
     home = opened.place.home
-    checkpoints = opened.checkpoints if opened.resumed else None
+    undo = opened.undo if opened.resumed else None
     id = opened.session.id if opened.terms.child is None else None
     of_home = id is not None and mark_open(home, id)
-    opened.in_background(remove_leftovers(home, checkpoints, opened.config, of_home=of_home))
+    opened.in_background(remove_leftovers(home, undo, opened.config, of_home=of_home))
     opened.in_background(_maintain(opened))
     opened.in_background(_try_sandbox(opened))
 

@@ -166,7 +166,6 @@ async def _plain_turn(
     opened.unread_results = ended.status not in FINISHED
     try:
         opened.fresh_plan = planned and keep_plan(opened, ended)
-        opened.checkpoints.end_turn()
     except StorageError as error:
         opened.report(error)
     return ended

@@ -240,7 +240,7 @@ async def _run_one(run: Run, call: ToolCall, record: Callable[..., None], room: 
         run.evidence.refuse(effect, denials, zip(repeat("edit"), output.lost, strict=False))
     if untrusted:
         run.untrusted.append(untrusted)
-    by_commands = agent.keeper.changed_by_commands
+    by_commands = agent.undo.changed_by_commands
     if changed := (*output.files_changed, *by_commands):
         agent.marks.record(changed, untrusted)
         by_commands.clear()
@@ -446,25 +446,24 @@ async def _run_kept(
         context = replace(context, untrusted=verdict.untrusted)
         command = Command(agent=agent, tool=tool, arguments=arguments, context=context)
         return await run_command(command, verdict)
-    keeper, path = agent.keeper, context.judged_path
+    path = context.judged_path
     if tool.effect != "edit" or not path:
         return _as_output(await tool.run(context, arguments))
     if (
         as_seen(agent.place, path) != path
     ):  # the session's own /tmp: no part of the work, or of undo
         return replace(_as_output(await tool.run(context, arguments)), files_changed=())
-    keeper.before_edit(path)
-    state: str | None = None
-    try:
+    async with agent.undo.step([path]) as saved:
+        if saved.problem:
+            raise StorageError(saved.problem)
         output = _as_output(await tool.run(context, arguments))
         # At once: checkers that look at the edit may take long, and other sessions may begin.
         agent.marks.record(output.files_changed)
-        state = agent.seen_files.get(path) if path in output.files_changed else None
+        if path in output.files_changed and path in agent.seen_files:
+            saved.written[path] = agent.seen_files[path]
         if agent.sandbox is not None:
             await asyncio.to_thread(agent.sandbox.show, output.files_changed)
         return output
-    finally:
-        keeper.after_edit(path, state)
 
 
 def _is_work(tool: Tool, arguments: Mapping[str, Any]) -> bool:

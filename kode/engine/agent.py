@@ -17,12 +17,12 @@ from kode.session.marks import Marks
 from kode.shared_budget import SharedBudget
 from kode.tool import (
     Around,
-    ChangeKeeper,
     Interceptor,
     Tool,
     ToolContext,
     ToolOutput,
 )
+from kode.undo.undo import Undo
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ class Agent:
     """In which form tools for files are offered."""
     seen_files: dict[str, str]
     """Path → content hash, see `ToolContext.seen_files`."""
-    keeper: ChangeKeeper
+    undo: Undo
     """Saves what undo needs, around each change."""
     marks: Marks
     """Records which files hold text from sessions that had read outside text."""

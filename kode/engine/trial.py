@@ -23,9 +23,7 @@ from kode.events import Notice
 from kode.messages import Refusal, first_of, plural
 from kode.plain_text import printable
 from kode.tool import (
-    AtStake,
     ChangeGroup,
-    ChangeKeeper,
     FileChange,
     Kept,
     Tool,
@@ -34,6 +32,7 @@ from kode.tool import (
     Verdict,
     group_changes,
 )
+from kode.undo.undo import Undo
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
@@ -70,7 +69,7 @@ async def run_command(command: Command, verdict: Verdict) -> ToolOutput:
     """Runs a command as the gate decided. Raises: what the tool raises."""
     sandbox = command.agent.sandbox
     if not verdict.sandboxed or sandbox is None:
-        return await _run_outside(command, verdict.at_stake)
+        return await _run_outside(command, verdict.may_write)
     try:
         attempt = await asyncio.to_thread(sandbox.begin)
     except OSError as error:
@@ -91,11 +90,13 @@ async def run_command(command: Command, verdict: Verdict) -> ToolOutput:
             _settle_later(command, attempt, verdict)
 
 
-async def _run_outside(command: Command, at_stake: AtStake) -> ToolOutput:
+async def _run_outside(command: Command, writes: Sequence[str] | None) -> ToolOutput:
     sandbox = command.agent.sandbox
     if sandbox is not None and sandbox.carries:
         await asyncio.to_thread(sandbox.forget)
-    async with command.agent.keeper.keeping(at_stake):
+    if writes is None:
+        return await command.run()
+    async with command.agent.undo.outside(writes):
         return await command.run()
 
 
@@ -111,7 +112,7 @@ async def _look_at(
             gate = command.agent.gate
             outside = await gate.check_outside(command.tool, command.arguments, hits)
         if outside.allowed:
-            output = await _run_outside(command, outside.at_stake)
+            output = await _run_outside(command, outside.may_write)
             output = replace(output, untrusted=output.untrusted or outside.untrusted)
             return _with_notes(
                 output, ["[It was run again outside the sandbox: this is that run.]"]
@@ -183,12 +184,12 @@ async def settle_changes(
         allowed = Kept.nothing(changes, Refusal(by="mode", message=verdict.reason, of="changes"))
     else:
         allowed = await gate.check_changes(*call, changes, diff, may_ask=may_ask)
-    keeper = command.agent.keeper
-    left = await _make_real(keeper, attempt, allowed.changes)
+    undo = command.agent.undo
+    left = await _make_real(undo, attempt, allowed.changes)
     made = tuple(change for change in allowed.changes if change.path not in left)
     changed = [change.path for change in made if change.kind != "git"]
     command.agent.marks.record(changed, command.context.untrusted)
-    keeper.changed_by_commands.extend(changed)
+    undo.changed_by_commands.extend(changed)
     if command.agent.sandbox is not None:
         await asyncio.to_thread(command.agent.sandbox.show, [change.path for change in made])
     wanted = {change.path for change in allowed.changes}
@@ -236,14 +237,14 @@ def _refusals(refused: Sequence[tuple[FileChange, Refusal]], cwd: Path) -> tuple
 
 
 async def _make_real(
-    keeper: ChangeKeeper, attempt: "Attempt", changes: Sequence[FileChange]
+    undo: Undo, attempt: "Attempt", changes: Sequence[FileChange]
 ) -> Mapping[str, str]:
     """Applies changes; returns the path of each that it left alone, with the reason."""
     if not changes:
         return {}
     files = await asyncio.to_thread(lambda: [path for o in changes for path in attempt.files(o)])
-    async with keeper.keeping_files(files) as saved:
-        lost = {change.path for change in changes if change.path in saved.not_kept}
+    async with undo.step(files) as saved:
+        lost = {change.path for change in changes if change.path in saved.not_saved}
         wanted = [change for change in changes if change.path not in lost]
         applying = asyncio.ensure_future(asyncio.to_thread(attempt.apply, wanted))
         try:

@@ -17,7 +17,7 @@ from kode.permissions import sensitive
 from kode.permissions.decision import Call, Decision, allow, ask, ask_by, deny, deny_by, deny_plan
 from kode.permissions.rules import Rule
 from kode.permissions.shell import Leaves, Line, Part, judge
-from kode.tool import AtStake, Blocked
+from kode.tool import Blocked
 
 _INSTEAD: dict[Leaves, str] = {
     "": "",
@@ -46,7 +46,7 @@ def run(call: Call) -> Decision:
     return replace(
         decision,
         risk=line.risk,
-        at_stake=AtStake() if decision.sandboxed else _at_stake(call, line),
+        may_write=None if decision.sandboxed else _may_write(line),
         untrusted=outside_source(
             line,
             call.where,
@@ -76,7 +76,7 @@ def again_outside(call: Call, hits: Sequence[Blocked]) -> Decision:
         instead="",
         dangers=(),
         hint=" ".join(flags) or _hint(line.parts) or "--permission-mode full",
-        at_stake=_at_stake(call, line),
+        may_write=_may_write(line),
         untrusted=f"the output of `{line.parts[0].text}`" if from_outside else "",
         sandboxed=False,
     )
@@ -270,14 +270,11 @@ def _exactly(parts: Sequence[Part]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(str, exact)))
 
 
-def _at_stake(call: Call, line: Line) -> AtStake:
-    """What to save before a line runs outside the sandbox: the working trees, unless it only reads,
-    and the files elsewhere that it names."""
+def _may_write(line: Line) -> tuple[str, ...] | None:
+    """What a line writes outside the sandbox, as far as it names it; None if it only reads."""
     if line.closed:
-        return AtStake()
-    named = tuple(dict.fromkeys(path for part in line.parts for path in part.writes))
-    roots = tuple(map(str, call.place.roots))
-    return AtStake(changed=named, deleted=named, discarded=roots)
+        return None
+    return tuple(dict.fromkeys(path for part in line.parts for path in part.writes))
 
 
 def outside_source(line: Line, where: sensitive.Ground, *, private: bool = False) -> str:

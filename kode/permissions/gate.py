@@ -26,7 +26,6 @@ from kode.permissions.decision import Call, Decision, deny
 from kode.permissions.modes import PermissionMode, StandingRule
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.tool import (
-    AtStake,
     Blocked,
     ChangeGroup,
     FileChange,
@@ -147,7 +146,7 @@ def further_ways(question: Question) -> dict[Answer, str]:
     }
 
 
-KeepFirst = Callable[[AtStake], Awaitable[str]]
+SaveFirst = Callable[[Sequence[str]], Awaitable[str]]
 """Saves what a command may lose; returns a sentence about it for the question."""
 
 Ask = Callable[[Question], Awaitable[Answer]]
@@ -190,7 +189,7 @@ class Gate:
     sandbox_network: bool = False
     """Whether commands in it use this machine's network."""
     emit: Emit = silent
-    keep_first: KeepFirst | None = None
+    save_first: SaveFirst | None = None
 
     @property
     def mode(self) -> PermissionMode:
@@ -265,8 +264,9 @@ class Gate:
             if decision.outcome != "ask":
                 return verdict(decision)
             kept = ""
-            if self.keep_first is not None and decision.dangers:
-                kept = await self.keep_first(decision.at_stake)
+            writes = decision.may_write
+            if self.save_first is not None and decision.dangers and writes is not None:
+                kept = await self.save_first(writes)
             question = self._question(tool, arguments, preview, decision)
             said = question.reason if context.opinion is None else visible(context.opinion.reason)
             more = "\n".join(filter(None, (said, visible(context.rewritten), visible(kept))))

@@ -15,12 +15,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kode.errors import SandboxError
-from kode.git import git_record
+from kode.errors import GitError, SandboxError
+from kode.git import git_record, ignored_names, run_git
 from kode.permissions import sensitive
 from kode.permissions.places import DEPENDENCIES
 from kode.sandbox.store import let_in, remove_tree
-from kode.session.git import GitError, ignored_names, run_git
 from kode.tool import ChangeKind, FileChange
 from kode.workplace import GitFolder
 

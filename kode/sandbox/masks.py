@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kode import paths
+from kode.errors import GitError
+from kode.git import run_git
 from kode.paths import real_path
 from kode.permissions import sensitive
-from kode.session.git import GitError, run_git
 from kode.workplace import GitFolder
 
 MAX_ENTRIES = 50_000

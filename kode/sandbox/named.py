@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kode.git import settings_folders
+from kode.errors import GitError
+from kode.git import run_git, settings_folders
 from kode.paths import expand
 from kode.permissions import places
-from kode.session.git import GitError, run_git
 from kode.workplace import below, below_any
 
 GIT_S = 3.0  # `git config --list` takes milliseconds

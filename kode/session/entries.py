@@ -245,9 +245,11 @@ class UndoEntry(Entry):
     turn: int
     redo: bool = False
     files: tuple[str, ...]
-    """The files it changed; their contents are in the folder `checkpoints`."""
+    """The files it changed; their contents are in the folder `undo`."""
     of: str = ""
     """Id of the message that began the turn; "" if it no longer counts."""
+    step: str = ""
+    """Its id in the journal of changes."""
     type: Literal["undo"] = "undo"
 
 

@@ -83,6 +83,8 @@ class Session:
     chain: Chain = field(default_factory=Chain)
     """The digests of the messages."""
     turns: int = 0
+    turn_id: str = ""
+    """Id of the message that began the newest turn."""
     usage: Usage = field(default_factory=Usage)
     cost_usd: float = 0.0
     """Total of all requests with a known price."""
@@ -240,7 +242,8 @@ class Session:
                 if entry.bound and entry.bound != self.bound():
                     entry = replace(entry, moved=True)
                 add_message(self.messages, self.answers, entry)
-                self.turns += is_turn(entry)
+                if is_turn(entry):
+                    self.turns, self.turn_id = self.turns + 1, entry.id
                 if entry.usage is not None:
                     self.usage += entry.usage
                     self.unpriced |= entry.cost_usd is None

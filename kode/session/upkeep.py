@@ -14,8 +14,6 @@ from pathlib import Path
 from kode import durable, paths
 from kode.errors import BusyError, SessionError
 from kode.messages import calls_of
-from kode.session.checkpoints import Checkpoints
-from kode.session.content_store import Contents
 from kode.session.entries import (
     AnyEntry,
     MessageEntry,
@@ -31,6 +29,7 @@ from kode.session.index import files, last_used
 from kode.session.log import copy_to, load
 from kode.session.messages import model_messages, said
 from kode.session.reading import read, session_path, sound_lines
+from kode.undo.undo import check_undo
 
 SECONDS_A_DAY = 86_400  # 24 hours of 3,600
 _AFTER_ANSWERS = (StateEntry, RequestEntry, UsageEntry, TurnEntry)
@@ -182,9 +181,7 @@ def _check(home: Path, session_id: str, *, repair: bool) -> Checked:
 
 
 def _check_undo(home: Path, session_id: str, *, repair: bool = False) -> list[str]:
-    folder = paths.checkpoints_folder(paths.session_folder(home, session_id))
-    contents = Contents(folder=folder, max_file_bytes=0, max_bytes=0)
-    return Checkpoints(folder=folder, contents=contents).check(repair=repair)
+    return check_undo(paths.undo_folder(paths.session_folder(home, session_id)), repair=repair)
 
 
 def _is_worth_repairing(path: Path) -> bool:

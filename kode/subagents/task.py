@@ -27,6 +27,7 @@ from kode.messages import Image, Usage
 from kode.permissions import gate
 from kode.permissions.modes import PermissionMode
 from kode.provider import Effort
+from kode.undo.journal import TurnId
 
 MAX_TASKS = 8  # more at once run into vendors' rate limits
 MAX_FILE_BYTES = 1_000_000  # far more than tasks or results need
@@ -134,10 +135,10 @@ class Start(_Line):
     """Usage by the rest of the tree so far."""
     max_tree_steps: int | None = None
     """Requests of the whole tree in the parent's turn; None: no limit."""
-    checkpoints: str
+    undo: str
     """The folder where the parent keeps undo contents."""
-    turn: int = 1
-    """The number of the parent's turn, for its checkpoints."""
+    turn: TurnId = TurnId("", 1)
+    """The parent's, to which the child's changes belong."""
     seen: dict[str, str] = Field(default_factory=dict)
     """What a fork has read of files, as its parent: see `ToolContext.seen_files`."""
     tools: tuple[ParentTool, ...] = ()

@@ -55,11 +55,11 @@ BY_PATH: dict[str, dict[str, str]] = {
         "temporary_folder": PRIVATE,
     },
     "sandbox/store.py": {"let_in": PRIVATE, "open_store": PRIVATE, "remove_tree": PRIVATE},
-    "session/content_store.py": {"_put": HOME, "drop_oldest": HOME},
     "session/log.py": {"_open_locked": HOME, "close": HOME, "create": HOME},
     "session/upkeep.py": {"delete": HOME},
     "subagents/records.py": {"_remove_unborn": HOME},
     "tools/output.py": {"_open": HOME},
+    "undo/store.py": {"_put": HOME, "drop_oldest": HOME},
 }
 """Module → function → why it may."""
 

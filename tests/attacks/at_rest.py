@@ -11,8 +11,8 @@ from kode.plugins.fleet.queue import Queue, create
 from kode.plugins.fleet.records import Fleet, Task
 from kode.plugins.fleet.trees import Trees
 from kode.plugins.replay.recording import export_cassette
-from kode.session.checkpoints import Checkpoints
 from kode.session.transcript import Transcript
+from kode.undo.undo import Undo
 from tests.attacks.at_work import LOADED, has_settings, works_on
 from tests.attacks.ground import (
     DOTENV_KEY,
@@ -25,7 +25,7 @@ from tests.attacks.ground import (
     swapped,
     write_file,
 )
-from tests.session.stories import contents_in
+from tests.undo.changes import step, undo_in
 
 LOOK = shell("ls -laR . .git/hooks")
 
@@ -79,18 +79,14 @@ def replay_key(ground: Ground) -> None:
 NAMES = tuple(f"d/e/{number}" for number in range(12))
 
 
-def worked(ground: Ground) -> Checkpoints:
+def worked(ground: Ground) -> Undo:
     """A turn has changed files, made and deleted some."""
-    folder = ground.place.home / "checkpoints"
-    kept = Checkpoints(folder=folder, contents=contents_in(folder))
+    kept = undo_in(ground.place.home / "undo")
     for name in NAMES:
         if int(name[-1]) % 2:
             ground.write(name, "of the project\n")
-        path = str(ground.project / name)
-        kept.keep(1, path)
-        ground.write(name, "by the agent\n")
-        kept.changed(path)
-    kept.end_turn()
+        with step(kept, 1, ground.project / name):
+            ground.write(name, "by the agent\n")
     return kept
 
 

@@ -19,13 +19,13 @@ from kode.errors import StorageError
 from kode.sandbox.apply import apply
 from kode.sandbox.layer import Layer
 from kode.sandbox.live import show
-from kode.session import moves
-from kode.session.change_log import Moved
-from kode.session.content_store import LINK, Contents
 from kode.tool import FileChange
+from kode.undo.journal import Step
+from kode.undo.store import LINK, Contents, Seen
+from kode.undo.undo import change_files
 from tests.attacks.ground import swapped
 from tests.effort import share
-from tests.session.stories import contents_in
+from tests.undo.changes import turn_id, undo_in
 
 STEPS = ("a", "b", "c")
 NAMES = tuple(f"f{number}" for number in range(4))
@@ -78,8 +78,8 @@ def by_live(tree: Tree, depth: int) -> None:
 
 
 def stored(tree: Tree) -> tuple[Contents, str]:
-    contents = contents_in(tree.kept)
-    return contents, contents.put(b"new")
+    contents = undo_in(tree.kept).contents
+    return contents, contents.put(b"new")[0]
 
 
 def by_restore(tree: Tree, depth: int) -> None:
@@ -91,15 +91,12 @@ def by_restore(tree: Tree, depth: int) -> None:
                 contents.restore(path, wanted, 0o644)
 
 
-def by_moves(tree: Tree, depth: int) -> None:
+def by_undo(tree: Tree, depth: int) -> None:
     contents, state = stored(tree)
-    planned = [
-        Moved(path=str(path), was=None, was_mode=0, now=state, now_mode=0o644, folders=0)
-        for path in tree.targets(depth)
-    ]
-    moves.make(contents, planned)
-    back = [Moved(path=m.path, was=m.now, was_mode=0o644, now=None, now_mode=0) for m in planned]
-    moves.make(contents, back)
+    paths = [*map(str, tree.targets(depth))]
+    nothing, there = dict.fromkeys(paths, Seen(None)), dict.fromkeys(paths, Seen(state))
+    for before, goals in ((nothing, there), (there, nothing)):
+        change_files(contents, Step(turn=turn_id(1), before=before), goals)
 
 
 def by_tools(tree: Tree, depth: int) -> None:
@@ -133,7 +130,7 @@ def by_name(tree: Tree, depth: int) -> None:
             path.write_text("new")
 
 
-DOORS = (by_apply, by_live, by_restore, by_moves, by_tools, by_fleet)
+DOORS = (by_apply, by_live, by_restore, by_undo, by_tools, by_fleet)
 
 
 def came_elsewhere(door: Door, depth: int, rounds: int) -> bool:

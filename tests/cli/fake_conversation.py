@@ -35,9 +35,9 @@ from kode.memory.statement import Outcome
 from kode.messages import Image, Message, Text, Usage
 from kode.permissions.modes import StandingRule
 from kode.provider import ModelInfo
-from kode.session.file_diffs import FileDiff
 from kode.session.spending import Spending, Spent
 from kode.tools.background import BackgroundCommands
+from kode.undo.text import FileDiff
 from tests.memory.sessions import Sessions, call
 
 DIFF = """--- a/calc.py

@@ -33,9 +33,9 @@ from kode.errors import Setting
 from kode.events import ContextReduced, MemoryChanged, ToolFinished, TurnStarted
 from kode.messages import Usage
 from kode.providers.boundary import Endpoint, from_status
-from kode.session.checkpoints import Undone
 from kode.session.spending import Spending, Spent
-from kode.session.undo_text import undo_text
+from kode.undo.text import undo_text
+from kode.undo.undo import Undone
 from tests.cli.fake_conversation import DIFF, FakeConversation
 from tests.cli.screen.test_question import Person, question
 from tests.cli.screen.test_session_table import TODAY, summary

@@ -19,8 +19,8 @@ from kode.events import Event, Notice, ToolFinished, Working, silent
 from kode.messages import Text, results_of, text_of, user_message
 from kode.permissions.gate import Answer, Question
 from kode.session import log
-from kode.session.checkpoints import Checkpoints
 from kode.session.entries import AnyEntry, TaintEntry, TurnEntry
+from kode.undo.undo import Undo
 from tests.conversation.conftest import Open
 from tests.needs import needs
 
@@ -245,7 +245,7 @@ async def test_discarded_work_is_kept_though_nobody_can_be_asked(
     call = {"name": "shell", "arguments": {"command": "true && rm draft.txt"}}
     conversation = await opened({"calls": [call]}, {"text": "gone"}, mode="full")
     if broken:
-        conversation.now.checkpoints.contents.folder = tmp_path / "script-0.json"  # no folder
+        conversation.now.undo.contents.folder = tmp_path / "script-0.json"  # no folder
     await conversation.turn("delete it")
     assert not draft.exists()
 
@@ -407,12 +407,12 @@ def test_a_short_session_still_removes_what_crashes_left(
         slow(root)
         done.append(root)
 
-    def remove_in_project(self: Checkpoints) -> None:
+    def remove_in_project(self: Undo) -> None:
         closing.wait(20)
         done.append(self.folder)
 
     monkeypatch.setattr(durable, "remove_all_stale_temporaries", remove_slowly)
-    monkeypatch.setattr(Checkpoints, "remove_stale_temporaries", remove_in_project)
+    monkeypatch.setattr(Undo, "remove_stale_temporaries", remove_in_project)
     script = tmp_path / "script.json"
     script.write_text('[{"text": "one"}]')
     flags = {"provider": "scripted", "script": str(script), "memory.enabled": False}
@@ -541,11 +541,7 @@ async def test_a_full_disk_that_ends_a_turn_is_reported_once(
             raise StorageError("The disk is full.")
         append(*entries)
 
-    def unsaved() -> None:
-        raise StorageError("The disk is full.")
-
     monkeypatch.setattr(conversation.session, "append", full)
-    monkeypatch.setattr(conversation.now.checkpoints, "end_turn", unsaved)
     ended = await conversation.turn("second")
 
     assert ended.error == "The disk is full."

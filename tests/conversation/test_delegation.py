@@ -31,10 +31,10 @@ def handed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             limits=SimpleNamespace(max_tree_steps=None, max_steps=10),
             provider=SimpleNamespace(model="gpt-5.1"),
             effort=None,
-            keeper=SimpleNamespace(folder=tmp_path),
+            undo=SimpleNamespace(folder=tmp_path),
             seen_files={},
         )
-        session: Any = SimpleNamespace(tainted=False, turns=1)
+        session: Any = SimpleNamespace(tainted=False, turns=1, turn_id="m")
         start = delegation._start_of_child(config, agent, session, may_ask=False)
         return Config.model_validate(start.config)
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from kode.events import Notice
-from kode.session.content_store import Contents
 from kode.session.entries import UndoEntry
+from kode.undo.store import Contents
 from tests.conversation.test_conversation import writing
 
 
@@ -33,7 +33,7 @@ async def killed(opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str
     with monkeypatch.context() as patch:
         patch.setattr(Contents, "restore", die)
         with pytest.raises(Killed):
-            talk.now.checkpoints.undo()
+            talk.now.undo.undo()
     await talk.close()
     assert path.read_text() == "after"
     return str(talk.session.id)

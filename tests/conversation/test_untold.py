@@ -9,8 +9,8 @@ import pytest
 from kode.memory.system import NullMemory
 from kode.messages import Text
 from kode.prompts import template
-from kode.session.content_store import Contents
 from kode.session.transcript import Transcript
+from kode.undo.store import Contents
 from tests.conversation.conftest import Open
 from tests.conversation.test_conversation import in_background, shell, writing
 
@@ -55,7 +55,7 @@ async def test_an_undo_that_another_session_completed_is_told(
     with monkeypatch.context() as patch:
         patch.setattr(Contents, "restore", die)
         with pytest.raises(KeyboardInterrupt):
-            talk.now.checkpoints.undo()
+            talk.now.undo.undo()
     await talk.close()
     other = await opened()
     await other.open()

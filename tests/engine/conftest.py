@@ -18,12 +18,10 @@ from kode.memory.system import NullMemory
 from kode.messages import Message, Text, ToolCall, Usage
 from kode.provider import ModelInfo, Request
 from kode.session import log
-from kode.session.checkpoints import Checkpoints
-from kode.session.content_store import Contents
-from kode.session.keeper import Keeper
 from kode.session.log import Session
 from kode.session.marks import Marks
 from kode.tool import Tool, ToolContext, ToolOutput, Verdict
+from tests.undo.changes import undo_in
 from tests.workplaces import workplace
 
 
@@ -111,11 +109,6 @@ async def touch(context: ToolContext, path: str) -> ToolOutput:
     return ToolOutput(text="touched", files_changed=(str(target),))
 
 
-def keeper_in(folder: Path) -> Keeper:
-    contents = Contents(folder / "contents", max_file_bytes=1 << 20, max_bytes=1 << 24)
-    return Keeper(checkpoints=Checkpoints(folder, contents), turn=lambda: 1, emit=silent)
-
-
 class Bench:
     """A session with an agent, and what happened."""
 
@@ -175,7 +168,7 @@ def bench(tmp_path: Path) -> MakeBench:
             cost_usd=lambda usage: usage.output_tokens / 1_000,
             spend=Spend(),
             seen_files={},
-            keeper=keeper_in(tmp_path / "kept"),
+            undo=undo_in(tmp_path / "undo"),
             marks=Marks(home=tmp_path / "home", folders=(), source=lambda: "", emit=silent),
         )
         return Bench(agent, session, provider)

@@ -130,14 +130,14 @@ async def test_a_file_that_git_ignores_is_marked_too(bench, tmp_path):
     async def build(context: ToolContext) -> ToolOutput:
         """A command whose changes nobody is shown."""
         (tmp_path / "ignored.md").write_text("from outside")
-        run.agent.keeper.changed_by_commands.append(str(tmp_path / "ignored.md"))
+        run.agent.undo.changed_by_commands.append(str(tmp_path / "ignored.md"))
         return ToolOutput(text="output")
 
     run = equipped(bench(calls(("build", "")), says("ok")), tmp_path, untrusted="/var/tmp/F")
     run.agent = replace(run.agent, tools=(build,))
     await run.turn()
 
-    assert run.agent.keeper.changed_by_commands == []
+    assert run.agent.undo.changed_by_commands == []
     later = equipped(bench(calls(("look", '{"path": "ignored.md"}')), says("ok")), tmp_path)
     await later.turn()
     assert later.session.tainted

@@ -26,13 +26,11 @@ from kode.messages import Refusal
 from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules
 from kode.sandbox.sandbox import Sandbox, open_sandbox
-from kode.session.checkpoints import Checkpoints
-from kode.session.content_store import Contents
-from kode.session.keeper import Keeper
 from kode.tool import Blocked, FileChange, Kept, ToolContext, ToolOutput, Verdict
 from kode.tools.shell import shell
 from tests.needs import lacking_sandbox
 from tests.sandbox.sandboxed import begun, fault, ran
+from tests.undo.changes import undo_in
 from tests.workplaces import make_call, workplace
 
 
@@ -40,12 +38,6 @@ from tests.workplaces import make_call, workplace
 def made(tmp_path: Path) -> Sandbox:
     (tmp_path / "work").mkdir()
     return open_sandbox(workplace(tmp_path / "work", home=tmp_path / "kode"), network=False)
-
-
-def keeper_in(tmp_path: Path) -> Keeper:
-    contents = Contents(tmp_path / "contents", max_file_bytes=1 << 20, max_bytes=1 << 24)
-    checkpoints = Checkpoints(tmp_path / "kept", contents)
-    return Keeper(checkpoints=checkpoints, turn=lambda: 1, emit=lambda event: None)
 
 
 async def test_a_cancellation_during_application_completes_it_and_allows_undo(
@@ -69,8 +61,8 @@ async def test_a_cancellation_during_application_completes_it_and_allows_undo(
         return real_apply(changes)
 
     attempt.apply = slowly  # type: ignore[method-assign]
-    keeper = keeper_in(tmp_path)
-    task = asyncio.ensure_future(_make_real(keeper, attempt, attempt.changes()))
+    undo = undo_in(tmp_path / "undo")
+    task = asyncio.ensure_future(_make_real(undo, attempt, attempt.changes()))
     await asyncio.to_thread(begins.wait)
     task.cancel()
     may_go_on.set()
@@ -79,8 +71,7 @@ async def test_a_cancellation_during_application_completes_it_and_allows_undo(
     attempt.close()
 
     assert {(work / name).read_text() for name in os.listdir(work)} == {"new\n"}
-    keeper.checkpoints.end_turn()
-    assert keeper.checkpoints.undo().left_alone == ()
+    assert undo.undo().left_alone == ()
     assert {(work / name).read_text() for name in os.listdir(work)} == {"old"}
     assert not (work / "made").exists()
 
@@ -174,7 +165,7 @@ async def test_a_trial_begun_in_mode_plan_changes_nothing_later(
     agent = SimpleNamespace(
         sandbox=SimpleNamespace(begin=lambda: attempt, show=lambda paths: None),
         gate=SimpleNamespace(check_changes=check_changes),
-        keeper=keeper_in(tmp_path),
+        undo=undo_in(tmp_path / "undo"),
         marks=SimpleNamespace(record=lambda paths, source: marked.extend(paths)),
     )
     context = ToolContext(
@@ -219,7 +210,7 @@ async def test_a_command_that_keeps_nothing_is_not_asked_about(tmp_path: Path) -
     agent = SimpleNamespace(
         sandbox=SimpleNamespace(begin=lambda: attempt, show=lambda paths: None),
         gate=None,
-        keeper=keeper_in(tmp_path),
+        undo=undo_in(tmp_path / "undo"),
         marks=SimpleNamespace(record=lambda paths, source: None),
     )
     context = ToolContext(
@@ -267,7 +258,7 @@ def of_changes(
     agent = SimpleNamespace(
         sandbox=None,
         gate=SimpleNamespace(check_changes=check_changes),
-        keeper=keeper_in(root.parent),
+        undo=undo_in(root.parent / "undo"),
         marks=SimpleNamespace(record=lambda paths, source: None),
     )
     context = SimpleNamespace(place=workplace(root), untrusted="")

@@ -28,9 +28,10 @@ from kode.plugins.fleet import queue as fleet
 from kode.plugins.fleet.records import Finished as Ended
 from kode.plugins.fleet.records import Fleet, Task
 from kode.session import index, log
-from kode.session.checkpoints import LOG, Checkpoints
-from kode.session.content_store import Contents, is_digest
 from kode.shared_budget import SharedBudget
+from kode.undo.journal import Step
+from kode.undo.store import is_digest
+from kode.undo.undo import Undo, open_undo
 from tests.faults.in_process import FAULT, Finished, Here, undone_and_diffed
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -54,6 +55,9 @@ def make_home(folder: Path) -> Here:
     for first in ("one", "two"):
         write = [{"name": "write_file", "arguments": {"path": "ships.txt", "content": first}}]
         script = here.script({"calls": write}, {"text": f"Wrote {first}."})
+        # Only the newest has data for undo: the names of two may differ in chance alone.
+        for folder in (here.home / "sessions").glob("*/undo"):
+            shutil.rmtree(folder)
         assert here.kode("run", "--script", script, f"write {first}").code == 0
     for name in ("a.txt", "b.txt"):
         write = [{"name": "write_file", "arguments": {"path": name, "content": name}}]
@@ -108,23 +112,22 @@ def entries(here: Here, session_id: str) -> list[Any]:
     return log.read(log.session_path(here.home, session_id))[1]
 
 
-def checkpoints(here: Here) -> Checkpoints:
-    folder = paths.checkpoints_folder(paths.session_folder(here.home, newest(here)))
-    return Checkpoints(folder=folder, contents=Contents(folder, 10**6, 10**6))
+def undo_data(here: Here) -> Undo:
+    return open_undo(paths.undo_folder(paths.session_folder(here.home, newest(here))))
 
 
 def newest(here: Here) -> str:
-    return max(path.parent.name for path in (here.home / "sessions").glob("*/checkpoints"))
+    (folder,) = (here.home / "sessions").glob("*/undo")
+    return folder.parent.name
 
 
 def changes(here: Here) -> set[Any]:
-    return {
-        (group.turn, path) for group in checkpoints(here).history().groups for path in group.files
-    }
+    steps = [line for line in undo_data(here).journal.read() if isinstance(line, Step)]
+    return {(step.turn, path) for step in steps for path in step.before}
 
 
 def contents(here: Here) -> set[Any]:
-    kept = checkpoints(here).contents
+    kept = undo_data(here).contents
     return {
         one.name for one in kept.folder.iterdir() if is_digest(one.name) and kept.data(one.name)
     }
@@ -222,8 +225,8 @@ KINDS = {
     "session": Kind(
         "sessions/*.jsonl", sessions, (CHECK, task("continue", "more")), lambda path: path.stem
     ),
-    "undo log": Kind(f"sessions/*/checkpoints/{LOG}", changes, (CHECK, undo), lambda _: "record"),
-    "undo content": Kind("sessions/*/checkpoints/" + "[0-9a-f]" * 64, contents, (CHECK, undo)),
+    "undo log": Kind("sessions/*/undo/journal.jsonl", changes, (CHECK, undo), lambda _: "record"),
+    "undo content": Kind("sessions/*/undo/contents/" + "[0-9a-f]" * 64, contents, (CHECK, undo)),
     "order": Kind("sessions/order", order_of_use, (task("continue", "more"),)),
     "approvals": Kind("permissions/*.json", approved, (asks,), read_first=False),
     "trust": Kind("trust/*.json", trusted, (task("run", "look"),), read_first=False),

@@ -106,7 +106,7 @@ FORMATS = (
     Format("session", "kode-home/sessions/*.jsonl", SESSION),
     Format(
         "log of changes",
-        "kode-home/sessions/*/checkpoints/changes.jsonl",
+        "kode-home/sessions/*/undo/journal.jsonl",
         (undone_and_diffed, task("continue", "more")),
     ),
     Format(

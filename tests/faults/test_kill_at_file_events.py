@@ -468,12 +468,12 @@ def _greet(wire: Wire) -> None:
     wire._write({"method": "notifications/initialized"})
 
 
-CHECKPOINTS = "kode.session.checkpoints:Checkpoints"
+UNDO = "kode.undo.undo:Undo"
 TURN = "kode.conversation.conversation:Conversation.turn"
 WORKS = (
-    Apply("apply", f"{CHECKPOINTS}.begin_changes", f"{CHECKPOINTS}.end_command"),
-    Undo("undo", f"{CHECKPOINTS}.undo", f"{CHECKPOINTS}.undo"),
-    Undo("redo", f"{CHECKPOINTS}.redo", f"{CHECKPOINTS}.redo"),
+    Apply("apply", f"{UNDO}.begin", f"{UNDO}.end"),
+    Undo("undo", f"{UNDO}.undo", f"{UNDO}.undo"),
+    Undo("redo", f"{UNDO}.redo", f"{UNDO}.redo"),
     Import("import", "kode.cli.commands.session:main", "kode.cli.commands.session:main"),
     Review("review", "kode.memory.review:approve_all_of", "kode.memory.review:approve_all_of"),
     Editor("editor", TURN),

@@ -19,12 +19,11 @@ from kode.sandbox.apply import apply
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.layer import Layer
 from kode.sandbox.sandbox import Sandbox
-from kode.session.checkpoints import Checkpoints
-from kode.session.content_store import Contents
 from kode.tool import FileChange
 from tests.effort import share
 from tests.needs import lacking, lacking_sandbox, needs
 from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened, ran
+from tests.undo.changes import step, undo_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.sampled(of=2)]
 
@@ -155,17 +154,14 @@ def test_applying_equals_running_directly_and_undo_reverts_it(
         assert done.code == 0, done.err
         assert tree(work) == was
         changes = attempt.changes()
-        checkpoints = kept(tmp_path_factory.mktemp("kept"))
-        begun_changes = checkpoints.begin_changes(1, [one.path for one in changes])
-        assert attempt.apply(changes) == {}
-        checkpoints.end_command(1, begun_changes)
+        undo = undo_in(tmp_path_factory.mktemp("undo"))
+        with step(undo, 1, *(one.path for one in changes)):
+            assert attempt.apply(changes) == {}
     finally:
         attempt.close()
 
     assert tree(work) == tree(directly)
-    checkpoints.end_turn()
-    undone = checkpoints.undo()
-    assert undone.left_alone == ()
+    assert undo.undo().left_alone == ()
     assert files(tree(work)) == files(was)
 
 
@@ -177,11 +173,6 @@ def _age(work: Path) -> None:
 def files(found: Tree) -> Tree:
     """Undo is for files and links; folders that become empty are nobody's."""
     return {path: one for path, one in found.items() if one != ("folder",)}
-
-
-def kept(folder: Path) -> Checkpoints:
-    contents = Contents(folder / "contents", max_file_bytes=1 << 24, max_bytes=1 << 28)
-    return Checkpoints(folder, contents)
 
 
 # ── the cases that have gone wrong elsewhere ─────────────────────────────────────────────────
@@ -233,18 +224,16 @@ def test_an_applied_change_equals_the_command_and_is_undone(
     exports = "; ".join(f"export {name}={value}" for name, value in dates.items())
     attempt = tried(made, f"set -e; {exports}; {command}")
     assert tree(work) == was
-    checkpoints = kept(place / "kept")
+    undo = undo_in(place / "undo")
     changes = attempt.changes()
-    begun_changes = checkpoints.begin_changes(1, [one.path for one in changes])
-    assert attempt.apply(changes) == {}
-    checkpoints.end_command(1, begun_changes)
+    with step(undo, 1, *(one.path for one in changes)):
+        assert attempt.apply(changes) == {}
     attempt.close()
 
     # The index holds inodes, and what git packs holds the order it found them in.
     but = (".git/index", ".git/objects/pack", ".git/objects/info", ".git/info/refs")
     assert tree(work, but=but) == tree(directly, but=but)
-    checkpoints.end_turn()
-    assert checkpoints.undo().left_alone == ()
+    assert undo.undo().left_alone == ()
     assert files(tree(work)) == files(was)
 
 

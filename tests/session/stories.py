@@ -4,7 +4,6 @@ from pathlib import Path
 
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, user_message
 from kode.session import log
-from kode.session.content_store import MEGABYTE, Contents
 from kode.session.entries import (
     PruneEntry,
     StateEntry,
@@ -14,12 +13,6 @@ from kode.session.entries import (
     UsageEntry,
 )
 from kode.session.log import Session
-
-
-def contents_in(folder: Path, **limits: int) -> Contents:
-    return Contents(
-        folder=folder, **{"max_file_bytes": 5 * MEGABYTE, "max_bytes": 200 * MEGABYTE} | limits
-    )
 
 
 def answer(text: str) -> Message:

@@ -8,8 +8,6 @@ from kode import paths
 from kode.errors import BusyError, SessionError
 from kode.messages import results_of, text_of, user_message
 from kode.session import log, upkeep
-from kode.session.checkpoints import LOG, Checkpoints
-from kode.session.content_store import is_digest
 from kode.session.entries import StateEntry
 from kode.session.export import as_json
 from kode.session.log import Session
@@ -19,12 +17,12 @@ from tests.session.stories import (
     answer,
     asks,
     assert_sendable,
-    contents_in,
     new_session,
     plain_turn,
     results,
     whole_story,
 )
+from tests.undo.changes import change, undo_in
 
 
 def aged(session: Session, days: float) -> str:
@@ -372,17 +370,13 @@ def test_a_repair_keeps_a_doubled_line_once(tmp_path: Path) -> None:
 
 def test_a_check_covers_what_undo_needs(tmp_path: Path) -> None:
     session = whole_story(tmp_path)
-    folder = paths.checkpoints_folder(paths.session_folder(tmp_path, str(session.id)))
-    kept = Checkpoints(folder=folder, contents=contents_in(folder))
-    changed = tmp_path / "a.txt"
+    undo = undo_in(paths.undo_folder(paths.session_folder(tmp_path, str(session.id))))
     for turn, text in enumerate(("one", "two", "three")):
-        kept.keep(turn, str(changed))
-        changed.write_text(text)
-        kept.end_turn()
-    log = folder / LOG
-    lines = log.read_bytes().splitlines(keepends=True)
-    log.write_bytes(b"".join([lines[0], lines[1].replace(b"path", b"pith"), *lines[2:-1]]))
-    content = next(path for path in folder.iterdir() if is_digest(path.name))
+        change(undo, turn, tmp_path / "a.txt", text)
+    journal = undo.journal.path
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([lines[0], lines[1].replace(b"done", b"gone"), *lines[2:-1]]))
+    content = next(undo.contents.folder.iterdir())
     content.write_bytes(b"?")
 
     (found,) = upkeep.check(tmp_path)
@@ -393,5 +387,5 @@ def test_a_check_covers_what_undo_needs(tmp_path: Path) -> None:
     assert str(content) in found.faults[-1]
     assert repaired.repaired
     assert after.faults == ()
-    assert kept.history().lost_bytes == len(lines[1]) - 1 + len(lines[-1])
-    assert {path.read_bytes() for path in folder.glob("*.damaged-*")} > {b"?"}
+    assert undo.history().lost_bytes == len(lines[1]) - 1 + len(lines[-1])
+    assert {path.read_bytes() for path in undo.folder.rglob("*.damaged-*")} > {b"?"}

@@ -47,7 +47,7 @@ class Family:
             session_id="20260101-000000-abcdef",
             cwd=self.folder,
             environment={"PATH": "/usr/bin:/bin"},
-            start=lambda: Start(parent_pid=1, config={"api_key": "k"}, checkpoints="/nowhere"),
+            start=lambda: Start(parent_pid=1, config={"api_key": "k"}, undo="/nowhere"),
             snapshot=no_memory,
             memory_system="none",
             ask=None,

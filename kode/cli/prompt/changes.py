@@ -1,6 +1,6 @@
 """A session's file changes at the prompt: `/diff`, `/undo`, `/redo`.
 
-`kode.session.checkpoints` records and undoes them.
+`kode.undo` records and undoes them.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from kode.cli.screen.screen import Screen
 from kode.messages import plural
 
 if TYPE_CHECKING:
-    from kode.session.file_diffs import FileDiff
+    from kode.undo.text import FileDiff
 
 BY_OTHERS = "also changed by you or a program"
 

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kode import git
 from kode.cli.prompt.fuzzy import Paths
 from kode.paths import real_path
 from kode.programs import find_program
-from kode.session import git
 
 MAX_FILES = 200_000  # more would slow down every completion
 MAX_WALKED = 30_000  # folders read one by one are slower than git's index

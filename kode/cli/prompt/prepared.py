@@ -45,7 +45,8 @@ async def review(state: PromptState, argument: str) -> None:
 
 def _to_review(cwd: Path, branch: str) -> str:
     """What to review, in words for the model; "" for a clean working tree."""
-    from kode.session.git import GitError, run_git
+    from kode.errors import GitError
+    from kode.git import run_git
 
     root = paths.repository_root(cwd)
     if root is None:

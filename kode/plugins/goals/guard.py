@@ -209,8 +209,8 @@ def _matcher(patterns: Iterable[str], place: Workplace) -> Callable[[str], bool]
 
 def state_of(name: str, place: Workplace) -> str:
     """The digest of a file of the project, or the target of a link; "" for anything else."""
-    seen = copies_in(Path(os.devnull)).see(place.project / name)
-    return (seen.state or "") if seen.can_be_kept else ""
+    seen = copies_in(Path(os.devnull)).see(_real_path(name, place))
+    return (seen.state or "") if seen.has_content else ""
 
 
 def differing(guard: Guard, place: Workplace) -> list[str]:
@@ -227,7 +227,7 @@ def keep_copies(guard: Guard, opened: Opened) -> None:
     StorageError."""
     if opened.session_id is not None and guard.held:
         folder = session_file(opened.home, opened.session_id).with_suffix("") / "goals"
-        copies_in(folder).keep_all(str(opened.place.project / name) for name in guard.held)
+        copies_in(folder).save(_real_path(name, opened.place) for name in guard.held)
 
 
 def put_back(guard: Guard, opened: Opened) -> list[str]:
@@ -240,11 +240,20 @@ def put_back(guard: Guard, opened: Opened) -> list[str]:
     for name in differing(guard, opened.place):
         path = opened.place.project / name
         try:
-            copies.restore(path, guard.held.get(name), copies.keep(path).mode)
+            (seen,) = copies.save([_real_path(name, opened.place)]).values()
+            if isinstance(seen, StorageError):
+                raise seen
+            copies.restore(path, guard.held.get(name), seen.mode, sync_name=True)
         except (OSError, StorageError):  # no copy, or a link on the way: the check will not count
             continue
         restored.append(name)
     return restored
+
+
+def _real_path(name: str, place: Workplace) -> str:
+    """Where a file of the project lies, which may be a link itself."""
+    path = place.project / name
+    return str(path.parent.resolve() / path.name)
 
 
 def copies_in(folder: Path) -> Contents:

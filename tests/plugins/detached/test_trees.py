@@ -5,10 +5,10 @@ import time
 import pytest
 
 from kode.errors import UserError
+from kode.git import run_git
 from kode.plugins.detached import trees
 from kode.plugins.detached.places import Background, Spec, State
 from kode.plugins.worktrees import KODE_IDENTITY
-from kode.session.git import run_git
 from tests.needs import needs
 
 pytestmark = needs("git")

@@ -8,8 +8,8 @@ from kode import paths
 from kode.messages import Usage, user_message
 from kode.plugins.view.pages import SESSIONS, TURNS
 from kode.session import index
-from kode.session.checkpoints import Checkpoints
 from kode.session.entries import CompactionEntry, HookEntry, RewindEntry, UndoEntry, UsageEntry
+from kode.undo.journal import TurnId
 from tests.plugins.view.conftest import (
     HOSTILE,
     a_session,
@@ -23,8 +23,9 @@ from tests.plugins.view.conftest import (
     turn,
     words_of,
 )
-from tests.session.stories import contents_in, new_session, turn_entry
+from tests.session.stories import new_session, turn_entry
 from tests.tables import for_each
+from tests.undo.changes import change, undo_in
 
 
 def test_an_empty_home_shows_pages_that_say_so(browser):
@@ -105,15 +106,11 @@ def test_a_session_shows_calls_with_their_diffs_and_outcomes(browser, tmp_path):
 def test_a_replaced_file_is_compared_with_its_earlier_text(browser, tmp_path):
     (tmp_path / "a.txt").write_text("one\ntwo\nkey = sk-proj-" + "a1B2" * 12 + "\n")
     session = new_session(browser.place.home, tmp_path)
-    folder = paths.checkpoints_folder(paths.session_folder(browser.place.home, session.header.id))
-    kept = Checkpoints(folder=folder, contents=contents_in(folder))
-    kept.keep(1, str(tmp_path / "a.txt"))
-    (tmp_path / "a.txt").write_text("one\n2\n")
-    kept.changed(str(tmp_path / "a.txt"))
-    kept.end_turn()
+    folder = paths.undo_folder(paths.session_folder(browser.place.home, session.header.id))
     session.append_message(user_message("replace it"))
     session.append_message(call("write_file", "c1", path="a.txt", content="one\n2\n"))
     session.append_message(result("write_file", "c1", "Replaced a.txt"))
+    change(undo_in(folder), TurnId(session.turn_id, 1), tmp_path / "a.txt", "one\n2\n")
     session.append(replace(turn_entry(1, session), files_changed=(str(tmp_path / "a.txt"),)))
 
     page = page_of(browser, session)

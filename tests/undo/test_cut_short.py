@@ -4,15 +4,16 @@ import contextlib
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kode import beneath
 from kode.errors import StorageError
-from kode.session.checkpoints import Checkpoints
-from kode.session.content_store import Contents
-from tests.session.stories import contents_in
+from kode.undo.store import Contents
+from kode.undo.undo import Undo
+from tests.undo.changes import change, step, turn_id, undo_in
 
 FILES = 6
 
@@ -56,21 +57,22 @@ class Work:
         kept = self.opened()
         for number in range(FILES):
             path = self.project / f"{number}.txt"
-            kept.keep(1, str(path))
-            path.unlink() if number % 3 == 0 else path.write_text("after")
-            kept.changed(str(path))
+            change(kept, 1, path, None if number % 3 == 0 else "after")
         new = self.project / "deep" / "er" / "new.txt"
-        kept.keep(1, str(new))
-        new.parent.mkdir(parents=True)
-        new.write_text("new")
-        kept.changed(str(new))
-        kept.end_turn()
+        with step(kept, 1, new):
+            new.parent.mkdir(parents=True)
+            new.write_text("new")
         self.after = self.tree()
 
-    def opened(self) -> Checkpoints:
-        folder = self.folder / "checkpoints"
+    def opened(self) -> Undo:
         marker = self.folder / "unfinished" / "a session"
-        return Checkpoints(folder=folder, contents=contents_in(folder), marker=marker)
+        return replace(undo_in(self.folder / "undo"), marker=marker)
+
+    def finish(self) -> None:
+        """As a start does."""
+        undo = self.opened()
+        undo.finish()
+        undo.confirm()
 
     @property
     def marked(self) -> bool:
@@ -98,7 +100,7 @@ def test_a_killed_undo_is_completed_at_the_next_start(
         except Killed:
             assert work.marked
 
-    work.opened().finish()
+    work.finish()
 
     assert work.tree() == work.before
     assert not work.marked
@@ -122,7 +124,7 @@ def test_a_killed_undo_leaves_no_folders_of_files_it_removed(
         work.opened().undo()
     assert (work.project / left).is_dir()
 
-    work.opened().finish()
+    work.finish()
 
     assert work.tree() == work.before
     work.opened().redo()
@@ -140,7 +142,7 @@ def test_a_killed_redo_is_completed_at_the_next_start(
         except Killed:
             assert work.marked
 
-    work.opened().finish()
+    work.finish()
 
     assert work.tree() == work.after
     work.opened().undo()
@@ -193,7 +195,7 @@ def test_a_half_written_file_of_a_killed_undo_goes(
         work.opened().undo()
     (work.project / ".kode-tmp-0123").write_text("bef")
 
-    work.opened().finish()
+    work.finish()
 
     assert work.tree() == work.before
 
@@ -224,8 +226,7 @@ def test_folders_made_for_a_file_go_with_it(work: Work) -> None:
 
 @pytest.mark.parametrize("made", ["other", "other/er"])
 def test_folders_made_before_a_kill_go_without_their_file(work: Work, made: str) -> None:
-    kept = work.opened()
-    kept.keep(2, str(work.project / "other" / "er" / "new.txt"))
+    work.opened().begin(turn_id(2), [str(work.project / "other" / "er" / "new.txt")])
     (work.project / made).mkdir(parents=True)
 
     work.opened().undo()

@@ -11,9 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kode.session.checkpoints import Checkpoints
 from tests.effort import share
-from tests.session.stories import contents_in
+from tests.undo.changes import change, step, undo_in
 
 NAMES = ("a.txt", "b.txt", "c.txt")
 Disk = dict[str, str | None]
@@ -36,8 +35,7 @@ class Life(RuleBasedStateMachine):
         self.held.cleanup()
 
     def open(self) -> None:
-        folder = self.folder / "checkpoints"
-        self.kept = Checkpoints(folder=folder, contents=contents_in(folder))
+        self.kept = undo_in(self.folder / "undo")
 
     def disk(self) -> Disk:
         paths = [self.folder / name for name in NAMES]
@@ -54,10 +52,8 @@ class Life(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES), delete=st.booleans())
     def agent_changes(self, name: str, delete: bool) -> None:
-        path = str(self.folder / name)
-        self.kept.keep(self.turn, path)
-        self.write(name, delete)
-        self.kept.changed(path)
+        with step(self.kept, self.turn, self.folder / name):
+            self.write(name, delete)
         self.persons.pop(name, None)
         self.before_undos.clear()
 
@@ -68,7 +64,6 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def turn_ends(self) -> None:
-        self.kept.end_turn()
         self.turn += 1
 
     @rule()
@@ -125,13 +120,9 @@ TestLife = Life.TestCase
 
 
 def test_undoing_every_turn_gives_the_first_contents(tmp_path: Path) -> None:
-    folder = tmp_path / "checkpoints"
-    kept = Checkpoints(folder=folder, contents=contents_in(folder))
-    path = tmp_path / "a.txt"
+    kept, path = undo_in(tmp_path / "undo"), tmp_path / "a.txt"
     for turn in range(1, 6):
-        kept.keep(turn, str(path))
-        path.write_text(str(turn))
-        kept.end_turn()
+        change(kept, turn, path, str(turn))
     while kept.undo().turn is not None:
         pass
     assert not path.exists()

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from kode.session.checkpoints import Undone
-from kode.session.undo_text import MAX_NAMED, undo_text
+from kode.undo.text import MAX_NAMED, undo_text
+from kode.undo.undo import Undone
 
 
 def test_a_large_undo_names_some_files_and_counts_others() -> None:

@@ -1,0 +1,1 @@
+"""What a session changes in files, and the way back."""

@@ -1,0 +1,258 @@
+"""Contents saved for undo, each in a file named by its SHA-256, with size limits: the oldest are
+deleted first.
+
+A state says what is at a path: None for nothing, the SHA-256 of a file's bytes, `link:TARGET` for a
+symbolic link, or a word for what is not saved.
+"""
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import stat
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from kode import beneath, durable, paths
+from kode.errors import StorageError
+
+State = str | None
+"""What is at a path; see above."""
+
+TOO_LARGE = "too-large"
+FOLDER = "folder"
+OTHER = "other"
+"""A device, a socket, or an unreadable file."""
+FILTERED = "filtered"
+"""A file that git stores through a program of the repository, which kode does not run."""
+LINK = "link:"
+
+WHY_NOT_SAVED: Mapping[State, str] = {
+    TOO_LARGE: "it is too large to save",
+    OTHER: "it is not a file that can be saved",
+    FILTERED: "git stores it through a program of the repository, which kode does not run",
+}
+
+MEGABYTE = 1024 * 1024  # bytes
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def is_digest(state: State) -> bool:
+    """Whether a state is the hash of a file's bytes."""
+    return state is not None and _DIGEST.fullmatch(state) is not None
+
+
+class Seen(NamedTuple):
+    """What is at a path at one moment."""
+
+    state: State
+    mode: int = 0o644
+
+    @property
+    def has_content(self) -> bool:
+        """Whether it is a file or a link that can be saved."""
+        return is_digest(self.state) or (self.state or "").startswith(LINK)
+
+
+@dataclass
+class Contents:
+    """The saved contents of one session. `folder` is created on first use."""
+
+    folder: Path
+    max_file_bytes: int
+    """Larger files are not saved."""
+    max_bytes: int
+    """Limit for all contents of the session; the oldest are deleted first."""
+    held_bytes: int | None = None
+    """Size of the folder; counted once, then updated."""
+    _counting: threading.Lock = field(default_factory=threading.Lock)
+
+    def see(self, path: str) -> Seen:
+        """What is there now, without saving it; behind a folder that is a link, nothing is. Never
+        raises: an unreadable path is `OTHER`."""
+        try:
+            return self._look(path, self.max_file_bytes)[0]
+        except OSError:
+            return Seen(OTHER)
+
+    def save(
+        self, paths: Iterable[str], *, max_file_bytes: int | None = None
+    ) -> dict[str, Seen | StorageError]:
+        """Saves what is there now; all of it is durable when this returns. A StorageError stands
+        for a file that cannot be read or saved. Raises: StorageError when nothing can be saved."""
+        limit = max_file_bytes or self.max_file_bytes
+
+        def save(path: str) -> tuple[str, Seen | StorageError]:
+            try:
+                with durable.storage_errors(Path(path), "read"):
+                    seen, data = self._look(path, limit)
+                if is_digest(seen.state):
+                    self._put(str(seen.state), data)
+            except StorageError as error:
+                return path, error
+            return path, seen
+
+        saved = dict(durable.for_each(save, paths))
+        self._sync()
+        return saved
+
+    def put(self, *contents: bytes) -> list[str]:
+        """Saves bytes that are in no file; returns their states. Raises: StorageError."""
+        states = [hashlib.sha256(data).hexdigest() for data in contents]
+        for state, data in zip(states, contents, strict=True):
+            self._put(state, data)
+        self._sync()
+        return states
+
+    def data(self, state: str) -> bytes | None:
+        """The bytes of a saved file; None if missing or damaged."""
+        if not is_digest(state):
+            return None
+        try:
+            data = (self.folder / state).read_bytes()
+        except OSError:
+            return None
+        return data if hashlib.sha256(data).hexdigest() == state else None
+
+    def why_missing(self, state: str) -> str:
+        """Why a content that was saved has no `data`. What is left of a damaged one is set aside,
+        so that the content can be saved again. Never raises."""
+        with contextlib.suppress(StorageError):
+            if (self.folder / state).exists():
+                durable.set_aside(self.folder / state)
+        aside = next(iter(self.folder.glob(f"{state}.damaged-*")), None)
+        if aside is None:
+            return "its old content is no longer saved (oldest deleted first)"
+        return f"its old content was damaged on the disk (what is left: {aside})"
+
+    def damaged(self) -> Iterator[Path]:
+        """The saved contents that are not what was saved; reads all."""
+        for _, _, path in _saved_in(self.folder):
+            if self.data(path.name) is None:
+                yield path
+
+    def restore(self, path: Path, state: State, mode: int, *, sync_name: bool = False) -> None:
+        """Restores a path, which must contain no link, to this state; unless `sync_name`, the
+        caller syncs its folder. Raises: StorageError if its content is no longer saved; OSError."""
+        if state is None:
+            with (
+                contextlib.suppress(FileNotFoundError, NotADirectoryError),
+                durable.open_folder(path.parent) as folder,
+            ):
+                os.unlink(path.name, dir_fd=folder)
+                if sync_name:
+                    os.fsync(folder)
+            return
+        # The folders belong to the project: use the modes that a person's would have.
+        with beneath.open_folder(path.parent, make=beneath.usual_mode) as folder:
+            status = beneath.status(folder, path.name)
+            is_folder = status is not None and stat.S_ISDIR(status.st_mode)
+            if is_folder and state != FOLDER:
+                _remove_if_empty(folder, path.name)
+            if state == FOLDER:
+                if status is not None and not is_folder:
+                    os.unlink(path.name, dir_fd=folder)
+                with beneath.open_below(folder, [path.name], make=beneath.usual_mode) as made:
+                    os.fchmod(made, mode)
+                return
+            if state.startswith(LINK):
+                beneath.link_in(state.removeprefix(LINK), folder, path.name)
+                return
+        data = self.data(state)
+        if data is None:
+            raise StorageError(self.why_missing(state))
+        durable.replace(path, data, mode=mode, follow=False, sync_name=sync_name)
+
+    def _look(self, path: str, limit: int) -> tuple[Seen, bytes]:
+        """Never blocks: a pipe or a device is not read. Raises: OSError."""
+        folder = os.path.dirname(path)
+        if paths.real_path(folder) != folder:
+            return Seen(None), b""
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            descriptor = os.open(path, flags)
+        except (FileNotFoundError, NotADirectoryError):
+            return Seen(None), b""
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EMLINK) and os.path.islink(path):
+                return Seen(LINK + os.readlink(path)), b""
+            if error.errno == errno.ENXIO:
+                return Seen(OTHER), b""
+            raise
+        status = os.fstat(descriptor)
+        mode = stat.S_IMODE(status.st_mode)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            return Seen(FOLDER if stat.S_ISDIR(status.st_mode) else OTHER, mode), b""
+        with os.fdopen(descriptor, "rb") as file:
+            data = b"" if status.st_size > limit else file.read(limit + 1)
+        if max(status.st_size, len(data)) > limit:  # it may have grown meanwhile
+            return Seen(TOO_LARGE, mode), b""
+        return Seen(hashlib.sha256(data).hexdigest(), mode), data
+
+    def _put(self, state: str, data: bytes) -> None:
+        durable.make_folder(self.folder)
+        path = self.folder / state
+        with contextlib.suppress(OSError):
+            if path.stat().st_size == len(data) and path.read_bytes() == data:
+                os.utime(path)  # used again, so no longer among the oldest
+                return
+        durable.replace(path, data, sync_name=False)
+        with self._counting:
+            if self.held_bytes is None:
+                self.held_bytes = sum(size for _, size, _ in _saved_in(self.folder))
+            else:
+                self.held_bytes += len(data)
+            if self.held_bytes > self.max_bytes:
+                self.held_bytes = drop_oldest([self.folder], self.max_bytes, spare=path)
+
+    def _sync(self) -> None:
+        if self.folder.is_dir():
+            with durable.storage_errors(self.folder, "make durable"):
+                durable.sync_folder(self.folder)
+
+
+def _remove_if_empty(folder: int, name: str) -> None:
+    """Removes a folder that holds nothing but folders. Raises: OSError."""
+    with beneath.open_below(folder, [name]) as inner:
+        for entry in os.listdir(inner):
+            if stat.S_ISDIR(os.lstat(entry, dir_fd=inner).st_mode):
+                _remove_if_empty(inner, entry)
+    os.rmdir(name, dir_fd=folder)
+
+
+def drop_oldest(folders: list[Path], max_bytes: int, *, spare: Path | None = None) -> int:
+    """Deletes the oldest contents of these folders down to nine tenths of `max_bytes`, if they hold
+    more than that; returns their size."""
+    saved = sorted(entry for folder in folders for entry in _saved_in(folder))
+    held = sum(size for _, size, _ in saved)
+    if held <= max_bytes:
+        return held
+    for _, size, path in saved:
+        if held <= max_bytes * 9 // 10:
+            break
+        if path != spare:
+            with contextlib.suppress(OSError):
+                path.unlink()
+                held -= size
+    return held
+
+
+def drop_oldest_of_all(home: Path, max_bytes: int) -> int:
+    """Does the same over all sessions."""
+    sessions = paths.sessions_folder(home).glob("*/")
+    return drop_oldest([paths.undo_folder(session) / "contents" for session in sessions], max_bytes)
+
+
+def _saved_in(folder: Path) -> Iterator[tuple[int, int, Path]]:
+    """(time of last use in ns, size, path) of each saved content."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if is_digest(entry.name):
+                with contextlib.suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    yield status.st_mtime_ns, status.st_size, Path(entry.path)

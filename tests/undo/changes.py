@@ -1,0 +1,36 @@
+"""Undo data in a folder, and turns that change files."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kode.undo.journal import TurnId
+from kode.undo.outside import Backup
+from kode.undo.store import MEGABYTE
+from kode.undo.undo import Undo, open_undo
+
+
+def undo_in(folder: Path, **limits: int) -> Undo:
+    most = {"max_file_bytes": 5 * MEGABYTE, "max_bytes": 200 * MEGABYTE}
+    return open_undo(folder, **most | limits)
+
+
+def turn_id(number: int) -> TurnId:
+    return TurnId(f"message {number}", number)
+
+
+@contextmanager
+def step(undo: Undo, turn: int | TurnId, *paths: Path | str) -> Iterator[Backup]:
+    """A step of a turn that changes these files."""
+    of = turn_id(turn) if isinstance(turn, int) else turn
+    backup = undo.begin(of, [*map(str, paths)])
+    assert not backup.problem
+    yield backup
+    undo.end(backup)
+
+
+def change(undo: Undo, turn: int | TurnId, path: Path, *texts: str | None) -> None:
+    """A step for each text; None deletes the file."""
+    for text in texts:
+        with step(undo, turn, path):
+            path.unlink() if text is None else path.write_text(text)

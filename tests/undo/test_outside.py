@@ -1,0 +1,334 @@
+"""What is saved before a command on the host, and how undo brings it back: with real git."""
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kode.undo.outside import Backup
+from kode.undo.undo import Undo
+from tests.needs import needs
+from tests.undo.changes import step, turn_id, undo_in
+
+needs_git = needs("git")
+
+Tree = dict[str, str | None]
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """Committed: clean.py, run.sh; changed: a.py; staged: b.py; untracked: new.txt; ignored:
+    out.log and built/; an empty folder."""
+    root = tmp_path.resolve() / "repo"
+    (root / "built").mkdir(parents=True)
+    (root / "empty").mkdir()
+    (root / ".gitignore").write_text("*.log\nbuilt/\n")
+    for name in ("a.py", "b.py", "clean.py", "run.sh"):
+        (root / name).write_text(f"{name} = 1\n")
+    (root / "run.sh").chmod(0o755)
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", ".")
+    commit(root, "first")
+    (root / "a.py").write_text("a = 2\n")
+    (root / "b.py").write_text("b = 2\n")
+    git(root, "add", "b.py")
+    for name in ("new.txt", "out.log", "built/x"):
+        (root / name).write_text(f"{name}\n")
+    return root
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Path:
+    """The same without git."""
+    root = tmp_path.resolve() / "plain"
+    (root / "src" / "deep").mkdir(parents=True)
+    (root / "empty").mkdir()
+    (root / "src" / "deep" / "a.py").write_text("a\n")
+    (root / "src" / "b.sh").write_text("b\n")
+    (root / "src" / "b.sh").chmod(0o755)
+    (root / "src" / "link").symlink_to("b.sh")
+    (root / "notes.md").write_text("n\n")
+    return root
+
+
+def git(root: Path, *words: str) -> str:
+    who = ("-c", "user.name=n", "-c", "user.email=e@x")
+    words = ("git", *who, *words)
+    return subprocess.run(words, cwd=root, capture_output=True, text=True, check=True).stdout
+
+
+def commit(root: Path, message: str) -> None:
+    git(root, "commit", "-q", "-m", message)
+
+
+def opened(root: Path, **limits: int) -> Undo:
+    return replace(undo_in(root.parent / "undo", **limits), roots=(root,))
+
+
+def run(root: Path, command: str, *writes: str) -> Undo:
+    """A turn with one command."""
+    undo = opened(root)
+    backup = undo.begin_outside(turn_id(1), [str(root / name) for name in writes])
+    who = {"GIT_AUTHOR_NAME": "n", "GIT_AUTHOR_EMAIL": "e@x"}
+    who |= {"GIT_COMMITTER_NAME": "n", "GIT_COMMITTER_EMAIL": "e@x"}
+    subprocess.run(
+        ["/bin/sh", "-c", command], cwd=root, check=True, capture_output=True, env=os.environ | who
+    )
+    undo.end(backup)
+    return undo
+
+
+def before(root: Path, *writes: Path | str, **limits: int) -> Backup:
+    return opened(root, **limits).begin_outside(turn_id(1), [*map(str, writes)])
+
+
+def tree(root: Path) -> Tree:
+    found: Tree = {}
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        if name.split("/")[0] != ".git":
+            mode = oct(path.lstat().st_mode)
+            what = os.readlink(path) if path.is_symlink() else mode
+            found[name] = what if path.is_symlink() or path.is_dir() else mode + path.read_text()
+    return found
+
+
+@needs_git
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git reset --hard",
+        "git checkout -f",
+        "git stash -u && git stash drop",
+        "git clean -fdq",
+        "git clean -fdqx -e built",
+        "git rm -qrf . && rm -rf empty",
+        "git add -A && git commit -qm second && echo 3 > clean.py && rm a.py",
+        "git checkout -q --orphan other && git rm -qrf .",
+        "rm clean.py out.log; mkdir -p x/y/z; echo 1 > x/y/new.log; echo 1 > more.txt",
+        "rm clean.py; mkdir clean.py; echo 1 > clean.py/x; rm -r empty; ln -s a.py empty",
+        "chmod -x run.sh; chmod +x clean.py; chmod 700 empty",
+        "mkdir dist; echo dist/ >> .gitignore; mkdir dist/js; echo 1 > dist/js/app.js",
+        "mv clean.py moved.py; echo 1 > 'li\nne'; git add moved.py",
+        "printf '*.py -text\\n' > .gitattributes; echo 1 >> clean.py",
+        "git rm -q --cached clean.py; echo 2 > clean.py; echo clean.py >> .gitignore",
+    ],
+)
+def test_effects_of_a_command_are_undone_and_redone(repo: Path, command: str) -> None:
+    was = tree(repo)
+    undo = run(repo, command)
+    after = tree(repo)
+    assert after != was
+
+    assert undo.undo().left_alone == ()
+    assert tree(repo) == was
+    undo.redo()
+    assert tree(repo) == after
+
+
+@needs_git
+def test_ignored_folders_and_nested_repositories_are_let_be(repo: Path) -> None:
+    git(repo, "init", "-q", "nested")
+    (repo / "nested" / "file").write_text("theirs")
+    undo = run(repo, "echo > .gitignore; echo 2 > built/x; rm -rf nested/.git; echo 2 > a.py")
+    undo.undo()
+
+    assert (repo / "nested" / "file").read_text() == "theirs"
+    assert (repo / "built" / "x").read_text() == "2\n"
+    assert (repo / "a.py").read_text() == "a = 2\n"
+
+
+@needs_git
+def test_files_that_a_line_names_come_back_exactly(repo: Path) -> None:
+    (repo / "built" / "empty").mkdir()
+    was = tree(repo)
+    undo = run(repo, "rm -r built; chmod 700 clean.py", "built", "clean.py")
+    assert "built" not in tree(repo)
+    undo.undo()
+    assert tree(repo) == was
+
+
+@needs_git
+def test_a_submodule_is_surveyed_too(repo: Path) -> None:
+    from kode.git import git_folders
+
+    git(repo, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(repo), "sub")
+    (repo / "sub" / "a.py").write_text("mine")
+    undo = replace(opened(repo), git=git_folders([repo]))
+    backup = undo.begin_outside(turn_id(1), ())
+    (repo / "sub" / "a.py").write_text("discarded")
+    (repo / "sub" / "clean.py").unlink()
+    undo.end(backup)
+    undo.undo()
+    assert (repo / "sub" / "a.py").read_text() == "mine"
+    assert (repo / "sub" / "clean.py").exists()
+
+
+@needs_git
+def test_line_ends_come_back_as_in_the_working_tree(repo: Path) -> None:
+    (repo / ".gitattributes").write_text("*.py eol=crlf\nrun.sh filter=lfs\n")
+    git(repo, "add", ".")
+    commit(repo, "second")
+    (repo / "clean.py").write_bytes(b"clean.py = 1\r\n")
+    git(repo, "status")
+    undo = run(repo, "echo 2 > clean.py; echo 2 > run.sh")
+
+    ((path, why),) = undo.undo().left_alone
+
+    assert (repo / "clean.py").read_bytes() == b"clean.py = 1\r\n"
+    assert (path, "program" in why) == (str(repo / "run.sh"), True)
+
+
+@needs_git
+def test_a_survey_touches_neither_tree_nor_index_nor_refs(repo: Path) -> None:
+    was = {path: path.read_bytes() for path in repo.rglob("*") if path.is_file()}
+    undo = run(repo, "true")
+    assert was == {path: path.read_bytes() for path in repo.rglob("*") if path.is_file()}
+    assert undo.undo().turn is None
+
+
+@needs_git
+def test_the_way_to_an_earlier_commit_or_branch_is_told(repo: Path) -> None:
+    git(repo, "stash", "-q")
+    (repo / "clean.py").write_text("c = 2\n")
+    git(repo, "commit", "-aqm", "second")
+    second = git(repo, "rev-parse", "HEAD").strip()
+    was = tree(repo)
+
+    (note,) = run(repo, "git reset -q --hard HEAD~1").undo().notes
+    assert (tree(repo), git(repo, "rev-parse", "HEAD").strip() != second) == (was, True)
+    git(repo, *note.split("`")[1].split()[1:])
+    assert git(repo, "rev-parse", "HEAD").strip() == second
+
+    (note,) = run(repo, "git checkout -q -b other HEAD~1").undo().notes
+    subprocess.run(note.split("`")[1], shell=True, cwd=repo, check=True, capture_output=True)
+    assert git(repo, "branch", "--show-current") == "main\n"
+    assert git(repo, "status", "--short", "--untracked-files=no") == ""
+
+
+@needs_git
+def test_a_dropped_stash_comes_back(repo: Path) -> None:
+    git(repo, "stash", "-q")
+    (repo / "a.py").write_text("a = 3\n")
+    git(repo, "stash", "-q")
+    stashes = git(repo, "stash", "list", "--format=%H %gs")
+
+    undone = run(repo, "git stash clear").undo()
+
+    assert git(repo, "stash", "list", "--format=%H %gs") == stashes
+    assert "2 stashes are back (git stash list)." in undone.notes
+
+
+@needs_git
+def test_a_file_the_person_changed_later_is_left_alone(repo: Path) -> None:
+    undo = run(repo, "git reset --hard")
+    (repo / "a.py").write_text("a = 9\n")
+
+    assert [left for left, _ in undo.undo().left_alone] == [str(repo / "a.py")]
+    assert (repo / "a.py").read_text() == "a = 9\n"
+    assert (repo / "b.py").read_text() == "b = 2\n"
+
+
+@needs_git
+@pytest.mark.parametrize("how", ["elsewhere", "broken", "foreign"])
+def test_a_repository_that_git_cannot_read_is_walked(
+    repo: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = repo.parent / "elsewhere" / "secret"
+    secret.parent.mkdir()
+    secret.write_text("x")
+    if how == "elsewhere":
+        git(repo, "config", "core.worktree", str(secret.parent))
+    elif how == "broken":
+        (repo / ".git" / "HEAD").write_text("?")
+    else:
+        monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    was = tree(repo)
+
+    undo = run(repo, "rm -r a.py clean.py empty; echo 1 > more")
+    undo.undo()
+
+    assert tree(repo) == was
+    assert not [path for path in before(repo).step.before if "secret" in path]
+
+
+def test_effects_of_a_command_are_undone_without_git(plain: Path) -> None:
+    was = tree(plain)
+    undo = run(plain, "rm -r src empty; sed -i s/n/m/ notes.md; mkdir -p x/y; echo 1 > x/z")
+    after = tree(plain)
+    undo.undo()
+    assert tree(plain) == was
+    undo.redo()
+    assert tree(plain) == after
+
+
+def test_links_are_saved_with_what_they_lead_to(plain: Path) -> None:
+    (plain.parent / "log").write_text("x")
+    (plain / "out").symlink_to("../log")
+    saved = before(plain, plain / "src" / "link", plain / "out", plain.parent / "log").step.before
+    assert {str(plain / "src" / name) for name in ("link", "b.sh")} <= saved.keys()
+    assert saved[str(plain / "out")].state == "link:../log"
+
+
+def test_a_folder_outside_is_not_saved_but_named(plain: Path) -> None:
+    other = plain.parent / "other"
+    other.mkdir()
+    (other / "a").write_text("x")
+    backup = before(plain, other)
+    assert str(other / "a") not in backup.step.before
+    assert f"{other} is outside the working folders" in backup.describe()
+    assert "/undo may not restore it" in backup.describe()
+
+
+@pytest.mark.parametrize(
+    ("limits", "sentence"),
+    [
+        ({}, "{} is saved first; /undo restores it."),
+        (
+            {"max_file_bytes": 1000},
+            "{} is saved first, except for 1 file (1 MB), which is too much: "
+            "/undo restores the rest.",
+        ),
+        ({"max_bytes": 2}, "{} is too much to save (5 files, 1 MB): /undo cannot restore it."),
+    ],
+)
+def test_the_sentence_for_the_question_says_what_is_saved(
+    plain: Path, limits: dict[str, int], sentence: str
+) -> None:
+    (plain / "large").write_bytes(b"x" * 5000)
+    assert before(plain, **limits).describe() == sentence.format("The state of the project's files")
+
+
+def test_a_disk_that_takes_nothing_is_said_in_the_sentence(plain: Path) -> None:
+    (plain.parent / "undo").write_text("in the way")
+    assert "could not be saved first" in before(plain).describe()
+
+
+def test_a_project_with_nothing_to_lose_needs_no_sentence(tmp_path: Path) -> None:
+    assert before(tmp_path.resolve(), tmp_path / "none").describe() == ""
+
+
+def test_a_pipe_in_the_way_is_not_read(plain: Path) -> None:
+    os.mkfifo(plain / "pipe")
+    assert str(plain / "pipe") not in before(plain).step.before
+
+
+def test_a_folder_made_from_a_file_gives_way_to_it(plain: Path) -> None:
+    undo, file = opened(plain), plain / "notes.md"
+    with step(undo, 1, file, file / "e"):
+        file.unlink()
+        file.mkdir()
+        (file / "e").write_text("2")
+
+    assert undo.undo().left_alone == ()
+    assert file.read_text() == "n\n"
+
+
+def test_a_folder_with_what_the_person_put_there_stays(plain: Path) -> None:
+    undo = run(plain, "mkdir -p b/c d/e; echo 1 > b/c/x")
+    (plain / "d" / "mine").write_text("mine")
+    assert [path for path, _ in undo.undo().left_alone] == [str(plain / "d")]
+    assert not (plain / "b").exists()
+    assert [path.name for path in (plain / "d").iterdir()] == ["mine"]

@@ -1,0 +1,252 @@
+"""Generated stories: a turn changes files, folders, links and modes, and is undone and redone. kode
+dies at any write, sync, rename or removal of it, and is started again: no state is half way.
+
+Here a sample; `KODE_TEST_EFFORT` and `python -m tests.undo.test_stories 2000` take more.
+"""
+
+import os
+import random
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from kode.undo.undo import Undo
+from tests.effort import share
+from tests.undo.changes import turn_id, undo_in
+
+STORIES = 200
+KINDS = ("known", "known", "known", "walked", "git")
+NAMES = (
+    "a",
+    "b",
+    "d/a",
+    "d/b",
+    "d/e/a",
+    "new/er/a",
+    "new/b",
+    "out.log",
+    "link",
+    "empty",
+    "d/empty",
+)
+EVENTS = ("fsync", "write", "rename", "unlink", "mkdir", "rmdir", "symlink", "fchmod")
+
+Tree = dict[str, tuple[object, ...]]
+Operation = Callable[[], None]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process: nothing catches it."""
+
+
+class Deadline:
+    """Ends the process at the n-th event; whatever it does afterwards has no effect."""
+
+    def __init__(self, number: int) -> None:
+        self.number, self.count = number, 0
+
+    def note(self) -> None:
+        self.count += 1
+        if self.count >= self.number:
+            raise Killed
+
+    @contextmanager
+    def armed(self) -> Iterator[None]:
+        def killable(function: Callable[..., object]) -> Callable[..., object]:
+            def run(*given: object, **named: object) -> object:
+                self.note()
+                return function(*given, **named)
+
+            return run
+
+        patches = {name: killable(getattr(os, name)) for name in EVENTS}
+        with mock.patch.multiple(os, **patches):
+            try:
+                yield
+            except Killed:
+                pass
+
+
+def tree(root: Path) -> Tree:
+    found: Tree = {}
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        if name.split("/")[0] == ".git":
+            continue
+        mode = stat.S_IMODE(path.lstat().st_mode)
+        if path.is_symlink():
+            found[name] = ("link", os.readlink(path))
+        elif path.is_dir():
+            found[name] = ("folder", mode)
+        else:
+            found[name] = (path.read_bytes(), mode)
+    return found
+
+
+def remove(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.is_dir():
+        for inner in path.iterdir():
+            remove(inner)
+        path.rmdir()
+
+
+def operation(dice: random.Random, path: Path, modes: tuple[int, ...]) -> Operation:
+    def write() -> None:
+        if path.is_symlink() or path.is_dir():
+            remove(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = dice.randbytes(dice.choice((0, 3, 300)))
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            file.write(data)
+
+    def link() -> None:
+        remove(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.symlink("a", path)
+
+    def folder() -> None:
+        if not path.is_dir() or path.is_symlink():
+            remove(path)
+        path.mkdir(parents=True, exist_ok=True)
+
+    def chmod() -> None:
+        if path.exists() and not path.is_symlink():
+            path.chmod(dice.choice(modes))
+
+    # Nobody looks into a folder that git ignores.
+    others = [] if path.suffix == ".log" else [folder]
+    return dice.choice((write, write, write, lambda: remove(path), link, chmod, *others))
+
+
+def touched(root: Path, paths: list[Path]) -> list[str]:
+    """What operations on these paths may change: they, all that is in them, and the folders that
+    they are in."""
+    found = {*paths}
+    for path in paths:
+        found.update(path.parents)
+        if path.is_dir() and not path.is_symlink():
+            found.update(path.rglob("*"))
+    return [str(path) for path in sorted(found) if root in path.parents]
+
+
+class Story:
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.dice = dice = random.Random(seed)
+        self.folder, self.project = folder, folder / "project"
+        self.kind = dice.choice(KINDS if shutil.which("git") else KINDS[:-1])
+        # Of a file as committed, git knows only whether it is a program.
+        self.modes = (0o755,) if self.kind == "git" else (0o700, 0o755, 0o600)
+        self.project.mkdir()
+        for name in ("a", "b", "d/a", "d/e/a", "d/e/kept"):
+            path = self.project / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"first {name}")
+        (self.project / "link").symlink_to("b")
+        (self.project / "empty").mkdir()
+        if self.kind == "git":
+            (self.project / ".gitignore").write_text("*.log\n")
+            who = ("-c", "user.name=n", "-c", "user.email=e@x")
+            for words in (("init", "-q"), ("add", "a", "d/e"), (*who, "commit", "-qm", "1")):
+                subprocess.run(["git", *words], cwd=self.project, check=True)
+
+    def undo(self) -> Undo:
+        marker = self.folder / "unfinished" / "a session"
+        return replace(undo_in(self.folder / "undo"), marker=marker, roots=(self.project,))
+
+    def start(self) -> None:
+        undo = self.undo()
+        undo.remove_stale_temporaries()
+        undo.finish()
+        undo.confirm()
+
+    def turn(self, number: int) -> None:
+        """Several steps of one turn."""
+        undo = self.undo()
+        for _ in range(self.dice.randint(1, 3)):
+            names = self.dice.sample(NAMES, self.dice.randint(1, 4))
+            paths = [self.project / name for name in names]
+            if any(is_below_a_link(path) for path in paths):
+                continue
+            if self.kind == "known":
+                backup = undo.begin(turn_id(number), touched(self.project, paths))
+            else:
+                backup = undo.begin_outside(turn_id(number), ())
+            for path in paths:
+                if not is_below_a_link(path) and not is_below_a_file(path):
+                    operation(self.dice, path, self.modes)()
+            undo.end(backup)
+
+    def play(self) -> int:
+        """Returns how often it was killed. Raises: AssertionError for a half state."""
+        kills = 0
+        before = tree(self.project)
+        at = Deadline(self.dice.randint(1, 60) if self.kind == "known" else 10**9)
+        with at.armed():
+            self.turn(1)
+        kills += at.count >= at.number
+        self.start()
+        after = tree(self.project)
+        for _ in range(self.dice.randint(1, 3)):
+            for goal, other, name in ((before, after, "undo"), (after, before, "redo")):
+                at = Deadline(self.dice.randint(1, 40))
+                with at.armed():
+                    undo = self.undo()
+                    getattr(undo, name)()
+                    undo.confirm()
+                kills += at.count >= at.number
+                self.start()
+                if before != after and tree(self.project) == other:  # it had not begun
+                    getattr(self.undo(), name)()
+                    self.undo().confirm()
+                now = tree(self.project)
+                wrong = {path for path in {*now, *goal} if now.get(path) != goal.get(path)}
+                assert not wrong, f"{self.kind}, {name}: {sorted(wrong)}"
+        return kills
+
+
+def is_below_a_link(path: Path) -> bool:
+    return any(parent.is_symlink() for parent in path.parents)
+
+
+def is_below_a_file(path: Path) -> bool:
+    return any(parent.exists() and not parent.is_dir() for parent in path.parents)
+
+
+def tell(seed: int) -> int:
+    folder = Path(tempfile.mkdtemp(prefix="story-")).resolve()
+    try:
+        return Story(folder, seed).play()
+    except AssertionError as error:
+        raise AssertionError(f"story {seed}: {error}") from error
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_story_with_kills_has_no_half_state(part: int) -> None:
+    count = share(STORIES // 4)
+    kills = sum(tell(part * count + number) for number in range(count))
+    assert kills > count
+
+
+if __name__ == "__main__":
+    total, faults = 0, []
+    for seed in range(int(sys.argv[1])):
+        try:
+            total += tell(seed)
+        except AssertionError as fault:
+            faults.append(str(fault))
+            print(fault, flush=True)
+    print(f"{sys.argv[1]} stories, {total} kills, {len(faults)} half states")

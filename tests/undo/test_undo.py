@@ -1,0 +1,468 @@
+import hashlib
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kode import paths
+from kode.messages import user_message
+from kode.session import log, upkeep
+from kode.undo import undo as module
+from kode.undo.journal import TurnId
+from kode.undo.store import FOLDER, Contents, Seen, drop_oldest_of_all
+from kode.undo.text import file_diffs
+from kode.undo.undo import Undo
+from tests.undo.changes import change, step, turn_id, undo_in
+
+
+@pytest.fixture
+def undo(tmp_path: Path) -> Undo:
+    return undo_in(tmp_path / "undo")
+
+
+def test_undo_goes_back_turn_by_turn_and_redo_forward(undo: Undo, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    change(undo, 1, path, "two", "two and a half")
+    change(undo, 2, path, "three")
+
+    undone = undo.undo()
+    assert (undone.turn, undone.restored, undone.next_undo) == (2, (str(path),), 1)
+    assert (undone.message, path.read_text()) == ("message 2", "two and a half")
+    assert undo.undo().next_undo is None
+    assert path.read_text() == "one"
+    assert undo.undo().turn is None
+
+    assert undo.redo().next_redo == 2
+    assert path.read_text() == "two and a half"
+    assert undo.redo().next_redo is None
+    assert path.read_text() == "three"
+    assert undo.redo().turn is None
+
+
+def test_a_turn_after_an_undo_ends_what_could_be_redone(undo: Undo, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    change(undo, 1, path, "two")
+    undo.undo()
+    change(undo, 1, path, "other")
+
+    assert undo.redo().turn is None
+    undo.undo()
+    assert path.read_text() == "one"
+
+
+def test_a_second_turn_with_the_same_number_is_separate(undo: Undo, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    change(undo, TurnId("before the rewind", 1), path, "two")
+    change(undo, TurnId("after it", 1), path, "three")
+    undo.undo()
+    assert path.read_text() == "two"
+
+
+def test_undo_removes_made_files_and_restores_deleted_ones(undo: Undo, tmp_path: Path) -> None:
+    made, deleted, folder = tmp_path / "made", tmp_path / "deleted", tmp_path / "folder"
+    deleted.write_text("kept")
+    deleted.chmod(0o755)
+    with step(undo, 1, made, deleted, folder):
+        made.write_text("x")
+        deleted.unlink()
+        folder.mkdir()
+
+    undone = undo.undo()
+
+    assert (undone.restored, {*undone.removed}) == ((str(deleted),), {str(made), str(folder)})
+    assert deleted.read_text() == "kept"
+    assert deleted.stat().st_mode & 0o777 == 0o755
+    assert {path.name for path in tmp_path.iterdir()} == {"deleted", "undo"}
+    undo.redo()
+    assert {path.name for path in tmp_path.iterdir()} == {"made", "folder", "undo"}
+
+
+def test_a_mode_that_alone_was_changed_is_undone_and_redone(undo: Undo, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("echo")
+    script.chmod(0o600)
+    with step(undo, 1, script):
+        script.chmod(0o755)
+
+    assert undo.undo().restored == (str(script),)
+    assert script.stat().st_mode & 0o777 == 0o600
+    assert undo.redo().restored == (str(script),)
+    assert script.stat().st_mode & 0o777 == 0o755
+
+
+def test_files_that_the_person_changed_are_left_and_named(undo: Undo, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    change(undo, 1, path, "two")
+    path.write_text("mine")
+    assert [left for left, _ in undo.undo().left_alone] == [str(path)]
+    assert path.read_text() == "mine"
+
+    path.write_text("two")
+    change(undo, 2, path, None)
+    path.write_text("mine")
+    assert undo.undo().left_alone
+
+    path.unlink()
+    undo.redo()
+    undo.undo()
+    assert path.read_text() == "two"
+    path.write_text("mine")
+    assert [left for left, _ in undo.redo().left_alone] == [str(path)]
+    assert path.read_text() == "mine"
+
+
+def test_undo_returns_to_the_persons_change_within_a_turn(undo: Undo, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    change(undo, 1, path, "two")
+    path.write_text("mine")
+    change(undo, 1, path, "three")
+
+    undone = undo.undo()
+
+    assert path.read_text() == "mine"
+    assert undone.notes == (f"{path} has your own edit from during the turn.",)
+    undo.redo()
+    assert path.read_text() == "three"
+
+
+def test_a_change_right_after_the_tools_is_the_persons(undo: Undo, tmp_path: Path) -> None:
+    path, idle = tmp_path / "a.txt", tmp_path / "b.txt"
+    with step(undo, 1, path) as backup:
+        backup.written[str(path)] = hashlib.sha256(b"the tool's").hexdigest()
+        path.write_text("mine")
+    with step(undo, 1, idle):
+        pass
+    idle.write_text("mine")
+
+    assert [left for left, _ in undo.undo().left_alone] == [str(path)]
+    assert path.read_text() == idle.read_text() == "mine"
+
+
+@pytest.mark.parametrize("was", ["nothing", "file", "link"])
+def test_a_folder_turning_into_a_link_misleads_no_undo(
+    undo: Undo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: str
+) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
+    for made in (elsewhere, folder):
+        made.mkdir()
+    (elsewhere / "a").write_text("mine")
+    path = folder / "a"
+    if was == "file":
+        path.write_text("one")
+    elif was == "link":
+        path.symlink_to("b")
+    with step(undo, 1, path):
+        path.unlink(missing_ok=True)
+        path.write_text("two")
+    see = Contents.see
+
+    def see_and_swap(contents: Contents, seen: str) -> Seen:
+        state = see(contents, seen)
+        if is_making:
+            folder.rename(tmp_path / "moved")
+            folder.symlink_to(elsewhere)
+        return state
+
+    is_making: list[bool] = []
+    make = module.change_files
+    monkeypatch.setattr(Contents, "see", see_and_swap)
+    monkeypatch.setattr(
+        module, "change_files", lambda *given: is_making.append(True) or make(*given)
+    )
+
+    ((left, _),) = undo.undo().left_alone
+
+    assert left == str(path)
+    assert (elsewhere / "a").read_text() == "mine"
+    assert (tmp_path / "moved" / "a").read_text() == "two"
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_undo_makes_no_folder_behind_a_dangling_link(undo: Undo, tmp_path: Path, kind: str) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
+    elsewhere.mkdir()
+    (folder / "sub").mkdir(parents=True)
+    path = folder / "sub" / "a"
+    path.symlink_to("b") if kind == "link" else path.write_text("one")
+    change(undo, 1, path, None)
+    (folder / "sub").rmdir()
+    folder.rmdir()
+    folder.symlink_to(elsewhere)
+
+    assert [left for left, _ in undo.undo().left_alone] == [str(path)]
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_file_below_a_linked_folder_is_left_alone(undo: Undo, tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "a.txt").write_text("one")
+    change(undo, 1, folder / "a.txt", "two")
+    folder.rename(elsewhere)
+    folder.symlink_to(elsewhere)
+
+    assert [left for left, _ in undo.undo().left_alone] == [str(folder / "a.txt")]
+    assert (elsewhere / "a.txt").read_text() == "two"
+
+
+def test_a_turn_that_a_crash_cut_short_can_be_undone(undo: Undo, tmp_path: Path) -> None:
+    path, other = tmp_path / "a.txt", tmp_path / "b.txt"
+    path.write_text("one")
+    undo.begin(turn_id(1), [str(path)])
+    path.write_text("half done")
+    change(undo_in(undo.folder), 2, other, "new")
+
+    again = undo_in(undo.folder)
+    assert again.undo().removed == (str(other),)
+    assert path.read_text() == "half done"
+    assert again.undo().restored == (str(path),)
+    assert path.read_text() == "one"
+    again.redo()
+    assert path.read_text() == "half done"
+
+
+def test_a_session_learns_of_an_undo_after_a_kill(undo: Undo, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    undo = replace(undo, marker=tmp_path / "unfinished" / "a session")
+    change(undo, 1, path, "one")
+    done = undo.undo()
+
+    again = undo.finish()
+
+    assert again is not None
+    assert (again.step, again.touched) == (done.step, done.touched)
+    undo.confirm()
+    assert undo.finish() is None
+
+
+def test_a_damaged_content_and_one_deleted_for_space_differ(undo: Undo, tmp_path: Path) -> None:
+    damaged, deleted = tmp_path / "a.txt", tmp_path / "b.txt"
+    for turn, path in enumerate((damaged, deleted)):
+        path.write_text(f"old {path.name}")
+        change(undo, turn, path, "new")
+    first, second = (
+        undo.contents.folder / hashlib.sha256(f"old {path.name}".encode()).hexdigest()
+        for path in (damaged, deleted)
+    )
+    first.write_text("damaged")
+    second.unlink()
+
+    reasons = dict(undo.undo().left_alone + undo.undo().left_alone)
+
+    (aside,) = undo.contents.folder.glob(f"{first.name}.damaged-*")
+    assert aside.read_text() == "damaged"
+    assert str(aside) in reasons[str(damaged)]
+    assert "damaged" not in reasons[str(deleted)]
+    assert damaged.read_text() == deleted.read_text() == "new"
+
+
+def test_a_journal_that_lost_its_end_says_so_for_good(undo: Undo, tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in "abc"]
+    for turn, path in enumerate(paths):
+        path.write_text("before")
+        change(undo, turn, path, "after")
+    lines = undo.journal.path.read_bytes().splitlines(keepends=True)
+    undo.journal.path.write_bytes(b"".join(lines[:2]))
+    lost = sum(map(len, lines[2:]))
+
+    undone, again = undo_in(undo.folder).undo(), undo_in(undo.folder).undo()
+
+    assert undone.restored == (str(paths[0]),)
+    assert undone.lost_bytes == again.lost_bytes == lost
+
+
+def test_a_journal_whose_lines_are_doubled_counts_them_once(undo: Undo, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    change(undo, 1, path, "two")
+    change(undo, 2, path, "three")
+    undo.journal.path.write_bytes(undo.journal.path.read_bytes() * 2)
+
+    first, second = undo_in(undo.folder).undo(), undo_in(undo.folder).undo()
+
+    assert (first.turn, second.turn) == (2, 1)
+    assert first.damaged
+    assert path.read_text() == "one"
+
+
+def test_a_journal_with_damaged_lines_is_partly_used(undo: Undo, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    change(undo, 1, path, "two")
+    lines = (
+        b'{"begin": "1", "turn": "x"}\n{"done": "9", "before": {"a": [null, 0]}, "after": {}, '
+        b'"repositories": []}\n'
+        b'not JSON\n[]\n{"done": "none", "before": {}, "after": {}, "repositories": []}\n'
+    )
+    undo.journal.path.write_bytes(lines + undo.journal.path.read_bytes())
+
+    undone = undo_in(undo.folder).undo()
+
+    assert (undone.damaged, path.read_text()) == (4, "one")
+
+
+def test_a_file_too_large_is_left_alone_and_named(tmp_path: Path) -> None:
+    undo, path = undo_in(tmp_path / "undo", max_bytes=20), tmp_path / "a.txt"
+    path.write_text("more than ten bytes")
+    with step(undo, 1, path) as backup:
+        path.write_text("two")
+    assert backup.not_saved == {str(path)}
+    assert undo.undo().turn is None
+    assert path.read_text() == "two"
+
+
+def test_diffs_show_the_sessions_changes_and_mark_those_of_others(
+    undo: Undo, tmp_path: Path
+) -> None:
+    path, shared = tmp_path / "a.txt", tmp_path / "b.txt"
+    path.write_text("one\n")
+    change(undo, 1, path, "two\n")
+    change(undo, 2, path, "three\n")
+    change(undo, 3, shared, "mine\n")
+    shared.write_text("yours\n")
+
+    first, second = file_diffs(undo, tmp_path)
+
+    assert (first.path, first.added, first.removed, first.by_others) == ("a.txt", 1, 1, False)
+    assert "-one" in first.text
+    assert "+three" in first.text
+    assert "two" not in first.text
+    assert (second.path, second.by_others) == ("b.txt", True)
+
+
+def test_undone_changes_are_in_no_diff(undo: Undo, tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one\n")
+    change(undo, 1, path, "two\n")
+    undo.undo()
+    path.write_text("by hand\n")
+    assert file_diffs(undo, tmp_path) == []
+
+
+def test_the_undo_of_many_files_syncs_each_folder_once(
+    undo: Undo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / "many" / f"{number}.txt" for number in range(30)]
+    paths[0].parent.mkdir()
+    for path in paths:
+        path.write_text(f"before {path.name}")
+    with step(undo, 1, *paths):
+        for path in paths:
+            path.write_text(f"after {path.name}")
+    synced: list[str] = []
+    sync = os.fsync
+
+    def seen(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    undone = undo.undo()
+
+    assert sorted(undone.restored) == sorted(map(str, paths))
+    assert [path.read_text() for path in paths] == [f"before {path.name}" for path in paths]
+    assert synced.count(str(paths[0].parent)) == 1
+    assert synced.count(str(undo.contents.folder)) == 1
+    assert sum(".kode-tmp-" in name for name in synced) == 2 * len(paths)
+    assert not list(tmp_path.rglob(".kode-tmp-*"))
+
+
+def test_one_failing_file_of_an_undo_is_left_and_named(
+    undo: Undo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [tmp_path / f"{number}.txt" for number in range(20)]
+    for path in paths:
+        path.write_text("before")
+        change(undo, 1, path, "after")
+    restore = Contents.restore
+
+    def fails(self: Contents, path: Path, *args: object, **more: object) -> None:
+        if path == paths[7]:
+            raise OSError("the disk says no")
+        restore(self, path, *args, **more)
+
+    monkeypatch.setattr(Contents, "restore", fails)
+    undone = undo.undo()
+
+    assert undone.left_alone == ((str(paths[7]), "the disk says no"),)
+    assert [path.read_text() for path in paths].count("before") == 19
+
+
+def test_the_turns_since_one_stop_at_dropped_ones(undo: Undo, tmp_path: Path) -> None:
+    for place, number in enumerate((1, 2, 3, 2)):
+        change(undo, TurnId(f"message {place}", number), tmp_path / "a.txt", f"{place}")
+
+    past = undo.history()
+    assert [group.turn.number for group in past.since(1)] == [2]
+    undo.undo()
+    assert [group.turn.number for group in undo.history().since(2)] == [3, 2]
+
+
+# ── the store ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_oldest_contents_go_first_in_a_full_session(tmp_path: Path) -> None:
+    contents = undo_in(tmp_path, max_bytes=1000).contents
+    states = []
+    for number in range(8):
+        states += contents.put(bytes([number]) * 150)
+        os.utime(contents.folder / states[-1], ns=(number, number))
+        contents.put(bytes([0]) * 150)
+    left = [contents.data(state) is not None for state in states]
+    assert left[0]  # used again each time
+    assert left[1:] == sorted(left[1:])
+    assert (left[1], left[-1]) == (False, True)
+    assert sum(file.stat().st_size for file in contents.folder.iterdir()) <= 1000
+    large = replace(contents, max_bytes=100)
+    assert large.data(large.put(b"a" * 150)[0]) is not None
+
+
+def test_the_oldest_of_all_sessions_go_first(tmp_path: Path) -> None:
+    kept = {}
+    for age, session in enumerate(("20260101-000000-aaaaaa", "20260102-000000-bbbbbb")):
+        contents = undo_in(tmp_path / "sessions" / session / "undo").contents
+        kept[session] = (contents, contents.put(session.encode() * 100)[0])
+        os.utime(contents.folder / kept[session][1], ns=(age, age))
+    drop_oldest_of_all(tmp_path, 3000)
+    left = [contents.data(state) is not None for contents, state in kept.values()]
+    assert left == [False, True]
+
+
+def test_saved_contents_go_with_their_session(tmp_path: Path) -> None:
+    made = log.create(tmp_path, cwd=tmp_path, model="m", provider="openai")
+    made.append_message(user_message("hi"))
+    made.close()
+    folder = paths.undo_folder(paths.session_folder(tmp_path, made.header.id))
+    undo_in(folder).contents.put(b"saved")
+    upkeep.delete(tmp_path, made.header.id)
+    left = {path.name for path in (tmp_path / "sessions").rglob("*") if path.is_file()}
+    assert left == {"order", "order.end"}
+
+
+def test_a_damaged_content_is_not_given_out_but_saved_again(undo: Undo, tmp_path: Path) -> None:
+    contents, path = undo.contents, tmp_path / "a.txt"
+    path.write_text("one")
+    (state,) = contents.put(b"one")
+    (contents.folder / state).write_bytes(b"two")
+    assert contents.data(state) is None
+    assert contents.data("../../etc/passwd") is None
+    contents.save([str(path)])
+    assert contents.data(state) == b"one"
+
+
+def test_a_folder_is_known_as_one_and_let_go_of(undo: Undo, tmp_path: Path) -> None:
+    free = os.dup(0)
+    os.close(free)
+    folder = str(tmp_path)
+    (saved,) = undo.contents.save([folder]).values()
+    assert isinstance(saved, Seen)
+    assert saved.state == undo.contents.see(folder).state == FOLDER
+    again = os.dup(0)
+    os.close(again)
+    assert again == free
