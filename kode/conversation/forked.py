@@ -19,8 +19,8 @@ from kode.session.entries import (
     AnyEntry,
     MessageEntry,
     Origin,
+    SectionUpdateEntry,
     TaintEntry,
-    ToldEntry,
     line_of,
     new_session_id,
     timestamp,
@@ -50,7 +50,7 @@ def fork_of(session: Session, call_id: str) -> Callable[[], bytes]:
     )
     add_message(messages, list(session.answers), Message(role="tool", parts=tuple(parts)))
     entries: list[AnyEntry] = [session.beginning] if session.beginning else []
-    entries += (ToldEntry(section=name, text=text) for name, text in session.told.items())
+    entries += (SectionUpdateEntry(section=name, text=text) for name, text in session.told.items())
     entries += [TaintEntry(source=session.tainted_by)] if session.tainted else []
     entries += map(_entry, messages)
     rest, header = b"\n".join(map(line_of, entries)), session.header

@@ -30,8 +30,8 @@ from kode.session.entries import (
     MessageEntry,
     PruneEntry,
     RequestEntry,
+    SectionUpdateEntry,
     SystemEntry,
-    ToldEntry,
 )
 from kode.session.log import Session
 from kode.session.masking import masked
@@ -70,7 +70,7 @@ class Context:
     session: Session
     sections: Mapping[str, str] = field(default_factory=dict)
     """The sections of the system prompt, by name."""
-    news: tuple[tuple[ToldEntry, str], ...] = ()
+    news: tuple[tuple[SectionUpdateEntry, str], ...] = ()
     """What the next message tells the model of changed sections, with the record of it."""
     specs: tuple[ToolSpec, ...] = ()
     opening: Mapping[str, str] = field(default_factory=dict)
@@ -145,7 +145,7 @@ def _begin(
         after=last.id if isinstance(last, CompactionEntry) else None,
     )
     begun = session.beginning
-    told = ToldEntry(section="servers", text="\n".join(agent.servers))
+    told = SectionUpdateEntry(section="servers", text="\n".join(agent.servers))
     if begun is not None and (begun.text, begun.tools) == (entry.text, entry.tools):
         return begun
     session.append(entry, *([told] if agent.servers else ()))

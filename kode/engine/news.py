@@ -4,7 +4,7 @@ stays as it was."""
 import difflib
 from collections.abc import Mapping
 
-from kode.session.entries import ToldEntry
+from kode.session.entries import SectionUpdateEntry
 
 HEADINGS = {
     "given": "# Your instructions have changed since this session began",
@@ -15,12 +15,14 @@ HEADINGS = {
 session keeps the one that it began with. Memory tells its own changes."""
 
 
-def news_of(now: Mapping[str, str], known: Mapping[str, str]) -> tuple[tuple[ToldEntry, str], ...]:
+def news_of(
+    now: Mapping[str, str], known: Mapping[str, str]
+) -> tuple[tuple[SectionUpdateEntry, str], ...]:
     """For each section that differs from what the model knows: the record of the new text, and the
     words for the model. Both map a section's name to its text. Instructions that are not given
     again still hold."""
     return tuple(
-        (ToldEntry(section=name, text=text), told(name, known.get(name, ""), text))
+        (SectionUpdateEntry(section=name, text=text), told(name, known.get(name, ""), text))
         for name in HEADINGS
         if _lines(text := now.get(name, "")) != _lines(known.get(name, ""))
         and (text or name == "servers")

@@ -1,30 +1,6 @@
 """The JSON lines of a session file. A session only grows: compaction, pruning, trim and rewind are
-entries too, and what the model gets is a pure function of them all (`messages.py`).
-
-    Header            the first line
-    MessageEntry      a message, with id and time
-    ContextEntry      what goes with a message that was recorded first
-    SystemEntry       the beginning of every request: system prompt and tools
-    ToldEntry         the model was told how a section of it has changed
-    UnboundEntry      thinking so far is no longer sent
-    CompactionEntry   a summary replaces what came before
-    PruneEntry        the output of tool calls before a message is dropped
-    TrimEntry         messages before one are dropped, by hand
-    RewindEntry       everything from an entry on no longer counts
-    RestoreEntry      a compaction, a pruning or a rewind is undone
-    UndoEntry         the person undid or redid what a turn changed in files
-    JobEntry          something began in the background, or ended there
-    NoteEntry         something else that the next message tells the model
-    PlanEntry         the plan, as the model made it or the person edited it
-    StateEntry        memory's stored state
-    TaintEntry        outside text was read
-    RequestEntry      the digests of a request to a model
-    UsageEntry        a request to a model that was no reply
-    HookEntry         a hook has run
-    TurnEntry         a turn ended, with its figures
-    PluginEntry       what a plug-in recorded; nothing but the plug-in reads it
-
-Nothing here touches a file: see `log.py`.
+entries too, and what the model gets is a pure function of them all (`messages.py`). `log.py` writes
+the file.
 """
 
 import functools
@@ -32,9 +8,9 @@ import json
 import re
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from kode.events import FINISHED, Check, Denial, Status
 from kode.messages import Message, Part, Text, Usage
@@ -45,8 +21,6 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 VERSION = 1  # counts the changes of the log's format
-
-_CONTAINERS = (dict, list, tuple)
 
 
 def new_id() -> str:
@@ -101,11 +75,19 @@ class Header:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MessageEntry(Message):
-    """A message on disk."""
+class Entry:
+    """Any line but the first."""
 
     id: str = field(default_factory=new_id)
     at: str = field(default_factory=timestamp)
+    type: str
+
+
+AnyEntry = Entry
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageEntry(Entry, Message):
     cost_usd: float | None = None
     """Cost of the request it answers; None if the model's price is unknown."""
     masked: bool = False
@@ -115,14 +97,6 @@ class MessageEntry(Message):
     is_pending: bool = False
     """Whether it is a person's message before its turn: its `ContextEntry` decides about it."""
     type: Literal["message"] = "message"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """The fields of every other entry."""
-
-    id: str = field(default_factory=new_id)
-    at: str = field(default_factory=timestamp)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +145,7 @@ class SystemEntry(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToldEntry(Entry):
+class SectionUpdateEntry(Entry):
     """A section of the system prompt as the model knows it since the message before this entry."""
 
     section: str
@@ -386,57 +360,18 @@ class PluginEntry(Entry):
     value: Mapping[str, Any]
 
 
-AnyEntry = (
-    MessageEntry
-    | ContextEntry
-    | SystemEntry
-    | ToldEntry
-    | UnboundEntry
-    | CompactionEntry
-    | PruneEntry
-    | TrimEntry
-    | RewindEntry
-    | RestoreEntry
-    | UndoEntry
-    | JobEntry
-    | NoteEntry
-    | PlanEntry
-    | StateEntry
-    | TaintEntry
-    | RequestEntry
-    | UsageEntry
-    | HookEntry
-    | TurnEntry
-    | PluginEntry
+OWN_TYPES: tuple[type[Entry], ...] = tuple(
+    kind for kind in Entry.__subclasses__() if kind is not PluginEntry
 )
-
-OWN_TYPES = tuple(kind for kind in get_args(AnyEntry) if kind is not PluginEntry)
 """The entries that kode itself writes, each with a `type` of its own."""
 
-OF_OPENING = (SystemEntry, ToldEntry, TaintEntry, StateEntry, HookEntry)
+OF_OPENING = (SystemEntry, SectionUpdateEntry, TaintEntry, StateEntry, HookEntry)
 """What an open session gets by itself, whether or not anybody uses it."""
 
-KNOWN_TYPES = frozenset(kind.type for kind in (Header, *OWN_TYPES))
+KNOWN_TYPES = frozenset(vars(kind)["type"] for kind in (Header, *OWN_TYPES))
 
 PLUGIN_TYPE = re.compile(r"x-[a-z][a-z0-9-]{0,38}")
 """The types of plug-ins' records."""
-
-_OMITTED_WHEN_EMPTY = frozenset(
-    "source written signature redacted origin model stop usage error is_error parent forked_from "
-    "reason lasting user_messages plan open_items files_read files_changed dropped cost_usd "
-    "cached_tokens cache_write_tokens thinking_tokens permission_mode max_output_tokens "
-    "context_window system tools tools_kept opening own bound moved masked sections after "
-    "refusals refused checks fallback_model decisive passes not_kept cut section_name "
-    "opening_names notes_of typed exit_status is_pending".split()
-)
-"""Fields whose empty value is the default: omitting them keeps lines short."""
-
-_AS_IT_IS = frozenset("state own tools value".split())
-"""Fields that hold what others wrote; the records of tools in a request have no empty values."""
-
-_OMITTED_WHEN_NONE = frozenset("cost_usd system tools typed exit_status".split())
-"""Those of them whose empty value differs from None: free is not unknown, no tools is not the same
-tools, and who typed nothing did not type all."""
 
 
 @functools.cache
@@ -501,26 +436,39 @@ def settled(entries: Iterable[AnyEntry]) -> list[AnyEntry]:
 
 
 def line_of(entry: "Header | AnyEntry") -> bytes:
-    """One JSON line without its line feed; values that look like credentials are masked."""
-    of_plugin = isinstance(entry, PluginEntry)
-    adapter: TypeAdapter[Any] = _plugin_adapter() if of_plugin else _adapter()
-    value = adapter.dump_python(entry)
+    """One JSON line without its line feed, without default values; values that look like
+    credentials are masked."""
     # `type` first, so that a person reading the file sees what a line is.
-    ordered = {"type": value.pop("type"), **value}
-    if isinstance(entry, Header):
-        plain = {key: item for key, item in ordered.items() if item is not None}
-    elif isinstance(entry, RequestEntry):
-        plain = _slim(ordered)  # only names, and digests of masked texts
-    else:
-        slim = _slim(ordered)
-        plain = masked(slim)
-        if plain is not slim:
-            if isinstance(entry, MessageEntry | ContextEntry):
-                plain["masked"] = True
-            plain = _slim(plain)
+    plain: dict[str, Any] = {"type": entry.type, **_plain(entry)}
+    if not isinstance(entry, Header | RequestEntry):  # which hold only names and digests
+        value, plain = plain, masked(plain)
+        if plain is not value and isinstance(entry, MessageEntry | ContextEntry):
+            plain["masked"] = True
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     # Lone surrogates, which no JSON reader accepts, become "?".
     return seal(text.encode("utf-8", "replace"))
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it. What others wrote is in mappings, and stays as it is."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    return {
+        name: _plain(item)
+        for name, default in _defaults(type(value)).items()
+        if (item := getattr(value, name)) != default
+    }
+
+
+@functools.cache
+def _defaults(kind: type[Any]) -> dict[str, Any]:
+    """The fields of a kind of values; those without a default are always written."""
+    always = ("type", "version")
+    return {one.name: MISSING if one.name in always else one.default for one in fields(kind)}
 
 
 def parse_line(line: bytes) -> "Header | AnyEntry":
@@ -532,16 +480,3 @@ def parse_line(line: bytes) -> "Header | AnyEntry":
         return _plugin_adapter().validate_json(line)
     entry: Header | AnyEntry = _adapter().validate_json(line)
     return entry
-
-
-def _slim(value: Any) -> Any:
-    """A list or an object without the empty values that are omitted."""
-    if not isinstance(value, dict):
-        return [_slim(item) if isinstance(item, _CONTAINERS) else item for item in value]
-    return {
-        key: _slim(item) if isinstance(item, _CONTAINERS) and key not in _AS_IT_IS else item
-        for key, item in value.items()
-        if item
-        or key not in _OMITTED_WHEN_EMPTY
-        or (key in _OMITTED_WHEN_NONE and item is not None)
-    }

@@ -101,7 +101,7 @@ def take(home: Path, path: Path, known: dict[str, str]) -> Taken:
     turns = sum(turn.number > 0 and not turn.is_rewound for turn in transcript.turns)
     taint = TaintEntry(source=f"a session of {agent}", at=began)
     entries: tuple[AnyEntry, ...] = (taint, *transcript.entries, _end(transcript, turns))
-    text = b"".join(line_of(one) + b"\n" for one in (header, *entries))
+    text = b"\n".join((line_of(header), *map(line_of, entries), b""))
     durable.make_folder(paths.sessions_folder(home))
     durable.replace(paths.session_file(home, header.id), text)
     durable.note_length(paths.session_file(home, header.id), len(text))

@@ -33,10 +33,10 @@ from kode.session.entries import (
     RequestEntry,
     RestoreEntry,
     RewindEntry,
+    SectionUpdateEntry,
     StateEntry,
     SystemEntry,
     TaintEntry,
-    ToldEntry,
     TrimEntry,
     UnboundEntry,
     UndoEntry,
@@ -251,7 +251,7 @@ class Session:
             case SystemEntry():
                 self._take_beginning(entry)
                 self._mark_moved()
-            case ToldEntry():
+            case SectionUpdateEntry():
                 self._take_beginning(entry)
             case StateEntry():
                 self.states[entry.system] = entry.state
@@ -279,7 +279,7 @@ class Session:
     def _take_beginning(self, entry: AnyEntry) -> None:
         if isinstance(entry, SystemEntry):
             self.beginning, self.begins, self.told = entry, beginning_digest(entry), {}
-        elif isinstance(entry, ToldEntry):
+        elif isinstance(entry, SectionUpdateEntry):
             self.told[entry.section] = entry.text
 
     def _rebuild(self) -> None:

@@ -45,7 +45,7 @@ def masked(value: Any) -> Any:
         else redact(v)
         for key, v in value.items()
     }
-    if value.get("type") == "thinking" and found["text"] != value["text"]:
+    if value.get("type") == "thinking" and found.get("text") != value.get("text"):
         # The signature covers the original text; a part without one is never sent back.
         found["signature"] = ""
     return value if all(map(operator.is_, found.values(), value.values())) else found

@@ -167,7 +167,7 @@ class Transcript:
 
     def lines(self) -> Iterator[bytes]:
         """The lines of its file, without line feeds and with credentials masked."""
-        return map(line_of, (self.header, *self.entries))
+        return iter((line_of(self.header), *map(line_of, self.entries)))
 
     @classmethod
     def of_agent(cls, entries: Sequence[AnyEntry], faults: Sequence[str], **about: Any) -> Self:

@@ -12,7 +12,13 @@ from kode.conversation.forked import ELSEWHERE, FORKED, fork_of, with_declared
 from kode.errors import ToolError
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, user_message
 from kode.session import log
-from kode.session.entries import CompactionEntry, SystemEntry, TaintEntry, ToldEntry, UsageEntry
+from kode.session.entries import (
+    CompactionEntry,
+    SectionUpdateEntry,
+    SystemEntry,
+    TaintEntry,
+    UsageEntry,
+)
 from kode.session.export import as_json, as_markdown
 from kode.session.log import Session
 from kode.session.transcript import Transcript
@@ -116,7 +122,7 @@ def test_a_fork_of_a_compacted_session_has_its_note(parent: Session, tmp_path: P
 
 
 def test_taint_and_news_go_along_and_secrets_do_not(parent: Session, tmp_path: Path) -> None:
-    parent.append(TaintEntry(source="https://x"), ToldEntry(section="memory", text="New."))
+    parent.append(TaintEntry(source="https://x"), SectionUpdateEntry(section="memory", text="New."))
     parent.append(UsageEntry(purpose="memory", usage=Usage(input_tokens=9, output_tokens=9)))
     parent.append_message(user_message(f"My key is {SECRET}"))
     parent.append_message(calls("delegate_tasks"))

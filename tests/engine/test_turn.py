@@ -30,7 +30,7 @@ from kode.memory.system import NullMemory
 from kode.messages import Message, Refusal, Text, ToolCall, Usage, calls_of, results_of, text_of
 from kode.provider import Request
 from kode.session import log
-from kode.session.entries import MessageEntry, RequestEntry, ToldEntry, TurnEntry
+from kode.session.entries import MessageEntry, RequestEntry, SectionUpdateEntry, TurnEntry
 from kode.tool import ToolContext, ToolOutput, Verdict, WorkStep
 from kode.tools.background import BackgroundCommands
 from kode.tools.shell import shell
@@ -596,7 +596,9 @@ async def test_a_text_typed_behind_the_answer_is_answered(bench: MakeBench) -> N
 async def test_news_is_told_once_and_recorded_as_told(bench: MakeBench) -> None:
     run = bench(says("ok"), says("ok"))
     await open_context(run.agent, run.context, "start")
-    run.context.news = ((ToldEntry(section="memory", text="Use spaces."), "It is spaces now."),)
+    run.context.news = (
+        (SectionUpdateEntry(section="memory", text="Use spaces."), "It is spaces now."),
+    )
 
     await run.turn("one")
     await run.turn("two")

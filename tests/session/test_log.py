@@ -16,10 +16,10 @@ from kode.session.entries import (
     MessageEntry,
     PlanEntry,
     PluginEntry,
+    SectionUpdateEntry,
     StateEntry,
     SystemEntry,
     TaintEntry,
-    ToldEntry,
     UsageEntry,
 )
 from kode.session.messages import UNKNOWN_RESULT
@@ -89,7 +89,7 @@ USED = {
             TaintEntry(source="the kode that started this one"),
             HookEntry(event="SessionStart", name="h", exit_code=0, outcome="", duration_ms=1),
             StateEntry(system="tiered", state={"a": 1}),
-            ToldEntry(section="memory", text="m"),
+            SectionUpdateEntry(section="memory", text="m"),
         ),
         False,
     ),
