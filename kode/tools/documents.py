@@ -6,8 +6,7 @@ import binascii
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from kode import extras
 from kode.errors import ToolError
@@ -25,13 +24,12 @@ _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """What a model gets of a document."""
+class Shown(NamedTuple):
+    """What a model gets of a file."""
 
     text: str
-    count: int
-    """Pages or cells."""
+    summary: str
+    notes: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
 
 
@@ -47,160 +45,144 @@ async def pages(
         raise ToolError(f"{name} is too large: split it by a shell command such as `qpdf`.")
     extras.require("documents", ToolError)
     count = min(limit, MAX_PICTURES) if as_pictures else limit
-    asked = {"first": offset, "count": count, "pictures": as_pictures, "room": room}
+    head = json.dumps({"first": offset, "count": count, "pictures": as_pictures, "room": room})
     try:
         async with asyncio.timeout(PDF_S):
-            question = json.dumps(asked).encode() + b"\n" + data
-            answer = await file_search.ask(pdf_worker.__file__, question)
+            answer = await file_search.ask(pdf_worker.__file__, head.encode() + b"\n" + data)
     except TimeoutError:
         raise ToolError(
             f"{name} took longer than {PDF_S:.0f} s: give a smaller `limit` of pages."
         ) from None
-    found: dict[str, Any] = json.loads(answer) if answer else {"fault": "damaged"}
-    if fault := found.get("fault"):
+    document: dict[str, Any] = json.loads(answer) if answer else {"fault": "damaged"}
+    if fault := document.get("fault"):
         what = "is behind a password" if fault == "password" else "is damaged or too complex"
         raise ToolError(
             f"{name} {what}, so its pages cannot be read: ask the person for a copy without that."
         )
-    total, got = found["total"], found["pages"]
-    if not got:
+    total, numbered = document["total"], list(enumerate(document["pages"], start=offset))
+    if not numbered:
         raise _beyond(name, offset, total, "page")
-    numbered = list(enumerate(got, start=offset))
     if as_pictures:
-        shown = tuple(
-            Picture(f"page {number}", base64.b64decode(page)) for number, page in numbered
-        )
-        note = _rest(offset, len(shown), total, "page")
-        return Shown(text=f"{name} as pictures. {note}", count=len(shown), pictures=shown)
-    texts = [f"Page {number}:\n{page or '(no text)'}" for number, page in numbered]
-    kept = _fitting(texts, room)
-    empty = [str(number) for number, page in numbered[: len(kept)] if not page]
-    notes = [_rest(offset, len(kept), total, "page")]
-    if empty:
-        notes.append(
-            f'[Without text: page {", ".join(empty)}. show="pictures" shows how it looks.]'
-        )
-    return Shown(text="\n\n".join([*kept, "\n".join(notes)]), count=len(kept))
+        note, summary = _describe_rest(offset, len(numbered), total, "page")
+        pictures = tuple(Picture(f"page {n}", base64.b64decode(page)) for n, page in numbered)
+        return Shown(f"{name} as pictures. {note}", summary, pictures=pictures)
+    texts = _fit([f"Page {number}:\n{page or '(no text)'}" for number, page in numbered], room)
+    note, summary = _describe_rest(offset, len(texts), total, "page")
+    if empty := [str(number) for number, page in numbered[: len(texts)] if not page]:
+        note += f'\n[Without text: page {", ".join(empty)}. show="pictures" shows how it looks.]'
+    return Shown("\n\n".join([*texts, note]), summary)
 
 
 def cells(name: str, text: str, offset: int, limit: int, *, room: int) -> Shown | None:
     """Cells of a notebook with their outputs, from `offset` on (from 1), of at most about `room`
     characters; None for a text that is no notebook. Raises: ToolError for an offset beyond its end.
     """
-    found = _cells_of(text)
-    if found is None:
+    try:
+        notebook = json.loads(text)
+    except (ValueError, RecursionError):
         return None
-    if offset > len(found) and (found or offset > 1):
-        raise _beyond(name, offset, len(found), "cell")
-    texts: list[str] = []
-    pictures: list[list[Picture]] = []
-    for number, cell in enumerate(found[offset - 1 : offset - 1 + limit], start=offset):
-        seen: list[Picture] = []
-        texts.append("\n".join(_told(number, cell, seen)))
-        pictures.append(seen)
-    kept = _fitting(texts, room)
-    shown = [picture for seen in pictures[: len(kept)] for picture in seen]
-    notes = [_rest(offset, len(kept), len(found), "cell")]
+    all_cells = notebook.get("cells") if _is_object(notebook) else None
+    if not isinstance(all_cells, list) or not all(map(_is_object, all_cells)):
+        return None
+    total = len(all_cells)
+    if offset > max(total, 1):
+        raise _beyond(name, offset, total, "cell")
+    pictures: list[tuple[int, Picture]] = []
+    texts = _fit(
+        [
+            "\n".join(_describe_cell(number, cell, pictures))
+            for number, cell in enumerate(all_cells[offset - 1 : offset - 1 + limit], start=offset)
+        ],
+        room,
+    )
+    note, summary = _describe_rest(offset, len(texts), total, "cell")
+    shown = tuple(picture for number, picture in pictures if number < offset + len(texts))
     if len(shown) > MAX_PICTURES:
-        notes.append(f"[Only the first {MAX_PICTURES} of {len(shown)} pictures follow.]")
-    notes.append(
-        '[Before an edit, read the file\'s own lines, which are JSON: show="raw". `search_files` '
+        note += f"\n[Only the first {MAX_PICTURES} of {len(shown)} pictures follow.]"
+    note += (
+        '\n[Before an edit, read the file\'s own lines, which are JSON: show="raw". `search_files` '
         "finds their numbers.]"
     )
-    return Shown(
-        text="\n\n".join([*kept, "\n".join(notes)]),
-        count=len(kept),
-        pictures=tuple(shown[:MAX_PICTURES]),
-    )
+    return Shown("\n\n".join([*texts, note]), summary, pictures=shown[:MAX_PICTURES])
 
 
 def _beyond(name: str, offset: int, total: int, noun: str) -> ToolError:
     return ToolError(f"{name} has {plural(total, noun)}: `offset` {offset} is beyond its end.")
 
 
-def _fitting(texts: Sequence[str], room: int) -> list[str]:
+def _fit(texts: Sequence[str], room: int) -> list[str]:
     """As many texts as fit; of the first one, at least its beginning."""
-    kept: list[str] = []
+    fitting: list[str] = []
     for text in texts:
-        if kept and len(text) > room:
-            break
         more = len(text) - room
-        kept.append(f"{text[:room]}\n[{more:,} more characters]" if more > 0 else text)
+        if fitting and more > 0:
+            break
+        fitting.append(f"{text[:room]}\n[{more:,} more characters]" if more > 0 else text)
         room -= len(text)
-    return kept
+    return fitting
 
 
-def _rest(offset: int, count: int, total: int, noun: str) -> str:
+def _describe_rest(offset: int, count: int, total: int, noun: str) -> tuple[str, str]:
+    """A note on what follows, and a summary."""
     last = offset + count - 1
-    said = f"{noun.capitalize()}s {offset}-{last} of {total:,}."
-    return f"[{said} To go on: offset={last + 1}]" if last < total else f"[{said}]"
-
-
-def _cells_of(text: str) -> list[Any] | None:
-    try:
-        notebook = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    found = notebook.get("cells") if isinstance(notebook, dict) else None
-    return found if isinstance(found, list) and all(map(_is_object, found)) else None
+    more = f" To go on: offset={last + 1}" if last < total else ""
+    note = f"[{noun.capitalize()}s {offset}-{last} of {total:,}.{more}]"
+    return note, plural(count, noun)
 
 
 def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict)
 
 
-def _told(number: int, cell: dict[str, Any], pictures: list[Picture]) -> Iterator[str]:
+def _describe_cell(
+    number: int, cell: dict[str, Any], pictures: list[tuple[int, Picture]]
+) -> Iterator[str]:
     """The lines of a cell; its pictures are added to `pictures`."""
     yield f"Cell {number}, {cell.get('cell_type')}:"
-    yield _joined(cell.get("source"))
-    attached = cell.get("attachments")
-    for bundle in attached.values() if _is_object(attached) else ():
-        yield from _bundle(number, bundle, pictures)
-    outputs = cell.get("outputs")
+    yield _join(cell.get("source"))
+    attachments, outputs = cell.get("attachments"), cell.get("outputs")
+    for bundle in attachments.values() if _is_object(attachments) else ():
+        yield from _describe_bundle(number, bundle, pictures)
     for output in filter(_is_object, outputs if isinstance(outputs, list) else ()):
         yield "Output:"
         if output.get("output_type") == "error":
-            yield _clipped(
-                _joined(output.get("traceback"), "\n")
-                or f"{output.get('ename')}: {output.get('evalue')}"
-            )
+            trace = _join(output.get("traceback"), "\n")
+            yield _clip(trace or f"{output.get('ename')}: {output.get('evalue')}")
         elif "text" in output:
-            yield _clipped(_joined(output["text"]))
+            yield _clip(_join(output["text"]))
         else:
-            yield from _bundle(number, output.get("data"), pictures)
+            yield from _describe_bundle(number, output.get("data"), pictures)
 
 
-def _bundle(number: int, data: Any, pictures: list[Picture]) -> Iterator[str]:
+def _describe_bundle(number: int, data: Any, pictures: list[tuple[int, Picture]]) -> Iterator[str]:
     """One thing in several media types: its picture and its plainest text."""
     if not _is_object(data):
         return
     texts = sorted(kind for kind in data if kind.startswith("text/"))
     if texts:
-        yield _clipped(_joined(data["text/plain" if "text/plain" in texts else texts[0]]))
-    for kind in _IMAGES:
-        if kind not in data:
-            continue
+        yield _clip(_join(data["text/plain" if "text/plain" in texts else texts[0]]))
+    for kind in filter(data.__contains__, _IMAGES):
         name = f"picture of cell {number}"
         try:
-            picture = base64.b64decode(_joined(data[kind]))
+            picture = base64.b64decode(_join(data[kind]))
         except (ValueError, binascii.Error):
             yield f"[{name} is damaged]"
             continue
-        pictures.append(Picture(name, picture))
+        pictures.append((number, Picture(name, picture)))
         yield f"[{name}, {len(picture):,} bytes]"
         return
     if others := [kind for kind in data if kind not in texts]:
         yield f"[{', '.join(others)}]"
 
 
-def _joined(said: Any, between: str = "") -> str:
+def _join(text: Any, between: str = "") -> str:
     """A text of a notebook, which is one string or a list of them."""
-    if isinstance(said, list):
-        said = between.join(map(str, said))
-    return _ANSI.sub("", said) if isinstance(said, str) else ""
+    if isinstance(text, list):
+        text = between.join(map(str, text))
+    return _ANSI.sub("", text) if isinstance(text, str) else ""
 
 
-def _clipped(text: str) -> str:
+def _clip(text: str) -> str:
     text, half = text.rstrip("\n"), MAX_OUTPUT_CHARS // 2
     if len(text) <= MAX_OUTPUT_CHARS:
         return text

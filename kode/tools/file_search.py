@@ -165,13 +165,19 @@ def environment() -> dict[str, str]:
     return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONPATH": package_parent}
 
 
+# If kode is killed meanwhile, nobody else would end such a process. Hostile input must not fill the
+# machine either; not every system can limit that.
+_LIMITED = ("/bin/sh", "-c", 'ulimit -t 30; ulimit -v 1048576 2>/dev/null; exec "$@"', "sh")
+
+
 async def ask(script: str, question: bytes) -> bytes | None:
-    """Runs a self-contained file of kode with `question` on stdin; returns its stdout, or None if
-    it failed. The process has always ended when this returns or raises.
+    """Runs a self-contained file of kode with `question` on stdin, with limits of processor time
+    and memory; returns its stdout, or None if it failed. The process has always ended when this
+    returns or raises.
 
     Raises: OSError if it cannot be started.
     """
-    async with _start((*_PYTHON, script)) as process:
+    async with _start((*_LIMITED, *_PYTHON, script)) as process:
         answer, _ = await process.communicate(question)
     return answer if process.returncode == 0 else None
 

@@ -7,15 +7,11 @@ base64; or `{"fault": "password" | "damaged"}`.
 """
 
 import base64
-import contextlib
 import io
 import json
-import resource
 import sys
 from typing import Any
 
-MAX_CPU_S = 30  # a hostile file must not run on
-MAX_MEMORY_BYTES = 1 << 30  # a hostile file must not fill the machine
 MAX_PAGE_CHARS = 1_000_000  # many times a page of print
 SIDE = 1_600
 """Pixels of the longer side of a page's picture: models look at no more than that."""
@@ -23,16 +19,7 @@ MAX_PNG_BYTES = 1_000_000
 """A larger picture, of a scan or a photo, becomes a JPEG."""
 
 
-def main() -> None:
-    # If kode is killed meanwhile, nobody else would end this process.
-    resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_S, MAX_CPU_S))
-    with contextlib.suppress(OSError, ValueError):  # not every system has it
-        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
-    asked = json.loads(sys.stdin.buffer.readline())
-    json.dump(pages(sys.stdin.buffer.read(), **asked), sys.stdout)
-
-
-def pages(data: bytes, first: int, count: int, pictures: bool, room: int) -> dict[str, Any]:
+def read_pages(data: bytes, first: int, count: int, pictures: bool, room: int) -> dict[str, Any]:
     """Up to `count` pages from `first` on (from 1), "" for a damaged one; texts end once they
     exceed `room` characters together."""
     import pypdfium2
@@ -42,22 +29,22 @@ def pages(data: bytes, first: int, count: int, pictures: bool, room: int) -> dic
     except pypdfium2.PdfiumError as error:
         is_locked = error.err_code == pypdfium2.raw.FPDF_ERR_PASSWORD
         return {"fault": "password" if is_locked else "damaged"}
-    found: list[str] = []
+    pages: list[str] = []
     for number in range(first - 1, min(first - 1 + count, len(document))):
         try:
             page = document[number]
-            found.append(_picture(page) if pictures else _text(page))
+            pages.append(_picture(page) if pictures else _text(page))
             page.close()
         except pypdfium2.PdfiumError:
-            found.append("")
-        if not pictures and (room := room - len(found[-1])) < 0:
+            pages.append("")
+        if not pictures and (room := room - len(pages[-1])) < 0:
             break
-    return {"total": len(document), "pages": found}
+    return {"total": len(document), "pages": pages}
 
 
 def _text(page: Any) -> str:
-    said = page.get_textpage().get_text_bounded()[:MAX_PAGE_CHARS]
-    return "\n".join(line.rstrip() for line in said.replace("\r", "").split("\n")).strip()
+    text = page.get_textpage().get_text_bounded()[:MAX_PAGE_CHARS]
+    return "\n".join(line.rstrip() for line in text.replace("\r", "").split("\n")).strip()
 
 
 def _picture(page: Any) -> str:
@@ -71,4 +58,5 @@ def _picture(page: Any) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    options = json.loads(sys.stdin.buffer.readline())
+    json.dump(read_pages(sys.stdin.buffer.read(), **options), sys.stdout)

@@ -4,19 +4,19 @@ notebook, or a picture. `list_files` shows folders."""
 import asyncio
 import codecs
 import os
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Annotated, Literal
+from typing import IO, Annotated, Literal, NamedTuple
 
 from kode import paths
 from kode.errors import StorageError, ToolError, UserError
 from kode.function_tool import tool
 from kode.images import MAX_READ_BYTES, PDF, Picture, fitting, keep, looks_of
-from kode.messages import Image, plural
+from kode.messages import plural
 from kode.plain_text import encoding_by_mark, lines_of
 from kode.session.messages import EARLIER
 from kode.tool import Brief, ToolContext, ToolOutput
 from kode.tools import documents, files
+from kode.tools.documents import Shown
 
 MAX_LINES = 2_000  # most source files whole
 MAX_LINE_CHARS = 2_000  # longer lines are minified or data
@@ -27,18 +27,13 @@ _PIECE_BYTES = 65_536  # larger reads are no faster
 _LINE_START_BYTES = 4 * MAX_LINE_CHARS + 4
 
 
-@dataclass(slots=True)
-class _Window:
+class _Window(NamedTuple):
     """The requested lines of a file, as far as it has them."""
 
-    lines: list[str] = field(default_factory=list)
-    """The beginning of each requested line."""
-    lengths: list[int] = field(default_factory=list)
-    """The length of each requested line in bytes."""
+    lines: list[tuple[str, int]]
+    """The beginning of each, and its length in bytes."""
     total: int | None = None
     """The number of lines in the file; None if it was not read to the end."""
-    digest: str = ""
-    """The content hash; "" for a file too large to be edited."""
 
 
 @tool(
@@ -71,14 +66,14 @@ async def read_file(
     real = files.resolve(context, path)
     files.refuse_secret(context, real)
     # In a thread: a slow disk must not block the screen or Ctrl-C.
-    output = await asyncio.to_thread(_read, context, real, offset, limit, raw=show == "raw")
-    if isinstance(output, ToolOutput):
-        return output
-    name, as_pictures = files.shown(context, real), show == "pictures"
-    shown = await documents.pages(
-        name, output, offset, limit, as_pictures=as_pictures, room=min(MAX_BYTES, context.room)
-    )
-    return await asyncio.to_thread(_document, context, real, shown, plural(shown.count, "page"))
+    shown = await asyncio.to_thread(_read, context, real, offset, limit, raw=show == "raw")
+    if isinstance(shown, bytes):
+        name, room = files.shown(context, real), min(MAX_BYTES, context.room)
+        as_pictures = show == "pictures"
+        shown = await documents.pages(
+            name, shown, offset, limit, as_pictures=as_pictures, room=room
+        )
+    return await asyncio.to_thread(_output, context, real, shown)
 
 
 def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> ToolOutput:
@@ -86,172 +81,117 @@ def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> To
     text = context.earlier(entry_id)
     if text is None:
         raise ToolError(f"This session has nothing with the id {entry_id!r}: take one of the list.")
-    window = _convert(text.encode("utf-8", "replace"), offset, min(limit, MAX_LINES))
-    shown, notes = _render(window, offset, limit, context.room)
-    return ToolOutput(text="\n".join(shown), notes=notes, summary=plural(len(shown), "line"))
+    window = _choose(text.encode("utf-8", "replace"), offset, min(limit, MAX_LINES))
+    shown = _render(window, offset, limit, context.room)
+    return ToolOutput(text=shown.text, notes=shown.notes, summary=shown.summary)
 
 
-def _read(
-    context: ToolContext, path: Path, offset: int, limit: int, *, raw: bool
-) -> ToolOutput | bytes:
+def _read(context: ToolContext, path: Path, offset: int, limit: int, *, raw: bool) -> Shown | bytes:
     """The bytes of a PDF, which another process reads; of all else what the model gets."""
     name = files.shown(context, path)
     with os.fdopen(files.open_regular(context, path), "rb") as file:
         try:
             looks = looks_of(file.read(_HEAD_BYTES))
-            if looks is not None and looks.media_type == PDF:
-                return _whole(file)
             file.seek(0)
-            is_notebook = path.suffix.lower() == ".ipynb" and not raw
-            if is_notebook and (output := _notebook(context, path, file, offset, limit)):
-                return output
-            window = _window(file, offset, min(limit, MAX_LINES))
+            if looks is not None and looks.media_type == PDF:
+                return file.read(MAX_READ_BYTES + 1)
+            if os.fstat(file.fileno()).st_size > files.MAX_WHOLE_BYTES:
+                window = _read_part(file, offset, min(limit, MAX_LINES))
+            else:
+                data = file.read()
+                if path.suffix.lower() == ".ipynb" and not raw:
+                    text, room = data.decode(errors="replace"), min(MAX_BYTES, context.room)
+                    if shown := documents.cells(name, text, offset, limit, room=room):
+                        return shown
+                window = _choose(data, offset, min(limit, MAX_LINES))
+                context.seen_files[str(path)] = files.content_hash(data)
         except files.Binary as reason:
             if looks is not None:
-                return _picture(context, path, _whole(file))
+                file.seek(0)
+                return Shown("", "", pictures=(Picture(path.name, file.read(MAX_READ_BYTES + 1)),))
             raise ToolError(
                 f"{name} is not a text file ({reason}). Use a shell command that knows its "
                 "format, such as `file` or `xxd`."
             ) from None
         except OSError as error:
             raise ToolError(f"{name} could not be read: {error.strerror}.") from None
-    if window.digest:
-        context.seen_files[str(path)] = window.digest
     if window.total == 0:
-        return _output(context, path, f"{name} is empty.", "empty")
+        return Shown(f"{name} is empty.", "empty")
     if not window.lines:
         count = f"{window.total:,} lines" if window.total is not None else "fewer lines"
         raise ToolError(f"{name} has {count}: `offset` {offset} is beyond its end.")
-    shown, notes = _render(window, offset, limit, context.room)
-    output = _output(context, path, "\n".join(shown), plural(len(shown), "line"))
-    return replace(output, notes=notes)
+    return _render(window, offset, limit, context.room)
 
 
-def _output(
-    context: ToolContext, path: Path, text: str, summary: str, pictures: tuple[Image, ...] = ()
-) -> ToolOutput:
+def _output(context: ToolContext, path: Path, shown: Shown) -> ToolOutput:
+    text, summary, notes, pictures = shown
+    images = []
+    for picture in pictures:
+        try:
+            small = fitting(picture)
+            folder = paths.images_folder(context.place.outputs.parent)
+            images.append(keep(folder, small.name, small.data))
+        except (UserError, StorageError) as error:
+            if not text:
+                raise ToolError(str(error)) from error
+            text += f"\n[{picture.name} is not shown: {error}]"
+    if not text:
+        summary = images[0].description
+        text = f"{summary}, {images[0].media_type}."
     return ToolOutput(
         text=text,
         summary=summary,
-        pictures=pictures,
+        notes=notes,
+        pictures=tuple(images),
         files_read=(str(path),),
         untrusted=files.outside(context, path),
     )
 
 
-def _whole(file: IO[bytes]) -> bytes:
-    """The bytes of a PDF or a picture; one more than may be shown, if it has too many."""
-    file.seek(0)
-    return file.read(MAX_READ_BYTES + 1)
-
-
-def _picture(context: ToolContext, path: Path, data: bytes) -> ToolOutput:
-    try:
-        image = _store_image(context, Picture(path.name, data))
-    except (UserError, StorageError) as error:
-        raise ToolError(str(error)) from error
-    text = f"{image.description}, {image.media_type}."
-    return _output(context, path, text, image.description, (image,))
-
-
-def _store_image(context: ToolContext, picture: Picture) -> Image:
-    """Raises: UserError, StorageError."""
-    small = fitting(picture)
-    return keep(paths.images_folder(context.place.outputs.parent), small.name, small.data)
-
-
-def _notebook(
-    context: ToolContext, path: Path, file: IO[bytes], offset: int, limit: int
-) -> ToolOutput | None:
-    """None for a file that is no notebook, or too large for one."""
-    data = file.read(files.MAX_WHOLE_BYTES + 1)
-    file.seek(0)
-    if len(data) > files.MAX_WHOLE_BYTES:
-        return None
-    name, room = files.shown(context, path), min(MAX_BYTES, context.room)
-    shown = documents.cells(name, data.decode(errors="replace"), offset, limit, room=room)
-    if shown is None:
-        return None
-    return _document(context, path, shown, plural(shown.count, "cell"))
-
-
-def _document(context: ToolContext, path: Path, shown: documents.Shown, summary: str) -> ToolOutput:
-    text, images = shown.text, []
-    for picture in shown.pictures:
-        try:
-            images.append(_store_image(context, picture))
-        except (UserError, StorageError) as error:
-            text += f"\n[{picture.name} is not shown: {error}]"
-    return _output(context, path, text, summary, tuple(images))
-
-
-def _window(file: IO[bytes], offset: int, limit: int) -> _Window:
-    """Raises: files.Binary, OSError."""
-    if os.fstat(file.fileno()).st_size <= files.MAX_WHOLE_BYTES:
-        return _convert(file.read(), offset, limit)
-    return _read_part(file, offset, limit)
-
-
-def _convert(data: bytes, offset: int, limit: int) -> _Window:
-    text, _encoding = files.decode(data)
-    lines = lines_of(text)
-    wanted = [line.removesuffix("\n") for line in lines[offset - 1 : offset - 1 + limit]]
-    return _Window(
-        lines=wanted,
-        lengths=[len(line.encode()) for line in wanted],
-        total=len(lines),
-        digest=files.content_hash(data),
-    )
+def _choose(data: bytes, offset: int, limit: int) -> _Window:
+    """Raises: files.Binary."""
+    lines = lines_of(files.decode(data)[0])
+    chosen = [line.removesuffix("\n") for line in lines[offset - 1 : offset - 1 + limit]]
+    return _Window([(line, len(line.encode())) for line in chosen], len(lines))
 
 
 def _read_part(file: IO[bytes], offset: int, limit: int) -> _Window:
-    """Reads in bounded memory up to the last requested line of a file too large to be edited."""
+    """Reads in bounded memory up to the last requested line of a file too large to be edited.
+    Raises: files.Binary, OSError."""
     head = file.read(files.SNIFF_BYTES)
     mark = encoding_by_mark(head)
     if mark is not None and mark.codec != "utf-8":
         raise files.Binary(f"{mark.codec}, too large to convert")
-    files.decode(head[: head.rfind(b"\n") + 1] or head)
-    file.seek(len(mark.bom) if mark else 0)
-    window = _Window()
+    _, encoding = files.decode(head[: head.rfind(b"\n") + 1] or head)
+    file.seek(len(encoding.bom))
+    lines: list[tuple[str, int]] = []
     number, start, length = 1, b"", 0
     while number < offset + limit:
         piece = file.readline(_PIECE_BYTES)
         if b"\0" in piece:
             raise files.Binary("it has NUL bytes")
         length += len(piece)
-        if number >= offset:
-            start += piece[: _LINE_START_BYTES - len(start)]
+        start += piece[: _LINE_START_BYTES - len(start)]
         if piece.endswith(b"\n") or (not piece and length):
             if number >= offset:
-                window.lines.append(_decode_line(start.removesuffix(b"\n")))
-                window.lengths.append(length - piece.endswith(b"\n"))
+                # A character that is cut at its end is left out.
+                decoder = codecs.getincrementaldecoder(encoding.codec)("replace")
+                text = decoder.decode(start.removesuffix(b"\n"))
+                lines.append((text, length - piece.endswith(b"\n")))
             number, start, length = number + 1, b"", 0
         if not piece:
-            window.total = number - 1
-            break
-    return window
+            return _Window(lines, number - 1)
+    return _Window(lines)
 
 
-def _decode_line(data: bytes) -> str:
-    """The text of a line; a character that is cut at its end is left out."""
-    try:
-        return codecs.getincrementaldecoder("utf-8")().decode(data)
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
-
-
-def _render(
-    window: _Window, offset: int, limit: int, room: int
-) -> tuple[list[str], tuple[str, ...]]:
+def _render(window: _Window, offset: int, limit: int, room: int) -> Shown:
     """The numbered lines, and notes on what is left out. `room` is the limit in bytes where it is
     less than the usual one."""
     page = min(MAX_BYTES, room)
     shown: list[str] = []
     cut: list[str] = []
     size = 0
-    for number, (line, length) in enumerate(
-        zip(window.lines, window.lengths, strict=True), start=offset
-    ):
+    for number, (line, length) in enumerate(window.lines, start=offset):
         line = line.removesuffix("\r")
         if len(line) > MAX_LINE_CHARS:
             line = line[:MAX_LINE_CHARS]
@@ -265,23 +205,23 @@ def _render(
     notes: list[str] = []
     if cut:
         lines = ", ".join(cut[:5]) + (" and others" if len(cut) > 5 else "")
-        first = cut[0].split(" ")[0]
         notes.append(
             f"[Cut at {MAX_LINE_CHARS:,} characters: line {lines}. For the rest use shell: "
-            f"sed -n {first}p FILE | cut -c{MAX_LINE_CHARS + 1}-]"
+            f"sed -n {cut[0].split(' ')[0]}p FILE | cut -c{MAX_LINE_CHARS + 1}-]"
         )
     if window.total is None:
         notes.append(
             f"[Lines {offset}-{last} of a very large file. To go on: offset={last + 1}. "
             "Search it to find a place in it.]"
         )
-    elif last < window.total or offset > 1:
-        why = more = ""
-        if last < window.total:
-            more = f" To go on: offset={last + 1}"
-            if len(shown) < limit or limit > MAX_LINES:
-                is_usual = page == MAX_BYTES
-                share = f"{page:,} bytes, its share of this reply"
-                why = f" ({'2,000 lines or 50 KB a call' if is_usual else share})"
-        notes.append(f"[Lines {offset}-{last} of {window.total:,}{why}.{more}]")
-    return shown, tuple(notes)
+    elif last < window.total:
+        why = "2,000 lines or 50 KB a call"
+        if page < MAX_BYTES:
+            why = f"{page:,} bytes, its share of this reply"
+        why = f" ({why})" if len(shown) < limit or limit > MAX_LINES else ""
+        notes.append(
+            f"[Lines {offset}-{last} of {window.total:,}{why}. To go on: offset={last + 1}]"
+        )
+    elif offset > 1:
+        notes.append(f"[Lines {offset}-{last} of {window.total:,}.]")
+    return Shown("\n".join(shown), plural(len(shown), "line"), tuple(notes))
