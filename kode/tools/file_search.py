@@ -14,8 +14,8 @@ import re
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kode.errors import ToolError
 from kode.paths import real_path
@@ -42,14 +42,12 @@ _COMMON = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Program(NamedTuple):
     argv: tuple[str, ...]
     stdin: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(NamedTuple):
     status: int
     stderr: str
     timed_out: bool = False
@@ -63,32 +61,29 @@ def ripgrep(context: ToolContext) -> str | None:
     return find_program("rg", (context.place.cwd, *context.place.roots), path=path)
 
 
-def listing(rg: str | None, root: Path) -> Program:
-    """The program that prints the paths of all files below `root`, each followed by a NUL."""
-    if rg:
-        return Program(argv=(rg, *_COMMON, "--files", "--null", "--", str(root)))
-    return _worker(root, None, ignore_case=False, context=0)
-
-
-def searching(
-    rg: str | None, root: Path, pattern: str, *, ignore_case: bool, context: int
+def search_program(
+    rg: str | None,
+    root: Path,
+    pattern: str | None = None,
+    ignore_case: bool = False,
+    context: int = 0,
 ) -> Program:
-    """The program that prints one JSON message per line, as `rg --json` does."""
+    """The program that prints the paths of all files below `root`, each followed by a NUL; with a
+    pattern, one JSON message per line, as `rg --json` does."""
     if not rg:
-        return _worker(root, pattern, ignore_case=ignore_case, context=context)
-    options = ("--json", "--crlf", "--no-mmap", f"--context={context}")
-    case = "--ignore-case" if ignore_case else "--case-sensitive"
-    return Program(argv=(rg, *_COMMON, *options, case, f"--regexp={pattern}", "--", str(root)))
-
-
-def _worker(root: Path, pattern: str | None, *, ignore_case: bool, context: int) -> Program:
-    asked = {
-        "root": os.fsencode(root).hex(),
-        "pattern": pattern,
-        "ignore_case": ignore_case,
-        "context": context,
-    }
-    return Program(argv=(*_PYTHON, search_worker.__file__), stdin=json.dumps(asked).encode())
+        question = {
+            "root": os.fsencode(root).hex(),
+            "pattern": pattern,
+            "ignore_case": ignore_case,
+            "context": context,
+        }
+        return Program((*_PYTHON, search_worker.__file__), json.dumps(question).encode())
+    options: tuple[str, ...] = ("--files", "--null")
+    if pattern is not None:
+        case = "--ignore-case" if ignore_case else "--case-sensitive"
+        options = ("--json", "--crlf", "--no-mmap", f"--context={context}", case)
+        options += (f"--regexp={pattern}",)
+    return Program((rg, *_COMMON, *options, "--", str(root)))
 
 
 async def run(program: Program, separator: bytes, take: Callable[[bytes], bool]) -> Ended:
@@ -98,9 +93,7 @@ async def run(program: Program, separator: bytes, take: Callable[[bytes], bool])
     """
     timed_out, dropped, stderr = False, 0, b""
     async with _start(program.argv) as process:
-        assert process.stdin
-        assert process.stdout
-        assert process.stderr
+        assert process.stdin and process.stdout and process.stderr  # noqa: PT018
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 with contextlib.suppress(ConnectionError):
@@ -110,12 +103,7 @@ async def run(program: Program, separator: bytes, take: Callable[[bytes], bool])
                 stderr = await process.stderr.read(65536)
         except TimeoutError:
             timed_out = True
-    return Ended(
-        status=process.returncode or 0,
-        stderr=stderr.decode(errors="replace"),
-        timed_out=timed_out,
-        dropped=dropped,
-    )
+    return Ended(process.returncode or 0, stderr.decode(errors="replace"), timed_out, dropped)
 
 
 @contextlib.asynccontextmanager
@@ -182,7 +170,6 @@ async def ask(script: str, question: bytes) -> bytes | None:
     return answer if process.returncode == 0 else None
 
 
-_ESCAPED = re.compile(r"\\.", re.DOTALL)
 _SET = re.compile(r"\[[!^]?(.[^]]*)\]", re.DOTALL)
 
 
@@ -194,8 +181,8 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
     """
     from wcmatch import glob
 
-    bare = _ESCAPED.sub("", pattern)
-    rest = _SET.sub("", bare)
+    plain = re.sub(r"(?s)\\.", "", pattern)
+    rest = _SET.sub("", plain)
     if "[" in rest or rest.count("{") > rest.count("}"):
         what = "bracket" if "[" in rest else "brace"
         raise ValueError(f"{pattern!r} is not a glob: a {what} is not closed")
@@ -205,22 +192,22 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
     if "/" not in anchored.rstrip("/"):
         flags |= glob.MATCHBASE
     try:
-        for each in _SET.findall(bare):
-            re.compile("[" + re.escape(each).replace("\\-", "-") + "]")  # [z-a] matches nothing
-        meant, _ = glob.translate(anchored.strip("/"), flags=flags)
-        return re.compile("|".join(meant))
+        for characters in _SET.findall(plain):
+            # [z-a] matches nothing.
+            re.compile("[" + re.escape(characters).replace("\\-", "-") + "]")
+        expressions, _ = glob.translate(anchored.strip("/"), flags=flags)
+        return re.compile("|".join(expressions))
     except Exception as error:  # wcmatch's exception for too many alternatives is private
         raise ValueError(f"{pattern!r} is not a glob: {error}") from None
 
 
 def matches(pattern: str, path: str) -> bool:
     """Whether a relative path matches the glob; a leading `!` negates."""
-    return (compile_glob(pattern.removeprefix("!")).fullmatch(path) is None) == pattern.startswith(
-        "!"
-    )
+    glob = compile_glob(pattern.removeprefix("!"))
+    return (glob.fullmatch(path) is None) == pattern.startswith("!")
 
 
-def refuse_bad(pattern: str) -> None:
+def refuse_bad_glob(pattern: str) -> None:
     """Raises: ToolError for an invalid glob from a model."""
     try:
         compile_glob(pattern.removeprefix("!"))

@@ -33,31 +33,45 @@ async def list_files(
         raise files.missing(context, root)
     if not root.is_dir():
         raise ToolError(f"{files.shown(context, root)} is a file: use read_file to see it.")
-    glob = _relative(pattern, root) if pattern else None
-    found = _Found(root=root, glob=glob, context=context)
-    program = file_search.listing(file_search.ripgrep(context), root)
-    ended = await file_search.run(program, b"\0", found.take)
-    text, notes = _render(found, ended)
+    glob = pattern.removeprefix(f"{root}/") if pattern else None
+    if glob:
+        if ".." in glob.split("/"):
+            raise ToolError("`pattern` goes below `path` only: give the other folder as `path`.")
+        file_search.refuse_bad_glob(glob)
+    listing = _Listing(root=root, glob=glob, context=context)
+    program = file_search.search_program(file_search.ripgrep(context), root)
+    ended = await file_search.run(program, b"\0", listing.take)
+    notes: list[str] = []
+    lines = listing.shown
+    if len(lines) < listing.total and listing.overview:
+        lines = listing.overview
+        notes.append(
+            f"[{listing.total:,} files are too many to list: this is where they are. Narrow with "
+            "pattern or path.]"
+        )
+    elif len(lines) < listing.total:
+        notes.append(
+            f"[{len(lines):,} of {listing.total:,} files shown. "
+            "Narrow with pattern or path for the others.]"
+        )
+    if ended.timed_out:
+        notes.append(
+            f"[Stopped after {file_search.TIMEOUT_S:.0f} s: there may be more. "
+            "Give a narrower path.]"
+        )
+    if not lines:
+        only = f" matching {glob}" if glob else ""
+        lines = [f"No files{only} in {files.shown(context, root)}."]
     return ToolOutput(
-        text=text,
-        notes=notes,
-        summary=plural(found.total, "file"),
+        text="\n".join(lines),
+        notes=tuple(notes),
+        summary=plural(listing.total, "file"),
         untrusted=files.outside(context, root),
     )
 
 
-def _relative(pattern: str, root: Path) -> str:
-    """Strips the folder from a pattern that repeats it as an absolute path. Raises: ToolError for
-    an invalid glob, or one that leads out of the folder."""
-    glob = pattern.removeprefix(f"{root}/")
-    if ".." in glob.split("/"):
-        raise ToolError("`pattern` goes below `path` only: give the other folder as `path`.")
-    file_search.refuse_bad(glob)
-    return glob
-
-
 @dataclass(slots=True)
-class _Found:
+class _Listing:
     """Collects sorted paths, and keeps the first of them."""
 
     context: ToolContext
@@ -75,61 +89,27 @@ class _Found:
     def take(self, piece: bytes) -> bool:
         """Adds one path; always returns True, because all are counted."""
         path = os.fsdecode(piece)
-        if not path or not self._is_wanted(path):
+        name = path[len(str(self.root).rstrip("/")) + 1 :]
+        if not name or (self.glob is not None and not file_search.matches(self.glob, name)):
             return True
         self.total += 1
         if len(self.shown) < MAX_FILES and self.chars < min(MAX_CHARS, self.context.room):
             self.shown.append(files.shown(self.context, Path(path)))
             self.chars += len(self.shown[-1]) + 1
-        self._count(path)
-        return True
-
-    def _count(self, path: str) -> None:
-        steps = path.removeprefix(f"{self.root}/").split("/")
+        steps = name.split("/")
         for depth, counter in enumerate(self.by_depth, 1):
             counter["/".join([*steps[:depth], ""] if depth < len(steps) else steps)] += 1
             if len(counter) > MAX_FOLDERS:
                 del self.by_depth[depth - 1 :]
                 break
+        return True
 
     @property
     def overview(self) -> list[str]:
         """A line for each folder that holds some of the files; empty where they lie side by side
         in one."""
-        if not self.by_depth:
-            return []
-        return [
-            f"{files.shown(self.context, self.root / name)}/ ({plural(count, 'file')})"
-            if name.endswith("/")
-            else files.shown(self.context, self.root / name)
-            for name, count in self.by_depth[-1].items()
-        ]
-
-    def _is_wanted(self, path: str) -> bool:
-        return self.glob is None or file_search.matches(self.glob, os.path.relpath(path, self.root))
-
-
-def _render(found: _Found, ended: file_search.Ended) -> tuple[str, tuple[str, ...]]:
-    """The paths, or that there are none, and notes on what is left out."""
-    notes: list[str] = []
-    lines = found.shown
-    if len(found.shown) < found.total and found.overview:
-        lines = found.overview
-        notes.append(
-            f"[{found.total:,} files are too many to list: this is where they are. Narrow with "
-            "pattern or path.]"
-        )
-    elif len(found.shown) < found.total:
-        notes.append(
-            f"[{len(found.shown):,} of {found.total:,} files shown. "
-            "Narrow with pattern or path for the others.]"
-        )
-    if ended.timed_out:
-        notes.append(
-            f"[Stopped after {file_search.TIMEOUT_S:.0f} s: there may be more. "
-            "Give a narrower path.]"
-        )
-    if not found.shown:
-        only = f" matching {found.glob}" if found.glob else ""
-        lines = [f"No files{only} in {files.shown(found.context, found.root)}."]
-    return "\n".join(lines), tuple(notes)
+        lines = []
+        for name, count in self.by_depth[-1].items() if self.by_depth else ():
+            shown = files.shown(self.context, self.root / name)
+            lines.append(f"{shown}/ ({plural(count, 'file')})" if name.endswith("/") else shown)
+        return lines

@@ -10,9 +10,9 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -61,14 +61,23 @@ async def search_files(
         around=min(max(context, 0), tool_context.room // 3),
         room=min(MAX_CHARS, tool_context.room),
     )
-    ended = await _searched(tool_context, hits, pattern, ignore_case)
-    shares = _shares(hits)
-    text, notes = _render(hits, shares, ended, pattern)
+    options = (root, pattern, ignore_case, hits.around)
+    ended = None
+    if rg := file_search.ripgrep(tool_context):
+        ended = await file_search.run(file_search.search_program(rg, *options), b"\n", hits.take)
+    if ended is None or (ended.status == 2 and ended.stderr.strip() and not hits.total):
+        _refuse_invalid(pattern)
+        ended = await file_search.run(file_search.search_program(None, *options), b"\n", hits.take)
+    shown: dict[str, list[_Line]] = {}
+    for line in sorted(_fit(hits.lines, hits.room), key=lambda line: line.number):
+        shown.setdefault(line.path, []).append(line)
+    blocks = [_show(hits, path, shown[path]) for path in hits.files if path in shown]
+    where = files.shown(tool_context, root) + (f" in files matching {glob}" if glob else "")
     return ToolOutput(
-        text=text,
-        notes=notes,
+        text="\n\n".join(blocks) or f"No hits for {pattern!r} in {where}.",
+        notes=tuple(_notes(hits, [line for lines in shown.values() for line in lines], ended)),
         summary=plural(hits.total, "hit"),
-        files_read=tuple(share.file.path for share in shares),
+        files_read=tuple(path for path in hits.files if path in shown),
         untrusted=files.outside(tool_context, root),
     )
 
@@ -84,26 +93,7 @@ def _refuse_useless(pattern: str, glob: str | None) -> None:
     if "\0" in pattern:
         raise ToolError("`pattern` has a NUL character in it, which no text file has.")
     if glob is not None:
-        file_search.refuse_bad(glob)
-
-
-async def _searched(
-    tool_context: ToolContext, hits: "_Hits", pattern: str, ignore_case: bool
-) -> file_search.Ended:
-    """Raises: ToolError for an invalid regular expression."""
-    rg = file_search.ripgrep(tool_context)
-    if rg:
-        program = file_search.searching(
-            rg, hits.root, pattern, ignore_case=ignore_case, context=hits.around
-        )
-        ended = await file_search.run(program, b"\n", hits.take)
-        if not (ended.status == 2 and ended.stderr.strip() and not hits.total):
-            return ended
-    _refuse_invalid(pattern)
-    program = file_search.searching(
-        None, hits.root, pattern, ignore_case=ignore_case, context=hits.around
-    )
-    return await file_search.run(program, b"\n", hits.take)
+        file_search.refuse_bad_glob(glob)
 
 
 def _refuse_invalid(pattern: str) -> None:
@@ -122,49 +112,50 @@ def _refuse_invalid(pattern: str) -> None:
 
 
 class _Line(NamedTuple):
+    """A line of a file: a hit, or context of one."""
+
+    path: str
+    turn: int
+    """The number of its hit in the file, from 0."""
+    distance: int
+    """Lines to its hit; 0: it is the hit."""
     number: int
-    is_hit: bool
     text: str
-    is_whole: bool
-    """False for a long line, of which only the part around the hit is shown."""
 
     @property
     def shown(self) -> str:
-        return f"{self.number}{':' if self.is_hit else '-'}{self.text}"
-
-    @property
-    def size(self) -> int:
-        return len(self.shown) + 1
+        return f"{self.number}{'-' if self.distance else ':'}{self.text}"
 
 
-@dataclass(slots=True)
-class _Hit:
-    before: list[_Line]
-    line: _Line
-    after: list[_Line] = field(default_factory=list)
+def _fit(lines: Sequence[_Line], room: int) -> list[_Line]:
+    """As many as there is room for: the first hit of each file, its context from near to far, then
+    the second of each, and so on."""
+    ranked = sorted(lines, key=lambda line: (line.turn, line.distance))
+    hits = {line[:2] for line in [line for line in ranked if not line.distance][:MAX_HITS]}
+    fitting: list[_Line] = []
+    paths = set[str]()
+    for line in ranked:
+        if line[:2] in hits:
+            room -= len(line.shown) + 1 + (0 if line.path in paths else len(line.path) + 2)
+            if room < 0 and fitting:
+                break
+            fitting.append(line)
+            paths.add(line.path)
+    return fitting
 
 
 @dataclass(slots=True)
 class _File:
+    """What has come of a file."""
+
     path: str
     total: int = 0
-    hits: list[_Hit] = field(default_factory=list)
-    """The first of them: no more than could be shown."""
-    pending: list[_Line] = field(default_factory=list)
+    hits: int = 0
+    """How many of them are kept: no more than could be shown."""
+    lines: list[_Line] = field(default_factory=list)
+    before: list[tuple[int, str]] = field(default_factory=list)
     """Context of a hit that is still to come."""
     chars: int = 0
-    is_full: bool = False
-
-
-@dataclass(slots=True)
-class _Share:
-    """What is shown of a file."""
-
-    file: _File
-    hits: int = 0
-    is_cut: bool = False
-    """Whether context of a hit is missing, which had no room."""
-    lines: list[_Line] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -178,187 +169,136 @@ class _Hits:
     around: int
     room: int
     total: int = 0
-    file_count: int = 0
+    files: dict[str, int] = field(default_factory=dict)
+    """Path → number of hits, of each file that has some."""
+    lines: list[_Line] = field(default_factory=list)
+    """Of the first files with hits: no more than could be shown."""
+    sizes: Counter[tuple[Any, ...]] = field(default_factory=Counter)
+    """Path and turn of a hit → how many lines it has with its context."""
     slow: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     """Files skipped because they probably hold keys."""
-    files: list[_File] = field(default_factory=list)
-    """The first files with hits: no more than could be shown."""
     _file: _File | None = None
 
     def take(self, message: bytes) -> bool:
         """Adds one message; False once continuing is pointless."""
         if not message:
             return True
-        said = json.loads(message)
-        kind, data = said["type"], said["data"]
-        match kind:
+        content = json.loads(message)
+        data, file = content["data"], self._file
+        match content["type"]:
             case "begin":
-                path = _path(data["path"])
+                path = os.fsdecode(_bytes(data["path"]))
                 self._file = _File(path) if self._is_wanted(path) else None
-            case "match" | "context" if self._file is not None:
-                self._keep(self._file, data, is_hit=kind == "match")
-            case "end" if self._file is not None and data.get("binary_offset") is None:
-                self._commit(self._file)
-            case "slow" if self._is_wanted(_path(data["path"])):
-                self.slow.append(_path(data["path"]))
+            case "match" | "context" if file is not None:
+                self._keep(file, data, is_hit=content["type"] == "match")
+            case "end" if file is not None and file.total and data.get("binary_offset") is None:
+                self.total += file.total
+                self.files[file.path] = file.total
+                self.sizes.update(line[:2] for line in file.lines)
+                self.lines += _fit(file.lines, self.room)
+            case "slow" if self._is_wanted(path := os.fsdecode(_bytes(data["path"]))):
+                self.slow.append(path)
         return self.total < MAX_COUNTED
 
     def _is_wanted(self, path: str) -> bool:
-        if files.is_secret(self.context, Path(path)) or not self._matches_glob(path):
+        if files.is_secret(self.context, Path(path)):
             return False
-        if sensitive.is_secret(path, self.ground) and not self._names_keys():
+        name = (
+            os.path.basename(path) if path == str(self.root) else os.path.relpath(path, self.root)
+        )
+        if self.glob is not None and not file_search.matches(self.glob, name):
+            return False
+        # Where the search itself targets files that hold keys, the gate has asked.
+        targets = (str(self.root), os.path.join(self.root, self.glob or ""))
+        if sensitive.is_secret(path, self.ground) and not any(
+            sensitive.is_secret(target, self.ground) for target in targets
+        ):
             self.keys.append(path)
             return False
         return True
 
-    def _matches_glob(self, path: str) -> bool:
-        if self.glob is None:
-            return True
-        if path == str(self.root):
-            return file_search.matches(self.glob, os.path.basename(path))
-        return file_search.matches(self.glob, os.path.relpath(path, self.root))
-
-    def _names_keys(self) -> bool:
-        """Whether the search itself targets files that hold keys: then the gate has asked."""
-        named = os.path.join(self.root, self.glob) if self.glob else str(self.root)
-        return sensitive.is_secret(named, self.ground) or sensitive.is_secret(
-            str(self.root), self.ground
-        )
-
     def _keep(self, file: _File, data: Mapping[str, Any], *, is_hit: bool) -> None:
+        has_enough = file.hits and (file.chars >= self.room or file.hits >= MAX_HITS)
+        is_full = file.total > file.hits or len(self.files) >= MAX_HITS or (is_hit and has_enough)
         file.total += is_hit
-        if is_hit and file.hits and (file.chars >= self.room or len(file.hits) >= MAX_HITS):
-            file.is_full = True
-        if file.is_full or len(self.files) >= MAX_HITS:
+        if is_full:
             return
-        start = data["submatches"][0]["start"] if data.get("submatches") else 0
-        line = _Line(data["line_number"], is_hit, *_cut(data["lines"], start))
+        number, text = data["line_number"], _cut(data)
+        last = file.lines[-1] if file.lines else None
+        after = number - last.number + last.distance if last else 0
         if is_hit:
-            file.hits.append(_Hit(file.pending, line))
-            file.pending = []
-        elif file.hits and line.number <= file.hits[-1].line.number + self.around:
-            file.hits[-1].after.append(line)
+            path, turn = file.path, file.hits
+            file.lines += (_Line(path, turn, number - n, n, before) for n, before in file.before)
+            file.lines.append(_Line(path, turn, 0, number, text))
+            file.hits, file.before = turn + 1, []
+        elif last and after <= self.around:
+            file.lines.append(_Line(file.path, last.turn, after, number, text))
         else:
-            file.pending.append(line)
-        file.chars += line.size
-
-    def _commit(self, file: _File) -> None:
-        if not file.total:
-            return
-        self.total += file.total
-        self.file_count += 1
-        for hit in file.hits:
-            lines = _with_context(hit, self.room)
-            hit.before = [line for line in lines if line < hit.line]
-            hit.after = [line for line in lines if line > hit.line]
-        if file.hits:
-            self.files.append(file)
+            file.before.append((number, text))
+        file.chars += len(text) + 3
 
 
-def _shares(hits: _Hits) -> list[_Share]:
-    """Takes the first hit of each file, then the second of each, and so on. Those of one round part
-    the room that is left, so context nearest to a hit comes first where not all has room."""
-    shares = [_Share(file) for file in hits.files]
-    room, left = hits.room, MAX_HITS
-    for turn in range(MAX_HITS):
-        waiting = [share for share in shares if turn < len(share.file.hits)][:left]
-        for number, share in enumerate(waiting):
-            hit = share.file.hits[turn]
-            head = 0 if share.lines else len(share.file.path) + 2
-            least = head + hit.line.size
-            if least > room:
-                continue
-            part = max(room // (len(waiting) - number), least)
-            lines = _with_context(hit, part - least)
-            share.hits += 1
-            share.lines += lines
-            share.is_cut |= len(lines) <= len(hit.before) + len(hit.after)
-            room -= head + sum(line.size for line in lines)
-            left -= 1
-    return [share for share in shares if share.hits]
+def _bytes(text: Mapping[str, str]) -> bytes:
+    """A text of a message: `text`, or `bytes` in base64 where it is not UTF-8."""
+    return base64.b64decode(text["bytes"]) if "bytes" in text else text["text"].encode()
 
 
-def _with_context(hit: _Hit, room: int) -> list[_Line]:
-    """The lines of a hit: its context as far as it has room, the nearest first."""
-    lines = [hit.line]
-    for pair in zip_longest(reversed(hit.before), hit.after):
-        for line in filter(None, pair):
-            room -= line.size
-            if room < 0:
-                return sorted(lines)
-            lines.append(line)
-    return sorted(lines)
-
-
-def _path(said: Mapping[str, str]) -> str:
-    if "text" in said:
-        return said["text"]
-    if "hex" in said:
-        return os.fsdecode(bytes.fromhex(said["hex"]))
-    return os.fsdecode(base64.b64decode(said["bytes"]))
-
-
-def _cut(said: Mapping[str, str], start_byte: int) -> tuple[str, bool]:
-    """A line, and whether it is whole: of a long one the part around its match."""
-    if "text" in said:
-        line = said["text"].rstrip("\r\n")
-        start = len(line.encode(errors="replace")[:start_byte].decode(errors="ignore"))
-    else:
-        line = base64.b64decode(said["bytes"]).rstrip(b"\r\n").decode("latin-1")
-        start = start_byte
+def _cut(data: Mapping[str, Any]) -> str:
+    """A line; of a long one the part around its match."""
+    raw = _bytes(data["lines"]).rstrip(b"\r\n")
+    codec = "latin-1" if "bytes" in data["lines"] else "utf-8"
+    line = raw.decode(codec)
     if len(line) <= MAX_LINE_CHARS:
-        return line, True
+        return line
+    matches = data.get("submatches")
+    start = len(raw[: matches[0]["start"]].decode(codec, "ignore")) if matches else 0
     begin = max(0, min(start - MAX_LINE_CHARS // 3, len(line) - MAX_LINE_CHARS))
     end = begin + MAX_LINE_CHARS
-    return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else ""), False
+    return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else "")
 
 
-def _render(
-    hits: _Hits, shares: Sequence[_Share], ended: file_search.Ended, pattern: str
-) -> tuple[str, tuple[str, ...]]:
-    """The hits, or that there are none, and notes on what is left out."""
-    notes: list[str] = []
-    shown = sum(share.hits for share in shares)
+def _notes(hits: _Hits, lines: Sequence[_Line], ended: file_search.Ended) -> Iterator[str]:
+    """What is left out."""
+    shown = sum(not line.distance for line in lines)
     if shown < hits.total:
         count = f"{hits.total:,}" if hits.total < MAX_COUNTED else f"More than {MAX_COUNTED:,}"
-        notes.append(
-            f"[{count} hits in {plural(hits.file_count, 'file')}, {shown} shown. "
+        yield (
+            f"[{count} hits in {plural(len(hits.files), 'file')}, {shown} shown. "
             "Narrow the pattern, path or glob for the others.]"
         )
-    if any(share.is_cut for share in shares):
-        notes.append("[Not all of the context has room: search fewer files, or read them.]")
-    if hits.slow:
-        names = ", ".join(files.shown(hits.context, Path(path)) for path in hits.slow[:5])
-        notes.append(
-            f"[Left out, since the pattern took too long there: {names}. Avoid nested "
+    sizes = Counter(line[:2] for line in lines)
+    if any(size < hits.sizes[hit] for hit, size in sizes.items()):
+        yield "[Not all of the context has room: search fewer files, or read them.]"
+    slow, keys = (
+        ", ".join(files.shown(hits.context, Path(path)) for path in paths[:5])
+        for paths in (hits.slow, hits.keys)
+    )
+    if slow:
+        yield (
+            f"[Left out, since the pattern took too long there: {slow}. Avoid nested "
             "repetitions such as (a+)+.]"
         )
-    if hits.keys:
-        names = ", ".join(files.shown(hits.context, Path(path)) for path in hits.keys[:5])
-        notes.append(f"[Left out, since they are likely to hold keys: {names}.]")
+    if keys:
+        yield f"[Left out, since they are likely to hold keys: {keys}.]"
     if ended.dropped:
-        notes.append(f"[Hits on lines of several megabytes are not shown: {ended.dropped}.]")
+        yield f"[Hits on lines of several megabytes are not shown: {ended.dropped}.]"
     if ended.timed_out:
-        notes.append(
+        yield (
             f"[Stopped after {file_search.TIMEOUT_S:.0f} s: there may be more. "
             "Narrow path or glob.]"
         )
-    if not shares:
-        where = files.shown(hits.context, hits.root)
-        only = f" in files matching {hits.glob}" if hits.glob else ""
-        return f"No hits for {pattern!r} in {where}{only}.", tuple(notes)
-    return "\n\n".join(_shown(hits, share) for share in shares), tuple(notes)
 
 
-def _shown(hits: _Hits, share: _Share) -> str:
-    name = files.shown(hits.context, Path(share.file.path))
-    if share.hits < share.file.total:
-        name += f" ({share.hits} of {plural(share.file.total, 'hit')})"
-    lines, last = [name], 0
-    for line in share.lines:
+def _show(hits: _Hits, path: str, lines: Sequence[_Line]) -> str:
+    name, total = files.shown(hits.context, Path(path)), hits.files[path]
+    count = sum(not line.distance for line in lines)
+    if count < total:
+        name += f" ({count} of {plural(total, 'hit')})"
+    shown, last = [name], 0
+    for line in lines:
         if hits.around and last and line.number > last + 1:
-            lines.append("--")
-        lines.append(line.shown)
+            shown.append("--")
+        shown.append(line.shown)
         last = line.number
-    return "\n".join(lines)
+    return "\n".join(shown)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SKIPPED = (".git", ".hg", ".svn")
 """Never entered, whatever `.gitignore` says."""
+MAX_FILE_S = 2.0  # a pattern that backtracks without end
 
 _Rules = list[tuple[str, "GitIgnoreSpec"]]
 """(folder, its rules), the nearest folder last."""
@@ -38,47 +39,40 @@ def walk(root: str) -> Iterator[str]:
         yield root
         return
     # An explicit stack: folders may be nested deeper than Python's recursion limit.
-    rules = _rules_above(root)
-    stack = [_entries(root, rules)]
+    stack = [_entries(root, _rules_above(root))]
     while stack:
-        entry = next(stack[-1], None)
-        if entry is None:
+        for path, is_folder, rules in stack[-1]:
+            if is_folder:
+                stack.append(_entries(path, rules))
+                break
+            yield path
+        else:
             stack.pop()
-            continue
-        path, is_folder, rules = entry
-        if is_folder:
-            stack.append(_entries(path, rules))
-            continue
-        yield path
 
 
 def _entries(folder: str, rules: _Rules) -> Iterator[tuple[str, bool, _Rules]]:
     if os.path.lexists(os.path.join(folder, ".git")):
         # A nested repository: the rules around it do not apply inside.
         rules = []
-    own = _rules_of(folder)
-    rules = [*rules, (folder, own)] if own is not None else rules
+    if spec := _rules_of(folder):
+        rules = [*rules, (folder, spec)]
     try:
         names = sorted(os.listdir(folder), key=os.fsencode)
-    except OSError:
-        # An unreadable folder has nothing for this user.
+    except OSError:  # an unreadable folder has nothing for this user
         return
     for name in names:
-        if name in SKIPPED:
-            continue
         path = os.path.join(folder, name)
         try:
             mode = os.lstat(path).st_mode
         except OSError:
             continue
         is_folder = stat.S_ISDIR(mode)
-        if not is_folder and not stat.S_ISREG(mode):
-            continue
-        if not _ignored(path, is_folder, rules):
+        is_seen = is_folder or stat.S_ISREG(mode)
+        if is_seen and name not in SKIPPED and not _is_ignored(path, is_folder, rules):
             yield path, is_folder, rules
 
 
-def _ignored(path: str, is_folder: bool, rules: _Rules) -> bool:
+def _is_ignored(path: str, is_folder: bool, rules: _Rules) -> bool:
     for folder, spec in reversed(rules):
         relative = path[len(folder.rstrip("/")) + 1 :] + ("/" if is_folder else "")
         include = spec.check_file(relative).include
@@ -95,15 +89,14 @@ def _rules_of(folder: str) -> "GitIgnoreSpec | None":
         return None
     from pathspec import GitIgnoreSpec
 
-    specs = []
-    for line in lines:
+    def is_valid(line: str) -> bool:
         try:
             GitIgnoreSpec.from_lines([line])
         except ValueError:
-            # A line that is not a valid pattern ignores nothing, as in git.
-            continue
-        specs.append(line)
-    return GitIgnoreSpec.from_lines(specs)
+            return False  # it ignores nothing, as in git
+        return True
+
+    return GitIgnoreSpec.from_lines(filter(is_valid, lines))
 
 
 def _rules_above(root: str) -> _Rules:
@@ -113,105 +106,79 @@ def _rules_above(root: str) -> _Rules:
     folder = root
     while not os.path.lexists(os.path.join(folder, ".git")) and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
-        spec = _rules_of(folder)
-        if spec is None:
-            continue
-        relative = os.path.relpath(root, folder) + "/"
-        kept_patterns = [
-            p for p in spec.patterns if not (p.include and p.match_file(relative) is not None)
-        ]
-        rules.insert(0, (folder, type(spec)(kept_patterns)))
+        if spec := _rules_of(folder):
+            relative = os.path.relpath(root, folder) + "/"
+            others = [
+                pattern
+                for pattern in spec.patterns
+                if not pattern.include or pattern.match_file(relative) is None
+            ]
+            rules.insert(0, (folder, type(spec)(others)))
     return rules
 
 
-MAX_FILE_S = 2.0  # a pattern that backtracks without end
-
-
-def main() -> None:
-    asked = json.loads(sys.stdin.buffer.read())
-    root = os.fsdecode(bytes.fromhex(asked["root"]))
-    if asked["pattern"] is None:
-        for path in walk(root):
-            sys.stdout.buffer.write(os.fsencode(path) + b"\0")
-        return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pattern = re.compile(asked["pattern"], re.IGNORECASE if asked["ignore_case"] else 0)
-    signal.signal(signal.SIGALRM, _too_slow)
-    for path in walk(root):
-        _search(path, pattern, asked["context"])
-
-
-class _TooSlow(Exception):
+class _TooSlowError(Exception):
     pass
 
 
-def _too_slow(number: int, frame: FrameType | None) -> None:
-    raise _TooSlow
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise _TooSlowError
 
 
 def _search(path: str, pattern: re.Pattern[str], context: int) -> None:
     try:
         with open(path, "rb") as file:
             signal.setitimer(signal.ITIMER_REAL, MAX_FILE_S)
-            found = list(_found(file, pattern, context))
-    except _TooSlow:
-        _say("slow", path, {})
+            hits = list(_find_hits(file, pattern, context))
+    except _TooSlowError:
+        _print("slow", path, {})
         return
-    except OSError:
-        # As ripgrep: an unreadable file has no hits.
+    except (OSError, ValueError):  # as ripgrep: unreadable or binary, it has no hits
         return
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    if not found or found[-1] is None:
-        return
-    _say("begin", path, {})
-    for hit in found:
-        if hit is not None:
-            kind, data = hit
-            _say(kind, path, data)
-    _say("end", path, {"binary_offset": None})
+    if hits:
+        for kind, data in (("begin", {}), *hits, ("end", {"binary_offset": None})):
+            _print(kind, path, data)
 
 
-def _found(
+def _find_hits(
     file: IO[bytes], pattern: re.Pattern[str], context: int
-) -> Iterator[tuple[str, dict[str, Any]] | None]:
-    """Matches with surrounding lines; a final None if the file turns out to be binary."""
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Matches with surrounding lines. Raises: ValueError for a binary file."""
     before: collections.deque[tuple[int, str]] = collections.deque(maxlen=context)
     after = 0
     for number, line in enumerate(_lines(file), start=1):
-        if line is None:
-            yield None
-            return
         match = pattern.search(line.removesuffix("\n").removesuffix("\r"))
-        if match is None:
-            if after > 0:
-                after -= 1
-                yield "context", _line(number, line)
-            elif context:
-                before.append((number, line))
-            continue
-        for earlier, text in before:
-            yield "context", _line(earlier, text)
-        before.clear()
-        after = context
-        start = len(line[: match.start()].encode("utf-8", "surrogateescape"))
-        yield "match", {**_line(number, line), "submatches": [{"start": start}]}
+        if match is None and after > 0:
+            after -= 1
+            yield "context", _describe(number, line)
+        elif match is None:
+            before.append((number, line))
+        else:
+            for earlier in before:
+                yield "context", _describe(*earlier)
+            before.clear()
+            after = context
+            start = len(line[: match.start()].encode("utf-8", "surrogateescape"))
+            yield "match", {**_describe(number, line), "submatches": [{"start": start}]}
 
 
-def _lines(file: IO[bytes]) -> Iterator[str | None]:
-    """Lines as text; None for a binary file. Invalid UTF-8 matches no letter, as in ripgrep, which
-    also reads UTF-16 with a byte order mark."""
+def _lines(file: IO[bytes]) -> Iterator[str]:
+    """Lines as text. Invalid UTF-8 matches no letter, as in ripgrep, which also reads UTF-16 with a
+    byte order mark. Raises: ValueError for a binary file."""
     mark = encoding_by_mark(file.read(4))
     file.seek(len(mark.bom) if mark else 0)
     if mark is not None and mark.codec.startswith("utf-16"):
         yield from lines_of(file.read().decode(mark.codec, "replace"))
         return
     for raw in file:
-        yield None if b"\0" in raw else raw.decode("utf-8", "surrogateescape")
+        if b"\0" in raw:
+            raise ValueError("it has NUL bytes")
+        yield raw.decode("utf-8", "surrogateescape")
 
 
-def _line(number: int, line: str) -> dict[str, Any]:
+def _describe(number: int, line: str) -> dict[str, Any]:
     data = line.encode("utf-8", "surrogateescape")
     try:
         return {"lines": {"text": data.decode("utf-8")}, "line_number": number}
@@ -219,9 +186,25 @@ def _line(number: int, line: str) -> dict[str, Any]:
         return {"lines": {"bytes": base64.b64encode(data).decode()}, "line_number": number}
 
 
-def _say(kind: str, path: str, data: dict[str, Any]) -> None:
-    name = os.fsencode(path).hex()
-    sys.stdout.write(json.dumps({"type": kind, "data": {"path": {"hex": name}, **data}}) + "\n")
+def _print(kind: str, path: str, data: dict[str, Any]) -> None:
+    name = base64.b64encode(os.fsencode(path)).decode()
+    sys.stdout.write(json.dumps({"type": kind, "data": {"path": {"bytes": name}, **data}}) + "\n")
+
+
+def main() -> None:
+    question = json.loads(sys.stdin.buffer.read())
+    root = os.fsdecode(bytes.fromhex(question["root"]))
+    if question["pattern"] is None:
+        for path in walk(root):
+            sys.stdout.buffer.write(os.fsencode(path) + b"\0")
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        flags = re.IGNORECASE if question["ignore_case"] else 0
+        pattern = re.compile(question["pattern"], flags)
+    signal.signal(signal.SIGALRM, _stop)
+    for path in walk(root):
+        _search(path, pattern, question["context"])
 
 
 if __name__ == "__main__":
