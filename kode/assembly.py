@@ -51,7 +51,7 @@ from kode.registry import system_row
 from kode.sandbox.deferred import defer
 from kode.sandbox.values import Opens
 from kode.session.log import Session
-from kode.session.marks import Marks
+from kode.session.provenance import Provenance
 from kode.shared_budget import SharedBudget
 from kode.tool import Tool
 from kode.tools.builtin import BUILTIN, SMALL
@@ -289,7 +289,7 @@ def make_agent(
         emit=emit,
         save_first=undo.describe,
     )
-    marks = Marks(
+    marks = Provenance(
         home=place.home, folders=place.roots, source=lambda: session.tainted_by, emit=emit
     )
     limits, spend = _limits(config), Spend(shared=_shared_budget(config, session, start))
@@ -502,7 +502,7 @@ def _limits(config: Config) -> Limits:
 
 
 def _opening_renderer(
-    config: Config, place: Workplace, marks: Marks, emit: Emit
+    config: Config, place: Workplace, marks: Provenance, emit: Emit
 ) -> Callable[[int], Mapping[str, str]]:
     """The sections about the workplace, for the current day. Reads the project's instructions once,
     when they are first needed: a person is asked before about those that wait."""

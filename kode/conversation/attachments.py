@@ -13,13 +13,15 @@ from kode.messages import Image, Text
 from kode.paths import real_path
 from kode.permissions.sensitive import ground
 from kode.provider import Provider
-from kode.session.marks import Marks
+from kode.session.provenance import Provenance
 from kode.workplace import Workplace
 
 MAX_ATTACHED_BYTES = 256 * 1024  # about 64,000 tokens: a third of a 200,000 window
 
 
-def file_part(name: str, text: str, path: Path | None, roots: Sequence[Path], marks: Marks) -> Text:
+def file_part(
+    name: str, text: str, path: Path | None, roots: Sequence[Path], marks: Provenance
+) -> Text:
     """A file's text as a message part, under the name it was given by; `path` is None if it is not
     a file of this machine. Raises: UserError if it is too long."""
     if len(text) > MAX_ATTACHED_BYTES:
@@ -30,7 +32,7 @@ def file_part(name: str, text: str, path: Path | None, roots: Sequence[Path], ma
     return text_part(f'<file path="{name}">\n{text}\n</file>', path, roots, marks, outside=name)
 
 
-def command_part(command: str, text: str, place: Workplace, marks: Marks) -> Text:
+def command_part(command: str, text: str, place: Workplace, marks: Provenance) -> Text:
     """A command of the person's and its output as a message part; outside text under the same rules
     as for a command of the model."""
     from kode.permissions.decide_commands import known_reads, outside_source
@@ -38,7 +40,7 @@ def command_part(command: str, text: str, place: Workplace, marks: Marks) -> Tex
 
     where = ground(place)
     line = judge(command, where)
-    outside = outside_source(line, where) or marks.among(known_reads(line))
+    outside = outside_source(line, where) or marks.find_source(known_reads(line))
     if outside:
         return Text(text=fence_text(text, outside), source="outside")
     return Text(text=text, source="attachment")
@@ -60,7 +62,7 @@ def keep_picture(folder: Path, name: str, data: bytes, provider: Provider) -> Im
 
 
 def text_part(
-    text: str, path: Path | None, roots: Sequence[Path], marks: Marks, *, outside: str = ""
+    text: str, path: Path | None, roots: Sequence[Path], marks: Provenance, *, outside: str = ""
 ) -> Text:
     """A text about `path` as a message part; without a path its source is `outside`."""
     if path is not None:
@@ -70,11 +72,11 @@ def text_part(
     return Text(text=text, source="attachment")
 
 
-def _source_of(path: Path, roots: Sequence[Path], marks: Marks) -> str:
+def _source_of(path: Path, roots: Sequence[Path], marks: Provenance) -> str:
     """The outside source of a file or folder; "" for the project's own."""
     if not any(Path(real_path(path)).is_relative_to(Path(real_path(root))) for root in roots):
         return str(path)
-    return marks.among([str(path)]) if path.is_file() else ""
+    return marks.find_source([str(path)]) if path.is_file() else ""
 
 
 def read_text(path: Path) -> str:

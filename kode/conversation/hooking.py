@@ -78,7 +78,7 @@ def hook_runner(opened: OpenSession, common: Callable[[], Mapping[str, Any]]) ->
                 except KodeError as error:
                     return Ran(exit_code=None, begun=False, fault=f"was not run ({error})")
         # Like a command, it may read, repeat and rewrite what a marked session left in the project.
-        if source := await asyncio.to_thread(now.marks.among, None):
+        if source := await asyncio.to_thread(now.marks.find_source, None):
             opened.session.append(TaintEntry(source=source))
         counts = hook.event in CHANGES_COUNT and not hook.is_async
         required, grants = opened.config.sandbox.enabled is True, granted(hook, now.place)

@@ -484,7 +484,7 @@ def _effect(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> Effect:
 def _outside_source(agent: Agent, tool: Tool, output: ToolOutput, verdict: Verdict) -> str:
     """The outside source of the project files that were read."""
     read = verdict.reads if tool.effect == "run" else output.files_read
-    return "" if read == () else agent.marks.among(read)
+    return "" if read == () else agent.marks.find_source(read)
 
 
 def _as_output(output: ToolOutput | str) -> ToolOutput:

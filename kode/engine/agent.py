@@ -13,7 +13,7 @@ from kode.memory.contract import MemorySystem
 from kode.messages import Usage
 from kode.permissions.gate import Gate
 from kode.provider import Effort, Provider, ToolFormat
-from kode.session.marks import Marks
+from kode.session.provenance import Provenance
 from kode.shared_budget import SharedBudget
 from kode.tool import (
     Around,
@@ -169,7 +169,7 @@ class Agent:
     """Path → content hash, see `ToolContext.seen_files`."""
     undo: Undo
     """Saves what undo needs, around each change."""
-    marks: Marks
+    marks: Provenance
     """Records which files hold text from sessions that had read outside text."""
     interceptors: tuple[Interceptor, ...] = ()
     """Judge each call in this order, before the gate."""

@@ -25,7 +25,7 @@ from kode.extensions.loads import Loaded
 from kode.paths import real_path
 from kode.permissions.approvals import read_approvals, write_approvals
 from kode.sandbox.values import Grants
-from kode.session.marks import Record, record_of
+from kode.session.provenance import Record, record_of
 from kode.workplace import below
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from kode.messages import Message, Text, ToolCall, Usage
 from kode.provider import ModelInfo, Request
 from kode.session import log
 from kode.session.log import Session
-from kode.session.marks import Marks
+from kode.session.provenance import Provenance
 from kode.tool import Tool, ToolContext, ToolOutput, Verdict
 from tests.undo.changes import undo_in
 from tests.workplaces import workplace
@@ -169,7 +169,7 @@ def bench(tmp_path: Path) -> MakeBench:
             spend=Spend(),
             seen_files={},
             undo=undo_in(tmp_path / "undo"),
-            marks=Marks(home=tmp_path / "home", folders=(), source=lambda: "", emit=silent),
+            marks=Provenance(home=tmp_path / "home", folders=(), source=lambda: "", emit=silent),
         )
         return Bench(agent, session, provider)
 

@@ -12,7 +12,7 @@ from kode.events import ToolOutput as OutputEvent
 from kode.events import ToolStarted, silent
 from kode.function_tool import parse_arguments, tool
 from kode.messages import ToolCall, results_of
-from kode.session.marks import Marks
+from kode.session.provenance import Provenance
 from kode.tool import ToolContext, ToolOutput
 from tests.engine.conftest import MakeBench, calls, says
 
@@ -198,5 +198,5 @@ async def test_a_long_text_from_outside_is_marked_in_its_file(bench: MakeBench) 
     await run.turn()
     (kept,) = run.agent.place.outputs.iterdir()
     home, folders = run.agent.place.home, (run.agent.place.cwd,)
-    later = Marks(home=home, folders=folders, source=lambda: "", emit=silent)
-    assert "a page" in later.among([str(kept)])
+    later = Provenance(home=home, folders=folders, source=lambda: "", emit=silent)
+    assert "a page" in later.find_source([str(kept)])

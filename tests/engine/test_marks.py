@@ -5,7 +5,7 @@ from dataclasses import replace
 from kode.function_tool import tool
 from kode.messages import results_of
 from kode.session.entries import TaintEntry
-from kode.session.marks import Marks
+from kode.session.provenance import Provenance
 from kode.tool import ToolContext, ToolOutput, Verdict
 from tests.engine.conftest import calls, fail, says
 
@@ -48,7 +48,7 @@ class Gate:
 
 
 def equipped(run, tmp_path, *, untrusted=""):
-    marks = Marks(
+    marks = Provenance(
         home=tmp_path / "home",
         folders=(tmp_path,),
         source=lambda: run.session.tainted_by,

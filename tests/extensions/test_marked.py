@@ -15,7 +15,7 @@ from kode.extensions.found_extensions import in_use
 from kode.extensions.hooks import find_hooks
 from kode.extensions.instructions import items, read_instructions
 from kode.extensions.places import surroundings
-from kode.session.marks import Marks
+from kode.session.provenance import Provenance
 from tests.needs import needs
 
 PAGE = "https://evil.test/"
@@ -39,8 +39,8 @@ class World:
     def user_home(self) -> Path:
         return self.folder / "person"
 
-    def marks(self, source: str = PAGE) -> Marks:
-        return Marks(
+    def marks(self, source: str = PAGE) -> Provenance:
+        return Provenance(
             home=self.home, folders=(self.project,), source=lambda: source, emit=lambda event: None
         )
 
@@ -245,7 +245,7 @@ def test_an_approval_holds_for_the_content_anywhere(world: World) -> None:
     world.write(world.project / "sub" / "AGENTS.md", ORDER, marked=True)
 
     assert ORDER in read_instructions(world.home, world.project / "sub").section
-    assert world.marks("").among([str(world.project / "AGENTS.md")]) == ""
+    assert world.marks("").find_source([str(world.project / "AGENTS.md")]) == ""
 
 
 def test_a_withdrawn_approval_leaves_the_text_out_again(world: World) -> None:

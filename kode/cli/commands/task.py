@@ -103,9 +103,9 @@ def read_attachments(
     from kode.cli.prompt.folders import read_folder
     from kode.conversation.attachments import file_part, read_text, text_part
     from kode.images import read_picture
-    from kode.session.marks import Marks
+    from kode.session.provenance import Provenance
 
-    marks = Marks(home=paths.home(), folders=(cwd, *roots), source=lambda: "", emit=emit)
+    marks = Provenance(home=paths.home(), folders=(cwd, *roots), source=lambda: "", emit=emit)
     parts = []
     for name in _names(names, cwd):
         path = cwd / paths.expand(name)

@@ -181,7 +181,7 @@ class Pursuit:
         session left something in the project that the check may repeat."""
         session, output = self.session, attempt.output or "(none)"
         session.note(words.output_note(self.goal, attempt))
-        if source := session.agent.marks.among(None):
+        if source := session.agent.marks.find_source(None):
             session.note_outside(output, f"the goal's check, after {source}")
         else:
             session.note(output)

@@ -232,7 +232,7 @@ async def test_a_hook_over_a_marked_sessions_file_marks_its_own(
         assert (world.project / "notes.md").read_text() == "formatted\n"
         later = await opened(DONE, mode="full")
         hooks(world)
-        assert "notes.md" in later.agent.marks.among(None)
+        assert "notes.md" in later.agent.marks.find_source(None)
 
 
 async def test_a_turn_ends_even_if_its_hooks_never_agree(world: World, opened: Open) -> None:

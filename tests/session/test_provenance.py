@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from kode import paths
 from kode.events import Event
-from kode.session import marks
-from kode.session.marks import Marks
+from kode.session import provenance
+from kode.session.provenance import Provenance
 
 PAGE = "https://evil.test/"
-Opened = Callable[..., Marks]
+Opened = Callable[..., Provenance]
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def events() -> list[Event]:
 
 @pytest.fixture
 def opened(home: Path, project: Path, events: list[Event]) -> Opened:
-    def opened(source: str = "", folder: Path = project) -> Marks:
-        return Marks(home=home, folders=(folder,), source=lambda: source, emit=events.append)
+    def opened(source: str = "", folder: Path = project) -> Provenance:
+        return Provenance(home=home, folders=(folder,), source=lambda: source, emit=events.append)
 
     return opened
 
@@ -57,14 +57,14 @@ SAID = f"notes.md, written in a session that read outside text ({PAGE})"
 
 
 def test_a_marked_sessions_file_marks_its_reader(notes, opened):
-    assert opened().among([str(notes)]) == SAID
+    assert opened().find_source([str(notes)]) == SAID
 
 
 def test_a_clean_session_leaves_no_mark(project, opened, home):
     (project / "notes.md").write_text("mine")
     opened().record([str(project / "notes.md")])
 
-    assert opened().among(None) == ""
+    assert opened().find_source(None) == ""
     assert not home.exists()
 
 
@@ -73,20 +73,20 @@ def test_a_session_is_not_marked_by_its_own_files(project, opened):
     (project / "notes.md").write_text("x")
     session.record([str(project / "notes.md")])
 
-    assert session.among([str(project / "notes.md")]) == ""
+    assert session.find_source([str(project / "notes.md")]) == ""
 
 
 def test_a_persons_change_lifts_a_mark_until_it_is_reverted(notes, opened):
     before = notes.read_text()
     session = opened()
     notes.write_text("mine now\n")
-    assert session.among([str(notes)]) == ""
+    assert session.find_source([str(notes)]) == ""
 
     notes.write_text(before.swapcase())  # the same size
-    assert session.among([str(notes)]) == ""
+    assert session.find_source([str(notes)]) == ""
 
     notes.write_text(before)
-    assert session.among([str(notes)]) == SAID
+    assert session.find_source([str(notes)]) == SAID
 
 
 def test_a_file_that_is_gone_or_empty_marks_nobody(project, opened):
@@ -94,18 +94,18 @@ def test_a_file_that_is_gone_or_empty_marks_nobody(project, opened):
     (project / "__init__.py").write_text("")
     session.record([str(project / "__init__.py"), str(project / "gone")])
 
-    assert opened().among(None) == ""
+    assert opened().find_source(None) == ""
 
 
 def test_a_file_is_found_by_folder_link_and_any_reading(notes, project, opened):
     (project / "link.md").symlink_to(notes)
     session = opened()
 
-    assert session.among([str(project)]) == SAID
-    assert session.among([str(project / "link.md")]) == SAID
-    assert session.among(None) == SAID
-    assert session.among([]) == ""
-    assert session.among([str(project / "other.md")]) == ""
+    assert session.find_source([str(project)]) == SAID
+    assert session.find_source([str(project / "link.md")]) == SAID
+    assert session.find_source(None) == SAID
+    assert session.find_source([]) == ""
+    assert session.find_source([str(project / "other.md")]) == ""
 
 
 def test_a_mark_is_known_from_another_projects_folder(notes, project, opened, tmp_path):
@@ -114,9 +114,9 @@ def test_a_mark_is_known_from_another_projects_folder(notes, project, opened, tm
     (inner / "a.md").write_text("x")
     opened(PAGE).record([str(inner / "a.md")])
 
-    assert opened(folder=inner).among([str(inner / "a.md")]).startswith("a.md, written")
-    assert opened(folder=tmp_path).among(None)
-    assert opened(folder=tmp_path / "home").among(None) == ""
+    assert opened(folder=inner).find_source([str(inner / "a.md")]).startswith("a.md, written")
+    assert opened(folder=tmp_path).find_source(None)
+    assert opened(folder=tmp_path / "home").find_source(None) == ""
 
 
 def test_marks_of_another_kode_are_seen_meanwhile(project, opened):
@@ -124,9 +124,9 @@ def test_marks_of_another_kode_are_seen_meanwhile(project, opened):
     for number in range(3):
         path = project / f"{number}.md"
         path.write_text(f"text {number}")
-        assert reader.among([str(path)]) == ""
+        assert reader.find_source([str(path)]) == ""
         writer.record([str(path)])
-        assert reader.among([str(path)])
+        assert reader.find_source([str(path)])
 
 
 def test_many_at_once_lose_nothing(project, opened):
@@ -144,7 +144,7 @@ def test_many_at_once_lose_nothing(project, opened):
         worker.join()
 
     reader = opened()
-    assert all(reader.among([str(path)]) for path in project.iterdir())
+    assert all(reader.find_source([str(path)]) for path in project.iterdir())
 
 
 def test_the_record_is_private_and_holds_no_key(notes, project, opened, home):
@@ -163,8 +163,8 @@ def test_a_damaged_record_is_set_aside_and_partly_used(notes, opened, home, even
     path = paths.marks_file(home)
     path.write_bytes(damage + path.read_bytes())
 
-    assert opened().among([str(notes)]) == SAID
-    assert opened().among([str(notes)]) == SAID
+    assert opened().find_source([str(notes)]) == SAID
+    assert opened().find_source([str(notes)]) == SAID
 
     (notice,) = events
     (aside,) = path.parent.glob("files.jsonl.damaged-*")
@@ -182,8 +182,8 @@ def test_a_record_without_its_last_lines_is_reported_once(
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:kept])) if kept else path.unlink()
 
-    assert opened().among([str(notes)]) == (SAID if kept else "")
-    assert opened().among([str(project / "b.md")]) == ""
+    assert opened().find_source([str(notes)]) == (SAID if kept else "")
+    assert opened().find_source([str(project / "b.md")]) == ""
 
     (notice,) = events
     assert f"{sum(map(len, lines[kept:]))} bytes" in notice.text
@@ -193,12 +193,12 @@ def test_a_torn_last_line_is_no_damage(notes, project, opened, home, events):
     path = paths.marks_file(home)
     with path.open("ab") as file:
         file.write(b'{"path": "/x')
-    assert opened().among([str(notes)]) == SAID
+    assert opened().find_source([str(notes)]) == SAID
 
     (project / "b.md").write_text("b")
     opened(PAGE).record([str(project / "b.md")])
 
-    assert opened().among([str(project / "b.md")])
+    assert opened().find_source([str(project / "b.md")])
     assert events == []
 
 
@@ -213,27 +213,27 @@ def test_a_disk_that_says_no_is_reported(project, opened, home, events, monkeypa
 
 
 def test_the_record_does_not_grow_with_the_edits(project, opened, home, monkeypatch):
-    monkeypatch.setattr(marks, "LINES_BETWEEN_COMPACTIONS", 10)
-    monkeypatch.setattr(marks, "MAX_MARKS", 10)
+    monkeypatch.setattr(provenance, "SPARE_LINES", 10)
+    monkeypatch.setattr(provenance, "MAX_MARKS", 10)
     session, reader = opened(PAGE), opened()
     (project / "kept.md").write_text("kept")
     session.record([str(project / "kept.md")])
     for number in range(100):
         (project / "a.md").write_text(f"version {number}")
         session.record([str(project / "a.md")])
-        assert reader.among([str(project / "a.md")])
+        assert reader.find_source([str(project / "a.md")])
 
     assert len(paths.marks_file(home).read_bytes().splitlines()) <= 22
-    assert opened().among([str(project / "kept.md")])
+    assert opened().find_source([str(project / "kept.md")])
 
 
 def test_an_unchanged_file_is_read_once(notes, opened, monkeypatch):
-    marks.record_of.cache_clear()
+    provenance.record_of.cache_clear()
     session, read = opened(), []
-    digest = marks._digest
-    monkeypatch.setattr(marks, "_digest", lambda path: read.append(path) or digest(path))
+    digest = provenance._digest
+    monkeypatch.setattr(provenance, "_digest", lambda path: read.append(path) or digest(path))
 
-    assert all(session.among(None) == SAID for _ in range(5))
+    assert all(session.find_source(None) == SAID for _ in range(5))
     assert len(read) == 1
 
 
@@ -241,15 +241,15 @@ def test_a_pipe_in_place_of_a_file_is_not_opened(notes, opened):
     notes.unlink()
     os.mkfifo(notes)
 
-    assert opened().among(None) == ""
+    assert opened().find_source(None) == ""
 
 
 def test_a_copy_or_a_renamed_file_marks_its_reader_too(notes, project, opened):
     (project / "copy.md").write_bytes(notes.read_bytes())
     notes.rename(project / "docs.md")
 
-    assert opened().among([str(project / "copy.md")]).startswith("copy.md, written")
-    assert opened().among([str(project / "docs.md")]).startswith("docs.md, written")
+    assert opened().find_source([str(project / "copy.md")]).startswith("copy.md, written")
+    assert opened().find_source([str(project / "docs.md")]).startswith("docs.md, written")
 
 
 def test_a_flipped_byte_in_the_record_is_found(notes, opened, home, events):
@@ -257,29 +257,29 @@ def test_a_flipped_byte_in_the_record_is_found(notes, opened, home, events):
     line = path.read_bytes()
     path.write_bytes(line.replace(b'"sha256": "', b'"sha256": "0', 1))
 
-    opened().among([str(notes)])
+    opened().find_source([str(notes)])
 
     assert "1 of its lines" in events[0].text
 
 
 def test_marks_of_what_lies_there_outlast_approvals_and_others(project, opened, home, monkeypatch):
-    monkeypatch.setattr(marks, "LINES_BETWEEN_COMPACTIONS", 5)
-    monkeypatch.setattr(marks, "MAX_MARKS", 5)
+    monkeypatch.setattr(provenance, "SPARE_LINES", 5)
+    monkeypatch.setattr(provenance, "MAX_MARKS", 5)
     session = opened(PAGE)
     (project / "kept.md").write_text("kept")
     session.record([str(project / "kept.md")])
     for number in range(20):
         (project / "a.md").write_text(f"version {number}")
         session.record([str(project / "a.md")])
-        marks.record_of(home).approve([("/gone.md", f"{number:064}")])
+        provenance.record_of(home).approve([("/gone.md", f"{number:064}")])
 
-    assert opened().among([str(project / "kept.md")])
+    assert opened().find_source([str(project / "kept.md")])
     assert len(paths.marks_file(home).read_bytes().splitlines()) <= 10
 
 
 def test_only_the_newest_texts_before_a_mark_are_kept(home, monkeypatch):
-    monkeypatch.setattr(marks, "MAX_COPIES", 3)
-    record = marks.record_of(home)
+    monkeypatch.setattr(provenance, "MAX_COPIES", 3)
+    record = provenance.record_of(home)
     for number in range(6):
         record.keep_before(f"/p/{number}.md", f"text {number}")
 
@@ -296,7 +296,7 @@ def test_any_name_is_kept(tmp_path_factory, name):
     except (OSError, UnicodeEncodeError):
         return
     more = {"home": folder / "home", "folders": (folder / "project",), "emit": print}
-    Marks(source=lambda: PAGE, **more).record([str(path)])
+    Provenance(source=lambda: PAGE, **more).record([str(path)])
 
-    assert Marks(source=lambda: "", **more).among([str(path)])
+    assert Provenance(source=lambda: "", **more).find_source([str(path)])
     json.loads(paths.marks_file(folder / "home").read_text())

@@ -8,34 +8,29 @@ also marked by its path, so that an edit does not lift the mark: only a person d
 """
 
 import hashlib
-import json
 import os
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from json import dumps
 from pathlib import Path
-from typing import Any
 
-from kode import durable, paths
+from kode import durable, paths, record_log
+from kode.broken_json import object_of
 from kode.credentials import redact
 from kode.errors import StorageError
 from kode.events import Emit, Notice
 from kode.paths import real_path
-from kode.record_log import is_intact, seal
 
-LINES_BETWEEN_COMPACTIONS = 1_000  # bounds what every reader has to go through
+SPARE_LINES = 1_000  # that no longer count, before the file is rewritten
 MAX_MARKS = 5_000
-"""Kept when the record is compacted; the oldest of files that are gone or changed are dropped."""
+"""Kept when it is rewritten; the oldest of files that are gone or changed are dropped."""
 MAX_COPIES = 200  # older copies are removed; bounds the disk
 HASHED_BYTES = 16 * 1024 * 1024
 """For a longer file only the beginning and the size are compared."""
 MAX_SOURCE_CHARS = 300  # a URL or path that can be recognized
-TAIL_BYTES = 200  # more than a line that a write cut short
-_UNMARKED = (
-    "Files they were about now count as the project's own, though they may hold text from outside."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +54,8 @@ class Record:
         self._lock = threading.RLock()
         self.contents: dict[str, Mark] = {}
         self.paths: dict[str, Mark] = {}
-        self.sizes: set[int] = set()
-        self._file: tuple[int, int] | None = None
-        self._read_to = 0
-        self._tail = b""
-        """The end of what was read, to detect a new file that reuses an inode."""
+        self._version: tuple[int, ...] = ()
+        """What tells the file that was read from any other; () for none."""
         self._lines = 0
         self._digests: dict[str, tuple[tuple[int, ...], str]] = {}
 
@@ -71,19 +63,15 @@ class Record:
         """The outside text that a session had read which wrote this file, or one with the same
         content; "" for none, and once a person approved the content."""
         real = real_path(path)
-        if not self.paths:
+        content = self.content(real) if self.paths else None
+        if content is None:
             return ""
-        found = self.content(real)
-        mark = self.contents.get(found[1]) if found else None
-        if mark is None:
-            mark = self.paths.get(real) or self._made_folder(real)
-        return mark.source if mark and found else ""
+        above = (self.paths.get(str(folder)) for folder in Path(real).parents)
+        made_folder = next((mark for mark in above if mark and not mark.sha256), None)
+        mark = self.contents.get(content[1]) or self.paths.get(real) or made_folder
+        return mark.source if mark else ""
 
-    def _made_folder(self, path: str) -> Mark | None:
-        above = (self.paths.get(str(folder)) for folder in Path(path).parents)
-        return next((mark for mark in above if mark and not mark.sha256), None)
-
-    def content(self, path: str, sizes: set[int] | None = None) -> tuple[int, str] | None:
+    def content(self, path: str, sizes: Iterable[int] | None = None) -> tuple[int, str] | None:
         """Size and SHA-256 of a regular file with content; None if there is none, or none of these
         sizes. An unchanged file is not read again."""
         try:
@@ -92,17 +80,17 @@ class Record:
                 return None
             if sizes is not None and status.st_size not in sizes:
                 return None
-            seen = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            version = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
             cached = self._digests.get(path)
-            if cached is None or cached[0] != seen:
-                cached = self._digests[path] = seen, _digest(path)
+            if cached is None or cached[0] != version:
+                cached = self._digests[path] = version, _digest(path)
         except OSError:
             return None
         return status.st_size, cached[1]
 
-    def changed(self, path: str) -> tuple[int, str] | None:
+    def content_now(self, path: str) -> tuple[int, str] | None:
         """The content of a file that may have changed within the resolution of its time; for a
-        folder with something in it, 0 and ""."""
+        folder with something in it, 0 and "". Raises: StorageError."""
         self._digests.pop(path, None)
         if os.path.isdir(path):
             with durable.storage_errors(Path(path), "read"):
@@ -121,7 +109,7 @@ class Record:
             durable.remove(self._copy_of(mark.path))
 
     def withdraw(self, path: str) -> None:
-        """Marks again what was approved of a path. Raises: StorageError, BusyError."""
+        """Provenance again what was approved of a path. Raises: StorageError, BusyError."""
         self.read()
         last = self.paths.get(path)
         if last is not None and not last.source:
@@ -139,8 +127,8 @@ class Record:
         durable.make_folder(self._copies)
         durable.replace(self._copy_of(path), text.encode("utf-8", "replace"))
         with durable.storage_errors(self._copies, "read"):
-            kept_paths = sorted(self._copies.iterdir(), key=os.path.getmtime)
-        for copy in kept_paths[:-MAX_COPIES]:
+            copies = sorted(self._copies.iterdir(), key=os.path.getmtime)
+        for copy in copies[:-MAX_COPIES]:
             durable.remove(copy)
 
     def _copy_of(self, path: str) -> Path:
@@ -149,43 +137,45 @@ class Record:
     # ── on disk ──────────────────────────────────────────────────────────────────────────────
 
     def read(self) -> str:
-        """Reads what was added since the last look; returns a sentence if the file was damaged.
-        Raises: StorageError, BusyError."""
-        with self._lock:
-            lost = self._cut_off() if durable.lost_bytes(self._path) else ""
-            with durable.storage_errors(self._path, "read"):
-                try:
-                    file = open(self._path, "rb")  # noqa: SIM115
-                except FileNotFoundError:
-                    self._forget()
-                    return lost
-                with file:
-                    status = os.fstat(file.fileno())
-                    here = (status.st_dev, status.st_ino)
-                    file.seek(self._read_to - len(self._tail))
-                    if here != self._file or file.read(len(self._tail)) != self._tail:
-                        self._forget()
-                        self._file = here
-                        file.seek(0)
-                    # A last line without its end is still being written.
-                    whole = file.read().rpartition(b"\n")[0]
-            if not whole:
-                return lost
-            self._read_to += len(whole) + 1
-            self._tail = whole[-TAIL_BYTES:] + b"\n"
-            lines = whole.split(b"\n")
-            self._lines += len(lines)
-            marks = _decoded(lines)
-            for mark in filter(None, marks):
-                self.paths[mark.path] = mark
-                if mark.sha256:
-                    self.contents[mark.sha256] = mark
-                    self.sizes.add(mark.size)
-            return self._set_aside(marks.count(None)) if None in marks else lost
+        """Reads the file if it has changed; returns a sentence if it was damaged. Raises:
+        StorageError, BusyError."""
+        with self._lock, durable.storage_errors(self._path, "read"):
+            noted = durable.noted_length(self._path)
+            if (version := self._version_now()) == self._version and (version or not noted):
+                return ""
+            data = self._path.read_bytes() if version else b""
+            # A last line without its end is still being written.
+            lines = data.split(b"\n")[:-1]
+            marks = list(filter(None, map(_mark, lines)))
+            self.paths = {mark.path: mark for mark in marks}
+            self.contents = {mark.sha256: mark for mark in marks if mark.sha256}
+            self._version, self._lines = version, len(lines)
+            damaged, lost = len(lines) - len(marks), noted - len(data)
+            return self._mend(damaged, lost) if damaged or lost > 0 else ""
 
-    def _forget(self) -> None:
-        self.contents, self.paths, self.sizes, self._file = {}, {}, set(), None
-        self._read_to, self._tail, self._lines = 0, b"", 0
+    def _version_now(self) -> tuple[int, ...]:
+        try:
+            status = os.stat(self._path)
+        except FileNotFoundError:
+            return ()
+        return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+    def _mend(self, damaged: int, lost_bytes: int) -> str:
+        """Rewrites the file without what is damaged; returns what is to be said of it, "" if
+        another kode was faster."""
+        with durable.locked(self._path.parent):
+            if self._version_now() != self._version:
+                return ""
+            if damaged:
+                aside = durable.set_aside(self._path).name
+                what = f"{damaged} of its lines could not be read. It is kept as {aside}."
+            else:
+                what = f"its last {lost_bytes} bytes are lost."
+            self._replace(self._marks())
+        return (
+            f"{self._path} was damaged: {what} Files they were about now count as the project's "
+            "own, though they may hold text from outside."
+        )
 
     def append(self, marks: Sequence[Mark]) -> None:
         """Raises: StorageError, BusyError."""
@@ -197,58 +187,34 @@ class Record:
         ):
             with durable.open_for_append(self._path) as file:
                 durable.append_to(file, lines, self._path, note_end=True)
-            due = self._lines % LINES_BETWEEN_COMPACTIONS + len(marks) >= LINES_BETWEEN_COMPACTIONS
             self.read()
-            if due:
-                self._replace(self._worth_keeping())
+            counting = self._marks()
+            if self._lines >= min(len(counting), MAX_MARKS) + SPARE_LINES:
+                self._replace(self._worth_keeping(counting))
 
-    def _worth_keeping(self) -> list[Mark]:
-        """In their order. Without an approval a person is asked once more; without a mark, never
-        again: so those that count longest are the marks of what lies there as it was written."""
-        marks = list(
-            {id(mark): mark for mark in (*self.contents.values(), *self.paths.values())}.values()
-        )
-        if len(marks) <= MAX_MARKS:
-            return marks
+    def _marks(self) -> list[Mark]:
+        """Those that count, in their order by content and by path."""
+        marks = (*self.contents.values(), *self.paths.values())
+        return list({id(mark): mark for mark in marks}.values())
 
-        def rank(mark: Mark) -> tuple[bool, bool]:
-            found = self.content(mark.path, {mark.size})
-            return bool(mark.source), found is not None and found[1] == mark.sha256
+    def _worth_keeping(self, marks: list[Mark]) -> list[Mark]:
+        """Without an approval a person is asked once more; without a mark, never again: so those
+        that count longest are the marks of what lies there as it was written."""
 
-        kept = sorted(range(len(marks)), key=lambda position: (rank(marks[position]), position))[
-            -MAX_MARKS:
-        ]
-        return [marks[position] for position in sorted(kept)]
+        def rank(position: int) -> tuple[bool, bool, int]:
+            mark = marks[position]
+            is_there = self.content(mark.path, {mark.size}) == (mark.size, mark.sha256)
+            return bool(mark.source), is_there, position
+
+        best = sorted(range(len(marks)), key=rank)[-MAX_MARKS:]
+        return [marks[position] for position in sorted(best)]
 
     def _replace(self, marks: Iterable[Mark]) -> None:
         """Call with the folder's lock held."""
         data = b"".join(_line(mark) + b"\n" for mark in marks)
         durable.note_length(self._path, len(data))  # before: a shorter file would have lost its end
         durable.replace(self._path, data)
-        self._forget()
         self.read()
-
-    def _cut_off(self) -> str:
-        with durable.locked(self._path.parent):
-            if not (lost := durable.lost_bytes(self._path)):
-                return ""  # another kode has replaced it
-            durable.note_length(
-                self._path, os.stat(self._path).st_size if self._path.exists() else 0
-            )
-        return f"{self._path} was damaged: its last {lost} bytes are lost. {_UNMARKED}"
-
-    def _set_aside(self, count: int) -> str:
-        file, marks = self._file, [*self.contents.values(), *self.paths.values()]
-        with durable.locked(self._path.parent):
-            status = os.stat(self._path) if self._path.exists() else None
-            if status is None or (status.st_dev, status.st_ino) != file:
-                return ""  # another kode was faster
-            aside = durable.set_aside(self._path)
-            self._replace({id(mark): mark for mark in marks}.values())
-        return (
-            f"{self._path} was damaged: {count} of its lines could not be read. It is kept as "
-            f"{aside.name}. {_UNMARKED}"
-        )
 
 
 @lru_cache(maxsize=8)
@@ -257,7 +223,7 @@ def record_of(home: Path) -> Record:
     return Record(home)
 
 
-class Marks:
+class Provenance:
     """The record as one session sees it."""
 
     def __init__(
@@ -290,25 +256,8 @@ class Marks:
             return
         try:
             self._read()
-            new = []
-            for path in dict.fromkeys(map(real_path, changed)):
-                found = self._record.changed(path)
-                if found is None:
-                    continue  # deleted or empty
-                size, sha256 = found
-                by_content, by_path = map(
-                    dict.get, (self._record.contents, self._record.paths), (sha256, path)
-                )
-                before, text = self._loaded.get(path, ("", ""))
-                if (before and sha256 == before) or (by_content and not by_content.source):
-                    continue  # as it was, or approved
-                self._own.add(sha256)
-                is_known = by_path is not None and bool(by_path.source)
-                if text and not is_known:
-                    self._record.keep_before(path, text)
-                if not is_known or (sha256 and by_content is None):
-                    new.append(Mark(path=path, sha256=sha256, size=size, source=source))
-            if new:
+            marks = (self._mark(path, source) for path in dict.fromkeys(map(real_path, changed)))
+            if new := list(filter(None, marks)):
                 self._record.append(new)
         except StorageError as error:
             self._emit(
@@ -319,7 +268,26 @@ class Marks:
                 )
             )
 
-    def among(self, read: Iterable[str] | None) -> str:
+    def _mark(self, path: str, source: str) -> Mark | None:
+        """None where the record needs none: the file is gone, empty, restored, approved, or marked
+        already. Raises: StorageError."""
+        content = self._record.content_now(path)
+        if content is None:
+            return None
+        size, sha256 = content
+        before, text = self._loaded.get(path, ("", ""))
+        of_content, of_path = self._record.contents.get(sha256), self._record.paths.get(path)
+        if (before and sha256 == before) or (of_content and not of_content.source):
+            return None
+        self._own.add(sha256)
+        is_marked = of_path is not None and bool(of_path.source)
+        if text and not is_marked:
+            self._record.keep_before(path, text)
+        if is_marked and (not sha256 or of_content is not None):
+            return None
+        return Mark(path=path, sha256=sha256, size=size, source=source)
+
+    def find_source(self, read: Iterable[str] | None) -> str:
         """The source to name for a read of these files, or folders with all their files, if one
         still holds what a marked session wrote; "" otherwise. None: anything in the working
         folders. In a folder a file counts where it was written, not where it was moved."""
@@ -327,9 +295,11 @@ class Marks:
             self._read()
         except StorageError as error:
             self._emit(Notice(text=str(error), level="error"))
-        for path in self._candidates(read):
-            found = self._record.content(path, self._record.sizes)
-            mark = self._record.contents.get(found[1]) if found else None
+        contents = self._record.contents
+        sizes = {mark.size for mark in contents.values()} if contents else ()
+        for path in self._candidates(read) if contents else ():
+            content = self._record.content(path, sizes)
+            mark = contents.get(content[1]) if content else None
             if mark is not None and mark.source and mark.sha256 not in self._own:
                 name = self._display_path(path)
                 return f"{name}, written in a session that read outside text ({mark.source})"
@@ -341,13 +311,10 @@ class Marks:
             self._emit(Notice(text=damage))
 
     def _candidates(self, read: Iterable[str] | None) -> Iterator[str]:
-        if not self._record.contents:
-            return
         for path in self._folders if read is None else map(real_path, read):
             if os.path.isdir(path):
                 inside = path.rstrip("/") + "/"
-                known = list(self._record.paths)  # at once: another thread may read more
-                yield from (one for one in known if one.startswith(inside))
+                yield from (one for one in list(self._record.paths) if one.startswith(inside))
             else:
                 yield path
 
@@ -369,35 +336,16 @@ def _digest(path: str) -> str:
 
 
 def _line(mark: Mark) -> bytes:
-    return seal(json.dumps(asdict(mark)).encode())
+    return record_log.seal(dumps(asdict(mark)).encode())
 
 
-def _decoded(lines: Sequence[bytes]) -> list[Mark | None]:
-    """None for a damaged line. All in one text are read twice as fast."""
+def _mark(line: bytes) -> Mark | None:
+    """None for a damaged line."""
+    value = object_of(line) if record_log.is_intact(line) else None
     try:
-        values = json.loads(b"[%s]" % b",".join(lines))
-    except (ValueError, RecursionError):
-        values = []
-    if len(values) != len(lines):
-        values = [_value(line) for line in lines]
-    return [
-        _mark(value) if is_intact(line) else None for line, value in zip(lines, values, strict=True)
-    ]
-
-
-def _value(line: bytes) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
+        texts = [(value or {})[name] for name in ("path", "sha256", "source", "size")]
+    except KeyError:
         return None
-
-
-def _mark(value: Any) -> Mark | None:
-    try:
-        path, sha256, source = texts = value["path"], value["sha256"], value["source"]
-        size = value["size"]
-    except (TypeError, KeyError, IndexError):
+    if list(map(type, texts)) != [str, str, str, int]:
         return None
-    if list(map(type, texts)) != [str, str, str] or type(size) is not int:
-        return None
-    return Mark(path=path, sha256=sha256, size=size, source=source)
+    return Mark(path=texts[0], sha256=texts[1], source=texts[2], size=texts[3])
