@@ -21,7 +21,7 @@ from kode.config import (
     switched,
 )
 from kode.config.choice import row_of
-from kode.config.layers import ALLOWED_IN_PROJECT, LIMITS
+from kode.config.load import ALLOWED_IN_PROJECT, LIMITS
 from kode.errors import ConfigError, Setting, UserError
 from kode.permissions.modes import MODE_CALLED
 from kode.registry import PROVIDERS

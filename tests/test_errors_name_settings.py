@@ -11,7 +11,7 @@ import pytest
 
 from kode.cli.main import main
 from kode.config import load_config
-from kode.config.layers import locate
+from kode.config.load import locate
 from kode.conversation import open_conversation
 from kode.errors import EXIT_NOT_STARTED, KodeError, ServerError, Setting
 from kode.events import silent

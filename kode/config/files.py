@@ -1,14 +1,10 @@
-"""Reads a config file: decodes it, finds the line of each key, replaces `${VAR}`. `model.py`
-defines the keys. Also guards the folder of the person's own: whoever can write there decides what
-kode runs."""
+"""Reads and writes config files; `model.py` defines their keys. Also guards the folder of the
+person's own: whoever can write there decides what kode runs."""
 
-import copy
 import json
 import os
-import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,59 +14,14 @@ from kode.errors import ConfigError
 MAX_FILE_BYTES = 1_000_000  # a config is far smaller: this is some other file
 MAX_DEPTH = 20
 """Depth of nested sections: many times what any key needs."""
-
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_HALF_A_CHARACTER = re.compile(r"[\ud800-\udfff]")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Layer:
-    """One source of settings."""
-
-    values: Mapping[str, Any]
-    """Nested, as in a config file."""
-    places: Mapping[str, str]
-    """Dotted key → the name of its place: `FILE:LINE`, a variable, a flag."""
-
-
-def read_layer(path: Path) -> Layer | None:
-    """The settings of a file; None if it does not exist.
-
-    Raises: ConfigError that names the place and what to do.
-    """
-    try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise ConfigError(
-            f"{path} cannot be read: {error.strerror}. It must be a file that you can read."
-        ) from error
-    if len(data) > MAX_FILE_BYTES:
-        raise ConfigError(f"{path} is larger than 1 MB. A config must be smaller.")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"{path} is not UTF-8 text (byte {error.start}). Save it as UTF-8."
-        ) from None
-    values = _decode(text, path)
-    return Layer(values=values, places={k: f"{path}:{n}" for k, n in _lines(text, values).items()})
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Opens without waiting: an unpacked archive may contain a pipe of that name, which nobody
-    writes to."""
-    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """What a config file holds, to be changed and written again; {} if it does not exist. Raises:
-    ConfigError."""
-    layer = read_layer(path)
-    return copy.deepcopy(dict(layer.values)) if layer is not None else {}
+    """What a config file holds; {} if it does not exist. Raises: ConfigError that names the place
+    and what to do."""
+    text = read_text(path)
+    return {} if text is None else decode(text, path)
 
 
 def write_document(path: Path, document: Mapping[str, Any]) -> None:
@@ -82,43 +33,34 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
     durable.replace(path, text.encode(), mode=mode)
 
 
-def expand_variables(layer: Layer, environ: Mapping[str, str] | None, path: Path) -> Layer:
-    """The layer with `${VAR}` in string values replaced from the environment; None for a file from
-    a repository, which gets no variables: a name does not show what it holds, and the value would
-    end up in requests, logs and on the screen.
+def read_text(path: Path) -> str | None:
+    """The text of a config file; None if it does not exist. Raises: ConfigError."""
 
-    Raises: ConfigError for a variable that is not set or may not be used.
-    """
+    def without_waiting(path: str, flags: int) -> int:
+        # An unpacked archive may contain a pipe of that name, which nobody writes to.
+        return os.open(path, flags | os.O_NONBLOCK)
 
-    def expand(value: Any, key: str) -> Any:
-        if isinstance(value, dict):
-            return {name: expand(item, _dotted(key, name)) for name, item in value.items()}
-        if isinstance(value, list):
-            return [expand(item, key) for item in value]
-        if not isinstance(value, str):
-            return value
-
-        def variable(match: re.Match[str]) -> str:
-            name = match.group(1)
-            where = layer.places.get(key, str(path))
-            if environ is None:
-                raise ConfigError(
-                    f"{where}: `{key}` uses ${{{name}}}, and a project's file reads no variables. "
-                    "Write the value, or set the key in your own config."
-                )
-            if name not in environ:
-                raise ConfigError(
-                    f"{where}: `{key}` uses ${{{name}}}, which is not set. Set {name} in the "
-                    "environment, or write the value itself."
-                )
-            return environ[name]
-
-        return _VARIABLE.sub(variable, value)
-
-    return replace(layer, values=expand(dict(layer.values), ""))
+    try:
+        with open(path, "rb", opener=without_waiting) as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
+            raise ConfigError(f"{path} is larger than 1 MB. A config must be smaller.")
+        return data.decode("utf-8-sig")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}. It must be a file that you can read."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path} is not UTF-8 text (byte {error.start}). Save it as UTF-8."
+        ) from None
 
 
-def _decode(text: str, path: Path) -> dict[str, Any]:
+def decode(text: str, path: Path) -> dict[str, Any]:
+    """What the text of a config file holds. Raises: ConfigError."""
+
     def no_constant(name: str) -> NoReturn:
         raise ConfigError(f"{path} uses {name}, which is not JSON. Write a number.")
 
@@ -149,11 +91,6 @@ def _decode(text: str, path: Path) -> dict[str, Any]:
         )
     if not _is_flat_enough(values):
         raise ConfigError(f"{path} is nested too deeply for a config. Fix it.")
-    half = _HALF_A_CHARACTER.search(json.dumps(values, ensure_ascii=False))
-    if half is not None:
-        raise ConfigError(
-            f"{path} holds half of a character (\\u{ord(half[0]):04x}). Write the full character."
-        )
     return values
 
 
@@ -162,30 +99,6 @@ def _is_flat_enough(value: Any, depth: int = MAX_DEPTH) -> bool:
         return True
     inside = value.values() if isinstance(value, dict) else value
     return depth > 0 and all(_is_flat_enough(item, depth - 1) for item in inside)
-
-
-def _lines(text: str, values: Mapping[str, Any]) -> dict[str, int]:
-    """Dotted key → its line, found in the order of the text, which JSON keeps."""
-    lines: dict[str, int] = {}
-    position = 0
-
-    def walk(section: Mapping[str, Any], prefix: str) -> None:
-        nonlocal position
-        for key, value in section.items():
-            quoted = re.escape(json.dumps(key, ensure_ascii=False))
-            match = re.compile(quoted + r"\s*:").search(text, position)
-            if match is not None:
-                position = match.start() + 1
-            lines[_dotted(prefix, key)] = text.count("\n", 0, position) + 1
-            if isinstance(value, dict):
-                walk(value, _dotted(prefix, key))
-
-    walk(values, "")
-    return lines
-
-
-def _dotted(prefix: str, name: str) -> str:
-    return f"{prefix}.{name}" if prefix else name
 
 
 def guard_home(home: Path) -> str:

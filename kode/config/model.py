@@ -1,7 +1,7 @@
 """The settings themselves: nested parts with their defaults and allowed values.
 
 `docs/configuration.md` explains each key, and `config.example.json` has every key with its default.
-`layers.py` loads the values.
+`load.py` loads the values.
 """
 
 import re

@@ -17,7 +17,7 @@ from kode.assembly import (
     open_workplace,
 )
 from kode.config import Faults, Loaded, flat, resolve_provider
-from kode.config.layers import locate
+from kode.config.load import locate
 from kode.conversation.conversation import Conversation
 from kode.conversation.open_session import Child, Terms, announce, enter, join_prompts
 from kode.conversation.plugged import plug_in

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode import installed
-from kode.config.layers import settings_of
+from kode.config.load import settings_of
 from kode.errors import ConfigError, KodeError, PluginError
 from kode.events import Emit, Event, Notice, Subscriber
 from kode.function_tool import plain_tool
@@ -241,7 +241,7 @@ def _open(plugin: Plugin, config: "Config", place: Workplace, emit: Emit, now: N
     """Raises: ConfigError for settings that are not as the plug-in's model says."""
     if not PLUGIN_TYPE.fullmatch(f"x-{plugin.name}"):
         raise ConfigError(f"{plugin.name!r} is no name: lower-case letters, digits and hyphens.")
-    settings = settings_of(plugin, config.plugins.get(plugin.name, {}))
+    settings = settings_of(plugin, config)
     return Opened(
         plugin=plugin.name, settings=settings, config=config, place=place, emit=emit, now=now
     )

@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 from kode import paths
 from kode.broken_json import object_of
 from kode.config import project_file
-from kode.config.files import read_layer, write_document
+from kode.config.files import read_document, write_document
 from kode.config.model import must_be
 from kode.credentials import redact
 from kode.errors import ConfigError, Setting
@@ -288,8 +288,7 @@ def _list(value: Any) -> Sequence[Any]:
 
 def _document(path: Path) -> dict[str, Any]:
     """A config file, {} if it is missing. Raises: ConfigError."""
-    layer = read_layer(path)
-    document = dict(layer.values) if layer is not None else {}
+    document = read_document(path)
     if not isinstance(document.get(SECTION, {}), dict):
         raise ConfigError(f"{path}: `{SECTION}` must be a section: {{NAME: {{...}}}}.")
     return document

@@ -12,7 +12,7 @@ from kode.cli.screen.output import DEFAULTS, settings_rows
 from kode.cli.screen.printer import Answer
 from kode.config import Faults, Loaded, flat, is_url, load_config, project_file, shown
 from kode.config.files import read_document, write_document
-from kode.config.layers import with_value
+from kode.config.load import with_value
 from kode.errors import EXIT_NOT_STARTED, ConfigError
 from kode.messages import plural
 

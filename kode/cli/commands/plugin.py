@@ -17,7 +17,7 @@ from kode.cli.commands.diagnosis import Finding
 from kode.cli.parser import Parser, nearest
 from kode.cli.screen.printer import Answer
 from kode.config.files import read_document, write_document
-from kode.config.layers import with_value
+from kode.config.load import with_value
 from kode.errors import ConfigError
 from kode.installed import SECTION, Installed, Plugin
 from kode.programs import find_program

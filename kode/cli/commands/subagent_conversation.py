@@ -160,6 +160,6 @@ def _model_of(definition: AgentDefinition, config: Config) -> str | None:
 
 
 def _narrower(wanted: str, limit: str) -> str:
-    from kode.config.layers import STRICTNESS
+    from kode.config.load import STRICTNESS
 
     return max(wanted, limit, key=STRICTNESS.index)

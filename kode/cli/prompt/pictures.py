@@ -1,6 +1,6 @@
 """Images at the prompt: pasted as a path, dropped, from the clipboard, or named after `@`.
 
-`kode.images` stores them; `paste` makes the placeholder in the line; `kode.pictures` shrinks a
+`kode.images` stores them; `paste` makes the placeholder in the line; `kode.images` shrinks a
 large one.
 """
 

@@ -1,0 +1,508 @@
+"""Loads the settings: merges all their sources, and records the origin of each value.
+
+Layers, later wins: defaults < `$KODE_HOME/config.json` < `./kode.json` (found upward to the
+repository root) < `KODE_*` environment < flags. A project file may not set what would let a
+repository take over its reader (`ALLOWED_IN_PROJECT`). Every error names place, key, value, and
+what is allowed.
+"""
+
+import copy
+import json
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from kode import installed, paths
+from kode.config.choice import row_of
+from kode.config.files import decode, guard_home, read_text
+from kode.config.foreign import ForeignSettings, find_foreign, read_named_settings
+from kode.config.model import Config, Part, flat, must_be
+from kode.credentials import redact
+from kode.errors import ConfigError, KodeError, PluginError, Setting
+from kode.paths import real_path
+from kode.permissions.modes import MODE_CALLED
+
+Keys = tuple[str, ...]
+Layer = dict[Keys, tuple[Any, str]]
+"""One source of settings: the path of each value in a config file → the value, and the name of its
+place: `FILE:LINE`, a variable, a flag."""
+Model = TypeVar("Model", bound=BaseModel)
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+ALLOWED_IN_PROJECT = frozenset(
+    "model profile agents_files diagnostics permissions.ask permissions.deny".split()
+)
+"""Everything that a repository's own file may decide for whoever opens it, besides stricter values.
+Not where requests and keys go, what runs without asking, what is spent, stored or remembered: a new
+key in `Config` is not a project's until it is listed here."""
+
+LIMITS = frozenset(
+    """
+    max_steps timeout_s
+    subagent.max_concurrency subagent.timeout_s subagent.max_steps subagent.max_depth
+    """.split()
+)
+"""Keys that a project may only set lower than the person's value."""
+
+OF_EXTENSIONS = ("mcpServers", "hooks")
+"""Sections of the person's config file that are not settings: `kode.extensions` reads them. Of a
+project's file only the first, once a person has approved it."""
+
+OTHER_SPELLINGS: Mapping[Keys, Keys] = {("memory", "dataDir"): ("memory", "data_dir")}
+"""A key as it is known from elsewhere → kode's."""
+
+STRICTNESS = ("full", "auto-edit", "ask", "plan")
+"""Permission modes, loosest first."""
+
+ADDED_UP = ("permissions.allow", "permissions.ask", "permissions.deny")
+"""Lists that are concatenated over all layers."""
+
+SETTINGS = "settings"
+"""Of the flags: settings of another agent, a file or JSON."""
+
+ENVIRONMENT = {
+    "KODE_PROVIDER": "provider",
+    "KODE_MODEL": "model",
+    "KODE_BASE_URL": "base_url",
+    "KODE_API_KEY": "api_key",
+    "KODE_MAX_STEPS": "max_steps",
+    "KODE_PERMISSION_MODE": "permissions.mode",
+    "KODE_MEMORY": "memory.system",
+    "KODE_NOTES_URL": "memory.notes.url",
+    "KODE_NOTES_TEAM": "memory.notes.team",
+}
+
+HOME_VARIABLE = "KODE_HOME"
+OWN_MARKS = (
+    "KODE_BASH_ENV",
+    "KODE_DEPTH",
+    "KODE_PLUGIN_FILES",
+    "KODE_PROJECT_DIR",
+    "KODE_SHELL_ID",
+)
+"""What kode sets for the processes it starts; no person does."""
+
+MEMORY_OFF = ("off", "none")
+"""Values of KODE_MEMORY and --memory that turn memory off."""
+
+FLAGS = {
+    "timeout_s": "--timeout",
+    "permissions.mode": "--permission-mode",
+    "permissions.allow": "--allow",
+    "permissions.deny": "--deny",
+    "memory.system": "--memory",
+    "memory.enabled": "--no-memory",
+    "agents_files": "--no-agents",
+    "repl.plain": "--plain",
+    "add_dirs": "--add-dir",
+    "sandbox.enabled": "--sandbox",
+}
+"""Flags that are not named like their key."""
+
+SHOWN_CHARS = 100  # a fault fits in a line or two
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    config: Config
+    origins: Mapping[str, str]
+    """Dotted key → the origin of its value: `default`, `FILE:LINE`, a variable, a flag."""
+    warnings: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+    """The config files that were read."""
+    foreign: tuple[ForeignSettings, ...] = ()
+    """Settings files of other agents that were found."""
+
+
+class Faults(ConfigError):
+    """Faults in the settings. Its message is the first; `faults` has them all."""
+
+    def __init__(self, faults: list[tuple[Setting, str]]) -> None:
+        self.setting = faults[0][0]
+        self.faults = tuple(f"{setting.source}: {fault}" for setting, fault in faults)
+
+    def __str__(self) -> str:
+        more = len(self.faults) - 1
+        rest = f" ({more} more: `kode config check` names them.)" if more else ""
+        return self.faults[0] + rest
+
+
+def load_config(
+    home: Path,
+    cwd: Path,
+    *,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+    flags_of: str | None = None,
+) -> Loaded:
+    """The effective settings in `cwd`. `flags` are dotted keys, and `SETTINGS`; `flags_of` names
+    their origin in errors, None: the command line.
+
+    Raises: ConfigError (`Faults` if there are several) that names file, line, key, value and what
+        is allowed.
+    """
+    merged: Layer = {}
+    warnings = [*filter(None, [guard_home(home)])]
+    files: list[Path] = []
+    own, project = paths.config_file(home), project_file(cwd)
+    if (layer := _file_layer(own, OF_EXTENSIONS)) is not None:
+        _merge(merged, _expand(layer, environ))
+        files.append(own)
+    if project is not None and (layer := _file_layer(project, OF_EXTENSIONS[:1])) is not None:
+        layer, ignored = _allowed(layer, merged)
+        if ignored:
+            warnings.append(
+                f"Ignored in {project}, since a project may not set it: {', '.join(ignored)}. "
+                f"If you want it, set it in {own}."
+            )
+        _merge(merged, _expand(layer, None))
+        files.append(project)
+    named = flags.get(SETTINGS)
+    foreign = (*((read_named_settings(named, cwd),) if named else ()), *find_foreign(cwd))
+    for settings in foreign:  # what another agent's settings deny or ask about
+        for kind, rules in (("deny", settings.deny), ("ask", settings.ask)):
+            if rules:
+                _merge(merged, {("permissions", kind): ([*rules], str(settings.path))})
+    _merge(merged, _environment_layer(environ))
+    warnings += _unknown_variables(environ)
+    _merge(merged, _flag_layer(flags, flags_of))
+    config = _validate(merged)
+    _check_providers(config, merged)
+    _check_plugins(config, merged)
+    places = {".".join(keys): place for keys, (_, place) in merged.items()}
+    for keys, (_, place) in merged.items():
+        places.setdefault(keys[0], place)  # of a section of names: `providers`, `prices`
+    return Loaded(
+        config=config,
+        origins={**dict.fromkeys(flat(config), "default"), **places},
+        warnings=tuple(warnings),
+        files=tuple(files),
+        foreign=foreign,
+    )
+
+
+def with_value(document: Mapping[str, Any], key: str, value: Any, place: str) -> dict[str, Any]:
+    """A config file's document with one more key, dotted. `place` is named in errors.
+
+    Raises: ConfigError (`Faults`) for a key or a value that is none.
+    """
+    keys = tuple(key.split("."))
+    _validate({OTHER_SPELLINGS.get(keys, keys): (value, place)})
+    changed: dict[str, Any] = copy.deepcopy(dict(document))
+    section: Any = changed
+    for step in keys[:-1]:
+        section = section.setdefault(step, {})
+        if not isinstance(section, dict):
+            raise ConfigError(f"{place}: `{step}` in the file must be a section: {{...}}. Fix it.")
+    section[keys[-1]] = value
+    _flatten(changed, "", place)
+    return changed
+
+
+def locate(error: BaseException, origins: Mapping[str, str]) -> None:
+    """Completes an error whose raiser did not know what set its setting."""
+    if isinstance(error, KodeError) and (setting := error.setting) is not None:
+        error.setting = replace(setting, source=origins.get(setting.key, setting.source))
+
+
+def project_file(cwd: Path) -> Path | None:
+    """`kode.json` in `cwd` or a parent folder, up to the repository root; None if there is none.
+    Outside a repository only `cwd` itself counts."""
+    here = Path(real_path(cwd))
+    root = paths.repository_root(cwd) or here
+    folders = [folder for folder in (here, *here.parents) if folder.is_relative_to(root)]
+    files = (folder / "kode.json" for folder in folders)
+    return next((file for file in files if os.path.lexists(file)), None)
+
+
+# ── the layers ───────────────────────────────────────────────────────────────────────────────
+
+
+def _file_layer(path: Path, others: Sequence[str]) -> Layer | None:
+    """The settings of a file, without the sections in `others`; None if it does not exist."""
+    text = read_text(path)
+    if text is None:
+        return None
+    layer = _flatten(decode(text, path), text, str(path))
+    return {keys: entry for keys, entry in layer.items() if keys[0] not in others}
+
+
+def _flatten(document: Mapping[str, Any], text: str, name: str) -> Layer:
+    """The values of a document, each with its line, found in the order of the text, which JSON
+    keeps. Raises: ConfigError for both spellings of a key."""
+    layer: Layer = {}
+    position = 0
+
+    def walk(section: Mapping[str, Any], above: Keys) -> None:
+        nonlocal position
+        for key, value in section.items():
+            quoted = re.escape(json.dumps(key, ensure_ascii=False))
+            match = re.compile(quoted + r"\s*:").search(text, position)
+            position = match.start() + 1 if match else position
+            keys = OTHER_SPELLINGS.get((*above, key), (*above, key))
+            place = f"{name}:{text.count(chr(10), 0, position) + 1}" if text else name
+            if isinstance(value, dict) and value:
+                walk(value, keys)
+            elif keys in layer:
+                raise ConfigError(
+                    f"{place}: `{key}` is another spelling of `{keys[-1]}`. Keep one."
+                )
+            else:
+                layer[keys] = (value, place)
+
+    walk(document, ())
+    return layer
+
+
+def _expand(layer: Layer, environ: Mapping[str, str] | None) -> Layer:
+    """The layer with `${VAR}` in string values replaced from the environment; None for a file from
+    a repository, which gets no variables: a name does not show what it holds, and the value would
+    end up in requests, logs and on the screen.
+
+    Raises: ConfigError for a variable that is not set or may not be used.
+    """
+
+    def expand(value: Any, uses: str) -> Any:
+        if isinstance(value, list):
+            return [expand(item, uses) for item in value]
+        if not isinstance(value, str):
+            return value
+        for name in _VARIABLE.findall(value):
+            if environ is None:
+                raise ConfigError(
+                    f"{uses} ${{{name}}}, and a project's file reads no variables. "
+                    "Write the value, or set the key in your own config."
+                )
+            if name not in environ:
+                raise ConfigError(
+                    f"{uses} ${{{name}}}, which is not set. Set {name} in the environment, or "
+                    "write the value itself."
+                )
+        return _VARIABLE.sub(lambda match: (environ or {})[match[1]], value)
+
+    return {
+        keys: (expand(value, f"{place}: `{'.'.join(keys)}` uses"), place)
+        for keys, (value, place) in layer.items()
+    }
+
+
+def _allowed(layer: Layer, own: Layer) -> tuple[Layer, list[str]]:
+    """The allowed settings of a project file, given the person's `own`, and the refused keys.
+    Unknown keys stay: they are faults."""
+    defaults = {**flat(Config()), "hooks": None}
+    allowed, ignored = Layer(), dict[str, None]()
+    for keys, (value, place) in layer.items():
+        names = (".".join(keys[:end]) for end in range(len(keys), 0, -1))
+        key = next((name for name in names if name in defaults), "")
+        limit, _ = own.get(tuple(key.split(".")), (defaults.get(key), ""))
+        if not key or _may_set(key, value, limit):
+            allowed[keys] = (value, place)
+        else:
+            ignored[key] = None
+    return allowed, list(ignored)
+
+
+def _may_set(key: str, asked: Any, own: Any) -> bool:
+    """Whether a project may set a key to this, given the person's `own` value."""
+    if key == "permissions.mode":
+        mode, limit = (MODE_CALLED.get(str(value)) for value in (asked, own))
+        limit = limit or Config().permissions.mode
+        return mode is not None and STRICTNESS.index(mode) >= STRICTNESS.index(limit)
+    if key in LIMITS:
+        has_both = isinstance(asked, int | float) and isinstance(own, int | float)
+        return asked <= own if has_both else asked is not None  # anything but a number is a fault
+    return key in ALLOWED_IN_PROJECT
+
+
+def _environment_layer(environ: Mapping[str, str]) -> Layer:
+    layer: Layer = {}
+    for variable, key in ENVIRONMENT.items():
+        if text := environ.get(variable, "").strip():
+            is_whole = key == "max_steps" and re.fullmatch(r"-?[0-9]{1,18}", text)
+            layer[tuple(key.split("."))] = (int(text) if is_whole else text, variable)
+    return _choose_memory(layer)
+
+
+def _flag_layer(flags: Mapping[str, Any], flags_of: str | None) -> Layer:
+    layer: Layer = {}
+    for key, value in flags.items():
+        if key != SETTINGS:
+            place = flags_of or FLAGS.get(key, "--" + key.replace("_", "-"))
+            values = [*value] if isinstance(value, tuple) else value
+            layer[tuple(key.split("."))] = (values, place)
+    return _choose_memory(layer)
+
+
+def _choose_memory(layer: Layer) -> Layer:
+    """Naming a memory system turns memory on; `off` names none."""
+    if (system := layer.get(("memory", "system"))) is not None:
+        is_off = system[0] in MEMORY_OFF
+        layer.setdefault(("memory", "enabled"), (not is_off, system[1]))
+        if is_off:
+            del layer["memory", "system"]
+    return layer
+
+
+def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """A sentence for each unknown `KODE_*`: perhaps a typo."""
+    known = [*ENVIRONMENT, HOME_VARIABLE]
+    return [
+        f"Unknown environment variable {name[:80]}. {_suggest(name, known)}"
+        for name in sorted(environ)
+        if name.startswith("KODE_") and name not in (*known, *OWN_MARKS)
+    ]
+
+
+def _suggest(word: str, words: Sequence[str], quote: str = "") -> str:
+    import difflib
+
+    for near in difflib.get_close_matches(word, words, n=1, cutoff=0.7):
+        return f"Did you mean {quote}{near}{quote}?"
+    return f"Allowed: {', '.join(words) or 'none'}."
+
+
+def _merge(merged: Layer, layer: Layer) -> None:
+    for keys, (value, place) in layer.items():
+        before, origin = merged.get(keys, (None, ""))
+        if ".".join(keys) in ADDED_UP and isinstance(before, list) and isinstance(value, list):
+            value, place = [*before, *value], f"{origin} + {place}"
+        merged[keys] = (value, place)
+
+
+def _nest(layer: Layer) -> dict[str, Any]:
+    """The settings as in a config file."""
+    nested: dict[str, Any] = {}
+    for keys, (value, _) in layer.items():
+        section = nested
+        for key in keys[:-1]:
+            if not isinstance(section.get(key), dict):
+                section[key] = {}
+            section = section[key]
+        if value != {} or not isinstance(section.get(keys[-1]), dict):
+            section[keys[-1]] = copy.deepcopy(value)
+    return nested
+
+
+# ── what is wrong ────────────────────────────────────────────────────────────────────────────
+
+
+def _validate(layer: Layer) -> Config:
+    return _parse(Config, _nest(layer), layer)
+
+
+def _parse(model: type[Model], values: Mapping[str, Any], layer: Layer, above: Keys = ()) -> Model:
+    """The values as the model has them. Raises: Faults."""
+    try:
+        # As JSON and strictly: "yes" is not a boolean, "90" and true are not numbers.
+        return model.model_validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        faults = defaultdict(list)
+        for fault in error.errors():
+            faults[_steps(fault["loc"], values)].append(fault)
+        raise Faults(
+            [
+                (
+                    Setting(".".join((*above, *steps)), _place_of((*above, *steps), layer)),
+                    _explain(model, above, steps, faults[steps]),
+                )
+                for steps in faults
+            ]
+        ) from None
+
+
+def _place_of(keys: Keys, layer: Layer) -> str:
+    """The place of a value, or of what is nearest to it."""
+    for end in range(len(keys), 0, -1):
+        for other, (_, place) in layer.items():
+            if other[:end] == keys[:end]:
+                return place
+    return "config"
+
+
+def _check_providers(config: Config, layer: Layer) -> None:
+    """Raises: Faults for a provider that neither kode nor the config knows."""
+    faults = []
+    for name in dict.fromkeys((*config.providers, *filter(None, (config.provider,)))):
+        try:
+            row_of(config, name)
+        except ConfigError as error:
+            keys = ("providers", name) if name in config.providers else ("provider",)
+            key = ".".join(keys)
+            faults.append((Setting(key, _place_of(keys, layer)), f"`{key}`: {error}"))
+    if faults:
+        raise Faults(faults)
+
+
+def _check_plugins(config: Config, layer: Layer) -> None:
+    """Raises: Faults for settings that a plug-in's model refuses. Those of a plug-in that is off or
+    not installed are nobody's."""
+    for plugin in installed.plugins() if config.plugins else ():
+        try:
+            settings_of(plugin, config, layer)
+        except PluginError:
+            continue  # no fault of the config: whoever uses the plug-in names it
+
+
+def settings_of(plugin: installed.Plugin, config: Config, layer: Layer | None = None) -> Any:
+    """An instance of the plug-in's settings model; None if it has none.
+
+    Raises: Faults that name the key and what is allowed.
+    """
+    section = config.plugins.get(plugin.name, {})
+    values = {key: value for key, value in section.items() if key != "enabled"}
+    model = installed.load(plugin, plugin.settings) if plugin.settings else Part
+    settings = _parse(model, values, layer or {}, (installed.SECTION, plugin.name))
+    return settings if plugin.settings else None
+
+
+def _steps(loc: Sequence[int | str], merged: Mapping[str, Any]) -> tuple[str, ...]:
+    """The path of a value that is wrong. Of a value that may be of several kinds, pydantic reports
+    each kind as a step of its own below it."""
+    steps: list[str] = []
+    value: Any = merged
+    for step in loc:
+        if step == "[key]" or not isinstance(value, dict | list):
+            break
+        steps.append(str(step))
+        value = value.get(step) if isinstance(value, dict) else value[int(step)]
+    return tuple(steps)
+
+
+def _explain(
+    model: type[BaseModel], above: Keys, steps: Keys, faults: Sequence[Mapping[str, Any]]
+) -> str:
+    """The fault of one value: a sentence with the value and what is allowed. There are several for
+    a value that may be of several kinds and is of none."""
+    fault, key = faults[0], ".".join((*above, *steps))
+    if fault["type"] == "extra_forbidden":
+        return f"there is no key `{key}`. {_suggest(steps[-1], _keys_beside(model, steps), '`')}"
+    if fault["type"] == "value_error":
+        return f"in `{key}` {fault['ctx']['error']}."
+    if fault["type"] == "missing":
+        return f"`{key}` is missing. Add it."
+    return f"`{key}` is {_shown((*above, *steps), fault['input'])}; it must be {must_be(faults)}."
+
+
+def _shown(keys: Keys, value: Any) -> str:
+    is_plain = len(keys) == 3 and keys[2] in ("api", "effort", "model")
+    is_secret = keys[0] in ("providers", installed.SECTION) and not is_plain
+    if is_secret or keys[-1] == "api_key":
+        return "a hidden value"
+    text = redact(json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…"
+
+
+def _keys_beside(model: type[BaseModel], steps: Iterable[str]) -> list[str]:
+    """The keys of the section that the last step belongs to."""
+    for step in [*steps][:-1]:
+        if (field := model.model_fields.get(step)) is not None:
+            kind = (get_args(field.annotation) or (field.annotation,))[-1]
+            model = kind if isinstance(kind, type) and issubclass(kind, BaseModel) else model
+    return list(model.model_fields)
