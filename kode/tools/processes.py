@@ -17,9 +17,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kode.programs import start_program
+
+if TYPE_CHECKING:
+    from kode.sandbox.values import Wrapped
 
 MARK = "KODE_SHELL_ID"
 """The environment variable with a process's marks, separated by `:`, its own last."""
@@ -69,8 +72,8 @@ def find(group: int, mark: str, since: int = 0) -> list[Process]:
     """The living processes of a command, by its group (the pid of its shell) and its mark. `since`
     is the value of `now` before the command started; older processes are skipped."""
     if os.path.isdir("/proc/self"):
-        return _found_in_proc(group, mark.encode(), since)
-    return _found_by_ps(group)
+        return _find_in_proc(group, mark.encode(), since)
+    return _find_by_ps(group)
 
 
 async def end(group: int, mark: str) -> None:
@@ -101,29 +104,22 @@ def _signal(processes: list[Process], number: signal.Signals) -> None:
             os.kill(process.pid, number)
 
 
-def _found_in_proc(group: int, mark: bytes, since: int) -> list[Process]:
+def _find_in_proc(group: int, mark: bytes, since: int) -> list[Process]:
     rows: dict[int, tuple[int, int, str]] = {}
-    marked: set[int] = set()
+    own = set[int]()
+    name = f"{MARK}=".encode()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            row = _row_in_proc(pid, since)
-            if row is None:
+            if (row := _row_in_proc(pid, since)) is None:
                 continue
             rows[int(pid)] = row
-            if mark in _marks_of(Path(f"/proc/{pid}/environ").read_bytes()):
-                marked.add(int(pid))
+            # Only the variable itself: another may contain the same text, a key say.
+            for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                if variable.startswith(name) and mark in variable[len(name) :].split(b":"):
+                    own.add(int(pid))
         except (OSError, ValueError):
             continue  # gone meanwhile, or another user's
-    return _with_descendants(rows, marked, group)
-
-
-def _marks_of(environment: bytes) -> list[bytes]:
-    """Reads only the variable itself: another may contain the same text, a key say."""
-    name = f"{MARK}=".encode()
-    for variable in environment.split(b"\0"):
-        if variable.startswith(name):
-            return variable.removeprefix(name).split(b":")
-    return []
+    return _with_descendants(rows, own, group)
 
 
 def _row_in_proc(pid: str, since: int) -> tuple[int, int, str] | None:
@@ -141,7 +137,7 @@ def _row_in_proc(pid: str, since: int) -> tuple[int, int, str] | None:
     return int(fields[2]), int(fields[3]), name
 
 
-def _found_by_ps(group: int) -> list[Process]:
+def _find_by_ps(group: int) -> list[Process]:
     listed = subprocess.run(
         ["/bin/ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,comm="],
         capture_output=True,
@@ -211,22 +207,19 @@ class Watch:
 
     def begins(self, mark: str) -> None:
         """Registers a command before it starts: by its mark alone, in case kode dies now."""
-        self._runs(mark, "")
+        self.runs(mark, "")
 
-    def runs(self, mark: str, group: int) -> None:
+    def runs(self, mark: str, group: int | str) -> None:
         """Registers the process group once it is known."""
-        self._runs(mark, str(group))
+        self.open[mark] = str(group)
+        self._write(f"runs {mark} {group}")
 
     def is_over(self, mark: str) -> None:
         """Unregisters a command with no living process."""
         if self.open.pop(mark, None) is not None:
-            self._say(f"over {mark}")
+            self._write(f"over {mark}")
 
-    def _runs(self, mark: str, group: str) -> None:
-        self.open[mark] = group
-        self._say(f"runs {mark} {group}")
-
-    def _say(self, line: str) -> None:
+    def _write(self, line: str) -> None:
         # Commands still run on a machine where this is unavailable.
         with contextlib.suppress(OSError):
             try:
@@ -274,15 +267,21 @@ class ProcessTree:
     """A program that kode starts beside itself, with everything that it starts: found by a mark,
     also by another kode after this one was killed."""
 
-    def __init__(self, mark: str = "") -> None:
+    def __init__(self, mark: str = "", wrapped: "Wrapped | None" = None) -> None:
+        """`wrapped` runs the program in the sandbox."""
         self.mark = mark or new_mark()
+        self.wrapped = wrapped
+        self._since = 0 if mark else now()
         self._group = NO_GROUP
+        self._is_gone = False
 
     async def start(
         self, *argv: str, environment: Mapping[str, str], **options: Any
     ) -> asyncio.subprocess.Process:
         """Starts the program in a session of its own; where this process is killed, all of it ends.
         Raises: OSError."""
+        if self.wrapped is not None:
+            argv, options["pass_fds"] = self.wrapped.argv, self.wrapped.descriptors
         WATCH.begins(self.mark)
         variables = {**environment, **marked(self.mark)}
         process = await start_program(*argv, env=variables, start_new_session=True, **options)
@@ -290,11 +289,23 @@ class ProcessTree:
         WATCH.runs(self.mark, process.pid)
         return process
 
+    def find(self) -> list[Process]:
+        """What is left of it. Once that is nothing, nothing can come any more."""
+        left = [] if self._is_gone else find(self._group, self.mark, self._since)
+        self._is_gone = not left
+        return left
+
     async def end(self) -> None:
         """Ends what is left of it."""
-        if find(self._group, self.mark):
+        if self.find():
             await end(self._group, self.mark)
+
+    def kill(self) -> None:
+        """Kills what is left of it, at once."""
+        kill(self._group, self.mark)
 
     def forget(self) -> None:
         """Is called once nothing of it is left, or it could not be started."""
         WATCH.is_over(self.mark)
+        if self.wrapped is not None:
+            self.wrapped.settle()

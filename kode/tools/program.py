@@ -13,10 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode.programs import start_program
 from kode.tool import Blocked
-from kode.tools import processes
-from kode.tools.processes import WATCH
+from kode.tools.processes import ProcessTree
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
@@ -30,10 +28,6 @@ _READ_BYTES = 65_536
 
 Keep = Callable[["Attempt"], Awaitable[tuple[str, ...]]]
 """Applies a program's permitted changes; returns sentences about what became of them."""
-
-
-def _nothing(line: bytes) -> bool:
-    return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +67,7 @@ async def run_program(
     grants: "Grants | None" = None,
     keep: Keep | None = None,
     gently: bool = True,
-    takes: Callable[[bytes], bool] = _nothing,
+    takes: Callable[[bytes], bool] = lambda line: False,
 ) -> Ran:
     """Runs a program to its end or its time limit, in the given sandbox if any. `gently` gives it a
     moment to exit at its limit; `records_opens`, `grants`: see `Sandbox.begin`; `takes` gets the
@@ -81,12 +75,14 @@ async def run_program(
     Raises nothing but CancelledError, after ending the program."""
     started = time.monotonic()
     attempt: Attempt | None = None
+    tree = ProcessTree()
     try:
         if sandbox is not None:
             attempt = await asyncio.to_thread(
                 sandbox.begin, records_opens=records_opens, grants=grants
             )
-        ran = await _run(argv, cwd, environment, timeout_s, given, attempt, takes, gently=gently)
+            tree.wrapped = attempt.wrap(tuple(argv))
+        ran = await _run(tree, argv, environment, cwd, timeout_s, given, takes, gently=gently)
         if attempt is not None:
             notes = await keep(attempt) if keep is not None and not ran.fault else ()
             hits = attempt.hits(ran.stdout + ran.stderr)
@@ -101,61 +97,48 @@ async def run_program(
 
 
 async def _run(
+    tree: ProcessTree,
     argv: Sequence[str],
-    cwd: Path,
     environment: Mapping[str, str],
+    cwd: Path,
     timeout_s: float,
     given: bytes,
-    attempt: "Attempt | None",
     takes: Callable[[bytes], bool],
     *,
     gently: bool,
 ) -> Ran:
     """Raises: OSError."""
-    mark = processes.new_mark()
-    wrapped = attempt.wrap(tuple(argv)) if attempt is not None else None
     process: asyncio.subprocess.Process | None = None
-    WATCH.begins(mark)
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
     try:
-        process = await start_program(
-            *(wrapped.argv if wrapped is not None else argv),
-            cwd=cwd,
-            env={**environment, **processes.marked(mark)},
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            pass_fds=wrapped.descriptors if wrapped is not None else (),
-            start_new_session=True,
-        )
-        WATCH.runs(mark, process.pid)
+        process = await tree.start(*argv, environment=environment, cwd=cwd, **pipes)
         out, err, code, fault = bytearray(), bytearray(), process.returncode, ""
         try:
             async with asyncio.timeout(timeout_s):
                 reading = _read(process.stdout, out, takes), _read(process.stderr, err)
-                await asyncio.gather(*reading, _give(process.stdin, given))
+                await asyncio.gather(*reading, _feed(process.stdin, given))
                 code = await process.wait()
         except TimeoutError:
             fault = f"did not end within {timeout_s:.3g} s"
-        opened = wrapped.opened() if wrapped is not None else None
-        said = [kept.decode("utf-8", "replace") for kept in (out, err)]
-        return Ran(exit_code=code, stdout=said[0], stderr=said[1], fault=fault, opened=opened)
+        opened = tree.wrapped.opened() if tree.wrapped is not None else None
+        stdout, stderr = (data.decode("utf-8", "replace") for data in (out, err))
+        return Ran(exit_code=code, stdout=stdout, stderr=stderr, fault=fault, opened=opened)
     finally:
-        group = process.pid if process is not None else processes.NO_GROUP
         if gently:
-            await processes.end(group, mark)
+            await tree.end()
         else:
-            processes.kill(group, mark)
-        WATCH.is_over(mark)
+            tree.kill()
         if process is not None:
             await process.wait()
             # Its open pipes would stay open here: asyncio has no public way to release them.
             process._transport.close()  # type: ignore[attr-defined]
-        if wrapped is not None:
-            wrapped.settle()
+        tree.forget()
 
 
 async def _read(
-    stream: asyncio.StreamReader | None, kept: bytearray, takes: Callable[[bytes], bool] = _nothing
+    stream: asyncio.StreamReader | None,
+    kept: bytearray,
+    takes: Callable[[bytes], bool] = lambda line: False,
 ) -> None:
     assert stream is not None
     begins = True
@@ -168,7 +151,7 @@ async def _read(
         del kept[MAX_OUTPUT_BYTES // 2 : -MAX_OUTPUT_BYTES // 2]
 
 
-async def _give(stream: asyncio.StreamWriter | None, given: bytes) -> None:
+async def _feed(stream: asyncio.StreamWriter | None, given: bytes) -> None:
     """Many programs end without reading their input."""
     assert stream is not None
     with contextlib.suppress(ConnectionError):

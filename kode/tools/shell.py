@@ -18,14 +18,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
-from kode.programs import start_program
 from kode.tool import Brief, ToolContext, ToolOutput
 from kode.tools import check_statuses, processes
 from kode.tools.output import MAX_CHARS, Capture, Lines
-from kode.tools.processes import WATCH
+from kode.tools.processes import ProcessTree
 
 if TYPE_CHECKING:
-    from kode.sandbox.values import Wrapped
     from kode.tools.background import BackgroundCommands
 
 DEFAULT_TIMEOUT_S = 120  # as Claude Code's
@@ -87,11 +85,11 @@ async def shell(
     moved = offered.offer(context.call_id) if offered is not None else asyncio.Event()
     try:
         await running.start()
-        wait = (SETTLES_IN_S, running.heard) if background else (limit_s, moved)
+        wait = (SETTLES_IN_S, running.has_output) if background else (limit_s, moved)
         outcome = await running.wait(*wait)
         if outcome == "moved" or (background and outcome != "ended"):
             assert offered is not None
-            return running.moved_to(offered, by_model=background)
+            return running.move_to(offered, by_model=background)
         leftovers = running.leftovers() if outcome == "ended" else []
     finally:
         if offered is not None:
@@ -100,7 +98,7 @@ async def shell(
             await running.end()
             context.keep_output(running.cut_short())
     exit_status = -1 if outcome == "timed out" else running.returncode
-    checks = check_statuses.statuses(context.checks, running.told, exit_status)
+    checks = check_statuses.statuses(context.checks, running.events, exit_status)
     status = _status(running.returncode, limit_s if outcome == "timed out" else None)
     status = "; ".join((status, *check_statuses.news(checks, exit_status)))
     notes = [f"[{status}]"]
@@ -145,69 +143,59 @@ def _signal_name(number: int) -> str:
 
 
 class _Running:
-    """A running command with its output and the duty to end it; implements `RunningCommand`."""
+    """A running command with its output and the duty to end it; a `RunningCommand`."""
 
     def __init__(self, context: ToolContext, command: str) -> None:
         self.command = command
         most = min(MAX_CHARS, context.room * 3 // 4)  # a quarter of it is for errors in between
         self.capture = Capture(context.place.outputs, f"shell-{context.call_id}", most)
+        self.untrusted = context.untrusted
         self.returncode = 0
         self.moved = False
         """Whether the background has taken over the duty to end it."""
         self.since = time.monotonic()
+        self.events: list[check_statuses.Event] = []
+        self.has_output = asyncio.Event()
         self._context = context
-        self._mark = processes.new_mark()
+        self._tree = ProcessTree()
         self._process: asyncio.subprocess.Process | None = None
-        self._wrapped: Wrapped | None = None
         self._lines = Lines()
-        self._begins_at = processes.now()
-        self._all_gone = False
-        """True once nothing is left: searching all processes again would find nothing."""
-        self.told: list[check_statuses.Event] = []
         self._channel = -1
         self._output = -1
         """The read end of the pipe; -1 when closed."""
-        self.heard = asyncio.Event()
-        """Set once there is output."""
-        self._unsaid = ""
+        self._unsent = ""
         self._partial = ""
         """The unfinished line as last emitted."""
-        self._saying: asyncio.TimerHandle | None = None
+        self._sending: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         """Raises: ToolError if no shell can be started."""
         program = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
-        argv: tuple[str, ...] = (program, "-c", self.command)
-        place, is_inside = self._context.place, self._context.wrap_command is not None
-        inside = place.inside if is_inside else {}
-        environment = {**place.environment, **inside, **_ADDED}
+        argv = (program, "-c", self.command)
+        place, wrap = self._context.place, self._context.wrap_command
+        environment = {**place.environment, **(place.inside if wrap else {}), **_ADDED}
         checks = self._context.checks if program == "/bin/bash" else ()
         self._channel, traced = check_statuses.begin(checks, environment)
-        descriptors: tuple[int, ...] = ()
-        if self._context.wrap_command is not None:
+        if wrap is not None:
             try:
-                self._wrapped = self._context.wrap_command(argv)
+                self._tree.wrapped = wrap(argv)
             except OSError as error:
                 raise ToolError(
                     f"Not run: the sandbox could not be made ({error}). Tell the person; continue "
                     "with the file tools meanwhile."
                 ) from None
-            argv, descriptors = self._wrapped.argv, self._wrapped.descriptors
         # Our own pipe: asyncio's would not report the shell's end while a background process holds
         # the other end.
         self._output, written = os.pipe()
         os.set_blocking(self._output, False)
-        WATCH.begins(self._mark)
         try:
-            self._process = await start_program(
+            self._process = await self._tree.start(
                 *argv,
+                environment={**environment, **traced},
                 stdin=asyncio.subprocess.DEVNULL if self._channel < 0 else self._channel,
                 stdout=written,
                 stderr=written,
-                cwd=self._context.place.cwd,
-                env={**environment, **traced, **processes.marked(self._mark)},
-                start_new_session=True,
-                pass_fds=descriptors,
+                cwd=place.cwd,
             )
         except (OSError, ValueError) as error:
             raise ToolError(
@@ -216,7 +204,6 @@ class _Running:
             ) from None
         finally:
             os.close(written)
-        WATCH.runs(self._mark, self._process.pid)
         asyncio.get_running_loop().add_reader(self._output, self._read)
 
     async def wait(self, limit_s: float, moved: asyncio.Event) -> Outcome:
@@ -234,35 +221,31 @@ class _Running:
             return "ended"
         return "moved" if moved.is_set() else "timed out"
 
-    def moved_to(self, background: "BackgroundCommands", *, by_model: bool) -> ToolOutput:
+    def move_to(self, background: "BackgroundCommands", *, by_model: bool) -> ToolOutput:
         """Hands the command over to the background; returns the result of its call."""
-        self._say()
+        self._send()
         self.moved = True
         self.capture.keep_whole()
         name = background.take(self, self._context.session_id, with_session=by_model)
         if by_model:
             background.find(name).read_to = self.capture.size
-            return ToolOutput(
-                text=_or_none(self.output()),
-                notes=(f"[It runs in the background as {name}, at most as long as the session.]",),
-                summary=f"runs in the background as {name}",
+            note = f"[It runs in the background as {name}, at most as long as the session.]"
+        else:
+            after = f"{time.monotonic() - self.since:.0f} s"
+            where = f" Its output goes to {self.output_path}." if self.output_path else ""
+            note = (
+                f"[The person sent this command to the background as {name} "
+                f"after {after}. It runs on, at the longest as long as kode does.{where} A note "
+                "will say when it ends: go on with something else, do not wait for it.]"
             )
-        after = f"{time.monotonic() - self.since:.0f} s"
-        where = f" Its output goes to {self.output_path}." if self.output_path else ""
-        note = (
-            f"[The person sent this command to the background as {name} "
-            f"after {after}. It runs on, at the longest as long as kode does.{where} A note "
-            "will say when it ends: go on with something else, do not wait for it.]"
-        )
-        text = _or_none(self.output())
-        return ToolOutput(text=text, notes=(note,), summary=f"moved to the background as {name}")
+        summary = f"{'runs in' if by_model else 'moved to'} the background as {name}"
+        return ToolOutput(text=_or_none(self.output()), notes=(note,), summary=summary)
 
     def cut_short(self) -> ToolOutput:
         """What the model reads of it if it was stopped."""
         dropped = "[It ran on a copy of the project: of its changes nothing was kept.]"
         notes = (dropped,) if self._context.wrap_command is not None else ()
-        text, untrusted = _or_none(self.output()), self._context.untrusted
-        return ToolOutput(text=text, notes=notes, untrusted=untrusted)
+        return ToolOutput(text=_or_none(self.output()), notes=notes, untrusted=self.untrusted)
 
     @property
     def output_path(self) -> Path | None:
@@ -275,10 +258,6 @@ class _Running:
     def partial(self) -> str:
         return self._lines.partial
 
-    @property
-    def untrusted(self) -> str:
-        return self._context.untrusted
-
     async def ended(self) -> str:
         """Waits for the shell itself to end, then kills what is left."""
         assert self._process is not None
@@ -288,28 +267,21 @@ class _Running:
 
     def leftovers(self) -> list[processes.Process]:
         """Processes still running after the shell itself has ended."""
-        assert self._process is not None
-        left = processes.find(self._process.pid, self._mark, self._begins_at)
-        self._all_gone = not left
         # The sandbox around it takes a moment longer than the shell.
-        return [process for process in left if self._wrapped is None or process.name != "bwrap"]
+        is_plain = self._tree.wrapped is None
+        return [process for process in self._tree.find() if is_plain or process.name != "bwrap"]
 
     async def end(self) -> None:
         """Kills what is left and reads the rest of the output."""
         try:
-            # After a cancellation during start there may be a process that is not known here.
-            group = self._process.pid if self._process is not None else processes.NO_GROUP
-            if not self._all_gone:
-                await processes.end(group, self._mark)
+            await self._tree.end()
             if self._process is not None:
                 await self._process.wait()
         finally:
-            WATCH.is_over(self._mark)
             self._close()
             if self._channel >= 0:
-                self.told, self._channel = check_statuses.finish(self._channel), -1
-            if self._wrapped is not None:
-                self._wrapped.settle()
+                self.events, self._channel = check_statuses.finish(self._channel), -1
+            self._tree.forget()
 
     def _read(self) -> bool:
         """Reads what is in the pipe; False if there is no more for now."""
@@ -321,27 +293,27 @@ class _Running:
             asyncio.get_running_loop().remove_reader(self._output)
             return False
         self._take(self._lines.take(data))
-        self.heard.set()
+        self.has_output.set()
         return True
 
     def _take(self, text: str) -> None:
         self.capture.add(text)
-        if self.moved:
-            return
-        self._unsaid = (self._unsaid + text)[-MAX_EVENT_CHARS:]
-        if self._saying is None:
-            self._saying = asyncio.get_running_loop().call_later(EMIT_EVERY_S, self._say)
+        if not self.moved:
+            self._unsent = (self._unsent + text)[-MAX_EVENT_CHARS:]
+            if self._sending is None:
+                loop = asyncio.get_running_loop()
+                self._sending = loop.call_later(EMIT_EVERY_S, self._send)
 
-    def _say(self) -> None:
-        if self._saying is not None:
-            self._saying.cancel()
-            self._saying = None
+    def _send(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+            self._sending = None
         partial = self._lines.partial
-        if self.moved or (not self._unsaid and partial == self._partial):
+        if self.moved or (not self._unsent and partial == self._partial):
             return
         call_id = self._context.call_id
-        self._context.emit(OutputEvent(call_id=call_id, text=self._unsaid, partial=partial))
-        self._unsaid, self._partial = "", partial
+        self._context.emit(OutputEvent(call_id=call_id, text=self._unsent, partial=partial))
+        self._unsent, self._partial = "", partial
 
     def _close(self) -> None:
         if self._output < 0:
@@ -353,5 +325,5 @@ class _Running:
         os.close(self._output)
         self._output = -1
         self._take(self._lines.take(b"", final=True))
-        self._say()
+        self._send()
         self.capture.close()
