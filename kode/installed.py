@@ -15,13 +15,16 @@ import pkgutil
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kode import paths
 from kode.errors import ConfigError, KodeError, PluginError
+
+if TYPE_CHECKING:
+    from kode.config.model import Config
 
 T = TypeVar("T")
 Else = TypeVar("Else")
@@ -134,6 +137,53 @@ class Plugin:
     """For `kode schema`: name → a type of what the plug-in writes for programs."""
     checks: Code = ""
     """A function without arguments that returns `Finding`s for `kode doctor`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What the pages of `kode view` are about."""
+
+    home: Path
+    """`$KODE_HOME`."""
+    cwd: Path
+    """The folder whose project is "this project"."""
+    config: "Config"
+
+    @property
+    def project(self) -> str:
+        """By what memory knows this project."""
+        return paths.path_hash(paths.project_root(self.cwd))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """One page of `kode view`."""
+
+    path: str
+    """Its address: `/costs`, or `/fleets/{id}` with a part that is in the query too."""
+    title: str = ""
+    """Its name in the navigation; "" leaves it out of that."""
+    show: Callable[[Place, Mapping[str, str]], tuple[str, Mapping[str, object]] | None]
+    """Called in a thread at each request, with the query of the address: `page` is always in it, a
+    number from 1. Returns the name of a template in the folder `templates` beside the function's
+    module, and its values, of which `more` says that a further `page` follows; None: there is no
+    such page. Raises: KodeError, which is shown."""
+
+    @classmethod
+    def of_plugins(cls, warn: Callable[[str], object]) -> "tuple[tuple[str, Page], ...]":
+        """The pages of all plug-ins, each with the package that holds its templates. Never raises:
+        a plug-in at fault is left out, and `warn` gets a sentence about it."""
+        pages: list[tuple[str, Page]] = []
+        for plugin in plugins():
+            try:
+                listed = load(plugin, plugin.pages) if plugin.pages else ()
+            except KodeError as error:
+                warn(str(error))
+                continue
+            for page in listed:
+                package = page.show.__module__.rpartition(".")[0]
+                pages.append((package, replace(page, show=guard_plugin(plugin, page.show))))
+        return tuple(pages)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ HOMES = {
     "kode.cli.screen.lines": "money",
     "kode.cli.screen.printer": "print_either",
     "kode.config": "load_config resolve_provider",
-    "kode.config.plugin_pages": "Page Place",
     "kode.conversation": "Conversation open_conversation",
     "kode.conversation.bare": "BareSession",
     "kode.conversation.plugged": "Opened Prompt",
@@ -39,7 +38,7 @@ HOMES = {
     "kode.extras": "require_extra=require",
     "kode.fault_reports": "describe_fault=describe",
     "kode.git": "run_git",
-    "kode.installed": "Command ExportFile Plugin",
+    "kode.installed": "Command ExportFile Page Place Plugin",
     "kode.interrupts": "cancelled_by_signals",
     "kode.memory.commands": "open_memory=open_outside",
     "kode.memory.contract": "Injection RemoteAnswer RemoteLine",
@@ -96,8 +95,6 @@ if TYPE_CHECKING:
     from kode.cli.screen.printer import print_either as print_either
     from kode.config import load_config as load_config
     from kode.config import resolve_provider as resolve_provider
-    from kode.config.plugin_pages import Page as Page
-    from kode.config.plugin_pages import Place as Place
     from kode.conversation import Conversation as Conversation
     from kode.conversation import open_conversation as open_conversation
     from kode.conversation.bare import BareSession as BareSession
@@ -130,6 +127,8 @@ if TYPE_CHECKING:
     from kode.git import run_git as run_git
     from kode.installed import Command as Command
     from kode.installed import ExportFile as ExportFile
+    from kode.installed import Page as Page
+    from kode.installed import Place as Place
     from kode.installed import Plugin as Plugin
     from kode.interrupts import cancelled_by_signals as cancelled_by_signals
     from kode.memory.commands import open_outside as _open_memory
