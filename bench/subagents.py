@@ -15,14 +15,15 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from bench.measure import Pair, median_baseline, median_ratio, report, sized, workplace
 from kode.config import Config
 from kode.engine.agent import Spend
-from kode.events import silent
-from kode.memory.contract import SnapshotSection
+from kode.memory.system import SnapshotMemory
 from kode.subagents.parent import Delegation, prepare, run_children
-from kode.subagents.task import Start, Task
+from kode.subagents.task import Start, TaskArgument
 from tests.scripted_server import ScriptedServer
 
 REQUEST = Path(__file__).with_name("baseline_request.py")
@@ -109,33 +110,32 @@ async def _delegate(
         base_url=server.openai_url,
         api_key=environ["OPENAI_API_KEY"],
     )
-
-    async def no_memory() -> tuple[SnapshotSection, ...]:
-        return ()
+    session: Any = SimpleNamespace(id=None)
+    agent: Any = SimpleNamespace(
+        place=SimpleNamespace(cwd=project, outputs=project),
+        memory=SnapshotMemory(""),
+        spend=Spend(),
+    )
 
     with tempfile.TemporaryDirectory(dir=project) as folder:
         delegation = Delegation(
             folder=Path(folder) / "agents",
-            session_id=None,
-            cwd=project,
+            session=session,
+            agent=lambda: agent,
+            limits=config.subagent,
             environment={k: v for k, v in environ.items() if k != "OPENAI_API_KEY"},
             start=lambda: Start(
                 parent_pid=os.getpid(),
                 config=config.model_dump(mode="json"),
                 undo=str(Path(folder) / "undo"),
             ),
-            snapshot=no_memory,
-            memory_system="none",
             ask=None,
-            spend=Spend(),
             record=lambda usage, cost_usd: None,
             free=asyncio.Semaphore(AT_ONCE),
-            timeout_s=60,
-            max_steps=15,
         )
-        goals = [Task(goal=f"Say hello, number {number}.") for number in range(tasks)]
+        goals = [TaskArgument(goal=f"Say hello, number {number}.") for number in range(tasks)]
         children = await prepare(delegation, goals, "bench")
-        await run_children(delegation, children, silent)
+        await run_children(children)
     for child in children:
         if child.result is None or child.result.status != "success":
             raise RuntimeError(f"a child failed: {child.result}")

@@ -59,7 +59,7 @@ HOMES = {
     "kode.session.spending": "Spending",
     "kode.session.transcript": "Transcript",
     "kode.shared_budget": "SharedBudget",
-    "kode.subagents.records": "subagent_records=records_beside",
+    "kode.subagents.records": "subagent_records",
     "kode.tool": "Tool ToolOutput",
     "kode.tools.builtin": "builtin_tools=BUILTIN",
     "kode.tools.processes": "ProcessTree",
@@ -170,7 +170,7 @@ if TYPE_CHECKING:
     from kode.session.spending import Spending as Spending
     from kode.session.transcript import Transcript as Transcript
     from kode.shared_budget import SharedBudget as SharedBudget
-    from kode.subagents.records import records_beside as _subagent_records
+    from kode.subagents.records import subagent_records as subagent_records
     from kode.tool import Tool as Tool
     from kode.tool import ToolOutput as ToolOutput
     from kode.tools.builtin import BUILTIN as _builtin_tools
@@ -191,7 +191,6 @@ if TYPE_CHECKING:
     model_info_of = _model_info_of
     find_session = _find_session
     search_sessions = _search_sessions
-    subagent_records = _subagent_records
     builtin_tools = _builtin_tools
 
 else:  # not for type checkers, so that they refuse any other name

@@ -77,20 +77,16 @@ def make_delegation(
     limits = config().subagent
     return Delegation(
         folder=folder,
-        session_id=session.id,
-        cwd=agent().place.cwd,
+        session=session,
+        agent=agent,
+        limits=limits,
         environment=child_environment(os.environ, agent().secrets, _kept(config())),
         start=start,
-        snapshot=agent().memory.snapshot,
-        memory_system=agent().memory.name,
         ask=None if ask is None else ask_person,
-        spend=agent().spend,
         record=record,
         share_tools=share_tools,
         free=asyncio.Semaphore(limits.max_concurrency),
         fork=partial(fork_of, session),
-        timeout_s=limits.timeout_s,
-        max_steps=limits.max_steps,
     )
 
 

@@ -183,11 +183,11 @@ async def _attach_late_results(opened: OpenSession, folder: Path) -> None:
     from kode.subagents import records
 
     await records.settle(folder)
-    late = records.unseen(folder, opened.session.entries)
+    late = records.find_unseen(folder, opened.session.entries)
     if not late:
         return
-    if any(map(records.is_tainted, late)):
+    if any(record.result and record.result.untrusted for record in late):
         opened.session.append(TaintEntry(source="a subagent"))
-    opened.note(records.note(late, opened.place.outputs))
+    opened.note(records.describe_unseen(late, opened.place.outputs))
     unread = f"Sent with your message: {plural(len(late), 'unread subagent result')}."
     opened.emit(Notice(text=unread, level="info"))

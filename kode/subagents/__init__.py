@@ -1,7 +1,7 @@
 """Subagents: focused tasks in separate processes.
 
     task.py       the files and lines that cross between parent and child, and their clock
-    tool.py       the `delegate_tasks` tool, and a child as a job in the background
+    tool.py       the `delegate_tasks` tool
     parent.py     starts, watches, answers and ends children
     records.py    each child's files, and how it ended
     child.py      what makes a process a child

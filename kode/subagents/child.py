@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from kode import durable
 from kode.credentials import redact
-from kode.engine.agent import Spend
+from kode.engine.agent import Agent
 from kode.errors import KodeError, ToolError
 from kode.events import (
     Event,
@@ -33,18 +33,19 @@ from kode.events import (
     ToolOutput,
     TurnEnded,
 )
-from kode.messages import Message, Text, ToolCall, plural, text_of
+from kode.messages import Message, Text, ToolCall, Usage, plural, text_of
 from kode.permissions import gate
+from kode.session.entries import TaintEntry
+from kode.session.log import Session
 from kode.subagents.task import (
     MAX_FROM_PARENT_BYTES,
     MAX_LINE_BYTES,
-    Answer,
     Call,
-    CallResult,
     Clock,
     ParentMessage,
     ParentTool,
     Question,
+    Reply,
     RestOfTree,
     Result,
     Start,
@@ -112,7 +113,7 @@ class ChildOutput:
 
         If another thread is stuck in the middle of a line, only the file has it.
         """
-        free = self.lock.acquire(timeout=LOCK_S)
+        is_free = self.lock.acquire(timeout=LOCK_S)
         try:
             if self.over:
                 return
@@ -124,11 +125,11 @@ class ChildOutput:
                     cut = f"\n[cut: the report has {length:,} characters]"
                     summary = result.summary[:REPORT_CHARS] + cut
                     result = result.model_copy(update={"summary": summary})
-            if free:
+            if is_free:
                 with contextlib.suppress(OSError, ValueError):
                     _write_stdout(line_of(result))
         finally:
-            if free:
+            if is_free:
                 self.lock.release()
 
 
@@ -184,21 +185,20 @@ class Watchdog:
 
 @dataclass
 class ParentLink:
-    """The child's end of the pipes. Questions and figures go out, answers and figures come in."""
+    """The child's end of the pipes. Questions, calls and figures go out, replies, messages and
+    figures come in."""
 
     output: ChildOutput
     on_gone: Callable[[], None]
-    spend: Spend = field(default_factory=Spend)
-    """This process's spending, including what the parent reports about the rest of the tree."""
-    price_known: bool = True
-    tainted: Callable[[], bool] = lambda: False
+    agent: Agent | None = None
+    session: Session | None = None
+    """Both None until they are open."""
     on_rest_of_tree: Callable[[], None] = lambda: None
     """Called when the parent has reported the rest of the tree's usage."""
-    on_message: Callable[[ParentMessage], None] = lambda message: None
-    messages: list[str] = field(default_factory=list)
+    messages: list[ParentMessage] = field(default_factory=list)
     """What its next step is to get."""
-    replies: dict[int, "asyncio.Future[Any]"] = field(default_factory=dict)
-    """Id of a question or call → where its answer is awaited."""
+    replies: "dict[int, asyncio.Future[Reply]]" = field(default_factory=dict)
+    """Id of a question or call → where its reply is awaited."""
     open_questions: int = 0
     ids: Iterator[int] = field(default_factory=count)
     reported: Used = field(default_factory=Used)
@@ -206,15 +206,26 @@ class ParentLink:
 
     def report(self) -> None:
         """Reports usage since the last report to the parent."""
-        spend, before = self.spend, self.reported
-        totals = {**asdict(spend.usage), "steps": spend.steps}
-        total = Used(**totals, cost_usd=spend.cost_usd, untrusted=self.tainted())
+        if self.agent is None or self.session is None:
+            return
+        spend, before, untrusted = self.agent.spend, self.reported, self.session.tainted
+        total = Used(
+            usage=asdict(spend.usage),
+            cost_usd=spend.cost_usd,
+            steps=spend.steps,
+            untrusted=untrusted,
+        )
         if total == before:
             return
         self.reported = total
-        new = {name: number - getattr(before, name) for name, number in totals.items()}
-        cost_usd = spend.cost_usd - (before.cost_usd or 0.0) if self.price_known else None
-        self._send(Used(**new, cost_usd=cost_usd, untrusted=total.untrusted))
+        has_price = self.agent.cost_usd(Usage()) is not None
+        new = Used(
+            usage={name: each - before.usage.get(name, 0) for name, each in total.usage.items()},
+            cost_usd=spend.cost_usd - (before.cost_usd or 0.0) if has_price else None,
+            steps=spend.steps - before.steps,
+            untrusted=untrusted,
+        )
+        self._send(new)
 
     async def ask(self, question: gate.Question) -> gate.Answer:
         """Puts a permission question to the person at the parent's terminal."""
@@ -223,22 +234,13 @@ class ParentLink:
             return gate.Answer(choice="no", message="It is too large to be shown. Do it in parts.")
         self.open_questions += 1
         try:
-            reply: Answer = await self._await_reply(line)
-            return reply.answer
+            return (await self._await_reply(line)).answer
         finally:
             self.open_questions -= 1
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallResult:
-        """Has the parent call a tool that it shares."""
-        line = Call(id=next(self.ids), tool=tool, arguments=dict(arguments))
-        if len(line_of(line)) > MAX_LINE_BYTES:
-            text = "Its arguments are over 1 MB: pass less."
-            return CallResult(id=line.id, text=text, failed=True)
-        result: CallResult = await self._await_reply(line)
-        return result
-
-    async def _await_reply(self, line: Question | Call) -> Any:
-        reply = self.replies[line.id] = asyncio.get_running_loop().create_future()
+    async def _await_reply(self, line: Question | Call) -> Reply:
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self.replies[line.id] = reply
         self._send(line)
         try:
             return await reply
@@ -246,15 +248,18 @@ class ParentLink:
             del self.replies[line.id]
 
     async def listen(self, reader: asyncio.StreamReader) -> None:
-        """Reads answers and figures until stdin ends, which means that the parent is gone."""
+        """Reads what the parent says until stdin ends, which means that it is gone."""
         while line := await read_line(reader):
             self.take(line)
         self.on_gone()
 
     def take_messages(self) -> list[Text]:
-        """The parent's messages since the last call: they steer its turn."""
+        """The parent's messages since the last call: they steer its turn. Raises: StorageError."""
         messages, self.messages = self.messages, []
-        return [Text(text=text) for text in messages]
+        tainted = any(message.tainted for message in messages)
+        if tainted and self.session is not None and not self.session.tainted:
+            self.session.append(TaintEntry(source="the session that delegated this"))
+        return [Text(text=message.text) for message in messages]
 
     def _send(self, message: BaseModel) -> None:
         try:
@@ -264,59 +269,48 @@ class ParentLink:
 
     def take(self, line: bytes) -> None:
         """Handles one line of the parent. Ignores what it does not understand."""
-        with contextlib.suppress(ValueError, ValidationError, AttributeError, KodeError):
+        with contextlib.suppress(ValueError, AttributeError):
             value = json.loads(line)
             match value.get("type"):
-                case "answer":
-                    self._settle(Answer.model_validate(value))
-                case "called":
-                    self._settle(CallResult.model_validate(value))
+                case "reply":
+                    reply = Reply.model_validate(value)
+                    future = self.replies.get(reply.id)
+                    if future is not None and not future.done():
+                        future.set_result(reply)
                 case "message":
-                    message = ParentMessage.model_validate(value)
-                    self.on_message(message)
-                    self.messages.append(message.text)
-                case "rest_of_tree":
+                    self.messages.append(ParentMessage.model_validate(value))
+                case "rest_of_tree" if self.agent is not None:
                     rest = RestOfTree.model_validate(value)
-                    self.spend.rest_of_tree_usd = rest.cost_usd
-                    self.spend.rest_of_tree_steps = rest.steps
+                    self.agent.spend.rest_of_tree_usd = rest.cost_usd
+                    self.agent.spend.rest_of_tree_steps = rest.steps
                     self.on_rest_of_tree()
 
-    def _settle(self, reply: Answer | CallResult) -> None:
-        future = self.replies.get(reply.id)
-        if future is not None and not future.done():
-            future.set_result(reply)
+    def use_tool(self, shared: ParentTool) -> Tool:
+        """A tool of the parent, which runs it, as one of the child."""
 
+        def find_target(arguments: Mapping[str, Any]) -> str:
+            return shared.subject or f"{arguments.get('server', '')}:{arguments.get('tool', '')}"
 
-def use_parent_tool(
-    lent: ParentTool, call: Callable[[str, Mapping[str, Any]], Awaitable[CallResult]]
-) -> Tool:
-    """A tool of the parent as one of the child: `call` has the parent run it."""
+        async def run(context: ToolContext, arguments: Mapping[str, Any]) -> Output:
+            line = Call(id=next(self.ids), tool=shared.name, arguments=dict(arguments))
+            if len(line_of(line)) > MAX_LINE_BYTES:
+                raise ToolError("Its arguments are over 1 MB: pass less.")
+            reply = await self._await_reply(line)
+            if reply.failed:
+                raise ToolError(reply.output.text, untrusted=reply.output.untrusted)
+            return reply.output
 
-    def find_target(arguments: Mapping[str, Any]) -> str:
-        return lent.subject or f"{arguments.get('server', '')}:{arguments.get('tool', '')}"
-
-    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> Output:
-        result = await call(lent.name, arguments)
-        if result.failed:
-            raise ToolError(result.text, untrusted=result.untrusted)
-        return Output(
-            text=result.text,
-            summary=result.summary,
-            pictures=result.pictures,
-            untrusted=result.untrusted,
+        return Tool(
+            name=shared.name,
+            description=shared.description,
+            effect=shared.effect,
+            subject="query",  # of `mcp_search`: the others have a target
+            target=find_target if shared.effect == "mcp" else None,
+            parallel=False,
+            parameters=lambda: shared.parameters,
+            check=lambda arguments: arguments,  # the parent's tool says what is wrong
+            run=run,
         )
-
-    return Tool(
-        name=lent.name,
-        description=lent.description,
-        effect=lent.effect,
-        subject="query",  # of `mcp_search`: the others have a target
-        target=find_target if lent.effect == "mcp" else None,
-        parallel=False,
-        parameters=lambda: lent.parameters,
-        check=lambda arguments: arguments,  # the parent's tool says what is wrong
-        run=run,
-    )
 
 
 async def expire(clock: Clock, is_asking: Callable[[], bool]) -> None:

@@ -7,42 +7,43 @@ files; `tool.py` presents it to the model; `task.py` defines the lines.
 
 import asyncio
 import contextlib
-import json
 import math
 import secrets
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
+from pydantic_core import from_json
 
-from kode.engine.agent import Spend
+from kode.config.model import Subagent
+from kode.engine.agent import Agent, Spend
 from kode.errors import KodeError, StorageError, ToolError
-from kode.events import EXIT_CODES, FINISHED, AgentFinished, AgentProgress, Emit, Status
-from kode.memory.contract import SnapshotSection
-from kode.messages import Usage, shorten
+from kode.events import EXIT_CODES, FINISHED, AgentFinished, AgentProgress, Emit, Status, silent
+from kode.messages import Usage, first_of, plural, shorten
 from kode.permissions import gate
 from kode.programs import one_deeper, start_program
+from kode.session.log import Session
 from kode.subagents import records
 from kode.subagents.task import (
     MAX_FROM_PARENT_BYTES,
     MAX_LINE_BYTES,
-    MAX_LINES,
-    Answer,
     Call,
-    CallResult,
     Clock,
+    ParentMessage,
     ParentTool,
     Question,
+    Reply,
     RestOfTree,
     Result,
     Snapshot,
     Start,
     Task,
+    TaskArgument,
     Used,
     line_of,
 )
@@ -60,14 +61,13 @@ EXIT_GRACE_S = 5.0
 """A child that stays this long after its result is killed."""
 DRAIN_S = 1.0
 """Time to read the rest from the pipes of an ended child."""
-KEPT_SHARE, KEPT_S = 0.2, 2.0
-"""Share of the parent's remaining turn, to end the child and use the results. At least `KEPT_S`, at
-most `PATIENCE_S`."""
+RESERVED_SHARE, MIN_RESERVED_S, MAX_RESERVED_S = 0.2, 2.0, 10.0
+"""Share of the parent's remaining turn, to end the child and use the results."""
 PROGRESS_EVERY_S = 1.0  # a person reads no faster
 POLL_S = 0.1  # below what a person notices
 SUMMARY_CHARS = 400
 """Of a child's error, whose end says what to do, or of its summary, on the screen."""
-STDERR_KEPT_BYTES = 4_000  # the last lines before it died
+STDERR_BYTES = 4_000  # the last lines before it died
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,112 +89,499 @@ class Delegation:
 
     folder: Path
     """`sessions/<id>/agents`; created with the first child."""
-    session_id: str | None
-    cwd: Path
+    session: Session
+    agent: Callable[[], Agent]
+    """The parent as it is now: its model may have changed."""
+    limits: Subagent
     environment: Mapping[str, str]
     """For the children themselves; without keys."""
     start: Callable[[], Start]
     """The first line for a child that starts now."""
-    snapshot: Callable[[], Awaitable[tuple[SnapshotSection, ...]]]
-    memory_system: str
     ask: gate.Ask | None
     """None if no person can be asked."""
-    spend: Spend
-    """This process's spending; what its children use is added to it."""
     record: Callable[[Usage, float | None], None]
     """Records a child's usage and its cost in dollars (None: unknown). Must not raise."""
     free: asyncio.Semaphore
     """For as many children as may run at once."""
-    timeout_s: float
-    max_steps: int
     share_tools: Callable[[Task, Path], SharedTools] = lambda task, folder: SharedTools()
     """What a child with this task and folder may use of its parent's servers."""
     fork: Callable[[str], Callable[[], bytes]] = lambda call_id: bytes
     """(the call that starts children) → what makes the transcript of each that is a fork."""
     command: Sequence[str] = COMMAND
     patience_s: float = PATIENCE_S
-    alive: "dict[str, Child]" = field(default_factory=dict)
-    """By id; the children to notify about the others' usage."""
+    running: "dict[str, Child]" = field(default_factory=dict)
+    """By id."""
+
+    @property
+    def spend(self) -> Spend:
+        """What this process has spent, its children included."""
+        return self.agent().spend
+
+    def report_rest_of_tree(self) -> None:
+        """Tells every running child what the rest of the tree has used."""
+        usd = self.spend.cost_usd + self.spend.rest_of_tree_usd
+        steps = self.spend.steps + self.spend.rest_of_tree_steps
+        for child in self.running.values():
+            its = child.spend
+            child.send(RestOfTree(cost_usd=usd - its.cost_usd, steps=steps - its.steps))
+
+    def find_end(self) -> float:
+        """When a child that starts now must have ended: before the parent's turn does."""
+        ends_at = self.spend.turn_ends_at
+        if ends_at is None:
+            return math.inf
+        now = time.monotonic()
+        left_s = max(0.0, ends_at - now)
+        reserved_s = min(MAX_RESERVED_S, max(MIN_RESERVED_S, left_s * RESERVED_SHARE))
+        return now + max(0.5, left_s - reserved_s)
 
 
-@dataclass
+@dataclass(eq=False)
 class Child:
-    """One child, as its parent sees it."""
+    """One child, as its parent sees it; in the background it is a `RunningCommand`."""
 
+    delegation: Delegation
     index: int
     task: Task
     folder: Path
-    mark: str
-    created: float = field(default_factory=time.monotonic)
+    emit: Emit = silent
+    is_fork: bool = False
+    mark: str = field(default_factory=processes.new_mark)
+    since: float = field(default_factory=time.monotonic)
+    """When it was created."""
     started: float = 0.0
     clock: Clock = field(default_factory=lambda: Clock(math.inf))
     process: asyncio.subprocess.Process | None = None
     result: Result | None = None
     activity: str = "starting"
     spend: Spend = field(default_factory=Spend)
-    untrusted: bool = False
-    questions: "set[asyncio.Task[None]]" = field(default_factory=set)
-    """Its questions that wait for the person."""
+    untrusted: str = ""
+    open_questions: int = 0
+    """How many of its questions wait for the person."""
     shared: SharedTools = field(default_factory=SharedTools)
-    calls: "set[asyncio.Task[None]]" = field(default_factory=set)
-    """Its calls of shared tools."""
-    replied: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the first reply to it has begun, or it has ended."""
-    stopped: bool = False
+    replies: "set[asyncio.Task[None]]" = field(default_factory=set)
+    """To its questions and calls of shared tools."""
+    has_reply: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the first reply of the model to it has begun, or it has ended."""
+    is_stopped: bool = False
     """Whether it is to end now, with what it has."""
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when it has its result."""
+    finished: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when its result is on disk."""
     last_text: str = ""
     edited: dict[str, None] = field(default_factory=dict)
     unread: int = 0
     """How many messages it has not taken yet."""
-    lines: int = 0
     stderr: bytes = b""
+    output_path: None = None
+    partial: str = ""
 
     @property
     def id(self) -> str:
         return self.folder.name
 
     @property
-    def has_flooded(self) -> bool:
-        return self.lines > MAX_LINES
+    def command(self) -> str:
+        return self.task.goal
 
     @property
     def tokens(self) -> int:
         return self.spend.usage.input_tokens + self.spend.usage.output_tokens
 
+    async def run(self) -> None:
+        """Runs it to its result. If cancelled, ends it first and keeps what it reports."""
+        delegation = self.delegation
+        self.started = time.monotonic()
+        self.clock = Clock(delegation.limits.timeout_s, delegation.find_end())
+        status: Status | None = "interrupted"
+        error = ""
+        reading: list[asyncio.Task[None]] = []
+        try:
+            self.process = await self._spawn()
+            delegation.running[self.id] = self
+            stdout, stderr = self.process.stdout, self.process.stderr
+            assert stdout is not None
+            assert stderr is not None
+            reading += map(
+                asyncio.create_task, (self._read_stdout(stdout), self._read_stderr(stderr))
+            )
+            self.shared = delegation.share_tools(self.task, self.folder)
+            update = {
+                "spawned_at": self.started,
+                "ends_at": self.clock.ends_at if math.isfinite(self.clock.ends_at) else None,
+                "tools": tuple(map(_describe_tool, self.shared.tools)),
+            }
+            self.send(delegation.start().model_copy(update=update))
+            self.report_progress()
+            status = await self._wait(self.process, reading[0])
+        except (OSError, ValueError) as fault:
+            status, error = "error", f"It could not be started: {fault}."
+        finally:
+            if self.result is not None:
+                status = None
+            try:
+                await finish(asyncio.ensure_future(self._end(reading)))
+            finally:
+                delegation.running.pop(self.id, None)
+                self.conclude(status, error)
+                self._report_end()
 
-async def run_children(delegation: Delegation, children: Sequence[Child], emit: Emit) -> None:
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        delegation = self.delegation
+        command = [*delegation.command, "--from-parent", "--quiet"]
+        command += ["--task", str(self.folder / "task.json")]
+        command += ["--memory-snapshot", str(self.folder / "snapshot.json")]
+        command += ["--timeout", f"{delegation.limits.timeout_s:g}"]
+        command += ["--max-steps", str(delegation.limits.max_steps)]
+        if delegation.session.id is not None:
+            command += ["--parent-session", delegation.session.id]
+        return await start_program(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=delegation.agent().place.cwd,
+            env={**delegation.environment, **processes.marked(self.mark)},
+            limit=MAX_LINE_BYTES,
+            start_new_session=True,
+        )
+
+    async def _wait(
+        self, process: asyncio.subprocess.Process, reading: "asyncio.Task[None]"
+    ) -> Status | None:
+        """Waits until it has ended; "timeout" if it does not, None if its result counts."""
+        # Its own clock stops first, so that it ends by itself.
+        self.clock.left_s += self.delegation.patience_s
+        self.clock.ends_at += self.delegation.patience_s
+        while self.result is None and not reading.done() and process.returncode is None:
+            if self.clock.is_over(waits=self.open_questions > 0):
+                return "timeout"
+            if self.is_stopped:
+                return "interrupted"
+            # `wait`, not a timeout around an await: that would cancel the reading, and lose the
+            # result that the child sends when asked to end.
+            await asyncio.wait([reading], timeout=POLL_S)
+        # Only its result counts; it gets a moment to close what it has open.
+        await _wait_for_exit(process, EXIT_GRACE_S)
+        return None
+
+    async def _end(self, reading: Sequence["asyncio.Task[None]"]) -> None:
+        """Ends it and everything it started: asks, waits, kills. It alone is asked first, so that
+        it can end its own commands and report its progress."""
+        process = self.process
+        # Without a process, a cancellation may have come during its start: search by the mark.
+        group = process.pid if process is not None else processes.NO_GROUP
+        for task in self.replies:
+            task.cancel()
+        try:
+            if process is not None and process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.terminate()
+                await _wait_for_exit(process, TERM_GRACE_S)
+            if processes.find(group, self.mark):
+                await processes.end(group, self.mark)
+            if reading:
+                await asyncio.wait(reading, timeout=DRAIN_S)
+        finally:
+            processes.kill(group, self.mark)
+            for task in (*reading, *self.replies):
+                task.cancel()
+            if process is not None:
+                # What a grandchild holds open would stay open here until it is gone, and asyncio
+                # has no public way to release it.
+                process._transport.close()  # type: ignore[attr-defined]
+        await asyncio.gather(*reading, return_exceptions=True)
+        if process is not None:
+            await process.wait()
+
+    def conclude(self, status: Status | None = "interrupted", error: str = "") -> None:
+        """Gives it a result, on disk too, if it has none. `status` is why the parent ended it; None
+        if it ended by itself. Never raises."""
+        if self.finished.is_set():
+            return
+        # A long report is only in the file.
+        result = records.read_result(self.folder) or self.result
+        if result is None:
+            result = self._make_result(status, error)
+        elif status is not None and result.status not in FINISHED:
+            result = result.model_copy(update={"status": status})
+        if result.untrusted:
+            self.untrusted = "a subagent"
+        self.result = result
+        records.keep_result(self.folder, result)
+        self.has_reply.set()
+        self.finished.set()
+
+    def _make_result(self, status: Status | None, error: str) -> Result:
+        """What its silence means."""
+        if status == "timeout":
+            limit = f"{self.delegation.limits.timeout_s:g} s (timeout_s)"
+            error = f"It did not end by itself at its limit of {limit}."
+        elif status == "interrupted":
+            error = "Interrupted."
+        elif not error:
+            code = self.process.returncode if self.process else None
+            error = f"It ended with exit status {code} and without a result."
+            if stderr := self.stderr.decode("utf-8", "replace").strip()[-500:]:
+                error += f" Its last words: {stderr}"
+            statuses = {number: name for name, number in EXIT_CODES.items() if number}
+            status = statuses.get(-1 if code is None else code)
+        return Result(
+            status=status or "error",
+            summary=f"No report. It was last seen at: {self.activity}." if self.spend.steps else "",
+            error=error,
+            tokens_used=self.tokens,
+            steps=self.spend.steps,
+            parent_session=self.delegation.session.id,
+            untrusted=bool(self.untrusted),
+        )
+
+    async def _read_stdout(self, stdout: asyncio.StreamReader) -> None:
+        """Reads lines until the pipe ends."""
+        line: bytes | None = None
+        while line != b"":
+            with contextlib.suppress(ValueError):  # too long: what is left of it is no JSON either
+                self.take(line := await stdout.readline())
+
+    async def _read_stderr(self, stderr: asyncio.StreamReader) -> None:
+        """Keeps the end of stderr, in case it ends without a result."""
+        while data := await stderr.read(STDERR_BYTES):
+            self.stderr = (self.stderr + data)[-STDERR_BYTES:]
+
+    def take(self, line: bytes) -> None:
+        """Handles one line of it. Ignores what it does not understand, and lines with lone
+        surrogates, which neither a request nor a terminal can carry."""
+        try:
+            value = from_json(line)
+            match value["type"]:
+                case "result":
+                    self.result = Result.model_validate_json(line)
+                case "event":
+                    self._note_event(value["event"])
+                    self.report_progress()
+                case "used":
+                    self._note_used(Used.model_validate(value))
+                case "question":
+                    self._begin_reply(self._answer(Question.model_validate_json(line)))
+                case "call":
+                    self._begin_reply(self._call_tool(Call.model_validate_json(line)))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return  # a newer kode's, or not a line of kode's at all
+
+    def _note_event(self, event: Any) -> None:
+        self.clock.note_event(event["type"])
+        match event["type"]:
+            case "step_started":
+                self.activity = "thinking"
+            case "reply_begun":
+                self.has_reply.set()
+            case "replied":
+                self.last_text = str(event.get("said") or self.last_text)
+                self.has_reply.set()
+            case "tool_finished" if event.get("edited"):
+                self.edited[str(event["subject"])] = None
+            case "steered":
+                self.unread -= 1
+            case "tool_started":
+                self.activity = f"{event['name']} {event['subject']}"[:120]
+            case "retry_scheduled":
+                self.activity = f"waiting: {event['reason']}"[:120]
+            case "agent_progress":
+                self.activity = f"subagent {event['index'] + 1}: {event['activity']}"[:120]
+
+    def _note_used(self, used: Used) -> None:
+        usage = Usage(**used.usage)
+        if used.untrusted:
+            self.untrusted = "a subagent"
+        for spend in (self.spend, self.delegation.spend):
+            spend.add(usage, used.cost_usd)
+            spend.steps += used.steps
+        if usage != Usage():
+            self.delegation.record(usage, used.cost_usd)
+        self.delegation.report_rest_of_tree()
+
+    def _begin_reply(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self.replies.add(task)
+        task.add_done_callback(self.replies.discard)
+
+    async def _answer(self, line: Question) -> None:
+        answer = gate.Answer(choice="no", message="Nobody is there to be asked.")
+        asker = f"subagent {self.index + 1}: {self.task.goal[:60]}"
+        if line.question.asker:
+            asker += f" › {line.question.asker}"
+        if self.delegation.ask is not None:
+            self.activity = "waiting for your answer"
+            # Only what an `Answer` can carry is offered.
+            about = replace(line.question, asker=asker, narrow=(), passes_in=None, items=())
+            self.open_questions += 1
+            try:
+                with contextlib.suppress(KodeError):
+                    answer = await self.delegation.ask(about)
+            finally:
+                self.open_questions -= 1
+        self.send(Reply(id=line.id, answer=answer))
+
+    async def _call_tool(self, call: Call) -> None:
+        """Calls a shared tool. A failure is in the line that the child gets."""
+        tool = next((tool for tool in self.shared.tools if tool.name == call.tool), None)
+        try:
+            if tool is None or self.shared.context is None:
+                raise ToolError(f"This subagent was not given the tool {call.tool!r}.")
+            output = await tool.run(self.shared.context, tool.check(call.arguments))
+            output = ToolOutput(text=output) if isinstance(output, str) else output
+            reply = Reply(id=call.id, output=output)
+            if len(line_of(reply)) > MAX_FROM_PARENT_BYTES:
+                raise ToolError("Too long an answer for a subagent: ask less.")
+        except ToolError as error:
+            output = ToolOutput(text=str(error), untrusted=error.untrusted)
+            reply = Reply(id=call.id, output=output, failed=True)
+        self.send(reply)
+
+    def send(self, message: BaseModel) -> None:
+        """Writes it one line, if it still listens."""
+        stdin = self.process.stdin if self.process is not None else None
+        if stdin is not None and not stdin.is_closing():
+            with contextlib.suppress(OSError, RuntimeError):
+                stdin.write(line_of(message))
+
+    def report_progress(self) -> None:
+        """Says what it does now."""
+        self.emit(
+            AgentProgress(
+                index=self.index,
+                goal=self.task.goal,
+                activity=self.activity,
+                elapsed_s=round(time.monotonic() - self.started, 1),
+                tokens=self.tokens,
+            )
+        )
+
+    def _report_end(self) -> None:
+        assert self.result is not None
+        line = (self.result.error or self.result.summary).strip().partition("\n")[0]
+        self.emit(
+            AgentFinished(
+                index=self.index,
+                goal=self.task.goal,
+                status=self.result.status,
+                summary=shorten(line, SUMMARY_CHARS),
+                elapsed_s=round(time.monotonic() - self.started, 1),
+                tokens=self.result.tokens_used or self.tokens,
+            )
+        )
+
+    def report(self, limit: int = records.MAX_SHOWN_CHARS) -> str:
+        """Its result for the model, in at most about `limit` characters, once it has ended."""
+        assert self.result is not None
+        outputs = self.delegation.agent().place.outputs
+        text = records.report_text(self.id, self.task.goal, self.result, outputs, limit)
+        lacks = self.shared.lacks
+        return f"{text}\n[It had no {', no '.join(lacks)}.]" if lacks else text
+
+    def output(self) -> str:
+        """Its report, or what there is of it so far."""
+        unread = f"[Messages that it has not read: {self.unread}]" if self.unread else ""
+        if self.result is not None:
+            return "\n".join(filter(None, (self.report(), unread)))
+        steps, files = plural(self.spend.steps, "step"), first_of(list(self.edited), 40)
+        state = f"[{self.id}: {steps}, {self.tokens} tokens, {self.activity}]"
+        text = self.last_text[: records.MAX_SHOWN_CHARS]
+        changed = f"Files changed: {', '.join(files)}" if files else ""
+        return "\n".join(filter(None, (state, unread, text, changed)))
+
+    async def ended(self) -> str:
+        """Waits for its end; returns its status."""
+        await self.finished.wait()
+        assert self.result is not None
+        return self.result.status
+
+    async def end(self) -> None:
+        """Has it end with what it has."""
+        self.is_stopped = True
+        if self.started:
+            await self.finished.wait()
+
+    def tell(self, text: str) -> None:
+        """Gives it a message. Raises: ToolError if it does not run."""
+        if self.result is not None or self.is_stopped:
+            raise ToolError(f"It has ended. Give it another task with `resume`: {self.id}.")
+        if self.process is None:
+            raise ToolError("It has not begun: others run first.")
+        self.unread += 1
+        self.send(ParentMessage(text=text, tainted=self.delegation.start().tainted))
+
+
+async def prepare(
+    delegation: Delegation, arguments: Sequence[TaskArgument], call_id: str, emit: Emit = silent
+) -> list[Child]:
+    """Writes what the children of one call start from: the same snapshot of memory for all, which a
+    fork has in its conversation. Raises: ToolError if it cannot be written, or a task resumes what
+    cannot go on."""
+    tasks = []
+    for argument in arguments:
+        fields = argument.model_dump(exclude={"resume", "fork"})
+        task = Task(**{name: value for name, value in fields.items() if value})
+        if argument.resume:
+            task = records.continue_task(delegation.folder, argument.resume, task)
+        tasks.append(task)
+    now, memory = datetime.now(UTC), delegation.agent().memory
+    snapshot = Snapshot(
+        system=memory.name,
+        created_at=now.isoformat(timespec="milliseconds"),
+        sections=await memory.snapshot(),
+    )
+    children = []
+    transcript = delegation.fork(call_id) if any(each.fork for each in arguments) else bytes
+    first = max((child.index + 1 for child in delegation.running.values()), default=0)
+    try:
+        for index, (argument, task) in enumerate(zip(arguments, tasks, strict=True), first):
+            name = argument.resume or f"{now:%Y%m%d-%H%M%S}-{index + 1}-{secrets.token_hex(3)}"
+            folder = delegation.folder / name
+            child = Child(delegation, index, task, folder, emit, argument.fork)
+            records.create(
+                folder,
+                task,
+                snapshot,
+                mark=child.mark,
+                call_id=call_id,
+                transcript=transcript() if argument.fork else b"",
+            )
+            children.append(child)
+    except StorageError as error:
+        raise ToolError(f"No subagent was started: {error}") from error
+    return children
+
+
+async def run_children(children: Sequence[Child]) -> None:
     """Runs the tasks, each with a result at the end. If cancelled, kills every child and what each
     started first. Forks wait for the reply to the first of them: from then on a server has what
     they share in its cache."""
-    forks = [child for child in children if child.task.fork]
+    forks = [child for child in children if child.is_fork]
 
     async def run(child: Child) -> None:
         if child in forks[1:]:
-            await forks[0].replied.wait()
-        async with delegation.free:
-            if not child.stopped:
-                await _run_child(delegation, child, emit)
-        _settle(delegation, child)
+            await forks[0].has_reply.wait()
+        async with child.delegation.free:
+            if not child.is_stopped:
+                await child.run()
+        child.conclude()
 
-    ticker = asyncio.create_task(_tick(children, emit))
+    async def show_progress() -> None:
+        while True:
+            await asyncio.sleep(PROGRESS_EVERY_S)
+            for child in children:
+                if child.started and child.result is None:
+                    child.report_progress()
+
+    progress = asyncio.create_task(show_progress())
     try:
         async with asyncio.TaskGroup() as group:
             for child in children:
                 group.create_task(run(child))
     finally:
-        ticker.cancel()
+        progress.cancel()
         for child in children:
-            _settle(delegation, child)
-
-
-def _settle(delegation: Delegation, child: Child) -> None:
-    if child.result is None:
-        child.result = _find_result(delegation, child, "interrupted")
-        records.keep_result(child.folder, child.result)
-    child.replied.set()
-    child.ended.set()
+            child.conclude()
 
 
 def child_environment(
@@ -212,161 +599,8 @@ def child_environment(
     return passed | one_deeper(environ)
 
 
-async def prepare(delegation: Delegation, tasks: Sequence[Task], call_id: str) -> list[Child]:
-    """Writes what the children of one call start from: the same snapshot of memory for all, which a
-    fork has in its conversation. Raises: ToolError if it cannot be written."""
-    now = datetime.now(UTC)
-    snapshot = Snapshot(
-        system=delegation.memory_system,
-        created_at=now.isoformat(timespec="milliseconds"),
-        sections=await delegation.snapshot(),
-    )
-    children = []
-    transcript = delegation.fork(call_id) if any(task.fork for task in tasks) else bytes
-    first = max((child.index + 1 for child in delegation.alive.values()), default=0)
-    try:
-        for index, task in enumerate(tasks, first):
-            name = task.resume or f"{now:%Y%m%d-%H%M%S}-{index + 1}-{secrets.token_hex(3)}"
-            child = Child(index, task, delegation.folder / name, processes.new_mark())
-            records.create(
-                child.folder,
-                task,
-                snapshot,
-                mark=child.mark,
-                call_id=call_id,
-                transcript=transcript() if task.fork else b"",
-            )
-            children.append(child)
-    except StorageError as error:
-        raise ToolError(f"No subagent was started: {error}") from error
-    return children
-
-
-async def _run_child(delegation: Delegation, child: Child, emit: Emit) -> None:
-    """Runs one child to its result. If cancelled, ends the child first and keeps its output."""
-    child.started = time.monotonic()
-    child.clock = Clock(delegation.timeout_s, _find_end(delegation))
-    status: Status | None = "interrupted"
-    error = ""
-    reading: list[asyncio.Task[None]] = []
-    try:
-        child.process = await _spawn(delegation, child)
-        delegation.alive[child.id] = child
-        reading = [
-            asyncio.create_task(_read_stdout(delegation, child, emit)),
-            asyncio.create_task(_read_stderr(child)),
-        ]
-        child.shared = delegation.share_tools(child.task, child.folder)
-        tools = tuple(map(_describe_tool, child.shared.tools))
-        ends_at = child.clock.ends_at if math.isfinite(child.clock.ends_at) else None
-        update = {"spawned_at": child.started, "ends_at": ends_at, "tools": tools}
-        send(child, delegation.start().model_copy(update=update))
-        emit(_describe_progress(child))
-        status = await _wait(delegation, child, reading[0])
-    except (OSError, ValueError) as fault:
-        status, error = "error", f"It could not be started: {fault}."
-    finally:
-        result = child.result
-        try:
-            await _see_through(_end(child, reading))
-        finally:
-            delegation.alive.pop(child.id, None)
-            child.result = result or _find_result(delegation, child, status, error)
-            child.result = records.read_whole_result(child.folder, child.result)
-            records.keep_result(child.folder, child.result)
-            emit(_describe_end(child, child.result))
-
-
-async def _spawn(delegation: Delegation, child: Child) -> asyncio.subprocess.Process:
-    command = [*delegation.command, "--from-parent", "--quiet"]
-    command += ["--task", str(child.folder / "task.json")]
-    command += ["--memory-snapshot", str(child.folder / "snapshot.json")]
-    command += ["--timeout", f"{delegation.timeout_s:g}"]
-    command += ["--max-steps", str(delegation.max_steps)]
-    if delegation.session_id is not None:
-        command += ["--parent-session", delegation.session_id]
-    return await start_program(
-        *command,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=delegation.cwd,
-        env={**delegation.environment, **processes.marked(child.mark)},
-        limit=MAX_LINE_BYTES,
-        start_new_session=True,
-    )
-
-
-async def _wait(
-    delegation: Delegation, child: Child, reading: "asyncio.Task[None]"
-) -> Status | None:
-    """Waits until the child has ended; "timeout" if it does not, None if its result counts."""
-    assert child.process is not None
-    # Its own clock stops first, so that it ends by itself.
-    child.clock.left_s += delegation.patience_s
-    child.clock.ends_at += delegation.patience_s
-    while child.result is None and not reading.done() and child.process.returncode is None:
-        if child.clock.is_over(waits=bool(child.questions)):
-            return "timeout"
-        if child.stopped:
-            return "interrupted"
-        # `wait`, not a timeout around an await: that would cancel the reading, and lose the result
-        # that the child sends when asked to end.
-        await asyncio.wait([reading], timeout=POLL_S)
-    # Only its result counts; it gets a moment to close what it has open.
-    deadline = time.monotonic() + (0 if child.has_flooded else EXIT_GRACE_S)
-    while child.process.returncode is None and time.monotonic() < deadline:
-        await asyncio.sleep(POLL_S / 10)
-    await asyncio.wait([reading], timeout=DRAIN_S)
-    return None
-
-
-def _find_end(delegation: Delegation) -> float:
-    """When a child must have ended: before the parent's turn does."""
-    ends_at = delegation.spend.turn_ends_at
-    if ends_at is None:
-        return math.inf
-    now = time.monotonic()
-    left_s = max(0.0, ends_at - now)
-    kept_s = min(PATIENCE_S, max(KEPT_S, left_s * KEPT_SHARE))
-    return now + max(0.5, left_s - kept_s)
-
-
-async def _end(child: Child, reading: Sequence["asyncio.Task[None]"]) -> None:
-    """Ends the child and everything it started: asks, waits, kills. The child alone is asked first,
-    so that it can end its own commands and report its progress."""
-    # Without a process, a cancellation may have come during its start: search by the mark.
-    group = child.process.pid if child.process is not None else processes.NO_GROUP
-    for task in (*child.questions, *child.calls):
-        task.cancel()
-    try:
-        if child.process is not None and child.process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                child.process.terminate()
-            deadline = time.monotonic() + TERM_GRACE_S
-            while child.process.returncode is None and time.monotonic() < deadline:
-                await asyncio.sleep(POLL_S / 5)
-        if processes.find(group, child.mark):
-            await processes.end(group, child.mark)
-        if reading:
-            await asyncio.wait(reading, timeout=DRAIN_S)
-    finally:
-        processes.kill(group, child.mark)
-        for task in (*reading, *child.questions, *child.calls):
-            task.cancel()
-        if child.process is not None and child.process.stdin is not None:
-            child.process.stdin.close()
-    await asyncio.gather(*reading, return_exceptions=True)
-    if child.process is not None:
-        await child.process.wait()
-        # What a grandchild holds open would stay open here until it is gone, and asyncio has no
-        # public way to release it.
-        child.process._transport.close()  # type: ignore[attr-defined]
-
-
-async def _see_through(work: Coroutine[Any, Any, None]) -> None:
-    """Awaits `work` to its end despite cancellations, then raises them."""
-    task = asyncio.ensure_future(work)
+async def finish(task: "asyncio.Future[None]") -> None:
+    """Awaits a task to its end despite cancellations, then raises them."""
     cancelled = False
     while not task.done():
         try:
@@ -378,151 +612,11 @@ async def _see_through(work: Coroutine[Any, Any, None]) -> None:
     task.result()
 
 
-async def _tick(children: Sequence[Child], emit: Emit) -> None:
-    while True:
-        await asyncio.sleep(PROGRESS_EVERY_S)
-        for child in children:
-            if child.started and child.result is None:
-                emit(_describe_progress(child))
-
-
-def _find_result(
-    delegation: Delegation, child: Child, status: Status | None, error: str = ""
-) -> Result:
-    """The result of a child that was ended before reporting one: what it said when asked to end, or
-    what its silence means."""
-    result = child.result
-    if result is not None:
-        counts = status is None or result.status in FINISHED
-        return result if counts else result.model_copy(update={"status": status})
-    if child.has_flooded:
-        error = f"It wrote more than {MAX_LINES} lines and was ended."
-    elif status == "timeout":
-        error = f"It did not end by itself at its limit of {delegation.timeout_s:g} s (timeout_s)."
-    elif status == "interrupted":
-        error = "Interrupted."
-    elif not error:
-        code = child.process.returncode if child.process else None
-        error = f"It ended with exit status {code} and without a result."
-        if stderr := child.stderr.decode("utf-8", "replace").strip()[-500:]:
-            error += f" Its last words: {stderr}"
-        statuses = {number: name for name, number in EXIT_CODES.items() if name != "success"}
-        status = statuses.get(-1 if code is None else code)
-    return Result(
-        status=status or "error",
-        summary=f"No report. It was last seen at: {child.activity}." if child.spend.steps else "",
-        error=error,
-        tokens_used=child.tokens,
-        steps=child.spend.steps,
-        parent_session=delegation.session_id,
-    )
-
-
-def _describe_end(child: Child, result: Result) -> AgentFinished:
-    return AgentFinished(
-        index=child.index,
-        goal=child.task.goal,
-        status=result.status,
-        summary=shorten((result.error or result.summary).strip().partition("\n")[0], SUMMARY_CHARS),
-        elapsed_s=round(time.monotonic() - child.started, 1),
-        tokens=result.tokens_used or child.tokens,
-    )
-
-
-async def _read_stdout(delegation: Delegation, child: Child, emit: Emit) -> None:
-    """Reads lines until the pipe ends. Too many of them end the child."""
-    assert child.process is not None
-    assert child.process.stdout is not None
-    line: bytes | None = None
-    while line != b"":
-        try:
-            line = await child.process.stdout.readline()
-        except ValueError:  # too long: what is left of it is no JSON either
-            continue
-        take(delegation, child, line, emit)
-        child.lines += 1
-        if child.has_flooded:
-            return
-
-
-def take(delegation: Delegation, child: Child, line: bytes, emit: Emit) -> None:
-    """Handles one line of a child. Ignores what it does not understand, including lone surrogates,
-    which neither a request nor a terminal can carry."""
-    try:
-        value = json.loads(line)
-        kind = value["type"]
-        if kind == "result":
-            child.result = Result.model_validate_json(line)
-        elif kind == "event":
-            _note_event(child, value["event"])
-            child.activity = _sendable(child.activity)
-            emit(_describe_progress(child))
-        elif kind == "used":
-            _note_used(delegation, child, Used.model_validate(value))
-        elif kind == "question":
-            question = Question.model_validate_json(line)
-            _beside(child.questions, _answer(delegation, child, question))
-        elif kind == "call":
-            _beside(child.calls, _call_tool(child, Call.model_validate_json(line)))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ValidationError):
-        return  # a newer kode's, or not a line of kode's at all
-
-
-def _note_event(child: Child, event: Any) -> None:
-    child.clock.note_event(event["type"])
-    match event["type"]:
-        case "step_started":
-            child.activity = "thinking"
-        case "reply_begun":
-            child.replied.set()
-        case "replied":
-            child.last_text = _sendable(event.get("said") or child.last_text)
-            child.replied.set()
-        case "tool_finished" if event.get("edited"):
-            child.edited[_sendable(event["subject"])] = None
-        case "steered":
-            child.unread -= 1
-        case "tool_started":
-            child.activity = f"{event['name']} {event['subject']}"[:120]
-        case "retry_scheduled":
-            child.activity = f"waiting: {event['reason']}"[:120]
-        case "agent_progress":
-            child.activity = f"subagent {event['index'] + 1}: {event['activity']}"[:120]
-
-
-def _sendable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
-
-
-def _note_used(delegation: Delegation, child: Child, used: Used) -> None:
-    child.untrusted |= used.untrusted
-    for spend in (child.spend, delegation.spend):
-        spend.add(used.usage, used.cost_usd)
-        spend.steps += used.steps
-    if used.usage != Usage():
-        delegation.record(used.usage, used.cost_usd)
-    report_rest_of_tree(delegation)
-
-
-def _beside(tasks: "set[asyncio.Task[None]]", work: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.create_task(work)
-    tasks.add(task)
-    task.add_done_callback(tasks.discard)
-
-
-async def _answer(delegation: Delegation, child: Child, line: Question) -> None:
-    answer = gate.Answer(choice="no", message="Nobody is there to be asked.")
-    asker = f"subagent {child.index + 1}: {child.task.goal[:60]}"
-    if line.question.asker:
-        asker += f" › {line.question.asker}"
-    if delegation.ask is not None:
-        child.activity = "waiting for your answer"
-        with contextlib.suppress(KodeError):
-            # Only what an `Answer` can carry is offered.
-            answer = await delegation.ask(
-                replace(line.question, asker=asker, narrow=(), passes_in=None, items=())
-            )
-    send(child, Answer(id=line.id, answer=answer))
+async def _wait_for_exit(process: asyncio.subprocess.Process, limit_s: float) -> None:
+    """At most so long; `Process.wait` would wait for its pipes too."""
+    deadline = time.monotonic() + limit_s
+    while process.returncode is None and time.monotonic() < deadline:
+        await asyncio.sleep(POLL_S / 5)
 
 
 def _describe_tool(tool: Tool) -> ParentTool:
@@ -532,70 +626,4 @@ def _describe_tool(tool: Tool) -> ParentTool:
         effect="mcp" if tool.effect == "mcp" else "none",
         subject=tool.target({}) if tool.target and tool.name != CALLS_ANY else "",
         parameters=dict(tool.parameters()),
-    )
-
-
-async def _call_tool(child: Child, call: Call) -> None:
-    """Calls a shared tool for a child. A failure is in the line that it gets."""
-    shared = child.shared
-    tool = next((tool for tool in shared.tools if tool.name == call.tool), None)
-    try:
-        if tool is None or shared.context is None:
-            raise ToolError(f"This subagent was not given the tool {call.tool!r}.")
-        output = await tool.run(shared.context, tool.check(call.arguments))
-    except ToolError as error:
-        line = CallResult(id=call.id, text=str(error), untrusted=error.untrusted, failed=True)
-    else:
-        output = ToolOutput(text=output) if isinstance(output, str) else output
-        line = CallResult(
-            id=call.id,
-            text=output.text,
-            summary=output.summary,
-            pictures=output.pictures,
-            untrusted=output.untrusted,
-        )
-    if len(line_of(line)) > MAX_FROM_PARENT_BYTES:
-        text = "Too long an answer for a subagent: ask less."
-        line = CallResult(id=call.id, text=text, failed=True)
-    child.untrusted |= bool(line.untrusted)
-    send(child, line)
-
-
-def send(child: Child, message: BaseModel) -> None:
-    """Writes one line to a child that still listens."""
-    process = child.process
-    if process is None or process.stdin is None or process.stdin.is_closing():
-        return
-    with contextlib.suppress(OSError, RuntimeError):
-        process.stdin.write(line_of(message))
-
-
-async def _read_stderr(child: Child) -> None:
-    """Keeps the end of a child's stderr, in case it ends without a result."""
-    assert child.process is not None
-    assert child.process.stderr is not None
-    while data := await child.process.stderr.read(STDERR_KEPT_BYTES):
-        child.stderr = (child.stderr + data)[-STDERR_KEPT_BYTES:]
-
-
-def report_rest_of_tree(delegation: Delegation) -> None:
-    """Tells every living child what the rest of the tree has used."""
-    spend = delegation.spend
-    for child in delegation.alive.values():
-        send(
-            child,
-            RestOfTree(
-                cost_usd=spend.cost_usd + spend.rest_of_tree_usd - child.spend.cost_usd,
-                steps=spend.steps + spend.rest_of_tree_steps - child.spend.steps,
-            ),
-        )
-
-
-def _describe_progress(child: Child) -> AgentProgress:
-    return AgentProgress(
-        index=child.index,
-        goal=child.task.goal,
-        activity=child.activity,
-        elapsed_s=round(time.monotonic() - child.started, 1),
-        tokens=child.tokens,
     )

@@ -1,32 +1,30 @@
-"""The files and lines that cross between a parent and its children, with their limits; and the
-clock that both run from the same events.
+"""What crosses between a parent and its children: files and lines, with their limits; and the clock
+that both run from the same events.
 
 Task file      {"goal", "context"?, "guidance"?, "permission_mode"?, "model"?, "effort"?, "agent"?}
 Snapshot file  {"version": 1, "system", "created_at", "sections": [{"title", "content"}]}
 Child's stdout one JSON object a line: events, `used`, `question`, `call`, last `result`
-Child's stdin  one JSON object a line: first `start`, then `answer`, `called`, `elsewhere` and
-               `message`; its end means that the parent is gone
+Child's stdin  one JSON object a line: first `start`, then `reply`, `rest_of_tree` and `message`;
+               its end means that the parent is gone
 
-Nothing here starts a process or reads a pipe. The models are built on first use: a child needs few
-of them before its first request.
+The models are built on first use: a child needs few of them before its first request.
 """
 
 import json
 import math
 import time
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from kode.errors import UserError
 from kode.events import Check, Checked, Denial, Status
 from kode.memory.contract import SnapshotSection
-from kode.messages import Image, Usage
 from kode.permissions import gate
 from kode.permissions.modes import PermissionMode
 from kode.provider import Effort
+from kode.tool import ToolOutput
 from kode.undo.journal import TurnId
 
 MAX_TASKS = 8  # more at once run into vendors' rate limits
@@ -35,9 +33,6 @@ MAX_LINE_BYTES = 1_000_000
 """Longer lines of a child are skipped; asyncio's own limit would be 64 KiB."""
 MAX_FROM_PARENT_BYTES = 16_000_000
 """Limit of a line to a child: what it starts with, and the answer of a server."""
-MAX_LINES = 200_000
-"""A child that sends more lines is stopped: it floods."""
-
 LONGEST_REPLY_S = 1_800.0
 """A wait for one reply counts from here on: a child that hangs must end."""
 
@@ -55,21 +50,33 @@ class _Line(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
 
-class Task(_File):
-    """A child's task."""
-
+class _TaskText(_File):
     goal: str = Field(min_length=1)
     context: str | None = None
     guidance: str | None = None
+    effort: Effort | None = None
+
+
+class Task(_TaskText):
+    """A child's task."""
+
     permission_mode: PermissionMode | None = None
     model: str | None = None
-    effort: Effort | None = None
     agent: str | None = None
     """The name of the agent definition to use, which the child looks up itself."""
-    resume: SkipJsonSchema[str | None] = Field(default=None, exclude=True)
-    """The id of an ended child that continues with this; for its parent, not for its file."""
-    fork: SkipJsonSchema[bool] = Field(default=False, exclude=True)
-    """Whether it begins with its parent's conversation, as its transcript says."""
+
+
+class TaskArgument(_TaskText):  # as the model delegates it, to whom a docstring would be sent
+    goal: str
+    effort: Annotated[Effort | None, WithJsonSchema({"type": "string"})] = None
+    resume: str | None = None
+    """The id of an ended child that continues with this."""
+    fork: bool = False
+    """Whether the child begins with its parent's conversation."""
+
+
+class AgentTaskArgument(TaskArgument):
+    agent: str | None = None
 
 
 class Snapshot(_File):
@@ -96,6 +103,8 @@ class Result(_Line):
     tokens_used: Count = 0
     steps: Count = 0
     parent_session: str | None = None
+    untrusted: bool = False
+    """Whether it read untrusted content."""
 
 
 class ParentTool(_Line):
@@ -148,20 +157,13 @@ class Used(_Line):
     """What a child and its own subagents have used since its last report."""
 
     type: Literal["used"] = "used"
-    input_tokens: Count = 0
-    output_tokens: Count = 0
-    cached_tokens: Count = 0
-    cache_write_tokens: Count = 0
-    thinking_tokens: Count = 0
+    usage: dict[str, Count] = Field(default_factory=dict)
+    """The fields of a `Usage`."""
     cost_usd: float | None = Field(default=None, ge=0, le=MAX_COUNT, allow_inf_nan=False)
     """None when the model's price is unknown."""
     steps: Count = 0
     untrusted: bool = False
     """Whether the child has read untrusted content."""
-
-    @property
-    def usage(self) -> Usage:
-        return Usage(**{count.name: getattr(self, count.name) for count in fields(Usage)})
 
 
 class Question(_Line):
@@ -181,22 +183,14 @@ class Call(_Line):
     arguments: dict[str, Any]
 
 
-class CallResult(_Line):
-    """The result of such a call; of a failed one, `text` says why."""
+class Reply(_Line):
+    """The person's answer to a question, or the output of a call, which says why it failed."""
 
-    type: Literal["called"] = "called"
+    type: Literal["reply"] = "reply"
     id: int
-    text: str
-    summary: str = ""
-    pictures: tuple[Image, ...] = ()
-    untrusted: str = ""
+    answer: gate.Answer = gate.Answer(choice="no")
+    output: ToolOutput = ToolOutput(text="")
     failed: bool = False
-
-
-class Answer(_Line):
-    type: Literal["answer"] = "answer"
-    id: int
-    answer: gate.Answer
 
 
 class ParentMessage(_Line):
@@ -256,13 +250,7 @@ def line_of(message: BaseModel | dict[str, Any]) -> bytes:
 
 def parse_task(data: bytes, name: str) -> Task:
     """A task file's content. Raises: UserError that names what is wrong."""
-    task = _parse(Task, data, f"The task file {name}")
-    if task.resume is not None or task.fork:
-        raise UserError(
-            f"The task file {name} has `resume` or `fork`, which only delegate_tasks takes. "
-            "`kode session fork ID` copies a session for `kode -r`."
-        )
-    return task
+    return _parse(Task, data, f"The task file {name}")
 
 
 def parse_snapshot(data: bytes, name: str) -> Snapshot:

@@ -57,7 +57,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "sandbox/store.py": {"let_in": PRIVATE, "open_store": PRIVATE, "remove_tree": PRIVATE},
     "session/log.py": {"_open_locked": HOME, "close": HOME, "create": HOME},
     "session/upkeep.py": {"delete": HOME},
-    "subagents/records.py": {"_remove_unborn": HOME},
+    "subagents/records.py": {"settle": HOME},
     "tools/output.py": {"_open": HOME},
     "undo/store.py": {"_put": HOME, "drop_oldest": HOME},
 }

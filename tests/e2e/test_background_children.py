@@ -80,7 +80,7 @@ def agents(place: Place) -> Iterator[Any]:
 
     def found() -> list[records.Record]:
         (path,) = place.session_files
-        return records.records(path.with_suffix("") / "agents")
+        return records.read_records(path.with_suffix("") / "agents")
 
     yield found
     deadline = time.monotonic() + 15

@@ -79,7 +79,7 @@ class Place(command.Place):
         return path.stem
 
     def agents(self) -> list[records.Record]:
-        return records.records(self.home / "sessions" / self.session() / "agents")
+        return records.read_records(self.home / "sessions" / self.session() / "agents")
 
     def wait_until_alone(self) -> None:
         """Waits until no process that was started here is left."""
@@ -377,7 +377,7 @@ def test_a_parent_killed_at_any_time_leaves_no_orphan(place: Place) -> None:
         except AssertionError as error:
             raise AssertionError(f"kill {kill} of seed {seed}: {error}") from None
     for path in (place.home / "sessions").glob("*/agents"):
-        for record in records.records(path):
+        for record in records.read_records(path):
             assert record.result is None or record.result.status in (
                 "success",
                 "interrupted",

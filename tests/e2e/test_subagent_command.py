@@ -18,7 +18,7 @@ from tests.scripted_server import ScriptedServer
 KEY = "sk-test-0123456789abcdefghij"
 FIELDS = [
     *("type", "status", "summary", "error", "files_changed", "refused", "checks", "checked"),
-    *("tokens_used", "steps", "parent_session"),
+    *("tokens_used", "steps", "parent_session", "untrusted"),
 ]
 USES = {"usage": {"input_tokens": 100, "output_tokens": 10}}
 
@@ -88,6 +88,7 @@ def test_a_reached_goal_has_its_result_as_the_last_line(place: Place) -> None:
         "tokens_used": 220,
         "steps": 2,
         "parent_session": "20260101-000000-abcdef",
+        "untrusted": False,
     }
     assert "Wrote sub/a.txt" in ran.stderr
 

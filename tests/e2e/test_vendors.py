@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bench.prefix import asks_for_note
-from kode.subagents.records import Record, records
+from kode.subagents.records import Record, read_records
 from tests.e2e.command import Finished, Place
 from tests.strict_server import Asked, StrictServer
 
@@ -89,7 +89,7 @@ class Life:
     def agents(self) -> list[Record]:
         """The subagents of the one session, with their files."""
         (path,) = self.place.session_files
-        return records(path.with_suffix("") / "agents")
+        return read_records(path.with_suffix("") / "agents")
 
     @property
     def entries(self) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ from kode.messages import Text, ToolCall, ToolResult, calls_of, results_of, text
 from kode.session import log, upkeep
 from kode.session.entries import MessageEntry, TurnEntry
 from kode.session.messages import model_messages
-from kode.subagents.records import Record, records
+from kode.subagents.records import Record, read_records
 from kode.tools import processes
 
 ROOT = Path(__file__).parents[2]
@@ -274,7 +274,7 @@ def _unanswered(messages: Sequence[Any]) -> list[str]:
 
 
 def agents_of(place: Place, session_id: str) -> list[Record]:
-    return records(place.home / "sessions" / session_id / "agents")
+    return read_records(place.home / "sessions" / session_id / "agents")
 
 
 def unfit_agents(place: Place, session_id: str) -> list[str]:

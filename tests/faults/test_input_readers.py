@@ -7,6 +7,8 @@ import json
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -16,6 +18,7 @@ from kode.cli.prompt.history import open_history
 from kode.cli.screen.output import event_object
 from kode.cli.screen.printer import to_json
 from kode.config import load_config
+from kode.config.model import Subagent
 from kode.credentials import redact
 from kode.engine.agent import Spend
 from kode.errors import ConfigError, SessionError, UserError
@@ -24,7 +27,7 @@ from kode.prompts.agents_files import MAX_BYTES, read_agents_files
 from kode.providers.scripted import load_script
 from kode.session import index, log
 from kode.session.messages import said
-from kode.subagents.parent import Child, Delegation, take
+from kode.subagents.parent import Child, Delegation
 from kode.subagents.records import report_text
 from kode.subagents.task import Start, Task, parse_snapshot, parse_task, snapshot_text
 from tests.effort import EVERYTHING
@@ -195,7 +198,7 @@ CHILD_LINES = b"\n".join(
     [
         b'{"type":"event","event":{"type":"tool_started","name":"shell","subject":"ls"}}',
         b'{"type":"event","event":{"type":"agent_progress","index":0,"activity":"thinking"}}',
-        b'{"type":"used","input_tokens":5,"output_tokens":1,"cost_usd":0.1,"steps":1}',
+        b'{"type":"used","usage":{"input_tokens":5,"output_tokens":1},"cost_usd":0.1,"steps":1}',
         b'{"type":"result","status":"success","summary":"Looked.","error":null,'
         b'"files_changed":["a.py"],"tokens_used":5,"steps":1,"parent_session":null}',
         b"",
@@ -203,29 +206,24 @@ CHILD_LINES = b"\n".join(
 )
 
 
-def parent_of_garbage(folder: Path) -> tuple[Delegation, Child]:
-    async def nothing() -> tuple[()]:
-        return ()
-
+def child_of_garbage(folder: Path, shown: list[Event]) -> Child:
     def no_start() -> Start:
         raise AssertionError("no child is started")
 
+    agent: Any = SimpleNamespace(spend=Spend(), place=SimpleNamespace(outputs=folder))
+    session: Any = SimpleNamespace(id=None)
     delegation = Delegation(
         folder=folder,
-        session_id=None,
-        cwd=folder,
+        session=session,
+        agent=lambda: agent,
+        limits=Subagent(),
         environment={},
         start=no_start,
-        snapshot=nothing,
-        memory_system="tiered",
         ask=None,
-        spend=Spend(),
         record=lambda usage, cost_usd: None,
         free=asyncio.Semaphore(1),
-        timeout_s=1.0,
-        max_steps=1,
     )
-    return delegation, Child(0, Task(goal="look"), folder, "0123456789abcdef")
+    return Child(delegation, 0, Task(goal="look"), folder, shown.append)
 
 
 @EXAMPLES
@@ -234,17 +232,17 @@ def test_a_child_that_writes_garbage_is_counted_and_nothing_else(
     tmp_path: Path, said_by_child: Bytes
 ) -> None:
     shown: list[Event] = []
-    delegation, child = parent_of_garbage(tmp_path)
+    child = child_of_garbage(tmp_path, shown)
 
     for line in said_by_child.data.split(b"\n"):
-        take(delegation, child, line, shown.append)
+        child.take(line)
 
     for event in shown:
         to_json(event_object(event)).encode()
     if child.result is not None:
         report_text("1-abcd", "look", child.result, tmp_path, 100).encode()
-    assert 0 <= delegation.spend.cost_usd < float("inf")
-    assert delegation.spend.steps >= 0
+    assert 0 <= child.delegation.spend.cost_usd < float("inf")
+    assert child.delegation.spend.steps >= 0
 
 
 HISTORY = (

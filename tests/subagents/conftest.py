@@ -5,16 +5,19 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from kode.config.model import Subagent
 from kode.engine.agent import Spend
 from kode.events import Event
-from kode.memory.contract import SnapshotSection
+from kode.memory.system import NullMemory
 from kode.messages import Usage
 from kode.subagents.parent import Child, Delegation, prepare, run_children
-from kode.subagents.task import Start, Task
+from kode.subagents.task import Start, TaskArgument
+from tests.workplaces import workplace
 
 PRELUDE = """
 import json, os, sys, time
@@ -42,40 +45,38 @@ class Family:
     ) -> list[Child]:
         program = self.folder / "child.py"
         program.write_text(PRELUDE + code)
+        place = workplace(self.folder, outputs=self.folder / "outputs")
+        agent: Any = SimpleNamespace(place=place, memory=NullMemory(), spend=Spend())
+        session: Any = SimpleNamespace(id="20260101-000000-abcdef")
         made = Delegation(
             folder=self.folder / "agents",
-            session_id="20260101-000000-abcdef",
-            cwd=self.folder,
+            session=session,
+            agent=lambda: agent,
+            limits=Subagent(timeout_s=20, max_steps=15),
             environment={"PATH": "/usr/bin:/bin"},
             start=lambda: Start(parent_pid=1, config={"api_key": "k"}, undo="/nowhere"),
-            snapshot=no_memory,
-            memory_system="none",
             ask=None,
-            spend=Spend(),
             record=lambda usage, cost_usd: self.used.append(usage),
             free=asyncio.Semaphore(3),
-            timeout_s=20,
-            max_steps=15,
             command=(sys.executable, str(program)),
             patience_s=0.2,
         )
+        for name in ("memory", "spend"):
+            if name in fields:
+                setattr(agent, name, fields.pop(name))
         self.delegation = replace(made, **fields)
-        return await self.go_on([Task(goal=goal) for goal in goals])
+        return await self.go_on([TaskArgument(goal=goal) for goal in goals])
 
-    async def go_on(self, tasks: Sequence[Task], call_id: str = "call_1") -> list[Child]:
+    async def go_on(self, tasks: Sequence[TaskArgument], call_id: str = "call_1") -> list[Child]:
         assert self.delegation is not None
-        children = await prepare(self.delegation, tasks, call_id)
-        await run_children(self.delegation, children, self.events.append)
+        children = await prepare(self.delegation, tasks, call_id, self.events.append)
+        await run_children(children)
         return children
 
     def asks_the_model(self) -> bool:
         """Whether its parent knows of a child that waits for a reply."""
-        alive = self.delegation.alive.values() if self.delegation is not None else ()
+        alive = self.delegation.running.values() if self.delegation is not None else ()
         return any(child.clock.asked_at is not None for child in alive)
-
-
-async def no_memory() -> tuple[SnapshotSection, ...]:
-    return ()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 
 from kode.events import Replied, TurnEnded
 from kode.messages import Message, Text, ToolCall, Usage, user_message
+from kode.session.log import in_memory
 from kode.subagents import child, records
 from kode.subagents.child import ChildOutput, ParentLink, Watchdog, partial_summary, request_text
 from kode.subagents.task import (
@@ -89,10 +90,10 @@ def test_a_parent_reads_a_long_report_from_the_file(
     assert len(said[0]) < MAX_LINE_BYTES
     line = Result.model_validate_json(said[0])
     assert line.summary.endswith("[cut: the report has 5,200,000 characters]")
-    assert records.read_whole_result(tmp_path, line).summary == report
-    text = records.report_text(
-        "a1", "look", records.read_whole_result(tmp_path, line), tmp_path / "out", 100
-    )
+    result = records.read_result(tmp_path)
+    assert result is not None
+    assert result.summary == report
+    text = records.report_text("a1", "look", result, tmp_path / "out", 100)
     assert "the full report of 5200000 characters is in" in text
     assert (tmp_path / "out" / "agent-a1.md").read_text() == report
 
@@ -143,15 +144,15 @@ def test_the_snapshot_becomes_a_section_with_titles() -> None:
 
 
 def test_a_childs_messages_wait_for_its_next_step() -> None:
-    heard: list[ParentMessage] = []
-    link = ParentLink(ChildOutput(), on_gone=lambda: None, on_message=heard.append)
+    session = in_memory(cwd=Path("/"), model="m", provider="p")
+    link = ParentLink(ChildOutput(), on_gone=lambda: None, session=session)
 
     for text, tainted in (("one", False), ("two", True)):
         link.take(line_of(ParentMessage(text=text, tainted=tainted)))
     link.take(b'{"type":"message","text":3}')
 
-    assert [told.tainted for told in heard] == [False, True]
     assert [text.text for text in link.take_messages()] == ["one", "two"]
+    assert session.tainted
     assert link.take_messages() == []
 
 

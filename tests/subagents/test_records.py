@@ -2,11 +2,12 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kode.messages import Text, ToolCall, ToolResult
-from kode.session.entries import MessageEntry, TaintEntry, line_of
+from kode.session.entries import MessageEntry
 from kode.subagents import records
 from kode.subagents.task import Result, Snapshot, Task
 
@@ -19,8 +20,9 @@ def made(agents: Path, name: str, result: Result | None, mark: str = "f" * 24) -
         records.keep_result(folder, result)
 
 
-def done(summary: str = "all good") -> Result:
-    return Result(status="success", summary=summary, error=None, steps=2, tokens_used=30)
+def done(summary: str = "all good", **more: Any) -> Result:
+    about = {"status": "success", "error": None, "steps": 2, "tokens_used": 30}
+    return Result(summary=summary, **about, **more)
 
 
 def test_results_that_no_message_names_are_unseen(tmp_path: Path) -> None:
@@ -36,10 +38,10 @@ def test_results_that_no_message_names_are_unseen(tmp_path: Path) -> None:
     note = Text(text="[agent 20260101-000000-3-cccccc: success]", source="note")
     entries = [MessageEntry(role="tool", parts=(told,)), MessageEntry(role="user", parts=(note,))]
 
-    unseen = records.unseen(tmp_path, entries)
+    unseen = records.find_unseen(tmp_path, entries)
 
     assert [record.id for record in unseen] == ["20260101-000000-2-bbbbbb"]
-    assert "20260101-000000-2-bbbbbb" in records.note(unseen, tmp_path / "outputs")
+    assert "20260101-000000-2-bbbbbb" in records.describe_unseen(unseen, tmp_path / "outputs")
 
 
 def test_a_resumed_child_has_a_new_result_to_show(tmp_path: Path) -> None:
@@ -51,18 +53,15 @@ def test_a_resumed_child_has_a_new_result_to_show(tmp_path: Path) -> None:
         MessageEntry(role="assistant", parts=(again,)),
     ]
 
-    assert records.unseen(tmp_path, entries[:1]) == []
-    assert [record.id for record in records.unseen(tmp_path, entries)] == ["one"]
+    assert records.find_unseen(tmp_path, entries[:1]) == []
+    assert [record.id for record in records.find_unseen(tmp_path, entries)] == ["one"]
 
 
 def test_a_tainted_childs_late_result_comes_fenced(tmp_path: Path) -> None:
-    said = MessageEntry(role="user", parts=(Text(text="hi"),))
-    for name, entries in (("1-clean", [said]), ("2-tainted", [said, TaintEntry(source="a page")])):
-        made(tmp_path, name, done(f"from {name}"))
-        lines = b"".join(line_of(entry) + b"\n" for entry in entries)
-        (tmp_path / name / "transcript.jsonl").write_bytes(lines)
+    for name in ("1-clean", "2-tainted"):
+        made(tmp_path, name, done(f"from {name}", untrusted=name == "2-tainted"))
 
-    note = records.note(records.unseen(tmp_path, []), tmp_path / "outputs")
+    note = records.describe_unseen(records.find_unseen(tmp_path, []), tmp_path / "outputs")
 
     inside = re.search(r'<outside-(\w+) source="a subagent">(?s:(.*))</outside-\1>', note)
     assert inside is not None
@@ -76,7 +75,7 @@ async def test_a_child_that_vanished_without_a_result_becomes_interrupted(tmp_pa
 
     await records.settle(tmp_path)
 
-    (record,) = records.records(tmp_path)
+    (record,) = records.read_records(tmp_path)
     assert record.result is not None
     assert record.result.status == "interrupted"
     assert not (tmp_path / "one" / "snapshot.json").exists()
@@ -96,8 +95,8 @@ async def test_remains_of_a_child_that_never_ran_go(tmp_path: Path) -> None:
 def test_an_invalid_mark_is_never_searched_for(tmp_path: Path, mark: str) -> None:
     made(tmp_path, "one", None, mark=mark)
 
-    assert records.records(tmp_path)[0].mark == ""
-    assert not records.records(tmp_path)[0].alive
+    assert records.read_records(tmp_path)[0].mark == ""
+    assert not records.read_records(tmp_path)[0].alive
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"status": "splendid"}', "\x00"])
@@ -105,7 +104,7 @@ def test_a_damaged_result_counts_as_none(tmp_path: Path, content: str) -> None:
     made(tmp_path, "one", None)
     (tmp_path / "one" / "result.json").write_text(content)
 
-    assert records.records(tmp_path)[0].result is None
+    assert records.read_records(tmp_path)[0].result is None
 
 
 def test_a_long_report_is_clipped_and_kept_in_a_file(tmp_path: Path) -> None:

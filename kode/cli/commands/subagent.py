@@ -356,6 +356,7 @@ def _result(
         tokens_used=usage.input_tokens + usage.output_tokens,
         steps=ended.steps,
         parent_session=parent,
+        untrusted=conversation.session.tainted,
     )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kode.events import Emit
     from kode.extensions.agents import AgentDefinition
     from kode.subagents.child import ParentLink
-    from kode.subagents.task import ParentMessage, Start, Task
+    from kode.subagents.task import Start, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,6 @@ async def child_conversation(
     from kode.conversation import open_conversation
     from kode.conversation.open_session import Child
     from kode.memory.system import SnapshotMemory
-    from kode.subagents.child import use_parent_tool
 
     arguments = setting.arguments
     definition = _definition(setting, start)
@@ -52,9 +51,7 @@ async def child_conversation(
         keep_session=False,
         trust_project=start is not None and start.trust_project,
         memory=SnapshotMemory(setting.memory),
-        tools=tuple(use_parent_tool(lent, link.call) for lent in start.tools)
-        if start and link
-        else (),
+        tools=tuple(map(link.use_tool, start.tools)) if start and link else (),
         child=Child(
             agent_type=setting.task.agent or "general-purpose",
             definition=definition,
@@ -63,32 +60,16 @@ async def child_conversation(
             start=start,
         ),
     )
-    if link is not None:
-        _connect(link, conversation)
-    return conversation
 
-
-def _connect(link: ParentLink, conversation: Conversation) -> None:
-    """Makes the link report this conversation's usage, and pass on what it receives."""
-    from kode.messages import Usage
-    from kode.session.entries import TaintEntry
-
-    def pass_on() -> None:
+    def report_rest_of_tree() -> None:
         started = conversation.now.started
         if started is not None and started.delegation is not None:
-            from kode.subagents.parent import report_rest_of_tree
+            started.delegation.report_rest_of_tree()
 
-            report_rest_of_tree(started.delegation)
-
-    def take_taint(message: ParentMessage) -> None:
-        if message.tainted and not conversation.session.tainted:
-            conversation.session.append(TaintEntry(source="the session that delegated this"))
-
-    link.spend = conversation.agent.spend
-    link.price_known = conversation.agent.cost_usd(Usage()) is not None
-    link.tainted = lambda: conversation.session.tainted
-    link.on_rest_of_tree = pass_on
-    link.on_message = take_taint
+    if link is not None:
+        link.agent, link.session = conversation.agent, conversation.session
+        link.on_rest_of_tree = report_rest_of_tree
+    return conversation
 
 
 def _definition(setting: Setting, start: Start | None) -> AgentDefinition | None:
