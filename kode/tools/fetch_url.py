@@ -13,17 +13,16 @@ import ipaddress
 import json
 import re
 import socket
-import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 from kode import __version__, extras
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.plain_text import printable
 from kode.tool import ToolContext, ToolOutput
-from kode.tools import file_search, files, page
+from kode.tools import file_search, files
+from kode.tools import page as page_worker
 
 if TYPE_CHECKING:
     import ssl
@@ -74,9 +73,8 @@ def public_only(address: Address) -> str:
             return "it is a cloud's metadata address"
         if each.is_loopback:
             return "it is this machine itself"
-        if each.is_multicast or each.is_unspecified or each.is_reserved or not each.is_global:
-            return "it is not a public address"
-        if isinstance(each, ipaddress.IPv6Address) and each.is_site_local:
+        is_special = each.is_multicast or each.is_unspecified or each.is_reserved
+        if is_special or not each.is_global or getattr(each, "is_site_local", False):
             return "it is not a public address"
     return ""
 
@@ -100,8 +98,7 @@ async def resolve(host: str, port: int) -> list[Address]:
     return [ipaddress.ip_address(text) for text in texts]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(NamedTuple):
     url: str
     """The final URL, after redirects."""
     title: str
@@ -110,8 +107,7 @@ class Page:
     """Whether the body was truncated."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Body:
+class _Body(NamedTuple):
     url: str
     kind: str
     """The media type, lower case; "" if the server sent none."""
@@ -123,25 +119,17 @@ class _Body:
 @tool(effect="fetch", subject="url", parallel=True)
 async def fetch_url(context: ToolContext, url: str) -> ToolOutput:
     """Fetch a public web page as text, up to 50 KB."""
-    fetched = await fetch(url)
-    text, cut = _clip(fetched.text, min(MAX_TEXT_BYTES, context.room))
-    head = [fetched.url] if fetched.url != url else []
-    head += [fetched.title] if fetched.title else []
-    notes = []
-    if cut or fetched.cut:
-        notes.append("[The page is longer: only its beginning is shown.]")
+    page = await fetch(url)
+    data = page.text.encode("utf-8", "replace")
+    text = data[: min(MAX_TEXT_BYTES, context.room)].decode("utf-8", "ignore")
+    parts = [page.url if page.url != url else "", page.title, text or "(the page has no text)"]
+    if page.cut or len(text.encode()) < len(data):
+        parts.append("[The page is longer: only its beginning is shown.]")
     return ToolOutput(
-        text="\n\n".join([*head, text or "(the page has no text)", *notes]),
+        text="\n\n".join(filter(None, parts)),
         summary=f"{len(text):,} characters",
         untrusted=url,
     )
-
-
-def _clip(text: str, most: int) -> tuple[str, bool]:
-    data = text.encode("utf-8", "replace")
-    if len(data) <= most:
-        return text, False
-    return data[:most].decode("utf-8", "ignore"), True
 
 
 async def fetch(
@@ -160,47 +148,46 @@ async def fetch(
     ends_at = asyncio.get_running_loop().time() + timeout_s
     try:
         async with asyncio.timeout_at(ends_at):
-            body = await _body(url, policy, resolver, tls)
+            body = await _fetch_body(url, policy, resolver, tls)
     except TimeoutError:
         raise ToolError(
             f"{url} did not answer within {timeout_s:g} s: try later, or another source."
         ) from None
-    return await _page(body, ends_at)
+    title, text = "", _decode(body)
+    begins = text.lstrip()[:200].lower()
+    if body.kind in _HTML or (not body.kind and begins.startswith("<!doctype")):
+        title, text = await _readable(text, body.url, ends_at)
+    return Page(body.url, title, text, body.cut)
 
 
-async def _body(
+async def _fetch_body(
     url: str, policy: Policy, resolver: Resolver, tls: "ssl.SSLContext | None"
 ) -> _Body:
     import httpx2
 
     transport = httpx2.AsyncHTTPTransport(verify=tls if tls is not None else True)
-    # trust_env=False: a proxy from the environment would resolve the name again by itself.
-    async with httpx2.AsyncClient(
-        transport=transport, trust_env=False, follow_redirects=False, timeout=TIMEOUT_S
-    ) as client:
-        for redirects in range(MAX_REDIRECTS + 1):
-            with _attribute_errors(url if redirects else ""):
+    untrusted = ""
+    try:
+        # trust_env=False: a proxy from the environment would resolve the name again by itself.
+        async with httpx2.AsyncClient(
+            transport=transport, trust_env=False, follow_redirects=False, timeout=TIMEOUT_S
+        ) as client:
+            for _ in range(MAX_REDIRECTS + 1):
                 target = _parse(url)
-                addresses = await _allowed(target, policy, resolver)
+                addresses = await _resolve_allowed(target, policy, resolver)
                 async with _open_response(client, target, addresses) as response:
-                    with _attribute_errors(url):
-                        location = response.headers.get("location")
-                        if response.status_code not in _REDIRECTS or location is None:
-                            return await _read(url, response)
-                        url = _redirected(target, location)
+                    # From here on its own words (status line, headers, the target of a redirect)
+                    # may be in an error.
+                    untrusted = url
+                    location = response.headers.get("location")
+                    if response.status_code not in _REDIRECTS or location is None:
+                        return await _read(url, response)
+                    url = _redirect(target, location)
+    except ToolError as error:
+        raise ToolError(str(error), untrusted=error.untrusted or untrusted) from None
     raise ToolError(
         f"{url}: more than {MAX_REDIRECTS} redirects. Fetch the final page itself.", untrusted=url
     )
-
-
-@contextlib.contextmanager
-def _attribute_errors(url: str) -> Iterator[None]:
-    """The URL as the outside source of an error text once the server has answered, because its own
-    words (status line, headers, redirect target) may be in it; "" before."""
-    try:
-        yield
-    except ToolError as error:
-        raise ToolError(str(error), untrusted=error.untrusted or url) from None
 
 
 def _parse(url: str) -> "httpx2.URL":
@@ -219,7 +206,7 @@ def _parse(url: str) -> "httpx2.URL":
     return target
 
 
-def _redirected(base: "httpx2.URL", location: str) -> str:
+def _redirect(base: "httpx2.URL", location: str) -> str:
     """The target of a redirect on the same host. The gate allowed only this host: a rule may deny
     another one, and a chain of redirects could leak data to it.
 
@@ -242,7 +229,9 @@ def _redirected(base: "httpx2.URL", location: str) -> str:
     return str(target)
 
 
-async def _allowed(target: "httpx2.URL", policy: Policy, resolver: Resolver) -> list[Address]:
+async def _resolve_allowed(
+    target: "httpx2.URL", policy: Policy, resolver: Resolver
+) -> list[Address]:
     """The host's addresses, each allowed by the policy."""
     port = target.port or (443 if target.scheme == "https" else 80)
     host = target.raw_host.decode("ascii").strip("[]")
@@ -311,68 +300,29 @@ async def _read(url: str, response: "httpx2.Response") -> _Body:
         )
     kind, _, rest = response.headers.get("content-type", "").partition(";")
     kind = kind.strip().lower()
-    if not _is_text(kind):
+    is_text = not kind or kind.startswith("text/") or kind in (*_HTML, *_TEXTUAL)
+    if not is_text and not kind.endswith(("+json", "+xml", "+yaml")):
         size = response.headers.get("content-length", "")
         length = f", {int(size):,} bytes" if size.isdecimal() else ""
         raise ToolError(
             f"{url} is {kind}{length}, not text: fetch_url reads text only. "
             "To have the file, download it with a shell command."
         )
-    try:
-        data, cut = await _limit(_inflate(url, response))
-    except (httpx2.HTTPError, zlib.error) as error:
-        raise ToolError(f"{url} broke off: {error or type(error).__name__}. Try again.") from None
-    return _Body(url=url, kind=kind, charset=_charset(rest), data=data, cut=cut)
-
-
-def _is_text(kind: str) -> bool:
-    if not kind or kind.startswith("text/") or kind in _HTML or kind in _TEXTUAL:
-        return True
-    return kind.endswith(("+json", "+xml", "+yaml"))
-
-
-async def _inflate(url: str, response: "httpx2.Response") -> AsyncIterator[bytes]:
-    """Decompresses the body in small steps: a small one may expand to gigabytes."""
     coding = response.headers.get("content-encoding", "identity").strip().lower()
-    if coding not in ("identity", "", "gzip", "x-gzip", "deflate"):
+    if coding not in ("", "identity", "gzip", "deflate"):
         raise ToolError(f"{url} is compressed as {coding}, which was not asked for: try another.")
-    if coding in ("identity", ""):
-        async for chunk in response.aiter_raw(65536):
-            yield chunk
-        return
-    inflater = zlib.decompressobj(wbits=47)
-    async for chunk in response.aiter_raw(65536):
-        while chunk:
-            yield inflater.decompress(chunk, 262_144)
-            chunk = inflater.unconsumed_tail
-
-
-async def _limit(chunks: AsyncIterator[bytes]) -> tuple[bytes, bool]:
-    parts: list[bytes] = []
-    room = MAX_BODY_BYTES
-    async for chunk in chunks:
-        if len(chunk) > room:
-            return b"".join([*parts, chunk[:room]]), True
-        parts.append(chunk)
-        room -= len(chunk)
-    return b"".join(parts), False
-
-
-def _charset(parameters: str) -> str:
-    for parameter in parameters.split(";"):
-        name, _, value = parameter.partition("=")
-        if name.strip().lower() == "charset":
-            return value.strip().strip("\"'")
-    return ""
-
-
-async def _page(body: _Body, ends_at: float) -> Page:
-    title, text = "", _decode(body)
-    if body.kind in _HTML or (
-        not body.kind and text.lstrip()[:200].lower().startswith("<!doctype")
-    ):
-        title, text = await _readable(text, body.url, ends_at)
-    return Page(url=body.url, title=title, text=text, cut=body.cut)
+    data = bytearray()
+    try:
+        async for chunk in response.aiter_bytes():
+            data += chunk
+            if len(data) > MAX_BODY_BYTES:
+                break
+    except httpx2.HTTPError as error:
+        raise ToolError(f"{url} broke off: {error or type(error).__name__}. Try again.") from None
+    charset = re.search(r"(?i)(?:^|;)\s*charset\s*=\s*[\"']?([^;\"']*)", rest)
+    is_cut = len(data) > MAX_BODY_BYTES
+    body = bytes(data[:MAX_BODY_BYTES])
+    return _Body(url, kind, charset[1].strip() if charset else "", body, is_cut)
 
 
 async def _readable(html: str, url: str, ends_at: float) -> tuple[str, str]:
@@ -382,7 +332,7 @@ async def _readable(html: str, url: str, ends_at: float) -> tuple[str, str]:
     answer = None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(ends_at):
-            answer = await file_search.ask(page.__file__, question)
+            answer = await file_search.ask(page_worker.__file__, question)
     if answer is None:
         raise ToolError(
             f"{url} came, but its HTML is too large or too deeply nested to make text of: "
@@ -394,7 +344,9 @@ async def _readable(html: str, url: str, ends_at: float) -> tuple[str, str]:
 
 
 def _decode(body: _Body) -> str:
-    codec = _codec(body.charset) or _codec(_charset_in_page(body))
+    charset = rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_-]+)"
+    in_page = re.search(charset, body.data[:4096]) if body.kind in _HTML else None
+    codec = _codec(body.charset) or (_codec(in_page[1].decode("ascii")) if in_page else "")
     if codec:
         return body.data.decode(codec, "replace")
     try:
@@ -419,10 +371,3 @@ def _codec(charset: str) -> str:
     except (LookupError, ValueError):  # some strings cannot be codec names at all
         return ""
     return name if name in _CODECS else ""
-
-
-def _charset_in_page(body: _Body) -> str:
-    if body.kind not in _HTML:
-        return ""
-    match = re.search(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_-]+)", body.data[:4096])
-    return match[1].decode("ascii") if match else ""
