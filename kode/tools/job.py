@@ -63,14 +63,13 @@ def _new_output(job: BackgroundCommand, start: int | None) -> str:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             file.seek(min(job.read_to if start is None else max(start, 0), size))
-            head = file.read(_HALF)
-            left_out = max(0, size - _HALF - file.tell())
-            file.seek(left_out, os.SEEK_CUR)
-            tail = file.read(size - file.tell())
+            data = file.read(_HALF)
+            if left_out := max(0, size - _HALF - file.tell()):
+                file.seek(left_out, os.SEEK_CUR)
+                note = f"[{left_out:,} bytes left out here. The whole output is in {path}.]"
+                data += f"\n{note}\n".encode()
+            data += file.read(size - file.tell())
     except OSError as error:
         raise ToolError(f"Its output could not be read: {error}.") from None
     job.read_to = size
-    note = f"\n[{left_out:,} bytes left out here. The whole output is in {path}.]\n"
-    parts = (head, note.encode() if left_out else b"", tail)
-    text = b"".join(parts).decode("utf-8", "replace") + job.running.partial
-    return text.rstrip("\n")
+    return (data.decode("utf-8", "replace") + job.running.partial).rstrip("\n")

@@ -94,8 +94,7 @@ class Capture:
 
     def __init__(self, folder: Path, name: str, most: int = MAX_CHARS) -> None:
         """`most`: of longer output, the first and the last three eighths of this are shown."""
-        self._most = most
-        self._end = most * 3 // 8
+        self._most, self._end = most, most * 3 // 8
         self.total = 0
         """Characters so far."""
         self.path: Path | None = None
@@ -103,23 +102,18 @@ class Capture:
         self.problem = ""
         """Why the file is incomplete; "" if it is complete."""
         self._folder = folder
-        self._name = name
-        self._head = ""
-        self._tail = ""
+        self._name = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60]
+        self._head = self._tail = ""
         self._errors: list[tuple[int, str]] = []
         """(start, line) of lines after the head that look like errors."""
         self._file: IO[str] | None = None
         self._written = 0
-        self._whole = False
+        self._writes_all = False
 
     def keep_whole(self) -> None:
         """From now on writes everything to the file, each line as it arrives."""
-        self._whole = True
-        so_far = ""
-        if self._file is None and not self.problem:
-            self._open()
-            so_far = self._head + self._tail
-        self._write(so_far)
+        self._writes_all = True
+        self._write("")
 
     @property
     def size(self) -> int:
@@ -129,19 +123,22 @@ class Capture:
     def add(self, text: str) -> None:
         if not text:
             return
-        whole = self._head + self._tail if self.total <= self._most else ""
+        start = self.total
         self.total += len(text)
-        if self.total > self._most or self._whole:
-            if self._file is None and not self.problem:
-                self._open()
-                self._write(whole)
+        if self.total > self._most or self._writes_all:
             self._write(text)
         room = max(0, self._end - len(self._head))
         self._head += text[:room]
         # While everything fits, the tail holds all that is not in the head.
-        kept = self._most - self._end if self.total <= self._most else self._end
-        self._tail = (self._tail + text[room:])[-kept:]
-        self._note_errors(text[room:])
+        length = self._most - self._end if self.total <= self._most else self._end
+        self._tail = (self._tail + text[room:])[-length:]
+        start += room
+        for line in text[room:].splitlines(keepends=True):
+            if _LOOKS_LIKE_ERROR.search(line[:_MAX_ERROR_LINE_CHARS]):
+                if len(self._errors) >= 2 * _MAX_ERROR_LINES:
+                    del self._errors[_MAX_ERROR_LINES]
+                self._errors.append((start, line.rstrip("\n")[:_MAX_ERROR_LINE_CHARS]))
+            start += len(line)
 
     def close(self) -> None:
         if self._file is not None:
@@ -154,64 +151,42 @@ class Capture:
         if self.total <= self._most:
             return self._head + self._tail
         cut = self.total - len(self._head) - len(self._tail)
-        errors = self._errors_left_out()
         where = f" The whole output is in {self.path}" if self.path else ""
         problem = f" ({self.problem})" if self.problem else ""
         hint = ": read it with read_file, or search it." if self.path else ""
+        # Some from the beginning of what is left out, some from its end.
+        tail_at, half = self.total - len(self._tail), min(MAX_ERROR_CHARS, self._most // 4) // 2
+        errors = "\n".join(line for start, line in self._errors if start < tail_at)
+        if len(errors) > 2 * half:
+            first, last = errors[:half].rpartition("\n")[0], errors[-half:].partition("\n")[2]
+            errors = f"{first}\n...\n{last}"
         return (
             f"{self._head.rstrip()}\n\n"
             f"[{cut:,} of {self.total:,} characters left out here.{where}{problem}{hint}]\n"
-            f"{errors}\n"
-            f"{self._tail.lstrip()}"
+            + (f"[Lines in it that look like errors:]\n{errors}\n" if errors else "")
+            + f"\n{self._tail.lstrip()}"
         )
 
-    def _note_errors(self, text: str) -> None:
-        position = self.total - len(text)
-        for line in text.splitlines(keepends=True):
-            if _LOOKS_LIKE_ERROR.search(line[:_MAX_ERROR_LINE_CHARS]):
-                if len(self._errors) >= 2 * _MAX_ERROR_LINES:
-                    del self._errors[_MAX_ERROR_LINES]
-                self._errors.append((position, line.rstrip("\n")[:_MAX_ERROR_LINE_CHARS]))
-            position += len(line)
-
-    def _errors_left_out(self) -> str:
-        """Lines that look like errors in the omitted part, some from its beginning, some from its
-        end."""
-        tail_at = self.total - len(self._tail)
-        lines = [line for position, line in self._errors if position < tail_at]
-        text = "\n".join(lines)
-        if not lines:
-            return ""
-        half = min(MAX_ERROR_CHARS, self._most // 4) // 2
-        if len(text) > 2 * half:
-            text = (
-                f"{text[:half].rpartition(chr(10))[0]}\n...\n{text[-half:].partition(chr(10))[2]}"
-            )
-        return f"[Lines in it that look like errors:]\n{text}\n"
-
-    def _open(self) -> None:
-        name = re.sub(r"[^A-Za-z0-9_-]", "_", self._name)[:60]
-        path = self._folder / f"{name}-{secrets.token_hex(4)}.txt"
-        try:
-            durable.make_folder(self._folder)
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            descriptor = os.open(path, flags, 0o600)
-        except (StorageError, OSError) as error:
-            self.problem = f" It could not be kept whole: {error}"
-            return
-        self._file = os.fdopen(descriptor, "w", encoding="utf-8", newline="")
-        self.path = path
-
     def _write(self, text: str) -> None:
-        if self._file is None:
-            return
         try:
+            if self._file is None:
+                if self.problem:
+                    return
+                durable.make_folder(self._folder)
+                path = self._folder / f"{self._name}-{secrets.token_hex(4)}.txt"
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                descriptor = os.open(path, flags, 0o600)
+                self._file = os.fdopen(descriptor, "w", encoding="utf-8", newline="")
+                self.path, text = path, self._head + self._tail + text
             # Whole lines arrive at a time, so a credential is seen in full.
             self._file.write(redact(text[: MAX_FILE_CHARS - self._written]))
-            if self._whole:
+            if self._writes_all:
                 self._file.flush()
-        except OSError as error:
-            self.problem = f"up to where it could not be written: {error.strerror}"
+        except (StorageError, OSError) as error:
+            self.problem = f" It could not be kept whole: {error}"
+            if self.path is not None:
+                reason = error.strerror if isinstance(error, OSError) else error
+                self.problem = f"up to where it could not be written: {reason}"
             self.close()
             return
         self._written += len(text)
