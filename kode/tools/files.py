@@ -99,25 +99,20 @@ def shown(context: ToolContext, path: Path) -> str:
     characters escaped."""
     base = paths.real_path(context.place.cwd)
     text = as_seen(context.place, str(path))
-    if path != Path(base) and text.startswith(base.rstrip("/") + "/"):
-        text = os.path.relpath(text, base)
-    return printable(text)
+    return printable(text.removeprefix(base.rstrip("/") + "/") or text)
 
 
 def outside(context: ToolContext, path: Path) -> str:
     """The path if it lies outside the session's working folders, as the source of untrusted text;
     else "". kode's own saved outputs and the session's `/tmp` count as inside."""
-    if _is_in_tmp(context, path):
-        return ""
     roots = (*(context.place.roots or (context.place.cwd,)), context.place.outputs)
-    return "" if any(_is_inside(path, root) for root in roots) else str(path)
+    is_inside = _is_in_tmp(context, path) or any(_is_inside(path, root) for root in roots)
+    return "" if is_inside else str(path)
 
 
 def refuse_protected(context: ToolContext, path: Path) -> None:
     """Raises: ToolError if writing `path` would change a protected folder."""
-    if _is_in_tmp(context, path):
-        return
-    for folder in context.place.protected:
+    for folder in () if _is_in_tmp(context, path) else context.place.protected:
         if _is_inside(path, folder):
             raise ToolError(
                 f"{printable(str(path))} is inside {printable(str(folder))}, which belongs to "
@@ -169,11 +164,9 @@ def _is_inside(path: Path, folder: Path) -> bool:
     """Whether a real path is a folder or inside it, also in another spelling on a case-insensitive
     file system."""
     real, above = Path(paths.real_path(folder)), (path, *path.parents)
-    if real in above:
-        return True
-    if not real.exists():
-        return str(real).casefold() in [str(one).casefold() for one in above]
-    return any(map(_same_file, above, itertools.repeat(real)))
+    if real in above or real.exists():
+        return real in above or any(map(_same_file, above, itertools.repeat(real)))
+    return str(real).casefold() in [str(each).casefold() for each in above]
 
 
 def _same_file(path: Path, other: Path) -> bool:
@@ -223,14 +216,14 @@ def open_regular(context: ToolContext, path: Path) -> int:
             f"{shown(context, path)} could not be opened: {error.strerror}. "
             "Check its permissions, or use another file."
         ) from None
-    if not durable.is_at(descriptor, path) and os.fstat(descriptor).st_nlink:
-        os.close(descriptor)
-        raise _swapped(str(path))
-    kind = os.fstat(descriptor).st_mode
-    if stat.S_ISREG(kind):
+    status = os.fstat(descriptor)
+    is_at = durable.is_at(descriptor, path) or not status.st_nlink
+    if is_at and stat.S_ISREG(status.st_mode):
         return descriptor
     os.close(descriptor)
-    if stat.S_ISDIR(kind):
+    if not is_at:
+        raise _swapped(str(path))
+    if stat.S_ISDIR(status.st_mode):
         raise ToolError(f"{shown(context, path)} is a folder: list it to see its files.")
     raise ToolError(
         f"{shown(context, path)} is a device, pipe or socket, not a file: it is not read."
@@ -279,16 +272,15 @@ def require_seen(context: ToolContext, file: FileText) -> None:
     seen = context.seen_files.get(str(file.path))
     if seen == content_hash(file.data):
         return
-    name = shown(context, file.path)
-    if seen is None:
-        raise ToolError(
-            f"{name} has not been read in this session: read it with read_file first, so that "
-            "the change fits what is there. Nothing was written."
-        )
-    raise ToolError(
-        f"{name} has changed since it was last read: read it again with read_file, then make the "
-        "change. Nothing was written."
+    advice = (
+        "has changed since it was last read: read it again with read_file, then make the change"
     )
+    if seen is None:
+        advice = (
+            "has not been read in this session: read it with read_file first, so that the change "
+            "fits what is there"
+        )
+    raise ToolError(f"{shown(context, file.path)} {advice}. Nothing was written.")
 
 
 # ── bytes and text ───────────────────────────────────────────────────────────────────────────
@@ -348,7 +340,7 @@ def write(context: ToolContext, path: Path, data: bytes, *, mode: int) -> None:
     Raises: ToolError; then the old file is untouched.
     """
     name = shown(context, path)
-    owner: tuple[int, int] | None = None
+    me = owner = (os.geteuid(), os.getegid())
     with contextlib.suppress(OSError):
         status = os.stat(path)
         owner = (status.st_uid, status.st_gid)
@@ -370,17 +362,11 @@ def write(context: ToolContext, path: Path, data: bytes, *, mode: int) -> None:
             f"{name} could not be written: {reason}. Nothing was changed: check the folder's "
             "permissions and free space, or write elsewhere."
         ) from error
-    if owner is not None and owner != (os.geteuid(), os.getegid()):
-        with contextlib.suppress(OSError):
-            _give_back(path, owner, mode)
+    with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
+        if owner != me:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            opened.callback(os.close, descriptor)
+            if durable.is_at(descriptor, path):
+                os.fchown(descriptor, *owner)
+                os.fchmod(descriptor, mode)
     context.seen_files[str(path)] = content_hash(data)
-
-
-def _give_back(path: Path, owner: tuple[int, int], mode: int) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        if durable.is_at(descriptor, path):
-            os.fchown(descriptor, *owner)
-            os.fchmod(descriptor, mode)
-    finally:
-        os.close(descriptor)
