@@ -222,8 +222,7 @@ class Child:
                 await finish(asyncio.ensure_future(self._end(reading)))
             finally:
                 delegation.running.pop(self.id, None)
-                self.conclude(status, error)
-                self._report_end()
+                self._report_end(self.conclude(status, error))
 
     async def _spawn(self) -> asyncio.subprocess.Process:
         delegation = self.delegation
@@ -293,11 +292,11 @@ class Child:
         if process is not None:
             await process.wait()
 
-    def conclude(self, status: Status | None = "interrupted", error: str = "") -> None:
+    def conclude(self, status: Status | None = "interrupted", error: str = "") -> Result:
         """Gives it a result, on disk too, if it has none. `status` is why the parent ended it; None
         if it ended by itself. Never raises."""
-        if self.finished.is_set():
-            return
+        if self.finished.is_set() and self.result is not None:
+            return self.result
         # A long report is only in the file.
         result = records.read_result(self.folder) or self.result
         if result is None:
@@ -310,6 +309,7 @@ class Child:
         records.keep_result(self.folder, result)
         self.has_reply.set()
         self.finished.set()
+        return result
 
     def _make_result(self, status: Status | None, error: str) -> Result:
         """What its silence means."""
@@ -446,29 +446,17 @@ class Child:
 
     def report_progress(self) -> None:
         """Says what it does now."""
-        self.emit(
-            AgentProgress(
-                index=self.index,
-                goal=self.task.goal,
-                activity=self.activity,
-                elapsed_s=round(time.monotonic() - self.started, 1),
-                tokens=self.tokens,
-            )
-        )
+        self.emit(AgentProgress(**self._about(), activity=self.activity, tokens=self.tokens))
 
-    def _report_end(self) -> None:
-        assert self.result is not None
-        line = (self.result.error or self.result.summary).strip().partition("\n")[0]
-        self.emit(
-            AgentFinished(
-                index=self.index,
-                goal=self.task.goal,
-                status=self.result.status,
-                summary=shorten(line, SUMMARY_CHARS),
-                elapsed_s=round(time.monotonic() - self.started, 1),
-                tokens=self.result.tokens_used or self.tokens,
-            )
-        )
+    def _report_end(self, result: Result) -> None:
+        line = (result.error or result.summary).strip().partition("\n")[0]
+        summary, tokens = shorten(line, SUMMARY_CHARS), result.tokens_used or self.tokens
+        end = AgentFinished(**self._about(), status=result.status, summary=summary, tokens=tokens)
+        self.emit(end)
+
+    def _about(self) -> dict[str, Any]:
+        elapsed_s = round(time.monotonic() - self.started, 1)
+        return {"index": self.index, "goal": self.task.goal, "elapsed_s": elapsed_s}
 
     def report(self, limit: int = records.MAX_SHOWN_CHARS) -> str:
         """Its result for the model, in at most about `limit` characters, once it has ended."""

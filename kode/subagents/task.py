@@ -248,16 +248,6 @@ def line_of(message: BaseModel | dict[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 
 
-def parse_task(data: bytes, name: str) -> Task:
-    """A task file's content. Raises: UserError that names what is wrong."""
-    return _parse(Task, data, f"The task file {name}")
-
-
-def parse_snapshot(data: bytes, name: str) -> Snapshot:
-    """A snapshot file's content. Raises: UserError that names what is wrong."""
-    return _parse(Snapshot, data, f"The memory snapshot {name}")
-
-
 def snapshot_text(snapshot: Snapshot) -> str:
     """The section of the child's system prompt; "" for an empty snapshot. Its content is data."""
     filled = [section for section in snapshot.sections if section.content.strip()]
@@ -269,7 +259,8 @@ def snapshot_text(snapshot: Snapshot) -> str:
 Kind = TypeVar("Kind", bound=BaseModel)
 
 
-def _parse(kind: type[Kind], data: bytes, what: str) -> Kind:
+def parse_file(kind: type[Kind], data: bytes, what: str) -> Kind:
+    """The content of a file. Raises: UserError that names the file as `what`, and the fault."""
     if len(data) > MAX_FILE_BYTES:
         raise UserError(f"{what} is larger than 1 MB. Put less into it.")
     try:

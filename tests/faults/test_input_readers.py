@@ -29,7 +29,7 @@ from kode.session import index, log
 from kode.session.messages import said
 from kode.subagents.parent import Child, Delegation
 from kode.subagents.records import report_text
-from kode.subagents.task import Start, Task, parse_snapshot, parse_task, snapshot_text
+from kode.subagents.task import Snapshot, Start, Task, parse_file, snapshot_text
 from tests.effort import EVERYTHING
 from tests.faults.damage import Bytes, damaged
 from tests.session.stories import assert_sendable, whole_story
@@ -67,7 +67,7 @@ CONFIG = json.dumps(
 @given(damaged(TASK))
 def test_a_task_file_is_read_or_refused_in_one_sentence(task: Bytes) -> None:
     try:
-        parse_task(task.data, "t.json")
+        parse_file(Task, task.data, "t.json")
     except UserError as error:
         assert "t.json" in str(error)
 
@@ -76,7 +76,7 @@ def test_a_task_file_is_read_or_refused_in_one_sentence(task: Bytes) -> None:
 @given(damaged(SNAPSHOT))
 def test_a_snapshot_is_read_or_refused_in_one_sentence(snapshot: Bytes) -> None:
     try:
-        snapshot_text(parse_snapshot(snapshot.data, "s.json")).encode()
+        snapshot_text(parse_file(Snapshot, snapshot.data, "s.json")).encode()
     except UserError as error:
         assert "s.json" in str(error)
 

@@ -98,7 +98,7 @@ def main(argv: Sequence[str]) -> int:
 def _setting(argv: Sequence[str], output: ChildOutput) -> Setting:
     """Reads the command line and the files it names. Raises: UserError."""
     from kode.cli.commands.subagent_conversation import Setting
-    from kode.subagents.task import Task, parse_snapshot, parse_task, snapshot_text
+    from kode.subagents.task import Snapshot, Task, parse_file, snapshot_text
 
     arguments = parse(argv)
     cwd = working_directory(arguments)
@@ -108,7 +108,7 @@ def _setting(argv: Sequence[str], output: ChildOutput) -> Setting:
         task = Task(goal=arguments.goal, context=arguments.context, agent=arguments.agent)
     else:
         path = cwd / arguments.task
-        task = parse_task(_read(path, "--task"), arguments.task)
+        task = parse_file(Task, _read(path, "--task"), f"The task file {arguments.task}")
         if arguments.agent is not None:
             task = task.model_copy(update={"agent": arguments.agent})
         if arguments.from_parent:
@@ -120,7 +120,8 @@ def _setting(argv: Sequence[str], output: ChildOutput) -> Setting:
     memory = ""
     if arguments.memory_snapshot is not None:
         data = _read(cwd / arguments.memory_snapshot, "--memory-snapshot")
-        memory = snapshot_text(parse_snapshot(data, arguments.memory_snapshot))
+        name = f"The memory snapshot {arguments.memory_snapshot}"
+        memory = snapshot_text(parse_file(Snapshot, data, name))
     return Setting(arguments=arguments, cwd=cwd, task=task, memory=memory)
 
 
