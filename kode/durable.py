@@ -246,11 +246,12 @@ def lines_backwards(file: IO[bytes]) -> Iterator[bytes]:
 
     Raises: OSError.
     """
-    position, rest = file.seek(0, os.SEEK_END), b""
+    position, rest, size = file.seek(0, os.SEEK_END), b"", _BLOCK_BYTES
     while position > 0:
-        start = max(0, position - _BLOCK_BYTES)
+        start = max(0, position - size)
         file.seek(start)
         rest, *lines = (file.read(position - start) + rest).split(b"\n")
+        size = _BLOCK_BYTES if lines else size * 2  # a long line costs no more than its length
         yield from filter(bytes.strip, reversed(lines))
         position = start
     if rest.strip():

@@ -6,17 +6,15 @@ What is done to sessions is in `upkeep.py`; what one session says is `log.py`'s 
 
 import contextlib
 import difflib
-import heapq
-import json
 import math
 import os
-import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kode import durable, paths
 from kode.broken_json import object_of
@@ -28,12 +26,8 @@ from kode.session.log import writable_path
 from kode.session.messages import effective, turns_of
 from kode.session.reading import ID, read
 
-HEAD_BYTES = 8_192
-"""Mostly enough for the header, the system prompt and the first task."""
-LONG_HEAD_BYTES = 65_536
-"""For a long system prompt; a first task behind it is not shown, one that begins before it is."""
-TAIL_BYTES = (16_384, 262_144)
-"""Where the end of the last turn is looked for, before the whole file is read."""
+HEAD_BYTES = 65_536
+"""Of a longer system prompt the first task behind it is not shown."""
 TASK_CHARS = 200  # two lines of a table
 MAX_NAMED = 5
 """Candidates named in an error."""
@@ -42,10 +36,8 @@ FROM_THE_FUTURE_S = 86_400
 LAST_SECOND = 253_402_214_400
 """The beginning of the last day that a date can name."""
 
-
-_LETTER = r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\["\\/bfnrt])'
-_TEXT_PART = re.compile(rf'{{"text":"({_LETTER}{{0,1000}}){_LETTER}*(?:",("source")?|)')
-"""The beginning of a text in a line that may be cut anywhere, and whether it has a source."""
+_CONTEXT = b'{"type":"context"'
+_OF_PERSON = b'"role":"user"'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,22 +70,16 @@ def files(home: Path) -> list[tuple[float, str]]:
 
     Raises: StorageError when the folder may not be read.
     """
-    folder = paths.sessions_folder(home)
+    folder, sessions = paths.sessions_folder(home), []
     with durable.storage_errors(folder, "read"), contextlib.suppress(FileNotFoundError):
         with os.scandir(folder) as entries:
-            return [known for known in map(_file, entries) if known is not None]
-    return []
-
-
-def _file(entry: "os.DirEntry[str]") -> tuple[float, str] | None:
-    """None for what is no session file, or was deleted meanwhile."""
-    stem, _, ending = entry.name.partition(".")
-    if ending != "jsonl" or not ID.fullmatch(stem):
-        return None
-    try:
-        return (entry.stat().st_mtime, stem) if entry.is_file() else None
-    except FileNotFoundError:
-        return None
+            for entry in entries:
+                stem, _, ending = entry.name.partition(".")
+                if ending == "jsonl" and ID.fullmatch(stem):
+                    with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                        if entry.is_file():
+                            sessions.append((entry.stat().st_mtime, stem))
+    return sessions
 
 
 def list_sessions(
@@ -101,10 +87,7 @@ def list_sessions(
 ) -> list[Summary]:
     """Sessions, the last used first: those of `cwd` or, with None, of every directory; at most
     `limit`. One that is damaged is in the list all the same, marked."""
-    summaries = last_used_first(home, cwd)
-    if limit is None:
-        return list(summaries)
-    return [summary for summary, _ in zip(summaries, range(limit), strict=False)]
+    return list(islice(last_used_first(home, cwd), limit))
 
 
 def find(home: Path, prefix: str, cwd: Path | None = None) -> str:
@@ -117,7 +100,7 @@ def find(home: Path, prefix: str, cwd: Path | None = None) -> str:
     if prefix in fitting:
         return prefix
     if len(fitting) > 1 and cwd is not None:
-        here = [s for s in fitting if _is_of(_header_of(paths.session_file(home, s)), cwd)]
+        here = [s for s in fitting if _is_of(folder_of(paths.session_file(home, s)), cwd)]
         fitting = here if len(here) == 1 else fitting
     if len(fitting) == 1:
         return fitting[0]
@@ -151,99 +134,72 @@ def newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
     )
 
 
-def last_used(path: Path) -> float:
-    """When a session was last used, in seconds since the epoch; 0 for a file that is gone."""
-    summary = summarize(path)
-    return _seconds(summary.updated_at) or 0.0
-
-
-def folder_of(path: Path) -> str:
-    """Where a session was started; "" where its file does not tell."""
-    return _text(_header_of(path), "cwd")
-
-
-def summarize(path: Path) -> Summary:
-    """What the head and the tail of a file tell. Never raises for what is in it."""
-    return _summarize(path, None) or Summary(id=path.stem, damaged=True)
-
-
 def last_used_first(home: Path, cwd: Path | None = None) -> Iterator[Summary]:
     """Sessions as `list_sessions` has them. Reads only as many files as are asked for.
 
-    Their `order` decides. Of sessions that are not in it times do, and they come after the others:
-    nothing was used after its file changed, so a session is the next one as soon as no unread file
-    changed later. A time from the future, written while a clock was wrong, comes last.
+    Their `order` decides. Those that are not in it come after the others, by the time of their
+    files.
     """
-    folder = paths.sessions_folder(home)
-    ranks, known = order.ranks(folder), files(home)
-    in_order = [session_id for _, session_id in known if session_id in ranks]
-    order.shorten(folder, ranks, in_order)
-    for session_id in sorted(in_order, key=ranks.__getitem__, reverse=True):
-        if summary := _summarize(paths.session_file(home, session_id), cwd):
+    folder, sessions = paths.sessions_folder(home), files(home)
+    ranks, limit = order.ranks(folder), time.time() + FROM_THE_FUTURE_S
+    order.shorten(folder, ranks, [id for _, id in sessions if id in ranks])
+
+    def rank(session: tuple[float, str]) -> tuple[int, bool, float, str]:
+        changed, session_id = session
+        return ranks.get(session_id, -1), changed <= limit, changed, session_id
+
+    for _, session_id in sorted(sessions, key=rank, reverse=True):
+        if summary := summarize(paths.session_file(home, session_id), cwd):
             yield summary
-    limit = time.time() + FROM_THE_FUTURE_S
-    others = [one for one in known if one[1] not in ranks]
-    yield from _by_time(home, cwd, [other for other in others if other[0] <= limit])
-    yield from _by_time(home, cwd, [other for other in others if other[0] > limit])
 
 
-def _by_time(home: Path, cwd: Path | None, known: list[tuple[float, str]]) -> Iterator[Summary]:
-    waiting: list[tuple[float, str, Summary]] = []
-    for changed, session_id in sorted(known, reverse=True):
-        while waiting and -waiting[0][0] >= changed:
-            yield heapq.heappop(waiting)[2]
-        summary = _summarize(paths.session_file(home, session_id), cwd)
-        if summary is not None:
-            used = _seconds(summary.updated_at) or 0.0
-            heapq.heappush(waiting, (-used, session_id, summary))
-    while waiting:
-        yield heapq.heappop(waiting)[2]
-
-
-def _summarize(path: Path, cwd: Path | None) -> Summary | None:
-    """The summary, or None for one that is not of `cwd`; a damaged one may be of any."""
+def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
+    """What the head and the tail of a file tell; None for a session of another directory than
+    `cwd`, and for a file that is gone. A damaged one may be of any directory."""
     try:
         with path.open("rb") as file:
             status = os.fstat(file.fileno())
             head = file.read(HEAD_BYTES)
             header = _header(head)
-            if header and cwd is not None and not _is_of(header, cwd):
+            if header and cwd is not None and not _is_of(_text(header, "cwd"), cwd):
                 return None
-            task = _first_task(head)
-            if task is None and status.st_size > HEAD_BYTES:
-                head += file.read(LONG_HEAD_BYTES - HEAD_BYTES)
-                task = _first_task(head) or _task_that_is_cut(head)
-            tail = _tail(path, file.fileno(), status.st_size)
+            at, turns, end = _tail(file, path)
     except OSError:
         return None
+    usage = end.get("total_usage")
+    usage = usage if isinstance(usage, dict) else {}
     changed = min(max(status.st_mtime, 0.0), LAST_SECOND)
-    used = min(changed, _seconds(tail.at) or changed)
     return Summary(
         id=path.stem,
         created_at=_text(header, "created_at"),
-        updated_at=timestamp(used),
+        updated_at=timestamp(min(changed, seconds_of(at) or changed)),
         cwd=_text(header, "cwd"),
         model=_text(header, "model"),
         provider=_text(header, "provider"),
-        task=task or "",
-        turns=tail.turns,
-        tokens=tail.tokens,
-        cost_usd=tail.cost_usd,
+        task=" ".join(_first_task(head).split())[:TASK_CHARS],
+        turns=turns,
+        tokens=_whole(usage, "input_tokens") + _whole(usage, "output_tokens"),
+        # A total of turns without a price is no cost of zero.
+        cost_usd=_amount(end.get("total_cost_usd") or end.get("cost_usd")),
         size_bytes=status.st_size,
         parent=_text(header, "parent") or None,
         damaged=not header,
     )
 
 
-# ── what a head tells ────────────────────────────────────────────────────────────────────────
-
-
-def _header_of(path: Path) -> dict[str, Any]:
+def folder_of(path: Path) -> str:
+    """Where a session was started; "" where its file does not tell."""
     try:
         with path.open("rb") as file:
-            return _header(file.read(HEAD_BYTES))
+            return _text(_header(file.read(HEAD_BYTES)), "cwd")
     except OSError:
-        return {}
+        return ""
+
+
+def _is_of(folder: str, cwd: Path) -> bool:
+    return bool(folder) and (
+        folder in (str(cwd), writable_path(cwd)) or real_path(folder) == real_path(cwd)
+    )
 
 
 def _header(head: bytes) -> dict[str, Any]:
@@ -252,129 +208,85 @@ def _header(head: bytes) -> dict[str, Any]:
     return value if value.get("type") == "session" else {}
 
 
-def _is_of(header: dict[str, Any], cwd: Path) -> bool:
-    folder = _text(header, "cwd")
-    return bool(folder) and (
-        folder in (str(cwd), writable_path(cwd)) or real_path(folder) == real_path(cwd)
-    )
-
-
-def _first_task(head: bytes) -> str | None:
-    """The first thing the person asked that was not refused; None when the head does not reach
-    that far."""
-    task = None
-    for line in head.split(b"\n")[1:-1]:
-        if line.startswith(_CONTEXT) and task is not None:
-            if (object_of(line) or {}).get("refused") is not True:
-                break
-            task = None
-        elif task is None and (asked := _asked(line)) is not None:
-            task = " ".join(asked.split())[:TASK_CHARS]
-            if b'"is_pending":true' not in line:
-                break
+def _first_task(head: bytes) -> str:
+    """The first thing the person asked that was not refused; "" when the head does not reach that
+    far."""
+    *lines, cut = head.split(b"\n")
+    task = ""
+    for line in lines:
+        if line.startswith(_CONTEXT) and task:
+            if not (object_of(line) or {}).get("refused"):
+                return task
+            task = ""
+        elif not task and _OF_PERSON in line:
+            value = object_of(line) or {}
+            task = _words_of(value) or ""
+            if not value.get("is_pending") and task:
+                return task
+    if not task and len(head) == HEAD_BYTES and cut.startswith(b'{"type":"message",' + _OF_PERSON):
+        # Longer than the head, such as a pasted log, and cut anywhere.
+        ends = (object_of(cut[: len(cut) - lost] + b'"}]}') for lost in range(12))
+        task = _words_of(next(filter(None, ends), {})) or ""
     return task
 
 
-def _task_that_is_cut(head: bytes) -> str | None:
-    """The beginning of a first task that is longer than the head, such as a pasted log."""
-    cut = head.rpartition(b"\n")[2].decode("utf-8", "ignore")
-    if not cut.startswith('{"type":"message","role":"user"'):
-        return None
-    for text, source in _TEXT_PART.findall(cut):
-        if not source:
-            asked = json.loads(f'"{text}"', strict=False)
-            return " ".join(asked.split())[:TASK_CHARS]
-    return None
-
-
-_CONTEXT = b'{"type":"context"'
-
-
-def _asked(line: bytes) -> str | None:
+def _words_of(value: dict[str, Any]) -> str | None:
     """The person's words in a line that is their message; None for any other line."""
-    if b'"user"' not in line:
-        return None
-    value = object_of(line) or {}
     if value.get("type") != "message" or value.get("role") != "user":
         return None
     parts = value.get("parts")
     for part in parts if isinstance(parts, list) else []:
-        if isinstance(part, dict) and part.get("type") == "text" and not part.get("source"):
+        if isinstance(part, dict) and part.get("type", "text") == "text" and not part.get("source"):
             return str(part.get("text", ""))
     return None
 
 
-# ── what a tail tells ────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Tail:
-    at: str = ""
-    """Of the last entry."""
-    turns: int = 0
-    tokens: int = 0
-    cost_usd: float | None = None
-
-
-def _tail(path: Path, descriptor: int, size: int) -> _Tail:
-    for length in TAIL_BYTES:
-        start = max(0, size - length)
-        # What follows the last line feed is torn, and no line to any reader.
-        lines = os.pread(descriptor, size - start, start).split(b"\n")[:-1]
-        tail = _tail_of(lines[1:] if start else lines, whole=start == 0)
-        if tail is not None:
-            return tail
-    return _tail_of_all(path)
-
-
-def _tail_of(lines: list[bytes], *, whole: bool) -> _Tail | None:
-    """Figures as of the last finished turn, and the turns begun since. None when these lines do
-    not tell: no turn has finished in them, or something was rewound since."""
+def _tail(file: IO[bytes], path: Path) -> tuple[str, int, dict[str, Any]]:
+    """The time of the last entry, how many turns there are, and the end of the last finished one,
+    empty where none has finished. Raises: OSError."""
     at, begun = "", 0
     refused = dict[str, bool]()  # by the id of a message
-    for line in reversed(lines):
+    size, lines = os.fstat(file.fileno()).st_size, durable.lines_backwards(file)
+    if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
+        next(lines, None)  # torn, and no line to any reader
+    for line in lines:
         if b'"rewind"' in line:
-            return None
-        at = at or _text(object_of(line) or {}, "at")
-        if line.startswith(b'{"type":"turn"') and (value := object_of(line)):
-            usage = value.get("total_usage")
-            usage = usage if isinstance(usage, dict) else {}
-            tokens = _whole(usage.get("input_tokens")) + _whole(usage.get("output_tokens"))
-            return _Tail(
-                at=at,
-                turns=_whole(value.get("number")) + begun,
-                tokens=tokens,
-                # A total of turns without a price is no cost of zero.
-                cost_usd=_amount(value.get("total_cost_usd") or value.get("cost_usd")),
-            )
-        value = object_of(line) or {} if b'"user"' in line or line.startswith(_CONTEXT) else {}
+            return _tail_of_all(path)
+        is_end, is_of_person = line.startswith(b'{"type":"turn"'), _OF_PERSON in line
+        if at and not is_end and not is_of_person and not line.startswith(_CONTEXT):
+            continue
+        value = object_of(line) or {}
+        at = at or _text(value, "at")
+        if is_end and value:
+            return at, _whole(value, "number") + begun, value
         if value.get("type") == "context":
             refused[_text(value, "of")] = value.get("refused") is True
-        elif _asked(line) is not None:
+        elif _words_of(value) is not None:
             # Without a context a pending message counts only as the last one.
             is_replaced = value.get("is_pending") is True and begun > 0
             begun += not refused.get(_text(value, "id"), is_replaced)
-    return _Tail(at=at, turns=begun) if whole else None
+    return at, begun, {}
 
 
-def _tail_of_all(path: Path) -> _Tail:
+def _tail_of_all(path: Path) -> tuple[str, int, dict[str, Any]]:
     """The same from all entries, for the rare file whose end does not tell."""
     try:
         _, entries, _ = read(path)
     except SessionError:
-        return _Tail()
+        return "", 0, {}
     last = entries[-1] if entries else None
     turns = turns_of(effective(entries)) + getattr(last, "is_pending", False)
-    return _Tail(at=last.at if last else "", turns=turns)
+    return last.at if last else "", turns, {}
 
 
 def _text(value: dict[str, Any], key: str) -> str:
-    found = value.get(key)
-    return found if isinstance(found, str) else ""
+    text = value.get(key)
+    return text if isinstance(text, str) else ""
 
 
-def _whole(value: Any) -> int:
-    return value if isinstance(value, int) else 0
+def _whole(value: dict[str, Any], key: str) -> int:
+    number = value.get(key)
+    return number if isinstance(number, int) else 0
 
 
 def _amount(value: Any) -> float | None:
@@ -385,8 +297,9 @@ def _amount(value: Any) -> float | None:
     return amount if amount is not None and math.isfinite(amount) else None
 
 
-def _seconds(at: str) -> float | None:
-    """None for what is no time, or one that no session was used at."""
+def seconds_of(at: str) -> float | None:
+    """A time as seconds since the epoch; None for what is no time, or one that no session was used
+    at."""
     try:
         seconds = datetime.fromisoformat(at).timestamp() if at else 0.0
     except (ValueError, OverflowError, OSError):

@@ -3,7 +3,7 @@ end. A session is added when it begins and with every task it gets, so that a cl
 or set back, changes nothing.
 
 The list decides an order and nothing else: a session that is not in it (copied here by
-hand) has the times in its file. So have all of them while the list is damaged.
+hand) has the time of its file. So have all of them while the list is damaged.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _LINE = re.compile(rb"([0-9a-f-]{22}) ([0-9a-f]{8})")
 
 def add(folder: Path, session_id: str) -> None:
     """Notes that a session of this folder is the last used. Never raises, and is not synced: where
-    it cannot be noted the times in the files decide."""
+    it cannot be noted the times of the files decide."""
     path = folder / NAME
     if durable.lost_bytes(path):
         set_aside(folder)
@@ -43,8 +43,7 @@ def add(folder: Path, session_id: str) -> None:
 def ranks(folder: Path) -> dict[str, int]:
     """Session id → its place in the list: the higher, the later used. Empty for a list that is
     damaged: what was used since the damage would be taken for older than all else in it."""
-    ids = _ids(folder)
-    return {} if None in ids else {str(one): place for place, one in enumerate(ids)}
+    return {session_id: place for place, session_id in enumerate(_ids(folder) or ())}
 
 
 def shorten(folder: Path, places: dict[str, int], sessions: Collection[str]) -> None:
@@ -53,7 +52,7 @@ def shorten(folder: Path, places: dict[str, int], sessions: Collection[str]) -> 
     message costs does not depend on how many there are. Never raises.
 
     In place, under the lock: another kode may wait to append to this very file. Killed in between,
-    the times in the files decide.
+    the times of the files decide.
     """
     if max(places.values(), default=0) < 2 * len(sessions) + SPARE_LINES:
         return
@@ -62,16 +61,16 @@ def shorten(folder: Path, places: dict[str, int], sessions: Collection[str]) -> 
         fcntl.flock(file, fcntl.LOCK_EX)
         if not (places := ranks(folder)):
             return  # damaged meanwhile
-        kept = [one for one in sorted(places, key=places.__getitem__) if one not in gone]
+        left = [one for one in sorted(places, key=places.__getitem__) if one not in gone]
         durable.forget_length(folder / NAME)  # or whoever reads now would take it for cut
         os.ftruncate(file.fileno(), 0)
-        os.write(file.fileno(), b"".join(map(_line, kept)))
+        os.write(file.fileno(), b"".join(map(_line, left)))
         durable.note_length(folder / NAME, os.fstat(file.fileno()).st_size)
 
 
 def is_damaged(folder: Path) -> bool:
     """Whether lines of the list are lost or changed."""
-    return None in _ids(folder)
+    return _ids(folder) is None
 
 
 def set_aside(folder: Path) -> str:
@@ -83,24 +82,14 @@ def set_aside(folder: Path) -> str:
     return ""
 
 
-def _ids(folder: Path) -> list[str | None]:
-    """The ids in the list, None for what is damaged."""
-    path = folder / NAME
-    noted = durable.noted_length(path)
-    try:
-        data = path.read_bytes()
-    except OSError:
-        data = b""
-    found = list(map(_id, data.splitlines()))
-    return [one for one in found if one != ""] + [None] * (len(data) < noted)
-
-
-def _id(line: bytes) -> str | None:
-    """ "" for a blank line."""
-    match = _LINE.fullmatch(line)
-    if match is None:
-        return None if line else ""
-    return match[1].decode() if int(match[2], 16) == zlib.crc32(match[1]) else None
+def _ids(folder: Path) -> list[str] | None:
+    """The ids in the list; None if it is damaged."""
+    noted, data = durable.noted_length(folder / NAME), b""
+    with contextlib.suppress(OSError):
+        data = (folder / NAME).read_bytes()
+    matches = [_LINE.fullmatch(line) for line in data.splitlines() if line]
+    ids = [m[1].decode() for m in matches if m and int(m[2], 16) == zlib.crc32(m[1])]
+    return ids if len(ids) == len(matches) and len(data) >= noted else None
 
 
 def _line(session_id: str) -> bytes:

@@ -2,7 +2,6 @@
 nothing; `log.py` opens a session to continue it."""
 
 import re
-import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from kode.session.entries import (
     MessageEntry,
     parse_line,
     settled,
+    timestamp,
 )
 
 ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
@@ -43,33 +43,43 @@ def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
     with durable.storage_errors(path, "read"):
         noted = durable.noted_length(path)
         data = path.read_bytes()
-        created = path.stat().st_mtime
-    found = _found(data, path.stem)
-    header, entries, faults = found.header, settled(found.entries.values()), []
+        changed = path.stat().st_mtime
+    lines, name = read_lines(data, path.stem), f"session {path.stem}"
+    header, entries, faults = lines.header, settled(lines.entries.values()), []
+    damaged = lines.damaged
     if header is None:
-        found.damaged = [number for number in found.damaged if number > 1]
-        header = _made_up_header(path.stem, created)
+        damaged = [number for number in damaged if number > 1]
+        at = timestamp(changed)
+        header = Header(id=path.stem, created_at=at, cwd="", model="", provider="")
         faults.append(
-            f"The first line of session {path.stem} cannot be read; the rest is used."
+            f"The first line of {name} cannot be read; the rest is used."
             if entries
-            else f"Session {path.stem} is empty: nothing in its file can be read."
+            else f"{name.capitalize()} is empty: nothing in its file can be read."
         )
-    if header.version > VERSION:
-        raise _newer(path.stem, header.version)
     if header.id != path.stem:
-        faults.append(f"The file of session {path.stem} calls itself {header.id[:80]!r}: renamed?")
+        faults.append(f"The file of {name} calls itself {header.id[:80]!r}: renamed?")
         header = replace(header, id=path.stem)
-    faults += found.faults(path.stem)
+    if damaged:
+        numbers = ", ".join(map(str, damaged[:5])) + (" ..." if len(damaged) > 5 else "")
+        faults.append(
+            f"Skipped {plural(len(damaged), 'damaged line')} of {name} (line {numbers}), still in "
+            "the file."
+        )
+    if lines.unknown:
+        faults.append(
+            f"{name.capitalize()} has entries of a newer kode "
+            f"({', '.join(sorted(lines.unknown))}), which were left out. Update kode to use them."
+        )
     if len(data) < noted:
         faults.append(
-            f"The end of session {path.stem} is lost: {noted - len(data)} bytes that kode had "
-            "written are no longer in its file. The rest is used."
+            f"The end of {name} is lost: {noted - len(data)} bytes that kode had written are no "
+            "longer in its file. The rest is used."
         )
     return header, [_with_pictures_beside(entry, path) for entry in entries], faults
 
 
 @dataclass
-class _Found:
+class Lines:
     """The lines of a file, sorted."""
 
     header: Header | None = None
@@ -80,68 +90,43 @@ class _Found:
     unknown: set[str] = field(default_factory=set)
     """Entry types of a newer kode."""
 
-    def take(self, number: int, line: bytes, session_id: str) -> None:
-        """Raises: SessionError for a header of a newer version."""
+
+def read_lines(data: bytes, session_id: str) -> Lines:
+    """Reads every whole line. Raises: SessionError for a header of a newer version."""
+    lines = Lines()
+    for number, line in enumerate(data.split(b"\n")[:-1], 1):
         try:
             entry = parse_line(line)
         except ValueError:
-            return self._take_unread(number, line, session_id)
-        if isinstance(entry, Header) and self.header is None:
-            self.header = entry
-        elif isinstance(entry, Header) or entry.id in self.entries:
-            self.damaged.append(number)
+            value = object_of(line) or {}
+            kind, version = value.get("type"), value.get("version")
+            if kind == "session" and isinstance(version, int) and version > VERSION:
+                raise _newer(session_id, version) from None
+            if not isinstance(kind, str) or not re.fullmatch(r"[a-z_-]{1,40}", kind):
+                kind = None
+            if kind is None or kind in KNOWN_TYPES:
+                lines.damaged.append(number)
+            else:
+                lines.unknown.add(kind)
+            continue
+        if isinstance(entry, Header):
+            if entry.version > VERSION:
+                raise _newer(session_id, entry.version)
+            if lines.header is not None:
+                lines.damaged.append(number)
+            lines.header = lines.header or entry
+        elif entry.id in lines.entries:
+            lines.damaged.append(number)
         else:
-            self.entries[entry.id] = entry
-
-    def _take_unread(self, number: int, line: bytes, session_id: str) -> None:
-        kind, version = _kind_and_version(line)
-        if kind == "session" and version > VERSION:
-            raise _newer(session_id, version)
-        if kind is None or kind in KNOWN_TYPES:
-            self.damaged.append(number)
-        else:
-            self.unknown.add(kind)
-
-    def faults(self, session_id: str) -> list[str]:
-        """What was left out, in plain words."""
-        faults = []
-        if self.damaged:
-            numbers = ", ".join(map(str, self.damaged[:5]))
-            shown = numbers + (" ..." if len(self.damaged) > 5 else "")
-            faults.append(
-                f"Skipped {plural(len(self.damaged), 'damaged line')} of session {session_id} "
-                f"(line {shown}), still in the file."
-            )
-        if self.unknown:
-            faults.append(
-                f"Session {session_id} has entries of a newer kode "
-                f"({', '.join(sorted(self.unknown))}), which were left out. "
-                "Update kode to use them."
-            )
-        return faults
+            lines.entries[entry.id] = entry
+    return lines
 
 
 def sound_lines(data: bytes, session_id: str) -> list[bytes]:
     """The whole lines of a session that are entries, or may be those of a newer kode, each once.
     Raises: SessionError."""
-    damaged = set(_found(data, session_id).damaged)
+    damaged = set(read_lines(data, session_id).damaged)
     return [line for number, line in enumerate(data.split(b"\n")[:-1], 1) if number not in damaged]
-
-
-def is_readable(line: bytes) -> bool:
-    """Whether a line is an entry, or may be one of a newer kode."""
-    try:
-        parse_line(line)
-    except ValueError:
-        return (_kind_and_version(line)[0] or "message") not in KNOWN_TYPES
-    return True
-
-
-def _found(data: bytes, session_id: str) -> _Found:
-    found = _Found()
-    for number, line in enumerate(data.split(b"\n")[:-1], 1):
-        found.take(number, line, session_id)
-    return found
 
 
 def no_session(session_id: str) -> SessionError:
@@ -168,22 +153,6 @@ def _newer(session_id: str, version: int) -> SessionError:
         f"Session {session_id} was written by a newer kode (format {version}). "
         "Update kode to continue it."
     )
-
-
-def _kind_and_version(line: bytes) -> tuple[str | None, int]:
-    """`type` and `version` of a line that is not an entry of this version; None if it is not an
-    object with a type."""
-    value = object_of(line) or {}
-    kind = value.get("type")
-    if not isinstance(kind, str) or not re.fullmatch(r"[a-z_-]{1,40}", kind):
-        return None, 0
-    version = value.get("version")
-    return kind, version if isinstance(version, int) else 0
-
-
-def _made_up_header(session_id: str, created: float) -> Header:
-    when = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(created))
-    return Header(id=session_id, created_at=when, cwd="", model="", provider="")
 
 
 def _with_pictures_beside(entry: AnyEntry, path: Path) -> AnyEntry:

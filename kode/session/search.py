@@ -41,17 +41,14 @@ def search(home: Path, words: Sequence[str], limit: int | None = None) -> list[P
     """
     wanted = [word.lower() for word in words if word.strip()]
     places: list[Place] = []
-    if not wanted:
-        return places
-    for changed, session_id in sorted(files(home), reverse=True):
+    for changed, session_id in sorted(files(home), reverse=True) if wanted else ():
         # Nothing in this file, or in those after it, is newer than its last change. The clock of
         # file systems may be some milliseconds behind.
         newest = timestamp(changed + CLOCK_LAG_S)
         if limit is not None and len(places) >= limit and places[-1].at >= newest:
             break
         places += reversed(list(_in_file(paths.session_file(home, session_id), wanted)))
-        places.sort(key=lambda place: place.at, reverse=True)
-        del places[limit if limit is not None else len(places) :]
+        places = sorted(places, key=lambda place: place.at, reverse=True)[:limit]
     return places
 
 
@@ -71,21 +68,16 @@ def _in_file(path: Path, words: Sequence[str]) -> Iterator[Place]:
         if not isinstance(entry, MessageEntry):
             continue
         for part in entry.parts:
-            who, text = _said(entry, part)
+            who, text = _author_and_text(entry, part)
             folded = text.lower()
             if who and all(word in folded for word in words):
+                line, about = line_with(text, words), {"entry": entry.id, "at": entry.at}
                 yield Place(
-                    session=path.stem,
-                    entry=entry.id,
-                    at=entry.at,
-                    turn=turn,
-                    who=who,
-                    line=line_with(text, words),
-                    cwd=header.cwd,
+                    session=path.stem, turn=turn, who=who, line=line, cwd=header.cwd, **about
                 )
 
 
-def _said(message: MessageEntry, part: Part) -> tuple[str, str]:
+def _author_and_text(message: MessageEntry, part: Part) -> tuple[str, str]:
     """Who wrote a part, and its text; "" for memory, attachments and notes."""
     match part:
         case Text(source="" | "steering"):
@@ -102,8 +94,7 @@ def line_with(text: str, words: Sequence[str]) -> str:
     lines = [" ".join(line.split()) for line in text.splitlines()]
     best = max(lines, key=lambda line: sum(word in line.lower() for word in words))
     folded = best.lower()
-    position = min((found for word in words if (found := folded.find(word)) >= 0), default=0)
+    position = min((at for word in words if (at := folded.find(word)) >= 0), default=0)
     start = max(0, min(position - CONTEXT_CHARS // 3, len(best) - CONTEXT_CHARS))
-    cut = best[start : start + CONTEXT_CHARS]
-    ends = start + CONTEXT_CHARS < len(best)
-    return ("…" if start else "") + cut + ("…" if ends else "")
+    end = start + CONTEXT_CHARS
+    return ("…" if start else "") + best[start:end] + ("…" if end < len(best) else "")

@@ -25,7 +25,7 @@ from kode.session.entries import (
     UsageEntry,
     line_of,
 )
-from kode.session.index import files, last_used
+from kode.session.index import files, seconds_of, summarize
 from kode.session.log import copy_to, load
 from kode.session.messages import model_messages, said
 from kode.session.reading import read, session_path, sound_lines
@@ -136,7 +136,8 @@ def cleanup(home: Path, days: float, *, dry_run: bool = False) -> Removed:
     removed, busy = [], []
     for _, session_id in sorted(files(home)):
         path = paths.session_file(home, session_id)
-        if last_used(path) >= limit:
+        summary = summarize(path)
+        if summary is None or (seconds_of(summary.updated_at) or 0.0) >= limit:
             continue
         if in_use(path):
             busy.append(session_id)

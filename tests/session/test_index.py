@@ -74,13 +74,13 @@ def test_a_list_reads_no_more_files_than_it_shows(
     if of_an_older_kode:
         (paths.sessions_folder(tmp_path) / order.NAME).unlink()
     read: list[Path] = []
-    original = index._summarize
+    original = index.summarize
 
     def counting(path: Path, cwd: Path | None) -> index.Summary | None:
         read.append(path)
         return original(path, cwd)
 
-    monkeypatch.setattr(index, "_summarize", counting)
+    monkeypatch.setattr(index, "summarize", counting)
 
     found = index.list_sessions(tmp_path, limit=5)
 
