@@ -55,6 +55,7 @@ def test_a_partial_summary_tells_what_was_said_and_changed() -> None:
     assert summary.splitlines() == [
         "Not finished: The time limit was reached.",
         "Last said: I look first.",
+        'Last call: shell {"command": "make"}',
         "Files changed: a.py",
     ]
 
