@@ -1,34 +1,26 @@
 """Finds and masks credentials in a text, by their looks or because they are the key in use.
 
-`shapes` recognizes tokens by prefix (the table is `tokens`) or shape, and blocks of private keys;
-`assigned` recognizes passwords in URLs, headers and assignments; `values` says what a value must
-look like to count. Hashes, UUIDs, public keys, placeholders and references to a vault do not. Rules
-start from `str.find` and match forward, so that the time is linear in any text.
+`rules` recognizes tokens and others that a pattern can tell; `assigned` what a text calls secret;
+`values` says what a value must look like to count. Hashes, UUIDs, public keys, placeholders and
+references to a vault do not. Patterns match forward from a rare text, so that the time is linear in
+any text.
 """
 
 import base64
+import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kode.credentials.assigned import assignments, headers, url_passwords
-from kode.credentials.shapes import prefixed_tokens, private_keys, rarer_shapes, shaped_tokens
-from kode.credentials.tokens import MIN_TOKEN_CHARS
-from kode.credentials.values import Credential, is_placeholder, looks_random
-
-__all__ = [
-    "Credential",
-    "find",
-    "is_key",
-    "is_placeholder",
-    "keep_secret",
-    "looks_random",
-    "mask",
-    "redact",
-    "redact_values",
-    "spellings",
-]
+from kode.credentials.assigned import assignments
+from kode.credentials.rules import HINTED, TOKENS
+from kode.credentials.values import is_placeholder as is_placeholder
+from kode.credentials.values import looks_random as looks_random
 
 Value = TypeVar("Value")
+
+MIN_TOKEN_CHARS = 15
+"""No token with a prefix is shorter."""
 
 _KEYS: dict[str, None] = {}
 """The keys this process uses. Many have no telling shape: 32 hex digits could be a hash."""
@@ -36,6 +28,20 @@ _KEYS: dict[str, None] = {}
 _URL_SAFE = str.maketrans("+/", "-_")
 
 _NO_KEYS = frozenset(("lm-studio", "not-needed", "no-key-required", "sk-no-key-required"))
+
+_KEY_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_BODY = re.compile(r"[A-Za-z0-9+/=\s\\]+")
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{16}")
+_MAX_KEY_CHARS = 20_000  # an RSA key of 16,384 bits has about 13,000
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """One credential in a text: `text[start:end]` is the value, `kind` says whose it is."""
+
+    start: int
+    end: int
+    kind: str
 
 
 def keep_secret(key: str) -> None:
@@ -48,12 +54,12 @@ def spellings(key: str) -> tuple[str, ...]:
     """How a key may appear in a text: unchanged, and in the base64 of a text that contains it, such
     as a header quoted by a server. Of the latter only the part that the key alone determines."""
     data = key.encode("utf-8", "surrogatepass")
-    found = {key: None}
+    texts = {key: None}
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + data).decode()
         middle = encoded[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
-        found |= dict.fromkeys((middle, middle.translate(_URL_SAFE)))
-    return tuple(found)
+        texts |= dict.fromkeys((middle, middle.translate(_URL_SAFE)))
+    return tuple(texts)
 
 
 def is_key(value: str) -> bool:
@@ -64,32 +70,58 @@ def is_key(value: str) -> bool:
 
 def find(text: str) -> list[Credential]:
     """The credentials in a text, in order, without overlaps. Positions are in characters."""
+    credentials: list[Credential] = []
+    # Of two that overlap, the earlier start wins, then the longer one.
+    for start, end, kind in sorted(_spans(text), key=lambda span: (span[0], -span[1])):
+        last = credentials[-1] if credentials else None
+        if last is None or start >= last.end:
+            credentials.append(Credential(start, end, kind))
+        elif end > last.end:
+            credentials[-1] = Credential(last.start, end, last.kind)
+    return credentials
+
+
+def _spans(text: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and kind of all that may be credentials."""
     if len(text) < 8:
-        return []
+        return
     # The only character whose lower case is longer would shift every position after it.
     lowered = text.replace("İ", "I").lower()
-    words: list[str] = []
-    if len(text) >= MIN_TOKEN_CHARS:
-        words = [word for word in text.split() if len(word) >= MIN_TOKEN_CHARS]
-    found = [
-        *(_keys_in_use(text) if _KEYS else ()),
-        *(private_keys(text) if "-----BEGIN " in text else ()),
-        *(prefixed_tokens(text, words) if words else ()),
-        *(shaped_tokens(text) if words else ()),
-        *rarer_shapes(text, lowered, words),
-        *(url_passwords(text) if "://" in text else ()),
-        *headers(text, lowered),
-        *assignments(text, lowered),
-    ]
-    return _without_overlaps(found) if found else found
-
-
-def _keys_in_use(text: str) -> Iterator[Credential]:
     for key in _KEYS:
         position = text.find(key)
         while position >= 0:
-            yield Credential(position, position + len(key), "key in use")
+            yield position, position + len(key), "key in use"
             position = text.find(key, position + len(key))
+    yield from _private_keys(text)
+    # Most words are too short to contain a token: search prefixes only in the rest.
+    long_words = "\n".join(word for word in text.split() if len(word) >= MIN_TOKEN_CHARS)
+    rules = [rule for rule in TOKENS if rule.hints[0] in long_words] if long_words else []
+    rules += dict.fromkeys(rule for hint, rule in HINTED if hint in lowered)
+    for rule in rules:
+        yield from ((start, end, rule.kind) for start, end in rule.spans(text))
+    yield from assignments(text, lowered)
+
+
+def _private_keys(text: str) -> Iterator[tuple[int, int, str]]:
+    position = text.find("-----BEGIN ")
+    searched = 0
+    while position >= 0:
+        begin = _KEY_BEGIN.match(text, position)
+        if begin is None:
+            position = text.find("-----BEGIN ", position + 11)
+            continue
+        limit = begin.end() + _MAX_KEY_CHARS
+        end = text.find("-----END ", max(begin.end(), searched), limit)
+        searched = limit - 9 if end < 0 else end
+        if end >= 0:
+            close = text.find("-----", end + 9, end + 80)
+            end = close + 5 if close >= 0 else end + 9
+        else:
+            body = _KEY_BODY.match(text, begin.end(), limit)
+            end = body.end() if body else begin.end()
+        if _KEY_LINE.search(text, begin.end(), end):
+            yield position, end, "private key"
+        position = text.find("-----BEGIN ", max(end, position + 11))
 
 
 def mask(text: str, values: Iterable[str]) -> str:
@@ -103,11 +135,10 @@ def redact(text: str) -> str:
     """The text with every credential replaced by `[redacted KIND]`. Idempotent: repeats until a
     pass finds no more."""
     for _ in range(8):
-        credentials = find(text) if len(text) >= 8 else []
+        credentials = find(text)
         if not credentials:
             break
-        pieces = []
-        position = 0
+        pieces, position = [], 0
         for credential in credentials:
             pieces += [text[position : credential.start], f"[redacted {credential.kind}]"]
             position = credential.end
@@ -125,15 +156,3 @@ def redact_values(value: Value) -> Value:
     elif isinstance(value, dict):
         redacted = {key: redact_values(item) for key, item in value.items()}
     return redacted  # type: ignore[no-any-return]
-
-
-def _without_overlaps(credentials: list[Credential]) -> list[Credential]:
-    """In order; of two that overlap, the earlier start wins, then the longer one."""
-    kept_credentials: list[Credential] = []
-    for credential in sorted(credentials, key=lambda c: (c.start, -c.end)):
-        if not kept_credentials or credential.start >= kept_credentials[-1].end:
-            kept_credentials.append(credential)
-        elif credential.end > kept_credentials[-1].end:
-            first = kept_credentials[-1]
-            kept_credentials[-1] = Credential(first.start, credential.end, first.kind)
-    return kept_credentials

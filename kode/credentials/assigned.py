@@ -1,31 +1,10 @@
-"""Finds values that a text calls secret: passwords in URLs and headers, and assignments to a name
-(`password = ...`, `the api key is ...`)."""
+"""Finds values that a text calls secret by assigning them to a name: `password = ...`, `the api key
+is ...`."""
 
-import base64
-import binascii
 import re
 from collections.abc import Iterator
 
-from kode.credentials.values import (
-    UUID,
-    Credential,
-    is_password,
-    is_placeholder,
-    is_value,
-    looks_random,
-)
-
-_URL_PASSWORD = re.compile(r"""://[^\s:/@?#"'<>`]{0,128}:([^\s/@"'<>`]{1,256})@""")
-_DEFAULT_PASSWORDS = frozenset(
-    ("password", "pass", "passwd", "pw", "pwd", "secret", "postgres", "mysql", "root", "guest",
-     "user", "username", "admin", "test", "example", "token", "key", "redis", "mongo", "dev",
-     "local", "changeme")
-)  # fmt: skip
-
-_HEADER = re.compile(r"(?:bearer|basic|digest|token)[ \t]{1,4}([A-Za-z0-9._~+/=-]{8,})")
-_AUTH_JSON = re.compile(r"""auth\\?["'][ \t]{0,4}:[ \t]{0,4}\\?["']([A-Za-z0-9+/=]{8,})""")
-_NETRC = re.compile(r"login[ \t]{1,4}\S{1,128}[ \t\n]{1,4}password[ \t]{1,4}(\S{4,256})")
-_CURL_USER = re.compile(r"""(?:\s-u|--user)[ =]{1,4}["']?[^\s:"']{1,128}:([^\s"']{4,256})""")
+from kode.credentials.values import UUID, is_mixed, is_password, is_value, looks_random
 
 _PASSWORD_NAME = re.compile(
     r"passwor[dt]|passwd|passphrase|passcode|passe|pass|pwd|contraseña|senha|mot de passe|kennwort|"
@@ -55,50 +34,7 @@ _LIST_SEPARATOR = re.compile(r"[,;|&]")
 _ASSIGNS = frozenset(["=>", ":=", "->", "→", ":", "=", "==", ":=", "＝", "："])
 
 
-def url_passwords(text: str) -> Iterator[Credential]:
-    position = text.find("://")
-    while position >= 0:
-        match = _URL_PASSWORD.match(text, position)
-        if match and _is_url_password(match[1], match[0]):
-            yield Credential(match.start(1), match.end(1), "password")
-        position = text.find("://", position + 3)
-
-
-def _is_url_password(password: str, authority: str) -> bool:
-    user = authority[3:].split(":", 1)[0]
-    if password == user or password.lower() in _DEFAULT_PASSWORDS:
-        return False
-    return not is_placeholder(password) and not password.startswith(("$", "%", "{", "<", ":"))
-
-
-def headers(text: str, lowered: str) -> Iterator[Credential]:
-    if "bearer" in lowered or "basic" in lowered or "authorization" in lowered:
-        for match in _HEADER.finditer(lowered):
-            value = text[match.start(1) : match.end(1)]
-            basic = lowered.startswith("basic", match.start())
-            if _is_user_and_password(value) if basic else looks_random(value):
-                yield Credential(match.start(1), match.end(1), "authorization")
-    if 'auth"' in lowered or "auth\\" in lowered or "auth'" in lowered:
-        for match in _AUTH_JSON.finditer(lowered):
-            if _is_user_and_password(text[match.start(1) : match.end(1)]):
-                yield Credential(match.start(1), match.end(1), "authorization")
-    for pattern, hint in ((_NETRC, "login"), (_CURL_USER, "-u"), (_CURL_USER, "--user")):
-        if hint not in lowered:
-            continue
-        for match in pattern.finditer(text):
-            if is_password(match[1], is_assigned=True):
-                yield Credential(match.start(1), match.end(1), "password")
-
-
-def _is_user_and_password(value: str) -> bool:
-    try:
-        decoded = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode("ascii")
-    except (binascii.Error, ValueError):
-        return False
-    return decoded.isprintable() and ":" in decoded and not is_placeholder(decoded)
-
-
-def assignments(text: str, lowered: str) -> Iterator[Credential]:
+def assignments(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
     done = 0
     for hint in _hints(lowered):
         if hint < done:
@@ -117,7 +53,7 @@ def assignments(text: str, lowered: str) -> Iterator[Credential]:
         value = value.rstrip(".,;:!?)]}\\|")
         if _is_assigned(match["sep"], name[0], value, password is not None, _is_option(text, hint)):
             kind = "password" if password else "secret"
-            yield Credential(start, start + len(value), kind)
+            yield start, start + len(value), kind
         if match["sep"] in _ASSIGNS:
             done = start + len(value)
 
@@ -154,14 +90,5 @@ def _is_assigned(separator: str, name: str, value: str, password: bool, option: 
         return is_password(value, is_assigned=not separator.isalpha())
     if name == "sig":
         return looks_random(value, min_chars=24)
-    least = 12 if _is_mixed(value) else 16
+    least = 12 if is_mixed(value) else 16
     return is_value(value) and (looks_random(value, min_chars=least) or bool(UUID.fullmatch(value)))
-
-
-def _is_mixed(value: str) -> bool:
-    """Upper and lower case letters and digits, as in issued secrets."""
-    return (
-        any(c.islower() for c in value)
-        and any(c.isupper() for c in value)
-        and any(c.isdigit() for c in value)
-    )

@@ -1,23 +1,12 @@
 """Judges one value without its context: whether it looks issued, chosen, or like a placeholder.
 
-`shapes` and `assigned` find values in a text.
+`rules` and `assigned` find values in a text.
 """
 
 import itertools
 import math
 import re
 from collections import Counter
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Credential:
-    """One credential in a text: `text[start:end]` is the value, `kind` says whose it is."""
-
-    start: int
-    end: int
-    kind: str
-
 
 _PLACEHOLDER = re.compile(
     r"\$\{|\$\(|\{\{|\.\.\.|…|\*\*\*|••|xxxx|your|example|change-?me|redacted|masked|placeholder|"
@@ -67,6 +56,11 @@ def is_scrambled(body: str) -> bool:
     upper = sum(c.isupper() for c in body)
     changes = sum(a.islower() != b.islower() for a, b in itertools.pairwise(body))
     return len(body) < 5 * upper < 4 * len(body) and changes * 3 >= len(body)
+
+
+def is_mixed(value: str) -> bool:
+    """Whether it has upper and lower case letters and digits, as issued secrets have."""
+    return all(any(map(has, value)) for has in (str.islower, str.isupper, str.isdigit))
 
 
 def is_password(value: str, *, is_assigned: bool) -> bool:

@@ -79,7 +79,7 @@ def test_harbor_imports_the_agent_beside_a_zipped_wheel(wheel: Path) -> None:
         (
             f"import {module}, kode",
             *imports,
-            "from kode.credentials.tokens import TOKENS",
+            "from kode.credentials.rules import TOKENS",
             "from kode.prompts import template",
             "from kode.providers.models import info_of",
             "from kode.sandbox import limits",
