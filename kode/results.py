@@ -37,6 +37,7 @@ class Result:
     checked: Checked
     fallback_model: str | None
     untrusted: list[str]
+    warnings: list[str]
     structured: Any
     goal: Mapping[str, Any] | None
     duration_ms: int
@@ -50,14 +51,20 @@ class ResultLine(Result):
 
 
 def result_object(
-    ended: TurnEnded, session_id: str | None, cwd: Path, untrusted: Sequence[str] = ()
+    ended: TurnEnded,
+    session_id: str | None,
+    cwd: Path,
+    *,
+    untrusted: Sequence[str] = (),
+    warnings: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The result of one task. Changed files inside `cwd` are relative to it; `untrusted` names what
-    the repository brings and nobody has approved."""
-    values = asdict(ended) | {"session_id": session_id, "untrusted": untrusted}
+    the repository brings and nobody has approved, `warnings` is what a person would have read."""
+    values = asdict(ended) | {"session_id": session_id}
+    values |= {"untrusted": untrusted, "warnings": warnings}
     values["usage"] = {name: values["usage"][name] for name in Tokens.__annotations__}
     values["files_changed"] = [relative_path(path, cwd) for path in ended.files_changed]
-    for name in ("denials", "refused", "checks", "untrusted"):
+    for name in ("denials", "refused", "checks", "untrusted", "warnings"):
         values[name] = list(values[name])
     return {name: values[name] for name in Result.__annotations__}
 

@@ -357,12 +357,14 @@ class Conversation:
         if not self.session.tainted:
             self.session.append(TaintEntry(source=source))
 
-    def result_object(self, ended: TurnEnded) -> dict[str, Any]:
+    def result_object(self, ended: TurnEnded, warnings: Sequence[str] = ()) -> dict[str, Any]:
         """A turn's result as `kode run --output-format json` prints it."""
         from kode.results import result_object
 
         untrusted = self.extensions.untrusted if self.extensions else ()
-        return result_object(ended, self.session.id, self.cwd, untrusted)
+        return result_object(
+            ended, self.session.id, self.cwd, untrusted=untrusted, warnings=warnings
+        )
 
     async def end_jobs(self, ended: TurnEnded) -> TurnEnded:
         """Ends what runs in the background, before a program reads how the last turn ended; returns

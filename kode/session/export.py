@@ -58,6 +58,7 @@ def as_json(transcript: Transcript) -> dict[str, Any]:
             "cached_tokens": usage.cached_tokens,
         },
         "cost_usd": round(cost_usd, 6) if is_known else None,
+        "warnings": list(transcript.faults),
     }
 
 

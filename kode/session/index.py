@@ -21,7 +21,7 @@ from kode.broken_json import object_of
 from kode.errors import SessionError
 from kode.paths import real_path
 from kode.session import order
-from kode.session.entries import timestamp
+from kode.session.entries import VERSION, timestamp
 from kode.session.log import writable_path
 from kode.session.messages import effective, turns_of
 from kode.session.reading import ID, read
@@ -63,6 +63,8 @@ class Summary:
     """The session that started this one as a subagent."""
     damaged: bool = False
     """Its first line cannot be read, or nothing is in it. `kode session check ID` says more."""
+    warnings: tuple[str, ...] = ()
+    """What is wrong with it, as far as its two ends tell."""
 
 
 def files(home: Path) -> list[tuple[float, str]]:
@@ -158,7 +160,7 @@ def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
     `cwd`, and for a file that is gone. A damaged one may be of any directory."""
     try:
         with path.open("rb") as file:
-            status = os.fstat(file.fileno())
+            noted, status = durable.noted_length(path), os.fstat(file.fileno())
             head = file.read(HEAD_BYTES)
             header = _header(head)
             if header and cwd is not None and not _is_of(_text(header, "cwd"), cwd):
@@ -184,7 +186,18 @@ def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
         size_bytes=status.st_size,
         parent=_text(header, "parent") or None,
         damaged=not header,
+        warnings=tuple(_warnings(path.stem, header, noted - status.st_size)),
     )
+
+
+def _warnings(session_id: str, header: dict[str, Any], lost_bytes: int) -> Iterator[str]:
+    check = f"`kode session check {session_id}` says more."
+    if not header:
+        yield f"Its first line cannot be read. {check}"
+    if _whole(header, "version") > VERSION:
+        yield "It was written by a newer kode. Update kode to continue it."
+    if lost_bytes > 0:
+        yield f"Its last {lost_bytes} bytes are lost. {check}"
 
 
 def folder_of(path: Path) -> str:

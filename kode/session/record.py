@@ -58,6 +58,8 @@ def session_record(home: Path, id: str) -> SessionRecord | None:
         header, entries, _ = read(session_path(home, id))
     except (SessionError, StorageError):
         return None
+    # A pending message is the next turn's: nothing was done for it yet.
+    entries = [entry for entry in entries if not getattr(entry, "is_pending", False)]
     messages = conversation(entries)
     if not messages:
         return None

@@ -17,6 +17,7 @@ def test_a_record_says_who_typed_and_undid_what(tmp_path: Path) -> None:
     session.append_message(Message(role="user", parts=(Text(text="m", source="memory"), pasted)))
     session.append_message(answer)
     session.append(UndoEntry(turn=2, files=("a.py",)), TaintEntry(source="https://example.com"))
+    session.record_prompt("not begun")
     assert session.id
     session.close()
 

@@ -26,7 +26,7 @@ from kode.cli.parser import Parser
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import complain, on_screen, print_line, to_json
 from kode.errors import ConfigError, StorageError
-from kode.events import EXIT_CODES, FINISHED, Emit, Notice, TurnEnded, silent
+from kode.events import EXIT_CODES, FINISHED, Emit, Event, Notice, TurnEnded, silent
 from kode.interrupts import cancelled_by_signals, interrupt_by_signals
 from kode.messages import Usage, first_of
 
@@ -190,11 +190,18 @@ async def _run_with(
     loaded = load_config(home(), cwd, environ=os.environ, flags=flags)
     form = answer_form(arguments, cwd)
     face = _face(arguments, plain=loaded.config.repl.plain)
-    attached = read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), face.emit)
+    warnings: list[str] = []
+
+    def emit(event: Event) -> None:
+        if isinstance(event, Notice) and event.level != "info":
+            warnings.append(event.text)
+        face.emit(event)
+
+    attached = read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), emit)
     conversation = await open_conversation(
         loaded,
         cwd=cwd,
-        emit=face.emit,
+        emit=emit,
         ask=face.ask,
         session_id=session_id,
         new_id=getattr(arguments, "session_id", None),
@@ -209,7 +216,9 @@ async def _run_with(
     if recorded is not None:
         place, now = conversation.agent.place, conversation.session.id
         recorded.follow(place.home, place.project, now, lambda: conversation.context.sections)
-    conclude = partial(_print_result, arguments, conversation, shown=face.shows_answer)
+    conclude = partial(
+        _print_result, arguments, conversation, shown=face.shows_answer, warnings=warnings
+    )
     turn = partial(conversation.turn, form=form)
     try:
         attach_named(conversation, arguments.ctx, arguments.task)
@@ -340,17 +349,14 @@ def _print_result(
     conversation: "Conversation",
     ended: TurnEnded,
     *,
-    shown: bool = False,
+    shown: bool,
+    warnings: Sequence[str],
 ) -> None:
     """`shown`: a terminal has shown the answer and the changes."""
     session_id, cwd = conversation.session.id, conversation.cwd
-    extensions = conversation.extensions
-    untrusted = extensions.untrusted if extensions is not None else ()
     if arguments.output_format in ("json", "stream-json"):
-        from kode.results import result_object
-
         kind = {"type": "result"} if arguments.output_format == "stream-json" else {}
-        print_line(to_json(kind | result_object(ended, session_id, cwd, untrusted)))
+        print_line(to_json(kind | conversation.result_object(ended, warnings)))
         return
     if arguments.json_schema is not None and ended.status in FINISHED:
         print_line(to_json(ended.structured))

@@ -115,7 +115,7 @@ def _show(parser: Parser, argv: Sequence[str]) -> Answered:
     arguments, session_id = _session_argument(parser, argv)
     transcript = Transcript.read(session_path(paths.home(), session_id))
     if arguments.json:
-        return Answer(value=as_json(transcript), as_json=True)
+        return Answer(value=as_json(transcript), as_json=True, faults=transcript.faults)
     text = as_markdown(transcript) + _agents(session_id)
     return Answer(lines=[text.removesuffix("\n")], faults=transcript.faults)
 
