@@ -385,25 +385,28 @@ def test_run_and_two_continues_are_one_session_of_three_turns(place: Place) -> N
 
 @pytest.mark.parametrize("damage", ["cut", "doubled", "garbage", "newer"])
 def test_a_damaged_session_is_told_in_json_too(place: Place, damage: str) -> None:
-    id = place.run("run", "hello", "--output-format", "json").json["session_id"]
-    path = place.home / "sessions" / f"{id}.jsonl"
-    data = path.read_bytes()
-    lines = data.splitlines(keepends=True)
-    damaged = {
-        "cut": b"".join(lines[:-1]),
-        "doubled": data + lines[-1],
-        "garbage": data + b"{\n",
-        "newer": data + b'{"type":"hologram","id":"1","at":"x"}\n',
-    }
-    path.write_bytes(damaged[damage])
+    with ScriptedServer([{"text": "one"}, {"text": "two"}]) as server:
+        place.url = server.openai_url
+        id = place.run("run", "hello", "--output-format", "json").json["session_id"]
+        path = place.home / "sessions" / f"{id}.jsonl"
+        data = path.read_bytes()
+        lines = data.splitlines(keepends=True)
+        damaged = {
+            "cut": b"".join(lines[:-1]),
+            "doubled": data + lines[-1],
+            "garbage": data + b"{\n",
+            "newer": data + b'{"type":"hologram","id":"1","at":"x"}\n',
+        }
+        path.write_bytes(damaged[damage])
 
-    (listed,) = place.run("session", "list", "--json").json
-    shown = place.run("session", "show", id, "--json")
+        (listed,) = place.run("session", "list", "--json").json
+        shown = place.run("session", "show", id, "--json")
+        done = place.run("continue", "more", "--output-format", "json").json
+
     (warning,) = shown.json["warnings"]
     assert bool(listed["warnings"]) == (damage == "cut")
     assert id in warning
     assert warning in shown.err
-    done = place.run("continue", "more", "--output-format", "json").json
     assert (done["status"], warning in done["warnings"]) == ("success", True)
 
 
