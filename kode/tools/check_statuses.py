@@ -13,7 +13,7 @@ import re
 import tempfile
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from kode.tool import CheckPart
 
@@ -50,8 +50,7 @@ trap '{ __kode "c${BASH_COMMAND:0:1000}" "${PIPESTATUS[@]}" "$_"; } 2>/dev/null'
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     pid: str
     parent: str
     """The shell that it was forked from, in its first event; later itself."""
@@ -80,8 +79,8 @@ def begin(
     os.write(channel, _SCRIPT)
     os.lseek(channel, 0, os.SEEK_SET)
     fcntl.fcntl(channel, fcntl.F_SETFL, os.O_APPEND)
-    own = {"KODE_BASH_ENV": environment["BASH_ENV"]} if "BASH_ENV" in environment else {}
-    return channel, {"BASH_ENV": "/dev/stdin", **own}
+    given = {"KODE_BASH_ENV": environment["BASH_ENV"]} if "BASH_ENV" in environment else {}
+    return channel, {"BASH_ENV": "/dev/stdin", **given}
 
 
 def finish(channel: int) -> list[Event]:
@@ -90,27 +89,26 @@ def finish(channel: int) -> list[Event]:
         data = os.pread(channel, MAX_BYTES, len(_SCRIPT))
     finally:
         os.close(channel)
-    told: list[Event] = []
+    events: list[Event] = []
+    last: dict[str, int] = {}
     for record in data.decode(errors="replace").split("\0.\0", MAX_EVENTS)[:MAX_EVENTS]:
         pid, parent, command, *before = [*record.split("\0"), "", ""]
         if command == "end":  # the last event was that of the trap, with a command of before
-            position = next(
-                (offset for offset in range(len(told))[::-1] if told[offset].pid == pid), None
-            )
-            if position is not None:
-                told[position] = replace(told[position], command="")
+            if pid in last:
+                events[last[pid]] = events[last[pid]]._replace(command="")
         elif command:
-            told.append(Event(pid, parent, command[1:], tuple(filter(None, before))))
-    return told
+            last[pid] = len(events)
+            events.append(Event(pid, parent, command[1:], tuple(filter(None, before))))
+    return events
 
 
 def statuses(
-    checks: Sequence[CheckPart], told: Sequence[Event], line: int
+    checks: Sequence[CheckPart], events: Sequence[Event], line: int
 ) -> tuple[tuple[str, int | None], ...]:
     """Each check with its exit status; None: not known, or it did not run. `line` is the status of
     the whole line. Of several runs, a failed one counts."""
     return tuple(
-        (check.command, line if check.alone else _status_of(check, told)) for check in checks
+        (check.command, line if check.alone else _status_of(check, events)) for check in checks
     )
 
 
@@ -123,30 +121,29 @@ def news(checks: Sequence[tuple[str, int | None]], line: int) -> list[str]:
     ]
 
 
-def _status_of(check: CheckPart, told: Sequence[Event]) -> int | None:
-    if not check.of:
-        return None
+def _status_of(check: CheckPart, events: Sequence[Event]) -> int | None:
+    text = re.sub(_BLANKS, "", check.command)[:500]
     runs = [
-        _status_after(check, told[index:])
-        for index, event in enumerate(told)
-        if _is_same(event.command, check.command)
+        _status_after(check, events[index:])
+        for index, event in enumerate(events if check.of else ())
+        if _is_same(re.sub(_BLANKS, "", event.command), text)
     ]
     failed = next((status for status in runs if status), None)
     return failed if failed or None in runs or not runs else 0
 
 
-def _status_after(check: CheckPart, told: Sequence[Event]) -> int | None:
+def _status_after(check: CheckPart, events: Sequence[Event]) -> int | None:
     """The check's status, by what is told from its start: with the next command of its shell
     that is not part of its pipeline."""
-    own, forked = told[0].pid, set[str]()
+    pid, forked = events[0].pid, set[str]()
     rest = check.behind + 1
-    for event in told[1:]:
-        if event.pid == own:
+    for event in events[1:]:
+        if event.pid == pid:
             rest -= 1
             if rest == 0:
                 ended = event.before
                 break
-        elif event.parent == own:
+        elif event.parent == pid:
             forked.add(event.pid)
     else:
         return None
@@ -156,11 +153,9 @@ def _status_after(check: CheckPart, told: Sequence[Event]) -> int | None:
     return int(ended[check.at]) if re.fullmatch("[0-9]{1,3}", ended[check.at]) else None
 
 
-def _is_same(told: str, command: str) -> bool:
+_BLANKS = r"\\\n|\s"
+
+
+def _is_same(event: str, text: str) -> bool:
     """Whether bash speaks of this command: it drops blanks and adds redirections."""
-    rest, text = _bare(told), _bare(command)[:500]
-    return rest.startswith(text) and re.match(r"\d*[<>&]|$", rest[len(text) :]) is not None
-
-
-def _bare(text: str) -> str:
-    return re.sub(r"\\\n|\s", "", text)
+    return event.startswith(text) and re.match(r"\d*[<>&]|$", event[len(text) :]) is not None

@@ -66,7 +66,7 @@ class Checker:
     """What a line contains that is an error; "" if all are."""
 
 
-_PYTHON = (".py", ".pyi")
+_PYTHON, _JSON = (".py", ".pyi"), (".json", ".ipynb")
 # Of ruff: code that cannot work: syntax, undefined names, comparisons that are always true.
 _RUFF = "check --no-cache --quiet --no-fix --output-format concise --select E9,F63,F7,F82"
 CHECKERS = (
@@ -75,20 +75,17 @@ CHECKERS = (
     Checker("pyrefly", _PYTHON, "check --output-format min-text {path}", errors_have="ERROR "),
     Checker("gofmt", (".go",), "-e -l", reads_stdin=True),
     Checker(
-        "tsc",
-        (".ts", ".tsx", ".mts", ".cts"),
-        "--noEmit --pretty false",
+        *("tsc", (".ts", ".tsx", ".mts", ".cts"), "--noEmit --pretty false"),
         needs="tsconfig.json",
         errors_have=" error ",
     ),
     Checker(
-        "cargo",
-        (".rs",),
-        "check --offline --quiet --message-format short",
+        *("cargo", (".rs",), "check --offline --quiet --message-format short"),
         needs="Cargo.toml",
         errors_have=" error",
     ),
 )
+_SUFFIXES = {".toml", *_JSON}.union(*(checker.suffixes for checker in CHECKERS))
 OWN_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
 """Where a project has its checkers. They run in the sandbox only."""
 
@@ -160,10 +157,10 @@ class Checkers:
     ) -> list[tuple[str, str, str]] | None:
         """(path from the working directory, line, message) of each error with this text in the
         file; None if the checker did not finish in time."""
-        words = [word.replace("{path}", str(path)) for word in checker.arguments.split()]
+        words = checker.arguments.replace("{path}", "\0").split()
         write = () if checker.reads_stdin else ("/bin/sh", "-c", _WRITE_THEN_RUN, "sh", str(path))
         ran = await run_program(
-            (*write, program, *words),
+            (*write, program, *(word.replace("\0", str(path)) for word in words)),
             cwd=self.place.cwd,
             environment={**self.place.environment, "NO_COLOR": "1"},
             timeout_s=LIMIT_S,
@@ -221,15 +218,14 @@ def syntax_error(path: Path, data: bytes) -> str:
     a text that cannot be judged."""
     try:
         text = data.decode("utf-8-sig")
-        match path.suffix:
-            case ".py" | ".pyi":
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    compile(text, "", "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
-            case ".json" | ".ipynb":
-                json.loads(text or "null")
-            case ".toml":
-                tomllib.loads(text)
+        if path.suffix in _PYTHON:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compile(text, "", "exec", flags=ast.PyCF_ONLY_AST, dont_inherit=True)
+        elif path.suffix == ".toml":
+            tomllib.loads(text)
+        elif path.suffix in _JSON:
+            json.loads(text or "null")
     except SyntaxError as error:
         # Of which Python it is an error: the project's may be newer.
         version = ".".join(map(str, sys.version_info[:2]))
@@ -240,8 +236,5 @@ def syntax_error(path: Path, data: bytes) -> str:
     except tomllib.TOMLDecodeError as error:
         return str(error)
     except (ValueError, RecursionError, MemoryError):  # not text, a NUL, too deep
-        return ""
+        pass
     return ""
-
-
-_SUFFIXES = {".json", ".ipynb", ".toml"}.union(*(checker.suffixes for checker in CHECKERS))
