@@ -12,31 +12,32 @@ from tests.tools.conftest import Call
 
 
 async def test_a_new_file_is_created_with_its_folders(call: Call, project: Path) -> None:
-    output = await call(write_file, path="a/b/c.txt", content="one\ntwo\n")
+    umask = os.umask(0o027)
+    try:
+        output = await call(write_file, path="a/b/c.txt", content="one\ntwo\n")
+    finally:
+        os.umask(umask)
 
     assert (project / "a/b/c.txt").read_bytes() == b"one\ntwo\n"
+    assert stat.S_IMODE((project / "a/b/c.txt").stat().st_mode) == 0o640
     assert output.text == "Created a/b/c.txt: 2 lines."
     assert output.files_changed == (str(project / "a/b/c.txt"),)
     assert "+one\n+two\n" in output.diff
 
 
-async def test_a_new_file_has_the_mode_of_the_umask(call: Call, project: Path) -> None:
-    umask = os.umask(0o027)
-    try:
-        await call(write_file, path="a", content="x")
-    finally:
-        os.umask(umask)
-
-    assert stat.S_IMODE((project / "a").stat().st_mode) == 0o640
-
-
 async def test_a_file_never_read_is_replaced_and_named(call: Call, project: Path) -> None:
     (project / "a").write_text("old\n")
+    (project / "a").chmod(0o754)
 
     output = await call(write_file, path="a", content="new\n")
+    again = await call(write_file, path="a", content="newer\n")
 
-    assert (project / "a").read_text() == "new\n"
+    assert (project / "a").read_text() == "newer\n"
+    assert stat.S_IMODE((project / "a").stat().st_mode) == 0o754
     assert "1 line that this session had not read" in output.text
+    assert "-old\n+new\n" in output.diff
+    assert output.summary == "+1 -1"
+    assert again.text == "Replaced a: 1 line."
 
 
 async def test_a_file_changed_since_its_reading_must_be_reread(call: Call, project: Path) -> None:
@@ -48,26 +49,6 @@ async def test_a_file_changed_since_its_reading_must_be_reread(call: Call, proje
         await call(write_file, path="a", content="new")
 
     assert (project / "a").read_text() == "theirs"
-
-
-async def test_a_read_file_is_replaced_and_keeps_its_mode(call: Call, project: Path) -> None:
-    (project / "a").write_text("old\n")
-    (project / "a").chmod(0o754)
-    await call(read_file, path="a")
-
-    output = await call(write_file, path="a", content="new\n")
-
-    assert (project / "a").read_text() == "new\n"
-    assert stat.S_IMODE((project / "a").stat().st_mode) == 0o754
-    assert "-old\n+new\n" in output.diff
-    assert output.summary == "+1 -1"
-
-
-async def test_a_written_file_may_be_written_again(call: Call, project: Path) -> None:
-    await call(write_file, path="a", content="one")
-    await call(write_file, path="a", content="two")
-
-    assert (project / "a").read_text() == "two"
 
 
 async def test_a_missing_last_line_end_is_named(call: Call) -> None:
@@ -84,7 +65,6 @@ async def test_a_missing_last_line_end_is_named(call: Call) -> None:
 async def test_a_symlink_stays_and_its_target_is_replaced(call: Call, project: Path) -> None:
     (project / "target").write_text("old")
     (project / "link").symlink_to("target")
-    await call(read_file, path="link")
 
     await call(write_file, path="link", content="new")
 
@@ -95,7 +75,6 @@ async def test_a_symlink_stays_and_its_target_is_replaced(call: Call, project: P
 async def test_the_same_content_is_said_to_be_unchanged(call: Call, project: Path) -> None:
     (project / "a").write_text("same")
     before = (project / "a").stat().st_ino
-    await call(read_file, path="a")
 
     output = await call(write_file, path="a", content="same")
 
@@ -104,44 +83,42 @@ async def test_the_same_content_is_said_to_be_unchanged(call: Call, project: Pat
     assert (project / "a").stat().st_ino == before
 
 
-async def test_crlf_line_ends_and_byte_order_mark_are_kept(call: Call, project: Path) -> None:
-    (project / "a").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
-    await call(read_file, path="a")
+@pytest.mark.parametrize(
+    ("before", "content", "after", "note"),
+    [
+        (b"\xef\xbb\xbfa\r\nb\r\n", "a\nc\n", b"\xef\xbb\xbfa\r\nc\r\n", "CRLF"),
+        (b"caf\xe9\n", "thé\n", b"th\xe9\n", ""),
+        (b"caf\xe9\n", "茶\n", "茶\n".encode(), "UTF-8 now"),
+    ],
+)
+async def test_line_ends_and_encoding_are_kept_where_possible(
+    call: Call, project: Path, before: bytes, content: str, after: bytes, note: str
+) -> None:
+    (project / "a").write_bytes(before)
 
-    output = await call(write_file, path="a", content="one\nthree\n")
+    output = await call(write_file, path="a", content=content)
 
-    assert (project / "a").read_bytes() == b"\xef\xbb\xbfone\r\nthree\r\n"
-    assert "CRLF" in output.text
-    assert "-two\n+three\n" in output.diff
-
-
-async def test_latin_1_becomes_utf_8_only_when_it_must(call: Call, project: Path) -> None:
-    (project / "a").write_bytes(b"caf\xe9\n")
-    await call(read_file, path="a")
-    await call(write_file, path="a", content="thé\n")
-    assert (project / "a").read_bytes() == b"th\xe9\n"
-
-    output = await call(write_file, path="a", content="茶\n")
-
-    assert (project / "a").read_bytes() == "茶\n".encode()
-    assert "UTF-8 now" in output.text
+    assert (project / "a").read_bytes() == after
+    assert note in output.text
 
 
-async def test_folders_and_files_in_the_way_are_named(call: Call, project: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "content", "reason"),
+    [
+        (".", "", "is a folder"),
+        ("new/", "", "is a folder"),
+        ("file/x", "", "file is a file, so"),
+        ("a", "\ud800", r"no character U\+D800"),
+    ],
+)
+async def test_a_write_that_fails_says_why(
+    call: Call, project: Path, path: str, content: str, reason: str
+) -> None:
     (project / "file").write_text("")
 
-    with pytest.raises(ToolError, match="is a folder"):
-        await call(write_file, path=".", content="")
-    with pytest.raises(ToolError, match="is a folder"):
-        await call(write_file, path="new/", content="")
-    with pytest.raises(ToolError, match="file is a file, so"):
-        await call(write_file, path="file/x", content="")
-
-
-async def test_text_that_no_encoding_can_hold_is_refused(call: Call, project: Path) -> None:
-    with pytest.raises(ToolError, match=r"no character U\+D800"):
-        await call(write_file, path="a", content="\ud800")
-    assert not (project / "a").exists()
+    with pytest.raises(ToolError, match=reason):
+        await call(write_file, path=path, content=content)
+    assert os.listdir(project) == ["file"]
 
 
 async def test_protected_folders_are_never_written(
@@ -150,34 +127,24 @@ async def test_protected_folders_are_never_written(
     home = context.place.protected[0]
     (project / "door").symlink_to(home)
     (project / "dangling").symlink_to(home / "new.md")
-
-    for path in (
-        str(home / "a"),
-        f"../{home.name}/x/y",
-        "door/deep/a",
-        "dangling",
-        "sub/../../home/a",
-        str(home),
-    ):
+    paths = (
+        *(str(home / "a"), f"../{home.name}/x/y", "door/deep/a", "dangling"),
+        *("sub/../../home/a", str(home)),
+    )
+    for path in paths:
         with pytest.raises(ToolError, match="belongs to kode"):
             await call(write_file, path=path, content="x")
     assert list(home.iterdir()) == []
-
-
-async def test_a_missing_protected_folder_is_protected_in_any_case(
-    call: Call, context: ToolContext
-) -> None:
-    context.place.protected[0].rmdir()
+    home.rmdir()
 
     with pytest.raises(ToolError, match="belongs to kode"):
         await call(write_file, path="../HOME/a", content="x")
 
 
 async def test_the_preview_is_the_diff_and_writes_nothing(
-    call: Call, project: Path, context: ToolContext
+    project: Path, context: ToolContext
 ) -> None:
     (project / "a").write_text("old\n")
-    await call(read_file, path="a")
     assert write_file.preview is not None
 
     preview = write_file.preview(context, write_file.check({"path": "a", "content": "new\n"}))
@@ -191,7 +158,6 @@ async def test_a_full_or_forbidden_disk_leaves_the_old_file(
     call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (project / "a").write_text("old")
-    await call(read_file, path="a")
 
     def full(source: str, target: str, **folders: int) -> None:
         raise OSError(28, "No space left on device")
