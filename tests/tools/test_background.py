@@ -59,13 +59,14 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
     assert output.text == "begun"
     assert session.untold == ()
     [known] = background.running()
+    path = known.running.output_path
+    assert path is not None
+    assert str(path) in output.for_model
+    assert path.read_text() == "begun\n"
     (project / "go").touch()
     assert known.watch is not None
     await known.watch
 
-    path = known.running.output_path
-    assert path is not None
-    assert str(path) in output.for_model
     assert path.read_text() == "begun\nlast\n"
     assert known.outcome == "exit status 3"
     assert known.last_line() == "last"
@@ -76,23 +77,6 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
     assert session.untold == ()
     [notice] = [event for event in events if isinstance(event, Notice)]
     assert "bg1 has ended, exit status 3" in notice.text
-
-
-async def test_a_moved_commands_file_has_each_line_at_once(
-    context: ToolContext, background: BackgroundCommands, project: Path
-) -> None:
-    command = "echo one; touch begun; until [ -e go ]; do sleep 0.02; done; echo two; sleep 60"
-    await _moved(context, background, command, project / "begun")
-    [known] = background.running()
-    path = known.running.output_path
-    assert path is not None
-    assert path.read_text() == "one\n"
-
-    (project / "go").touch()
-    while "two" not in path.read_text():
-        await asyncio.sleep(0.01)
-
-    assert known.runs
 
 
 @pytest.mark.parametrize("way", ["kill", "close"])
@@ -118,6 +102,7 @@ async def test_a_killed_or_closed_command_leaves_nothing_running(
 async def test_stopping_the_turn_does_not_stop_what_was_moved_before(
     context: ToolContext, background: BackgroundCommands, project: Path
 ) -> None:
+    assert not background.move()
     await _moved(context, background, "touch begun; sleep 60", project / "begun")
     context = dataclasses.replace(context, background=background, call_id="call-2")
     other = asyncio.ensure_future(shell.run(context, shell.check({"command": "sleep 60"})))
@@ -129,30 +114,23 @@ async def test_stopping_the_turn_does_not_stop_what_was_moved_before(
 
     assert [known.name for known in background.running()] == ["bg1"]
     assert not background.movable
-
-
-async def test_an_unknown_name_is_answered_with_the_known_ones(
-    context: ToolContext, background: BackgroundCommands, project: Path
-) -> None:
-    with pytest.raises(UserError, match="none"):
-        background.find("bg1")
-    await _moved(context, background, "touch begun; sleep 60", project / "begun")
-
     with pytest.raises(UserError, match=r"No background command is called '7'\. Known: bg1\."):
         background.find("7")
 
 
-async def test_an_idle_shell_has_no_command_to_move(background: BackgroundCommands) -> None:
-    assert not background.movable
-    assert not background.move()
-
-
+@pytest.mark.parametrize(
+    ("printed", "shown", "rest"),
+    [
+        ("Continue? [y/N] ", "Continue? [y/N] ", "Continue? [y/N] ok\n"),
+        (r"10%%\r20%%\033[2J\033]0;title\007\033[", "20%", "20%k\n"),
+    ],
+)
 async def test_an_unfinished_line_is_told_while_the_command_waits(
-    context: ToolContext, project: Path
+    context: ToolContext, project: Path, printed: str, shown: str, rest: str
 ) -> None:
     events: asyncio.Queue[Event] = asyncio.Queue()
     context = dataclasses.replace(context, emit=events.put_nowait)
-    command = "printf 'Continue? [y/N] '; until [ -e go ]; do sleep 0.02; done; echo ok"
+    command = f"printf '{printed}'; until [ -e go ]; do sleep 0.02; done; echo ok"
 
     call = asyncio.ensure_future(shell.run(context, shell.check({"command": command})))
     first = await asyncio.wait_for(events.get(), 10)
@@ -160,27 +138,9 @@ async def test_an_unfinished_line_is_told_while_the_command_waits(
     await call
 
     assert isinstance(first, ToolOutput)
-    assert (first.text, first.partial) == ("", "Continue? [y/N] ")
-    rest = [events.get_nowait() for _ in range(events.qsize())]
-    assert "".join(event.text for event in rest if isinstance(event, ToolOutput)) == (
-        "Continue? [y/N] ok\n"
-    )
-
-
-async def test_an_unfinished_line_is_told_without_what_controls_a_terminal(
-    context: ToolContext, project: Path
-) -> None:
-    events: asyncio.Queue[Event] = asyncio.Queue()
-    context = dataclasses.replace(context, emit=events.put_nowait)
-    command = r"printf '10%%\r20%%\033[2J\033]0;title\007\033['; sleep 60"
-
-    call = asyncio.ensure_future(shell.run(context, shell.check({"command": command})))
-    first = await asyncio.wait_for(events.get(), 10)
-    call.cancel()
-
-    assert isinstance(first, ToolOutput)
-    assert first.partial == "20%"
-    await asyncio.gather(call, return_exceptions=True)
+    assert (first.text, first.partial) == ("", shown)
+    texts = [events.get_nowait() for _ in range(events.qsize())]
+    assert "".join(event.text for event in texts if isinstance(event, ToolOutput)) == rest
 
 
 async def test_a_background_command_has_an_id_and_positions(
@@ -202,19 +162,12 @@ async def test_a_background_command_has_an_id_and_positions(
     assert (await _called(context, job, id="bg1", start=0)).text.startswith("one\ntwo\n")
 
 
-async def test_a_command_that_ends_at_once_is_no_job(
-    context: ToolContext, background: BackgroundCommands
-) -> None:
-    context = dataclasses.replace(context, background=background)
-    output = await _called(context, shell, command="exit 3", background=True)
-    assert output.exit_status == 3
-    assert background.commands == []
-
-
 async def test_the_model_stops_its_job_and_waits_are_limited(
     context: ToolContext, background: BackgroundCommands
 ) -> None:
     context = dataclasses.replace(context, background=background)
+    at_once = await _called(context, shell, command="exit 3", background=True)
+    assert (at_once.exit_status, background.commands) == (3, [])
     await _called(context, shell, command="echo on; sleep 60", background=True)
 
     waited = await _called(context, job, id="bg1", wait_s=0.05)

@@ -82,30 +82,35 @@ def pids(tmp_path: Path) -> Path:
 
 def noting(pids: Path, *prefix: str) -> str:
     """A shell command that notes its process id and stays."""
-    return f"{' '.join(prefix)} sh -c 'echo $$ >> {pids}; exec sleep 59.25'"
+    return f"{' '.join(prefix)} sh -c 'echo $$ >> {pids}; exec sleep 59.25'".strip()
 
 
-def test_a_killed_kode_ends_its_commands_processes(pids: Path) -> None:
-    with_child = f"{noting(pids)} & {noting(pids, 'env -i PATH=/usr/bin:/bin')}"
-    kode = kode_with(f"start(first, {with_child!r})")
-    assert comes_true(lambda: len(living(pids)) == 2)
+LEFT = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="marks are read in /proc")
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        pytest.param("start(first, '{note} & env -i PATH=/usr/bin:/bin {note}')", 2, id="children"),
+        pytest.param(
+            "start(first, 'setsid {note} & exit 0').wait()", 1, id="another group", marks=LEFT
+        ),
+        pytest.param(
+            "start(first, 'trap \"\" TERM; {note}')", 1, id="deaf", marks=pytest.mark.slow
+        ),
+    ],
+)
+def test_a_killed_kode_ends_its_commands_processes(pids: Path, body: str, count: int) -> None:
+    note = noting(pids).replace("'", "\\'")
+    kode = kode_with(body.replace("{note}", note))
+    assert comes_true(lambda: len(living(pids)) == count)
 
     killed(kode)
 
     assert comes_true(lambda: not living(pids))
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="marks are read in /proc")
-def test_processes_that_left_their_group_end_too(pids: Path) -> None:
-    kode = kode_with(f'start(first, {noting(pids, "setsid")!r} + " & exit 0").wait()')
-    assert comes_true(lambda: len(living(pids)) == 1)
-
-    killed(kode)
-
-    assert comes_true(lambda: not living(pids))
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="marks are read in /proc")
+@LEFT
 def test_a_process_quoting_a_mark_is_left_alone(pids: Path) -> None:
     """A key may be anything, and a file with a mark in it may be damaged."""
     mark = processes.new_mark()
@@ -124,16 +129,6 @@ def test_a_process_quoting_a_mark_is_left_alone(pids: Path) -> None:
         assert found == [own.pid]
         assert lives(stranger.pid)
         stranger.kill()
-
-
-@pytest.mark.slow
-def test_one_that_does_not_listen_is_killed(pids: Path) -> None:
-    kode = kode_with(f"""start(first, "trap '' TERM; " + {noting(pids)!r})""")
-    assert comes_true(lambda: len(living(pids)) == 1)
-
-    killed(kode)
-
-    assert comes_true(lambda: not living(pids))
 
 
 def test_a_finished_call_is_left_alone(pids: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from kode.errors import ToolError
 from kode.events import Event, ToolOutput
 from kode.tool import ToolContext
+from kode.tool import ToolOutput as Output
 from kode.tools import processes
 from kode.tools.output import MAX_CHARS
 from kode.tools.shell import shell
@@ -28,22 +29,23 @@ async def _written(folder: Path, count: int) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_both_streams_come_in_order_with_the_exit_status(call: Call) -> None:
-    output = await call(shell, command="echo one; echo two >&2; echo three; exit 3")
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("echo one; echo two >&2; echo three; exit 3", "one\ntwo\nthree\n[exit status 3]"),
+        ("true", "(no output)\n[exit status 0]"),
+        ("kill -9 $$", "(no output)\n[killed by SIGKILL]"),
+        ("exit 139", "(no output)\n[exit status 139, as of SIGSEGV]"),
+        ("cat; (: < /dev/tty) 2>/dev/null || echo none", "none\n[exit status 0]"),
+    ],
+)
+async def test_output_comes_in_order_with_how_it_ended(
+    call: Call, command: str, shown: str
+) -> None:
+    output = await call(shell, command=command, timeout_s=0)  # 0 counts as left out
 
-    assert output.for_model == "one\ntwo\nthree\n[exit status 3]"
-    assert output.summary == "exit status 3"
-
-
-async def test_silence_and_success_are_said(call: Call) -> None:
-    output = await call(shell, command="true")
-    assert (output.text, output.notes) == ("(no output)", ("[exit status 0]",))
-
-
-async def test_signals_are_named(call: Call) -> None:
-    assert (await call(shell, command="kill -9 $$")).notes == ("[killed by SIGKILL]",)
-    inner = await call(shell, command="bash -c 'kill -SEGV $$'; exit $?")
-    assert inner.notes == ("[exit status 139, as of SIGSEGV]",)
+    assert output.for_model == shown
+    assert shown.endswith(f"[{output.summary}]")
 
 
 async def test_the_environment_is_the_contexts_plus_quiet_settings(
@@ -59,12 +61,6 @@ async def test_the_environment_is_the_contexts_plus_quiet_settings(
     }  # fmt: skip
 
 
-async def test_stdin_is_empty_and_there_is_no_terminal(call: Call) -> None:
-    output = await call(shell, command="cat; (: < /dev/tty) 2>/dev/null || echo none")
-
-    assert (output.text, output.exit_status) == ("none", 0)
-
-
 async def test_a_command_runs_in_the_working_directory_while_there(
     call: Call, project: Path
 ) -> None:
@@ -75,19 +71,21 @@ async def test_a_command_runs_in_the_working_directory_while_there(
         await call(shell, command="pwd")
 
 
-async def test_a_command_that_cannot_run_is_an_error(call: Call) -> None:
-    with pytest.raises(ToolError, match="empty"):
-        await call(shell, command=" ")
-    with pytest.raises(ToolError, match="NUL"):
-        await call(shell, command="a\0b")
-    with pytest.raises(ToolError, match=r"could not be started.*write it to a file"):
-        await call(shell, command="x" * 3_000_000)
-    with pytest.raises(ToolError, match="more than 0"):
-        await call(shell, command="true", timeout_s=-1)
-
-
-async def test_a_time_limit_of_zero_counts_as_left_out(call: Call) -> None:
-    assert (await call(shell, command="echo done", timeout_s=0)).text.startswith("done")
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"command": " "}, "empty"),
+        ({"command": "a\0b"}, "NUL"),
+        ({"command": "x" * 3_000_000}, r"could not be started.*write it to a file"),
+        ({"command": "true", "timeout_s": -1}, "more than 0"),
+    ],
+    ids=["blank", "NUL", "long", "time"],
+)
+async def test_a_command_that_cannot_run_is_an_error(
+    call: Call, arguments: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(ToolError, match=reason):
+        await call(shell, **arguments)
 
 
 async def test_a_longer_time_limit_than_allowed_is_cut_and_said(call: Call) -> None:
@@ -139,9 +137,7 @@ async def test_a_long_output_keeps_both_ends_and_a_file(call: Call, context: Too
     assert stat.S_IMODE(context.place.outputs.stat().st_mode) == 0o700
 
 
-async def test_lines_like_errors_survive_in_long_output(
-    call: Call,
-) -> None:
+async def test_lines_like_errors_survive_in_long_output(call: Call) -> None:
     output = await call(
         shell,
         command="seq 1 100000; echo 'src/a.py:3: error: no such name'; echo cc -Wno-error a.c; "
@@ -155,12 +151,8 @@ async def test_lines_like_errors_survive_in_long_output(
     assert "-Wno-error" not in output.text
     assert len(output.text) < MAX_CHARS
 
-
-async def test_exactly_the_limit_needs_no_file(call: Call, context: ToolContext) -> None:
     output = await call(shell, command=f"printf '%0{MAX_CHARS}d' 0")
-
     assert output.text == "0" * MAX_CHARS
-    assert not context.place.outputs.exists()
 
 
 async def test_output_shrinks_to_the_room_that_the_result_has(context: ToolContext) -> None:
@@ -188,20 +180,17 @@ async def test_one_line_of_ten_megabytes_is_cut_in_bounded_memory(call: Call) ->
     assert peak < 5_000_000
 
 
-async def test_keys_are_masked_in_the_file(call: Call, context: ToolContext) -> None:
-    key = "sk-ant-" + "a1B2" * 10
-
+async def test_the_file_of_a_long_output_has_no_keys(call: Call, context: ToolContext) -> None:
+    key, outputs = "sk-ant-" + "a1B2" * 10, context.place.outputs
     await call(shell, command=f"echo {key}; seq 1 20000")
 
-    (whole,) = context.place.outputs.iterdir()
+    [whole] = outputs.iterdir()
     assert key not in whole.read_text()
 
-
-async def test_a_file_that_cannot_be_kept_is_said(call: Call, context: ToolContext) -> None:
-    context.place.outputs.write_text("in the way")
-
+    whole.unlink()
+    outputs.rmdir()
+    outputs.write_text("in the way")
     output = await call(shell, command="seq 1 20000")
-
     assert "could not be kept whole" in output.text
     assert output.exit_status == 0
 
@@ -242,29 +231,22 @@ async def test_the_time_limit_ends_the_tree_and_keeps_output(call: Call, project
     assert not any(map(lives, _pids(project)))
 
 
-async def test_cancellation_ends_the_whole_tree(call: Call, project: Path) -> None:
-    task = asyncio.create_task(
-        call(
-            shell,
-            command="echo $$ > pid1; setsid sh -c 'echo $$ > pid2; exec sleep 300' & sleep 300",
-        )
-    )
-    await _written(project, 2)
-    task.cancel()
-
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert not any(map(lives, _pids(project)))
-
-
-async def test_a_second_cancellation_kills_at_once(call: Call, project: Path) -> None:
-    task = asyncio.create_task(
-        call(shell, command="trap '' TERM; echo $$ > pid1; while :; do sleep 300; done")
-    )
-    await _written(project, 1)
-    task.cancel()
-    await asyncio.sleep(0.05)
-    task.cancel()
+@pytest.mark.parametrize(
+    ("command", "count", "times"),
+    [
+        ("echo $$ > pid1; setsid sh -c 'echo $$ > pid2; exec sleep 300' & sleep 300", 2, 1),
+        ("trap '' TERM; echo $$ > pid1; while :; do sleep 300; done", 1, 2),
+    ],
+    ids=["once", "twice, which kills"],
+)
+async def test_cancellation_ends_the_whole_tree(
+    call: Call, project: Path, command: str, count: int, times: int
+) -> None:
+    task = asyncio.ensure_future(call(shell, command=command))
+    await _written(project, count)
+    for _ in range(times):
+        task.cancel()
+        await asyncio.sleep(0.05)
 
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -326,9 +308,7 @@ async def test_a_shell_without_bash_is_sh(call: Call, monkeypatch: pytest.Monkey
 async def test_the_tool_works_with_an_empty_environment(context: ToolContext) -> None:
     bare = dataclasses.replace(context, place=dataclasses.replace(context.place, environment={}))
 
-    command = f"{shlex.quote(sys.executable)} -c 'print(1)'"
+    output = await shell.run(bare, {"command": f"{shlex.quote(sys.executable)} -c 'print(1)'"})
 
-    output = await shell.run(bare, shell.check({"command": command}))
-
-    assert not isinstance(output, str)
+    assert isinstance(output, Output)
     assert output.text == "1"
