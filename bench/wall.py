@@ -16,7 +16,6 @@ effects             the lines of `--attacks` (by default those of the tests) tha
 """
 
 import argparse
-import asyncio
 import shutil
 import statistics
 import subprocess
@@ -30,11 +29,10 @@ from typing import Any
 
 from bench.corpora import DATA, rows
 from bench.measure import Pair, median_ratio, paired, report, sized
-from kode.events import silent
 from kode.permissions.gate import Gate, GateState
 from kode.permissions.rules import Rules
 from kode.sandbox.sandbox import Sandbox, open_sandbox
-from kode.tool import ToolContext
+from kode.tool import Action
 from kode.tools.shell import shell
 from tests.attacks import jail
 from tests.attacks.campaign import Job, run
@@ -194,15 +192,8 @@ def _asked(sandbox: Sandbox, command: str) -> str:
     ground = sandbox.ground
     place = workplace(ground.cwd, home=ground.kode_home)
     gate = Gate(rules=Rules(), state=GateState(mode="ask"), place=place, sandbox=sandbox)
-    context = ToolContext(
-        place=place,
-        call_id="bench",
-        session_id=None,
-        emit=silent,
-        seen_files={},
-    )
-    verdict = asyncio.run(gate.check(shell, {"command": command}, context))
-    return "" if verdict.allowed else verdict.reason[:SHOWN_CHARS]
+    decision = gate.decide(Action(call_id="bench", tool=shell, arguments={"command": command}))
+    return "" if decision.is_allowed else decision.reason[:SHOWN_CHARS]
 
 
 def _passing(sandbox: Sandbox) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class ToolCall:
     name: str
     """What every provider takes, whatever the model made of it: `[A-Za-z0-9_-]{1,64}`."""
     arguments: str
-    """The raw argument text from the model. `kode.engine.act` parses it strictly."""
+    """The raw argument text from the model. `kode.engine.call` parses it strictly."""
     written: str = ""
     """The text that the model wrote instead of a call, if the server did not parse it; the first
     call of a reply holds the text of all."""

@@ -1,5 +1,6 @@
 """A tool, what it gets, and what it returns; and the values of a decision about a call."""
 
+import json
 import os
 from collections.abc import (
     Awaitable,
@@ -11,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode.events import Emit
-from kode.messages import Image, Refusal
+from kode.messages import Image, Refusal, RefusedBy
 from kode.provider import ToolSpec
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
+    from kode.permissions.shell.line import CheckPart, Line
     from kode.sandbox.values import WrapCommand
     from kode.tools.background import BackgroundCommands
 
@@ -34,24 +36,6 @@ Effect = Literal[
 process; `fetch` talks to the network; `mcp` does whatever its MCP server does; `memory` remembers
 or forgets, `memory-read` only searches; `delegate` starts subagents; `none` touches nothing outside
 the session."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckPart:
-    """A command of a line that checks the project, and its place in its pipeline."""
-
-    command: str
-    """As written, without redirections."""
-    alone: bool = False
-    """Whether it is the whole line."""
-    at: int = 0
-    of: int = 0
-    """It is number `at`, from 0, of so many; 0: nothing can tell how it ends, as in the
-    background."""
-    behind: int = 0
-    """How many simple commands follow in the pipeline; others run in shells of their own."""
-    forks: int = 0
-    """How many others there are in the pipeline: subshells, loops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +198,80 @@ _BLOCKED_WORDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, kw_only=True)
+class Consent:
+    """What a question for the person's consent needs, and a refusal where nobody can be asked."""
+
+    flag: str = ""
+    """The flag that would allow it."""
+    rules: tuple[str, ...] = ()
+    """Rules that would settle it permanently; empty if "always" is not offered."""
+    narrow_rules: tuple[str, ...] = ()
+    """As narrow as can be, where `rules` are wider: the file, the exact command."""
+    dangers: tuple[str, ...] = ()
+    """What it would destroy, a sentence each."""
+    decisive: str = ""
+    """The one thing that decides, a sentence, if the reason and `dangers` say more."""
+    instead: str = ""
+    """What the model can do that needs no yes, in a sentence only meant for it."""
+    only_mode_asks: bool = False
+    """Whether nothing but mode `ask` asks."""
+    runs_unattended: bool = False
+    """Whether it runs anyway if nobody can be asked (mode `full`)."""
+
+
+NO_CONSENT_NEEDED = Consent()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """Whether a call may run, and where: from the rules to the recorded result."""
+
+    outcome: Literal["allow", "ask", "deny"]
+    reason: str
+    """Why: for the model, or for a person who is asked. Of a `deny` by a person: what they said."""
+    by: RefusedBy = "rule"
+    """With `deny`: what denies."""
+    run_in: Literal["host", "sandbox", "read_only"] = "host"
+    """Where a command runs. `sandbox`: nobody approved this exact command. `read_only`: in the
+    sandbox, and nothing of what it changes may be kept, nor may it run outside, also if it ends
+    when mode or limits are others; `reason` says why."""
+    line: "Line | None" = None
+    """Of a command: what its words tell."""
+    untrusted: str = ""
+    """The outside source that a command reads from; see `ToolOutput.untrusted`."""
+    must_read_first: bool = False
+    """For an edit: whether the model must have read the file first, because reading it may need a
+    yes: the result of an edit, or why it does not fit, quotes the file."""
+    consent: Consent = NO_CONSENT_NEEDED
+    """Of `ask`, and of a `deny` where somebody would have been asked."""
+
+    @property
+    def is_allowed(self) -> bool:
+        return self.outcome == "allow"
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether the words of a command show that it only reads."""
+        return self.line is not None and self.line.only_reads
+
+    @property
+    def checks(self) -> "tuple[CheckPart, ...]":
+        """See `Line`."""
+        return () if self.line is None else self.line.checks
+
+    @property
+    def refusal(self) -> Refusal:
+        """The same as what a result tells of a refusal."""
+        needed = self.consent
+        return Refusal(
+            by=self.by, message=self.reason, decisive=needed.decisive, passes=needed.flag
+        )
+
+
+ALLOWED = Decision(outcome="allow", reason="")
+
+
+@dataclass(frozen=True, kw_only=True)
 class ToolContext:
     """What a tool may know about the turn it runs in."""
 
@@ -223,13 +281,10 @@ class ToolContext:
     emit: Emit
     seen_files: dict[str, str]
     """Absolute path → content hash as last read or written in this session; tools update it."""
-    judged_path: str = ""
-    """The real path that the gate judged, for a call about a path; "" if none was. The tool works
-    on this path or not at all, so that swapping in a link achieves nothing."""
-    opinion: "Opinion | None" = None
-    """For the gate."""
-    rewritten: str = ""
-    """Who changed the call and what the model had asked, in a sentence; "" if nobody did."""
+    path: str = ""
+    """See `Action`."""
+    decision: Decision = ALLOWED
+    """The one that lets the call run."""
     wrap_command: "WrapCommand | None" = None
     """Wraps the command for the sandbox; None: it runs outside."""
     earlier: Callable[[str], str | None] = lambda entry_id: None
@@ -239,37 +294,8 @@ class ToolContext:
     room: int = 60_000
     """Characters that the result may have: a share of the model's window. A longer one is cut to
     both ends, and kept whole in a file; a tool that can show a smaller page does better."""
-    checks: tuple[CheckPart, ...] = ()
-    """See `Ruling`."""
-    untrusted: str = ""
-    """The outside source of what the call gets, as the gate knows it; "" if there is none."""
-    only_seen: bool = False
-    """See `Ruling`."""
     keep_output: "Callable[[ToolOutput], None]" = lambda output: None
     """Takes what a command printed, in case the turn is interrupted and the call has no result."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opinion:
-    """What an interceptor says about a call before it is decided, for this call only."""
-
-    outcome: Literal["allow", "ask", "plan"]
-    """`allow` and `ask` count as a rule of the person; `plan`: as mode `plan` decides, whatever
-    allows it."""
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rewritten:
-    """A call as an interceptor wants it instead. It is the call from then on: those that come after
-    in the chain, and the gate, judge it as if the model had made it."""
-
-    arguments: Mapping[str, Any]
-    """Unchecked; the names may be those of another agent, as in a call of the model."""
-    by: str
-    """Who wants it: "The hook rtk"."""
-    opinion: Opinion | None = None
-    """About the call as it is now; what earlier ones allowed was about another."""
 
 
 ToolRun = Callable[[ToolContext, Mapping[str, Any]], Awaitable["ToolOutput | str"]]
@@ -321,6 +347,17 @@ class Tool:
     """The calls that a call stands for, each judged and run as such, once all are allowed; None: it
     is one itself. Takes checked arguments, gives unchecked ones. Raises: ToolError."""
 
+    def effect_on(self, arguments: Mapping[str, Any]) -> Effect:
+        """The effect of a call with these arguments."""
+        return self.effect_of(arguments) if self.effect_of else self.effect
+
+    def subject_in(self, arguments: Mapping[str, Any]) -> str:
+        """The argument that identifies a call."""
+        if self.target is not None:
+            return self.target(arguments)
+        value = arguments.get(self.subject, "") if self.subject else ""
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
     @property
     def spec(self) -> ToolSpec:
         """The description for a model."""
@@ -352,74 +389,37 @@ CALLS_ANY = "mcp_call"
 """The tool that calls any tool of any MCP server."""
 
 
-Around = Callable[
-    [Tool, Mapping[str, Any], ToolContext, Callable[[], Awaitable[ToolOutput]]],
-    Awaitable[ToolOutput],
-]
-"""`await around(tool, arguments, context, run)` runs a call that the gate has approved, and may add
-to its result. Raises: what `run` raises."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Ruling:
-    """What is found out about a call before it runs."""
+class Action:
+    """One thing that a call does, parsed and checked."""
 
-    reason: str
-    """Why it runs or not: for the model with what would allow it, or for a person who is asked."""
-    may_write: tuple[str, ...] | None = None
-    """For a command on the host: absolute paths and patterns that it writes or deletes, judging by
-    its words; it may write others too. None if it only reads."""
-    sandboxed: bool = False
-    """For a command: whether it runs in the sandbox, because nobody approved this exact command."""
-    keeps: bool = True
-    """For a command in the sandbox: whether anything of what it changes may be kept, or it may run
-    outside, also if it ends when the mode or the limits of the turn are others. If not, `reason`
-    says why."""
-    untrusted: str = ""
-    """The outside source that a command reads from; see `ToolOutput.untrusted`."""
-    reads: tuple[str, ...] | None = None
-    """The files and folders that a command reads, judging by its words; None: it could read
-    anything."""
-    checks: tuple[CheckPart, ...] = ()
-    """The parts of a command line that check the project: tests, types, style, a build."""
-    only_reads: bool = False
-    """For a command: whether its words show that it only reads."""
-    only_edits: bool = False
-    """For a command: whether its words show that it only reads and changes files."""
-    answers: bool = False
-    """For a command: whether its exit status 1 is an answer and no failure, as that of `grep`."""
-    only_seen: bool = False
-    """For an edit: whether the model must have read the file first, because reading it may need a
-    yes: the result of an edit, or why it does not fit, quotes the file."""
+    call_id: str
+    tool: Tool
+    arguments: Mapping[str, Any]
+    path: str = ""
+    """The real path that the gate judges, for a call about a path; "" if there is none. The tool
+    works on this path or not at all, so that swapping in a link achieves nothing."""
+    advice: Decision | None = None
+    """What an interceptor says of it, for this call only: `allow` and `ask` count as a rule of the
+    person; `run_in="read_only"`: as mode `plan` decides, whatever allows it."""
+    changed_by: str = ""
+    """Who wants it in place of what the model asked for: "The hook rtk"."""
+    change: str = ""
+    """Who changed it and how, in a sentence; "" if nobody did."""
+
+    @property
+    def subject(self) -> str:
+        return self.tool.subject_in(self.arguments)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verdict(Ruling):
-    allowed: bool
-    refusal: Refusal | None = None
-    """None when it is allowed. Of a refusal without one, `reason` is the message of a rule."""
-    instead: str = ""
-    """With a refusal: what the model can do, in a sentence only meant for it."""
+Around = Callable[[Action, Callable[[], Awaitable[ToolOutput]]], Awaitable[ToolOutput]]
+"""`await around(action, run)` runs a call that the gate has approved, and may add to its result.
+Raises: what `run` raises."""
 
+CallDecision = Decision | Action
 
-@dataclass(frozen=True, kw_only=True)
-class Kept:
-    """Which changes of a sandboxed command are applied to the project."""
-
-    changes: tuple[FileChange, ...] = ()
-    refused: tuple[tuple[FileChange, Refusal], ...] = ()
-    """The others, but for caches and empty folders, each with why it is not."""
-
-    @classmethod
-    def nothing(cls, changes: Sequence[FileChange], refusal: Refusal) -> "Kept":
-        """Keeps none of the changes."""
-        return cls(refused=tuple((change, refusal) for change in changes if change.is_reported))
-
-
-CallDecision = Verdict | Opinion | Rewritten
-
-
-Interceptor = Callable[[Tool, Mapping[str, Any], ToolContext], Awaitable[CallDecision | None]]
-"""`await interceptor(tool, arguments, context)` judges a call before the gate does. A verdict is
-final, the gravest opinion goes to the gate, a rewritten call replaces the call, None says nothing.
-Those that rewrite come first in the chain."""
+Interceptor = Callable[[Action], Awaitable[CallDecision | None]]
+"""`await interceptor(action)` judges a call before the gate does. `deny` is final; another decision
+is advice, of which the gravest counts. An action is the call from then on: those that come after in
+the chain, and the gate, judge it as if the model had made it; its arguments are unchecked, and may
+be named as by another agent. None says nothing. Those that rewrite come first in the chain."""

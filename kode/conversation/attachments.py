@@ -35,12 +35,12 @@ def file_part(
 def command_part(command: str, text: str, place: Workplace, marks: Provenance) -> Text:
     """A command of the person's and its output as a message part; outside text under the same rules
     as for a command of the model."""
-    from kode.permissions.decide_commands import known_reads, outside_source
+    from kode.permissions.decide_commands import outside_source
     from kode.permissions.shell import judge
 
     where = ground(place)
     line = judge(command, where)
-    outside = outside_source(line, where) or marks.find_source(known_reads(line))
+    outside = outside_source(line, where) or marks.find_source(line.reads)
     if outside:
         return Text(text=fence_text(text, outside), source="outside")
     return Text(text=text, source="attachment")

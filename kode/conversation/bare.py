@@ -18,9 +18,16 @@ from kode.messages import Image, Text
 from kode.permissions.gate import Gate
 from kode.provider import Provider
 from kode.session import log
-from kode.tool import Around, Tool, Verdict
+from kode.tool import ALLOWED, Action, Around, Decision, Tool, ToolContext
 from kode.tools.builtin import BUILTIN, SMALL
 from kode.workplace import Workplace
+
+
+class _OpenGate(Gate):
+    """Lets every call run: its result is given."""
+
+    async def judge(self, action: Action, context: ToolContext) -> Decision:
+        return ALLOWED
 
 
 @dataclass(kw_only=True)
@@ -59,10 +66,9 @@ class BareSession:
     def answer_calls(self, answer: Around) -> None:
         """Allows every call, and has `answer` give its result instead of the tool."""
 
-        async def allow(*call: object) -> Verdict:
-            return Verdict(allowed=True, reason="Its result is given.", reads=())
-
-        self.agent = replace(self.agent, interceptors=(allow,), around=answer)
+        rules, state, place = self.gate.rules, self.gate.state, self.gate.place
+        self.gate = _OpenGate(rules=rules, state=state, place=place)
+        self.agent = replace(self.agent, gate=self.gate, around=answer)
 
     async def open(self, reason: InjectReason) -> None:
         """Renders the system prompt, or what of it is news in a later process."""

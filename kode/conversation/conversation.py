@@ -32,8 +32,8 @@ from kode.conversation.sessions import create_session, load_session
 from kode.conversation.starting import start
 from kode.conversation.turns import turn
 from kode.conversation.warming import import_first_turn
-from kode.engine.act import PreviewedCall, preview_call
 from kode.engine.agent import Agent
+from kode.engine.call import PreviewedCall, preview_call
 from kode.engine.context import Context, compact, compactable_tokens
 from kode.engine.window import Window, window_of
 from kode.errors import UserError

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kode.conversation.figures import status_of
 from kode.conversation.open_session import OpenSession, RunTurn
 from kode.engine.agent import Agent
-from kode.engine.trial import Command, about, settle_changes
+from kode.engine.command import Command, about, settle_changes
 from kode.errors import KodeError, SandboxUnknownError, UserError
 from kode.events import FINISHED, Emit, Notice, TurnEnded
 from kode.extensions import trust
@@ -26,7 +26,7 @@ from kode.extensions.hooks import CHANGES_COUNT, Hook
 from kode.extensions.session import Extensions
 from kode.sandbox.values import Grants
 from kode.session.entries import TaintEntry
-from kode.tool import FileChange, ToolContext
+from kode.tool import Action, FileChange, ToolContext
 from kode.tools.program import Keep, Ran, run_program
 from kode.tools.shell import shell
 from kode.workplace import Workplace, below_any
@@ -233,9 +233,8 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit, grants: Grants) -> Keep:
         context = ToolContext(
             place=agent.place, call_id="hook", session_id=None, emit=emit, seen_files={}
         )
-        command = Command(
-            agent=agent, tool=shell, arguments={"command": hook.command}, context=context
-        )
+        action = Action(call_id="hook", tool=shell, arguments={"command": hook.command})
+        command = Command(agent=agent, action=action, context=context)
         try:
             found = await asyncio.to_thread(attempt.changes)
             granted = [change for change in found if _is_granted(change, grants)]

@@ -9,8 +9,8 @@ from dataclasses import replace
 from kode.conversation.open_session import ClosingStep, OpenSession
 from kode.conversation.plugged import CLOSE_S
 from kode.conversation.sessions import unmark_open
+from kode.engine.command import settle_ended
 from kode.engine.run import describe_missing
-from kode.engine.trial import settle_ended
 from kode.engine.turn import save_memory_state
 from kode.errors import StorageError
 from kode.events import Notice, TurnEnded
@@ -50,7 +50,7 @@ async def let_memory_process(opened: OpenSession, reason: DropReason) -> None:
 async def end_jobs(opened: OpenSession, ended: TurnEnded) -> TurnEnded:
     """Ends what runs in the background, and returns the end of the last turn with what became of
     its changes."""
-    from kode.engine.act import list_denials
+    from kode.engine.call import list_denials
 
     await opened.terms.commands.close()
     for output in opened.terms.commands.take_work(opened.session.id):
@@ -58,7 +58,7 @@ async def end_jobs(opened: OpenSession, ended: TurnEnded) -> TurnEnded:
         ended = replace(ended, files_changed=tuple(files))
         if output.files_changed:  # and nobody waited for a check of them
             ended = replace(ended, checked="unknown")
-    for command, settled in await settle_ended(opened.session.id):
+    for command, settled in await settle_ended(opened.agent, opened.session.id):
         denials = tuple(list_denials(command, settled))
         ended = replace(
             ended,
@@ -76,7 +76,7 @@ async def leave(opened: OpenSession, reason: str, leave_by: float | None = None)
     `leave_by`, by `time.monotonic`, nothing is waited for. An unused session leaves no file."""
     agent, session = opened.agent, opened.session
     await opened.terms.commands.leave(session.id)
-    await settle_ended(session.id)
+    await settle_ended(agent, session.id)
     if agent.sandbox is not None:
         await asyncio.to_thread(agent.sandbox.close)
     await opened.end_background()
@@ -120,7 +120,7 @@ async def close(opened: OpenSession, wait_s: float | None = None) -> None:
         opened.emit(Notice(text=text, level="info"))
     finally:
         await terms.commands.close()
-        await settle_ended(opened.session.id)
+        await settle_ended(opened.agent, opened.session.id)
         if terms.extensions is not None:
             with _waiting_for(opened, "servers"):
                 await terms.extensions.close()

@@ -18,21 +18,11 @@ from kode.errors import ConfigError, KodeError, PluginError
 from kode.events import Emit, Event, Notice, Subscriber
 from kode.function_tool import plain_tool
 from kode.installed import Plugin, fault_of, guard_plugin, load, try_plugin
-from kode.messages import Refusal
-from kode.permissions.gate import refused
+from kode.permissions.decision import deny
 from kode.session.entries import PLUGIN_TYPE, PluginEntry
 from kode.session.log import Session
 from kode.session.messages import effective
-from kode.tool import (
-    CallDecision,
-    Effect,
-    Interceptor,
-    Opinion,
-    Rewritten,
-    Tool,
-    ToolContext,
-    Verdict,
-)
+from kode.tool import Action, CallDecision, Decision, Effect, Interceptor, Tool
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -113,26 +103,41 @@ class ProposedCall:
 
     plugin: str
     """The plug-in that is asked; its name stands before its reasons."""
-    tool: str
-    """The tool's name, as in `tools` of the system prompt."""
-    effect: Effect
-    """What the tool does: "read", "edit", "run", ..."""
-    arguments: Mapping[str, Any]
-    """As the tool gets them."""
-    path: str = ""
-    """The real path that a call about one path is about; "" for any other."""
+    action: Action
+    """The call, as kode knows it."""
+
+    @property
+    def tool(self) -> str:
+        """The tool's name, as in `tools` of the system prompt."""
+        return self.action.tool.name
+
+    @property
+    def effect(self) -> Effect:
+        """What the tool does: "read", "edit", "run", ..."""
+        return self.action.tool.effect_on(self.action.arguments)
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """As the tool gets them."""
+        return self.action.arguments
+
+    @property
+    def path(self) -> str:
+        """The real path that a call about one path is about; "" for any other."""
+        return self.action.path
 
     def refuse(self, reason: str) -> CallDecision:
         """The call does not run; the model and the person read why."""
-        return refused(Refusal(by="plugin", message=f"The plug-in {self.plugin}: {reason}"))
+        return deny(f"The plug-in {self.plugin}: {reason}", by="plugin")
 
     def ask(self, reason: str) -> CallDecision:
         """The person is asked, whatever rules and mode allow; without a person it does not run."""
-        return Opinion(outcome="ask", reason=f"The plug-in {self.plugin}: {reason}")
+        return Decision(outcome="ask", reason=f"The plug-in {self.plugin}: {reason}")
 
     def change(self, arguments: Mapping[str, Any]) -> CallDecision:
         """The call has these arguments from then on. Permissions are decided for them."""
-        return Rewritten(arguments=arguments, by=f"The plug-in {self.plugin}")
+        by = f"The plug-in {self.plugin}"
+        return replace(self.action, arguments=arguments, changed_by=by)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,25 +276,17 @@ async def _decide(
     plugin: Plugin,
     judge: Any,
     opened: Opened,
-    tool: Tool,
-    arguments: Mapping[str, Any],
-    context: ToolContext,
+    action: Action,
 ) -> CallDecision | None:
-    call = ProposedCall(
-        plugin=plugin.name,
-        tool=tool.name,
-        effect=tool.effect_of(arguments) if tool.effect_of else tool.effect,
-        arguments=arguments,
-        path=context.judged_path,
-    )
+    call = ProposedCall(plugin=plugin.name, action=action)
     try:
         decision = guard_plugin(plugin, judge)(opened, call)
         decision = await decision if isinstance(decision, Awaitable) else decision
-        if isinstance(decision, Verdict | Opinion | Rewritten | None):
+        if isinstance(decision, CallDecision | None):
             return decision
         raise PluginError(fault_of(plugin, TypeError(f"before_call returned {decision!r}")))
     except KodeError as error:
-        return refused(Refusal(by="plugin", message=str(error)))
+        return deny(str(error), by="plugin")
 
 
 async def _around(around: Any, opened: Opened, of: Any, run: Any, text: str, *more: Any) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from kode import installed
 from kode.conversation.models import use_model
 from kode.conversation.open_session import OpenSession, RunTurn
-from kode.engine.act import run_aside
+from kode.engine.call import run_aside
 from kode.engine.run import Run
 from kode.events import Notice, TurnEnded
 from kode.extensions.commands import Command, files_named, pieces

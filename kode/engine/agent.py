@@ -6,7 +6,7 @@
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kode.errors import Unavailable
 from kode.memory.contract import MemorySystem
@@ -15,17 +15,15 @@ from kode.permissions.gate import Gate
 from kode.provider import Effort, Provider, ToolFormat
 from kode.session.provenance import Provenance
 from kode.shared_budget import SharedBudget
-from kode.tool import (
-    Around,
-    Interceptor,
-    Tool,
-    ToolContext,
-    ToolOutput,
-)
+from kode.tool import Action, Around, Interceptor, Tool, ToolOutput
 from kode.undo.undo import Undo
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from kode.engine.command import Command, Settled
+    from kode.sandbox.attempt import Attempt
     from kode.sandbox.sandbox import Sandbox
     from kode.tools.background import BackgroundCommands
 
@@ -116,12 +114,7 @@ class Spend:
             self.shared.add(cost_usd or 0.0)
 
 
-async def directly(
-    tool: Tool,
-    arguments: Mapping[str, Any],
-    context: ToolContext,
-    run: Callable[[], Awaitable[ToolOutput]],
-) -> ToolOutput:
+async def directly(action: Action, run: Callable[[], Awaitable[ToolOutput]]) -> ToolOutput:
     """An `Around` that adds nothing."""
     return await run()
 
@@ -185,5 +178,7 @@ class Agent:
     """Where commands that nobody approved are tried; None: there is none."""
     background: "BackgroundCommands | None" = None
     """See `ToolContext.background`."""
+    late: "dict[asyncio.Task[Settled], tuple[Command, Attempt]]" = field(default_factory=dict)
+    """What settles each command in the background, until `settle_ended` has returned it."""
     report_bug: Callable[[BaseException], str] | None = None
     """Writes a log file about a fault in kode and returns a sentence that says where it is."""

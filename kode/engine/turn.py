@@ -7,7 +7,7 @@ always be sent to a model again.
     run_turn     records the text, runs the steps within the time limit, returns how it ended
       _steps     ask → record → no calls: done; calls: run and record each, repeat
         _ask     one reply; after an overflow, reduces the context once
-        act.run_calls   one recorded result for each call of a reply, whatever happens
+        call.run_calls  one recorded result for each call of a reply, whatever happens
 
 A `Run` holds the turn's totals so far.
 """
@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kode.engine.act import note_late_changes, run_calls
 from kode.engine.agent import Agent
+from kode.engine.call import note_late_changes, run_calls
 from kode.engine.context import (
     Context,
     compact,

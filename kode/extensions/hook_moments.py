@@ -24,10 +24,9 @@ from kode.extensions.hook_input import (
     updated_call,
 )
 from kode.extensions.hooks import Hook
-from kode.messages import Refusal
-from kode.permissions.gate import Answer, Ask, Question, refused
+from kode.permissions.gate import Answer, Ask, Question
 from kode.session.entries import HookEntry
-from kode.tool import Opinion, Rewritten, Tool, ToolContext, ToolOutput, Verdict
+from kode.tool import Action, CallDecision, Decision, ToolOutput
 from kode.tools.program import Ran
 
 RunHook = Callable[[Hook, bytes, Callable[[], None]], Awaitable[Ran]]
@@ -128,43 +127,38 @@ class Hooks:
         """Whether there are hooks that may allow or refuse a call."""
         return any(one.event == "PreToolUse" and not one.is_async for one in self.hooks)
 
-    async def before_call(
-        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
-    ) -> Verdict | Opinion | Rewritten | None:
+    async def before_call(self, action: Action) -> CallDecision | None:
         """See `tool.Interceptor`."""
         if not self._has("PreToolUse"):
             return None
-        given = call_fields(tool.name, arguments, self.cwd)
-        given["tool_use_id"] = context.call_id
-        answer = await self.at("PreToolUse", given, names_of(tool.name, arguments))
+        name, fields, names = self._about(action)
+        answer = await self.at("PreToolUse", fields, names)
         if answer.context:
-            self._context[context.call_id] = answer.context
-        opinion: Opinion | None = None
+            self._context[action.call_id] = answer.context
+        advice: Decision | None = None
         match answer.outcome:
-            case "deny":
-                return refused(Refusal(by="hook", message=answer.reason))
-            case "allow" | "ask" as outcome:
-                opinion = Opinion(outcome=outcome, reason=answer.reason)
-        if answer.updated is None:
-            return opinion
-        made = updated_call(tool.name, given["tool_input"], answer.updated)
-        return Rewritten(arguments=made, by=f"The hook {answer.by}", opinion=opinion)
+            case "deny" | "allow" | "ask" as outcome:
+                advice = Decision(outcome=outcome, reason=answer.reason, by="hook")
+        if answer.updated is None or answer.outcome == "deny":
+            return advice
+        arguments = updated_call(name, fields["tool_input"], answer.updated)
+        by = f"The hook {answer.by}"
+        return replace(action, arguments=arguments, changed_by=by, advice=advice)
 
-    async def around(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        context: ToolContext,
-        run: Callable[[], Awaitable[ToolOutput]],
-    ) -> ToolOutput:
+    def _about(self, action: Action) -> tuple[str, dict[str, Any], Sequence[str]]:
+        """The name of an action's tool, and what hooks get and are chosen by."""
+        name = action.tool.name
+        fields = call_fields(name, action.arguments, self.cwd)
+        fields["tool_use_id"] = action.call_id
+        return name, fields, names_of(name, action.arguments)
+
+    async def around(self, action: Action, run: Callable[[], Awaitable[ToolOutput]]) -> ToolOutput:
         """See `tool.Around`: adds what hooks say after a call to its result. Raises: as `run`;
         StorageError."""
-        before = self._context.pop(context.call_id, "")
+        before = self._context.pop(action.call_id, "")
         if not before and not self._has("PostToolUse", "PostToolUseFailure"):
             return await run()
-        given = call_fields(tool.name, arguments, self.cwd)
-        given["tool_use_id"] = context.call_id
-        names = names_of(tool.name, arguments)
+        _, given, names = self._about(action)
         try:
             output = await run()
         except (ToolRefused, StorageError):
@@ -179,7 +173,7 @@ class Hooks:
             fault = {"error": self._mask(output.for_model), "is_interrupt": False}
             answer = await self.at("PostToolUseFailure", {**given, **fault}, names)
         else:
-            given |= output_fields(tool, output, text)
+            given |= output_fields(action.tool, output, text)
             answer = await self.at("PostToolUse", given, names)
         return replace(output, notes=(*output.notes, *_notes(before, answer)))
 

@@ -18,9 +18,9 @@ from dataclasses import replace
 
 from kode.permissions import decide_files
 from kode.permissions import rules as grammar
-from kode.permissions.decision import Call, Decision, allow, ask, by_rule, deny_by, deny_plan
+from kode.permissions.decision import Call, allow, ask, by_rule, deny_by, deny_plan
 from kode.permissions.rules import Rule
-from kode.tool import Effect
+from kode.tool import Decision, Effect
 
 
 def decide_call(call: Call) -> Decision:
@@ -28,15 +28,13 @@ def decide_call(call: Call) -> Decision:
     denied = _denied_outright(call)
     if denied is not None:
         return denied
-    effect_of = call.tool.effect_of
-    effect = effect_of(call.arguments) if effect_of else call.tool.effect
-    return _BY_EFFECT[effect](call)
+    return _BY_EFFECT[call.tool.effect_on(call.arguments)](call)
 
 
 def _edit(call: Call) -> Decision:
     reading = replace(call.tool, name="read_file", effect="read", effect_of=None)
     may_read = decide_call(replace(call, tool=reading)).outcome == "allow"
-    return replace(decide_files.edit(call), only_seen=not may_read)
+    return replace(decide_files.edit(call), must_read_first=not may_read)
 
 
 def _run(call: Call) -> Decision:
@@ -96,14 +94,9 @@ def _mcp(call: Call) -> Decision:
     if call.first(call.rules.approved, matches):
         return allow("You allowed it before.")
     rule = f"mcp({target})"
-    return Decision(
-        outcome="ask",
-        reason="kode cannot tell what {2} does: it is a tool of the MCP server {0}.".format(
-            *target.partition(":")
-        ),
-        rules_offered=(rule,),
-        hint=f"--allow '{rule}'",
-    )
+    server, _, name = target.partition(":")
+    reason = f"kode cannot tell what {name} does: it is a tool of the MCP server {server}."
+    return ask(reason, f"--allow '{rule}'", rule)
 
 
 def _memory_read(call: Call) -> Decision:

@@ -14,10 +14,10 @@ from dataclasses import replace
 from kode.git import git_folder_above
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
-from kode.permissions.decision import Call, Decision, allow, ask, ask_by, deny, deny_by, deny_plan
+from kode.permissions.decision import Call, allow, ask, ask_by, deny, deny_by, deny_plan
 from kode.permissions.rules import Rule
 from kode.permissions.shell import Leaves, Line, Part, judge
-from kode.tool import Blocked
+from kode.tool import Blocked, Decision
 
 _INSTEAD: dict[Leaves, str] = {
     "": "",
@@ -31,8 +31,6 @@ _INSTEAD: dict[Leaves, str] = {
 
 _REST = "The rest of the line can run without it."
 
-_EDITS = ("safe", "write", "destructive")
-
 MAX_FLAGS = 3  # a rule for more flags would hardly fit a second time
 MAX_NAMED_CHARS = 100  # a question of one line
 
@@ -43,42 +41,42 @@ def run(call: Call) -> Decision:
     decision = _run_line(call, line)
     if decision.outcome == "deny":
         return decision
+    is_private = call.sandbox == "layered" and not call.sandbox_network
+    is_private = is_private and decision.run_in != "host"
     return replace(
         decision,
-        risk=line.risk,
-        may_write=None if decision.sandboxed else _may_write(line),
-        untrusted=outside_source(
-            line,
-            call.where,
-            private=decision.sandboxed and call.sandbox == "layered" and not call.sandbox_network,
-        ),
-        reads=known_reads(line),
-        checks=line.checks,
-        only_reads=line.closed,
-        only_edits=line.known and all(part.risk in _EDITS for part in line.parts),
-        answers=line.answers,
+        line=line,
+        untrusted=outside_source(line, call.where, private=is_private),
     )
 
 
-def again_outside(call: Call, hits: Sequence[Blocked]) -> Decision:
+def again_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
     """Decides about a command that the sandbox made fail."""
     line = judge(str(call.arguments.get("command")), call.where)
-    from_outside = any(hit.what != "write" for hit in hits)
-    failed = "It failed in the sandbox, where it " + ", ".join(hit.words for hit in hits) + "."
-    git = [git_folder_above(hit.where) for hit in hits]
+    from_outside = any(attempt.what != "write" for attempt in blocked)
+    failed = (
+        "It failed in the sandbox, where it "
+        + ", ".join(attempt.words for attempt in blocked)
+        + "."
+    )
+    git = [git_folder_above(attempt.where) for attempt in blocked]
     flags = (
         [f"--add-dir {shlex.quote(folder)}" for folder in dict.fromkeys(git)] if all(git) else ()
     )
-    return replace(
-        _ask_about(call, line.parts),
-        reason=f"{failed} Run it outside?",
-        decides=failed,
+    consent = replace(
+        _ask_about(call, line.parts).consent,
+        decisive=failed,
         instead="",
         dangers=(),
-        hint=" ".join(flags) or _hint(line.parts) or "--permission-mode full",
-        may_write=_may_write(line),
+        flag=" ".join(flags) or _flags(line.parts) or "--permission-mode full",
+        runs_unattended=False,
+    )
+    return Decision(
+        outcome="ask",
+        reason=f"{failed} Run it outside?",
+        line=line,
         untrusted=f"the output of `{line.parts[0].text}`" if from_outside else "",
-        sandboxed=False,
+        consent=consent,
     )
 
 
@@ -127,11 +125,11 @@ def _tried(call: Call, line: Line) -> Decision:
     if call.sandbox == "unknown":
         return _unknown(call, line)
     if call.sandbox != "none":
-        return replace(allow("It runs in the sandbox."), sandboxed=True)
+        return replace(allow("It runs in the sandbox."), run_in="sandbox")
     if call.sandbox_forced:
         reason = "Commands must run in a sandbox, and this machine has none (`kode doctor`)."
         return deny(reason, by="sandbox")
-    if line.closed:
+    if line.only_reads:
         return allow("It only reads.")
     return _ask_about(call, [part for part in line.parts if part.risk != "safe"] or line.parts)
 
@@ -139,7 +137,7 @@ def _tried(call: Call, line: Line) -> Decision:
 def _unknown(call: Call, line: Line) -> Decision:
     """What runs without a sandbox unasked runs now too; nothing is a reason to offer more."""
     without = replace(call, sandbox="none")
-    if line.closed and not any(_asks_at_once(without, part) for part in line.parts):
+    if line.only_reads and not any(_asks_at_once(without, part) for part in line.parts):
         return allow("It only reads.")
     reason = "The sandbox's self-test ran out of time, because the machine is busy. Whether there "
     reason += "is a sandbox is not known yet: run the same command again in a while."
@@ -153,8 +151,8 @@ def _in_plan(call: Call, line: Line) -> Decision:
     if call.sandbox == "unknown":
         return _unknown(call, line)
     if call.sandbox != "none":
-        return replace(allow("Mode plan changes nothing."), sandboxed=True, keeps=False)
-    if line.closed:
+        return replace(allow("Mode plan changes nothing."), run_in="read_only")
+    if line.only_reads:
         return allow("It only reads.")
     return deny_plan("Without a sandbox, a command that is not known to only read")
 
@@ -211,12 +209,12 @@ def _ask_about(call: Call, parts: Sequence[Part]) -> Decision:
     decides = next((part for part in parts if _asks_at_once(call, part)), None)
     return ask(
         "\n".join(_sentences(part for part in parts if part not in grave)),
-        _hint(parts) or ("an allow rule" if call.mode == "full" else "--permission-mode full"),
+        _flags(parts) or ("an allow rule" if call.mode == "full" else "--permission-mode full"),
         *(named if complete else ()),
-        rules_narrow=_exactly(parts) if complete else (),
+        narrow_rules=_exactly(parts) if complete else (),
         dangers=tuple(_sentences(grave)),
         **_for_the_model(decides, alone=len(parts) == 1),
-        runs_unasked=call.mode == "full" and not unclear,
+        runs_unattended=call.mode == "full" and not unclear,
     )
 
 
@@ -227,12 +225,12 @@ def _for_the_model(decides: Part | None, *, alone: bool) -> dict[str, str]:
     reason = "names a file that is likely to hold keys" if decides.secret else decides.reason
     instead = _INSTEAD[decides.leaves]
     return {
-        "decides": f"`{_clip(decides.text)}` {reason}.",
+        "decisive": f"`{_clip(decides.text)}` {reason}.",
         "instead": instead if alone or not instead else f"{instead} {_REST}",
     }
 
 
-def _hint(parts: Sequence[Part]) -> str:
+def _flags(parts: Sequence[Part]) -> str:
     """The flags that would allow all of these; "" if no rule can, or only many."""
     flags = []
     for part in parts:
@@ -270,13 +268,6 @@ def _exactly(parts: Sequence[Part]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(str, exact)))
 
 
-def _may_write(line: Line) -> tuple[str, ...] | None:
-    """What a line writes outside the sandbox, as far as it names it; None if it only reads."""
-    if line.closed:
-        return None
-    return tuple(dict.fromkeys(path for part in line.parts for path in part.writes))
-
-
 def outside_source(line: Line, where: sensitive.Ground, *, private: bool = False) -> str:
     """The outside source of a line's output; "" if there is none. `private`: it runs in the
     sandbox, where the loopback and `/tmp` hold only what its siblings put there."""
@@ -288,13 +279,6 @@ def outside_source(line: Line, where: sensitive.Ground, *, private: bool = False
             if (part.outside and not stays) or sensitive.is_log(path, where):
                 return path
     return ""
-
-
-def known_reads(line: Line) -> tuple[str, ...] | None:
-    """None for a line that could read any file: git shows contents without naming files."""
-    reads = tuple(path for part in line.parts for path in part.reads)
-    by_git = any(part.argv is None or part.argv[0] == "git" for part in line.parts)
-    return reads if reads and line.closed and not by_git else None
 
 
 def _quote(text: str) -> str:

@@ -6,7 +6,6 @@ import os
 from kode.permissions import sensitive
 from kode.permissions.decision import (
     Call,
-    Decision,
     allow,
     ask,
     ask_by,
@@ -16,6 +15,7 @@ from kode.permissions.decision import (
     shown,
 )
 from kode.permissions.rules import Rule
+from kode.tool import Decision
 from kode.workplace import below, located
 
 
@@ -50,7 +50,7 @@ def read(call: Call) -> Decision:
         return allow(reason)
     offered = () if folder in ("/", call.where.home, *call.where.temp) else _lasting(folder, rule)
     narrow = _lasting(path, Rule("read", path)) if offered and folder != path else ()
-    return ask(reason, f"--allow '{rule}'", *offered, rules_narrow=narrow)
+    return ask(reason, f"--allow '{rule}'", *offered, narrow_rules=narrow)
 
 
 def edit(call: Call) -> Decision:
@@ -76,12 +76,12 @@ def edit(call: Call) -> Decision:
         or (call.makes_link and sensitive.may_hold_what_runs(path))
     ):
         reason = f"{shown(call, path)} is run later by other programs without asking."
-        return ask(reason, hint, runs_unasked=full)
+        return ask(reason, hint, runs_unattended=full)
     if (call.taint or call.by_command) and sensitive.steers_agents(path):
         seen = "this session has read outside text"
         why = seen if call.taint else "a command wrote it: change it with edit_file"
         reason = f"{shown(call, path)} gives agents instructions, and {why}."
-        return ask(reason, hint, runs_unasked=full)
+        return ask(reason, hint, runs_unattended=full)
     inside = where == "root"
     if sensitive.is_in_tmp(path, call.where):
         return allow("It writes in the session's own /tmp, as any command may.")
@@ -94,8 +94,8 @@ def edit(call: Call) -> Decision:
             "Mode `ask` asks before every edit.",
             "--permission-mode auto-edit",
             *_lasting(path, _ignored_rule(call) or _folder_rule(call, path) or rule),
-            rules_narrow=_lasting(path, rule),
-            by_mode=True,
+            narrow_rules=_lasting(path, rule),
+            only_mode_asks=True,
         )
     outside = f"{shown(call, path)} is outside the working folders."
     return ask(outside, hint, *_lasting(path, rule))

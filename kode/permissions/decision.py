@@ -1,47 +1,20 @@
-"""The input and output of a decision: the call with its rules, and the possible outcomes."""
+"""The input of a decision, the call with its rules; and how its outcomes are made."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kode.messages import RefusedBy
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
 from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rule, Rules
-from kode.tool import Ruling, Tool
+from kode.tool import Consent, Decision, Tool
 from kode.workplace import Workplace, as_seen, below
 
 if TYPE_CHECKING:
     from kode.sandbox.values import SandboxKind
-
-Outcome = Literal["allow", "ask", "deny"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Decision(Ruling):
-    outcome: Outcome
-    by: RefusedBy = "rule"
-    """With `deny`: what denies."""
-    rules_offered: tuple[str, ...] = ()
-    """Rules that would settle this question permanently; empty if "always" is not offered."""
-    rules_narrow: tuple[str, ...] = ()
-    """As narrow as can be, where `rules_offered` are wider: the file, the exact command."""
-    by_mode: bool = False
-    """With `ask`: whether nothing but mode `ask` asks."""
-    runs_unasked: bool = False
-    """With `ask`: whether it runs anyway if nobody can be asked (mode `full`)."""
-    hint: str = ""
-    """With `ask`: the flag that would allow it."""
-    dangers: tuple[str, ...] = ()
-    """With `ask`: what it would destroy, a sentence each."""
-    risk: str = ""
-    """With `ask`, for a command: the worst risk of its parts."""
-    decides: str = ""
-    """With `ask`: the one thing that decides, a sentence, if `reason` and `dangers` say more."""
-    instead: str = ""
-    """With `ask`: a way for the model that needs no yes, a sentence."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,9 +97,9 @@ def deny_plan(what: str) -> Decision:
     )
 
 
-def ask(reason: str, hint: str = "", *offered: str, **values: Any) -> Decision:
-    """`offered`: rules that would settle it permanently; `values`: other fields."""
-    return Decision(outcome="ask", reason=reason, hint=hint, rules_offered=offered, **values)
+def ask(reason: str, flag: str = "", *rules: str, **values: Any) -> Decision:
+    """`values`: the other fields of `Consent`."""
+    return Decision(outcome="ask", reason=reason, consent=Consent(flag=flag, rules=rules, **values))
 
 
 def ask_by(rule: Rule) -> Decision:

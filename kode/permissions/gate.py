@@ -1,4 +1,4 @@
-"""The gate that asks a person: turns decisions into questions, and answers into verdicts and
+"""The gate that asks a person: turns decisions into questions, and answers into decisions and
 approvals.
 
 `decide` says what needs a question; the face draws it.
@@ -10,31 +10,31 @@ import functools
 import os
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode import paths
 from kode.errors import KodeError, SandboxUnknownError
 from kode.events import Emit, Notice, silent
-from kode.messages import Refusal, first_of, plural
+from kode.messages import first_of, plural
 from kode.permissions import approvals, sensitive
 from kode.permissions import rules as grammar
 from kode.permissions.approvals import Approval
 from kode.permissions.decide import decide_call
 from kode.permissions.decide_files import path_of
-from kode.permissions.decision import Call, Decision, deny
+from kode.permissions.decision import Call, deny
 from kode.permissions.modes import PermissionMode, StandingRule
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.tool import (
+    ALLOWED,
+    Action,
     Blocked,
     ChangeGroup,
+    Consent,
+    Decision,
     FileChange,
-    Kept,
-    Opinion,
-    Ruling,
     Tool,
     ToolContext,
-    Verdict,
     group_changes,
 )
 from kode.workplace import Workplace
@@ -235,103 +235,84 @@ class Gate:
         rules = (*self.rules.allow, *self._approved())
         return any(grammar.names_tool(rule, tool) for rule in rules)
 
-    async def check(
-        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
-    ) -> Verdict:
-        """Decides, asking a person where the rules require it; one question at a time.
-
-        Raises: ToolError when the call cannot succeed anyway (its preview failed).
+    async def judge(self, action: Action, context: ToolContext) -> Decision:
+        """Decides an action, asking a person where the rules require it; one question at a time.
+        The outcome is never `ask`. Raises: ToolError when the call cannot succeed anyway (its
+        preview failed).
         """
-        if tool.effect == "run" and self.sandbox is not None:
+        if action.tool.effect == "run" and self.sandbox is not None:
             with contextlib.suppress(SandboxUnknownError):  # then its kind says so
                 await asyncio.to_thread(self.sandbox.holds)
-        decision = self._decide(tool, arguments, context)
-        if context.opinion is not None and context.opinion.outcome == "plan":
-            if decision.outcome != "allow":
-                return refused(Refusal(by="rule", message=context.opinion.reason))
-            return replace(verdict(decision), reason=context.opinion.reason)
+        advice, decision = action.advice, self.decide(action)
+        if advice is not None and advice.run_in == "read_only":
+            if not decision.is_allowed:
+                return deny(advice.reason)
+            return replace(decision, reason=advice.reason)
         if decision.outcome != "ask":
-            return verdict(decision)
+            return decision
         if self._ask is None:
-            if context.opinion is not None:
-                decision = replace(decision, reason=context.opinion.reason)
+            if advice is not None:
+                decision = replace(decision, reason=advice.reason)
             return _with_nobody(decision)
-        context = replace(context, only_seen=decision.only_seen)
-        preview = tool.preview(context, arguments) if tool.preview else ""
+        preview = ""
+        if action.tool.preview:
+            preview = action.tool.preview(replace(context, decision=decision), action.arguments)
         async with self.state.turn:
             # The answer to another call, or a new mode, may have settled it meanwhile.
-            decision = self._decide(tool, arguments, context)
+            decision = self.decide(action)
             if decision.outcome != "ask":
-                return verdict(decision)
-            kept = ""
-            writes = decision.may_write
-            if self.save_first is not None and decision.dangers and writes is not None:
-                kept = await self.save_first(writes)
-            question = self._question(tool, arguments, preview, decision)
-            said = question.reason if context.opinion is None else visible(context.opinion.reason)
-            more = "\n".join(filter(None, (said, visible(context.rewritten), visible(kept))))
+                return decision
+            saved = ""
+            line, is_grave = decision.line, decision.consent.dangers
+            if self.save_first is not None and is_grave and line is not None:
+                saved = await self.save_first(line.writes)
+            question = self._question(action, preview, decision)
+            reason = question.reason if advice is None else visible(advice.reason)
+            more = "\n".join(filter(None, (reason, visible(action.change), visible(saved))))
             question = replace(question, reason=more)
             return self._answered(await self._ask(question), decision)
 
-    async def check_changes(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        changes: Sequence[FileChange],
-        diff: str,
-        *,
-        may_ask: bool,
-    ) -> Kept:
-        """Decides which changes of a sandboxed command to apply, file by file like edits by a tool,
-        with one question for all that need one. `diff` is for a person."""
+    async def judge_changes(
+        self, action: Action, changes: Sequence[FileChange], diff: str, *, may_ask: bool
+    ) -> list[tuple[FileChange, Decision]]:
+        """Decides which changes of a sandboxed command to apply, each like a tool's edit of that
+        file, with one question for all that need one. `diff` is for a person."""
         if self.mode == "plan":
-            by_mode = Refusal(by="mode", message="Mode plan changes nothing.", of="changes")
-            return Kept.nothing(changes, by_mode)
+            in_plan = deny("Mode plan changes nothing.", by="mode")
+            return [(change, in_plan) for change in changes]
         async with self.state.turn:
-            decided = await asyncio.to_thread(self._decide_changes, tool, changes)
-            kept = {change.path for change, decision in decided if decision.outcome == "allow"}
+            decided = await asyncio.to_thread(self._decide_changes, action.tool, changes)
             asked = [pair for pair in decided if pair[1].outcome == "ask"]
-            refused = [
-                (change, Refusal(by="rule", message=decision.reason, of="changes"))
-                for change, decision in decided
-                if decision.outcome == "deny" and change.is_reported
-            ]
-            refusal: Refusal | None = None
-            if asked and (self._ask is None or not may_ask):
-                refusal = _nobody([decision for _, decision in asked])
-            elif asked and self._ask is not None:
-                question = self._question_about_changes(tool, arguments, asked, diff)
+            if not asked:
+                return decided
+            if self._ask is None or not may_ask:
+                settled = _nobody([decision for _, decision in asked])
+            else:
+                question = self._question_about_changes(action, asked, diff)
                 answer = await self._ask(question)
-                if answer.choice == "no":
-                    refusal = replace(_by_person(answer), of="changes")
-                else:
+                settled = _by_person(answer)
+                if answer.choice != "no":
                     self._remember(answer, question.rules)
-                    kept |= {change.path for change, _ in asked}
-            if refusal is not None:
-                refused += [(change, refusal) for change, _ in asked]
-            return Kept(
-                changes=tuple(change for change in changes if change.path in kept),
-                refused=tuple(refused),
-            )
+                    settled = ALLOWED
+            return [
+                (change, settled if decision.outcome == "ask" else decision)
+                for change, decision in decided
+            ]
 
-    async def check_outside(
-        self, tool: Tool, arguments: Mapping[str, Any], hits: Sequence[Blocked]
-    ) -> Verdict:
-        """Decides whether a command that failed in the sandbox because of `hits` may run again
-        outside it."""
+    async def judge_outside(self, action: Action, blocked: Sequence[Blocked]) -> Decision:
+        """Decides whether a command that failed in the sandbox because of what was blocked there
+        may run again outside it."""
         from kode.permissions.decide_commands import again_outside
 
-        decision = again_outside(self._call(tool, arguments), hits)
+        decision = again_outside(self._call(action), blocked)
         if self.mode == "plan":
-            return refused(
-                Refusal(by="mode", message="Mode plan runs nothing outside the sandbox.")
-            )
+            return deny("Mode plan runs nothing outside the sandbox.", by="mode")
         if self._ask is None:
-            return _with_nobody(replace(decision, runs_unasked=False))
+            return _with_nobody(decision)
         async with self.state.turn:
-            question = self._question(tool, arguments, "", decision)
+            question = self._question(action, "", decision)
             title = "Run it again without the sandbox"
-            question = replace(question, title=title, of="outside")
+            question = replace(question, title=title, of="outside", kind="run")
             return self._answered(await self._ask(question), decision)
 
     async def confirm(self, tool: str, title: str, preview: str) -> bool:
@@ -375,38 +356,36 @@ class Gate:
             return deny("Caches stay with the session's commands.")
         edit = replace(tool, name="edit", effect="edit")
         whole = change.ignored == f"{change.path}/"  # rules are about what is in it
-        call = self._call(edit, {"path": os.path.join(change.path, "_") if whole else change.path})
-        decision = decide_call(
-            replace(
-                call,
-                where=where,
-                by_command=True,
-                makes_link=change.is_link,
-                ignored=change.ignored,
-                is_dependency=is_dependency,
-            )
+        path = os.path.join(change.path, "_") if whole else change.path
+        call = replace(
+            self._call(Action(call_id="", tool=edit, arguments={"path": path})),
+            where=where,
+            by_command=True,
+            makes_link=change.is_link,
+            ignored=change.ignored,
+            is_dependency=is_dependency,
         )
+        decision = decide_call(call)
         if decision.outcome == "ask" and not change.is_reported:
             return deny("Nobody is asked about an empty folder.")
         return decision
 
     def _question_about_changes(
         self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
+        action: Action,
         asked: Sequence[tuple[FileChange, Decision]],
         diff: str,
     ) -> Question:
         from kode.permissions.decide_commands import rules_for_changes
 
-        command = str(arguments.get("command", ""))
-        reasons = [decision.reason for _, decision in asked if not decision.by_mode]
+        command = str(action.arguments.get("command", ""))
+        reasons = [one.reason for _, one in asked if not one.consent.only_mode_asks]
         shown = [change for change, decision in asked if not _is_plain_record(change, decision)]
         names = [self._describe(group) for group in group_changes(shown)]
         names += ["what git records (.git)"] if len(shown) < len(asked) else []
-        of_files = tuple(dict.fromkeys(rule for _, one in asked for rule in one.rules_offered))
-        every = all(one.rules_offered for _, one in asked) and len(of_files) <= MAX_RULES
-        of_command = () if reasons else rules_for_changes(self._call(tool, arguments))
+        of_files = tuple(dict.fromkeys(rule for _, one in asked for rule in one.consent.rules))
+        every = all(one.consent.rules for _, one in asked) and len(of_files) <= MAX_RULES
+        of_command = () if reasons else rules_for_changes(self._call(action))
         rules = of_files if every else of_command
         return Question(
             tool="shell",
@@ -429,35 +408,36 @@ class Gate:
         name = f"{group.change} {os.path.relpath(group.path, self.place.cwd)}"
         return f"{name} ({plural(group.files, 'file')})" if group.is_folder else name
 
-    def _decide(self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext) -> Decision:
-        """Judges a path both as written and as the real path that the tool is bound to: links may
-        be swapped at any moment, and rules can be about either."""
-        call = self._call(tool, arguments, context.opinion)
-        written, path = decide_call(call), context.judged_path
-        if not path or path in (arguments.get("path"), path_of(call)):
+    def decide(self, action: Action) -> Decision:
+        """What rules, mode and words say of an action, without asking anybody. Judges a path both
+        as written and as the real path that the tool is bound to: links may be swapped at any
+        moment, and rules can be about either."""
+        call, path = self._call(action), action.path
+        written = decide_call(call)
+        if not path or path in (call.arguments.get("path"), path_of(call)):
             return written
         # It is one of this machine: in `/tmp`, it is not in the session's own.
         place = replace(self.place, private_tmp=lambda: None)
-        real = decide_call(replace(call, arguments={**arguments, "path": path}, place=place))
+        real = decide_call(replace(call, arguments={**call.arguments, "path": path}, place=place))
         graver = max(written, real, key=lambda decision: _SEVERITY.index(decision.outcome))
-        return replace(graver, only_seen=written.only_seen or real.only_seen)
+        must_read = written.must_read_first or real.must_read_first
+        return replace(graver, must_read_first=must_read)
 
-    def _call(
-        self, tool: Tool, arguments: Mapping[str, Any], opinion: Opinion | None = None
-    ) -> Call:
+    def _call(self, action: Action) -> Call:
+        tool, advice = action.tool, action.advice
         deny = (*self.state.denied, *self.rules.deny)
         rules = replace(self.rules, deny=deny, approved=self._approved())
         mode = self.mode
-        if opinion is not None and opinion.outcome == "plan":
+        if advice is not None and advice.run_in == "read_only":
             mode, rules = "plan", replace(rules, allow=(), approved=())
-        elif opinion is not None:
-            given = getattr(rules, opinion.outcome)
-            rules = replace(rules, **{opinion.outcome: (*given, Rule(tool.name))})
+        elif advice is not None:
+            others = getattr(rules, advice.outcome)
+            rules = replace(rules, **{advice.outcome: (*others, Rule(tool.name))})
         return Call(
             rules=rules,
             mode=mode,
             tool=tool,
-            arguments=arguments,
+            arguments=action.arguments,
             place=self.place,
             where=self._ground,
             taint=self.tainted(),
@@ -493,12 +473,10 @@ class Gate:
     def _approvals_file(self) -> str:
         return str(paths.permissions_file(self.place.home, self.place.project))
 
-    def _question(
-        self, tool: Tool, arguments: Mapping[str, Any], preview: str, decision: Decision
-    ) -> Question:
-        value = arguments.get(tool.subject, "") if tool.subject else ""
-        value = tool.target(arguments) if tool.target is not None else value
-        subject = value if isinstance(value, str) else repr(value)
+    def _question(self, action: Action, preview: str, decision: Decision) -> Question:
+        tool, arguments = action.tool, action.arguments
+        subject, consent = action.subject, decision.consent
+        risk = decision.line.risk if decision.line is not None else ""
         return Question(
             tool=tool.name,
             subject=visible(subject),
@@ -506,20 +484,20 @@ class Gate:
             preview=visible(preview or _preview_of(tool, arguments, subject)),
             diff=visible(preview) if tool.effect == "edit" else "",
             reason=visible(decision.reason),
-            dangers=tuple(map(visible, decision.dangers)),
-            kind=f"{tool.effect} {decision.risk}".strip(),
-            may_always=bool(decision.rules_offered),
-            rules=tuple(map(visible, decision.rules_offered)),
-            narrow=tuple(map(visible, decision.rules_narrow)),
-            passes_in="auto-edit" if tool.effect == "edit" and decision.by_mode else None,
+            dangers=tuple(map(visible, consent.dangers)),
+            kind=f"{tool.effect} {risk}".strip(),
+            may_always=bool(consent.rules),
+            rules=tuple(map(visible, consent.rules)),
+            narrow=tuple(map(visible, consent.narrow_rules)),
+            passes_in="auto-edit" if tool.effect == "edit" and consent.only_mode_asks else None,
             arguments=arguments,
         )
 
-    def _answered(self, answer: Answer, decision: Decision) -> Verdict:
+    def _answered(self, answer: Answer, decision: Decision) -> Decision:
         if answer.choice == "no":
-            return refused(_by_person(answer, decision.decides))
-        self._remember(answer, decision.rules_offered, decision.rules_narrow)
-        return replace(verdict(decision), allowed=True, reason="The person allowed it.")
+            return _by_person(answer, decision.consent.decisive)
+        self._remember(answer, decision.consent.rules, decision.consent.narrow_rules)
+        return replace(decision, outcome="allow", reason="The person allowed it.")
 
     def _remember(self, answer: Answer, offered: Sequence[str], narrow: Sequence[str] = ()) -> None:
         if answer.mode is not None:
@@ -580,38 +558,25 @@ def _spelt_run(run: re.Match[str]) -> str:
     return f" [{len(run[0])} spaces] "
 
 
-def verdict(decision: Decision) -> Verdict:
-    """The engine's form of a decision that needs no question."""
-    ruling = {one.name: getattr(decision, one.name) for one in fields(Ruling)}
-    is_denied = decision.outcome == "deny"
-    refusal = Refusal(by=decision.by, message=decision.reason) if is_denied else None
-    return Verdict(allowed=decision.outcome == "allow", refusal=refusal, **ruling)
-
-
-def refused(refusal: Refusal, instead: str = "") -> Verdict:
-    """The verdict of a refusal."""
-    return Verdict(allowed=False, reason=refusal.for_model, refusal=refusal, instead=instead)
-
-
 GO_WITHOUT = "Continue without it, or say in your answer what is needed."
 """What the model does after a refusal without a person, where nothing better is known."""
 
 
-def _by_person(answer: Answer, decides: str = "") -> Refusal:
-    return Refusal(by="person", message=answer.message.strip(), decisive=decides)
+def _by_person(answer: Answer, decisive: str = "") -> Decision:
+    return replace(deny(answer.message.strip(), by="person"), consent=Consent(decisive=decisive))
 
 
-def _nobody(asked: Sequence[Decision]) -> Refusal:
+def _nobody(asked: Sequence[Decision]) -> Decision:
     """That nobody could be asked about some changes, with all that would keep them."""
     reasons = [*dict.fromkeys(decision.reason for decision in asked)]
-    flags = [*dict.fromkeys(decision.hint for decision in asked)]
-    passes = " ".join(flags) if all(flags) and len(flags) <= MAX_REASONS else ""
-    message = " ".join(first_of(reasons, MAX_REASONS))
-    return Refusal(by="nobody", message=message, passes=passes, of="changes")
+    flags = [*dict.fromkeys(decision.consent.flag for decision in asked)]
+    flag = " ".join(flags) if all(flags) and len(flags) <= MAX_REASONS else ""
+    reason = " ".join(first_of(reasons, MAX_REASONS))
+    return replace(deny(reason, by="nobody"), consent=Consent(flag=flag))
 
 
 def _is_plain_record(change: FileChange, decision: Decision) -> bool:
-    return change.kind == "git" and decision.by_mode
+    return change.kind == "git" and decision.consent.only_mode_asks
 
 
 def path_denier(rules: Rules, place: Workplace) -> Callable[[str], bool]:
@@ -634,16 +599,12 @@ def _short(command: str) -> str:
     return line if len(line) <= 60 else line[:59] + "…"
 
 
-def _with_nobody(decision: Decision) -> Verdict:
-    if decision.runs_unasked:
-        return replace(verdict(decision), allowed=True, reason="The mode allows it.")
-    refusal = Refusal(
-        by="nobody",
-        message=" ".join((*decision.dangers, decision.reason)).strip(),
-        decisive=decision.decides,
-        passes=decision.hint,
-    )
-    return refused(refusal, decision.instead or GO_WITHOUT)
+def _with_nobody(decision: Decision) -> Decision:
+    if decision.consent.runs_unattended:
+        return replace(decision, outcome="allow", reason="The mode allows it.")
+    consent = replace(decision.consent, instead=decision.consent.instead or GO_WITHOUT)
+    reason = " ".join((*consent.dangers, decision.reason)).strip()
+    return replace(decision, outcome="deny", by="nobody", reason=reason, consent=consent)
 
 
 def _preview_of(tool: Tool, arguments: Mapping[str, Any], subject: str) -> str:

@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kode import paths
-from kode.messages import Refusal
 from kode.permissions import rules as grammar
 from kode.permissions import sensitive
-from kode.permissions.gate import refused
+from kode.permissions.decision import deny
 from kode.permissions.rules import Rule, parse_all
-from kode.tool import Interceptor, Opinion, Tool, ToolContext, Verdict
+from kode.tool import Action, Decision, Interceptor, Tool
 from kode.workplace import Workplace
 
 
@@ -34,14 +33,13 @@ def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
             return all(any(grammar.matches_argv(r, part.argv) for r in about) for part in parts)
         return any(_matches(rule, arguments, place) for rule in about)
 
-    async def intercept(
-        tool: Tool, arguments: Mapping[str, Any], context: ToolContext
-    ) -> Verdict | Opinion | None:
-        if tool.effect == "none" or is_named(tool, arguments):
+    async def intercept(action: Action) -> Decision | None:
+        effect = action.tool.effect
+        if effect == "none" or is_named(action.tool, action.arguments):
             return None
-        if tool.effect == "run" and any(rule.kind == "shell" for rule in rules):
-            return Opinion(outcome="plan", reason=reason)
-        return refused(Refusal(by="rule", message=reason))
+        if effect == "run" and any(rule.kind == "shell" for rule in rules):
+            return Decision(outcome="allow", reason=reason, run_in="read_only")
+        return deny(reason)
 
     return intercept
 

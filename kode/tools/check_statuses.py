@@ -15,7 +15,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kode.tool import CheckPart
+from kode.permissions.shell.line import CheckPart
 
 MAX_BYTES = 4_000_000  # bounds memory for a command that traces without end
 MAX_EVENTS = 5_000

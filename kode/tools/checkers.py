@@ -17,14 +17,14 @@ import sys
 import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kode.messages import first_of, shorten
 from kode.programs import find_program
-from kode.tool import Around, Tool, ToolContext, ToolOutput
+from kode.tool import Action, Around, ToolOutput
 from kode.tools.program import run_program
 from kode.workplace import Workplace
 
@@ -99,17 +99,11 @@ class Checkers:
     within: Around
     """What else is done around a call: after the checkers, so that hooks see their findings."""
 
-    async def around(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        context: ToolContext,
-        run: Callable[[], Awaitable[ToolOutput]],
-    ) -> ToolOutput:
+    async def around(self, action: Action, run: Callable[[], Awaitable[ToolOutput]]) -> ToolOutput:
         """See `tool.Around`: adds new errors to the result of an edit."""
-        path = Path(context.judged_path)
-        if tool.effect != "edit" or path.suffix not in _SUFFIXES:
-            return await self.within(tool, arguments, context, run)
+        path = Path(action.path)
+        if action.tool.effect != "edit" or path.suffix not in _SUFFIXES:
+            return await self.within(action, run)
 
         async def edit_and_check() -> ToolOutput:
             before = await asyncio.to_thread(_read_file, path)
@@ -123,7 +117,7 @@ class Checkers:
                     output = replace(output, text=output.text + errors)
             return output
 
-        return await self.within(tool, arguments, context, edit_and_check)
+        return await self.within(action, edit_and_check)
 
     async def _new_errors(self, path: Path, before: bytes, after: bytes) -> str:
         kind = "off" if self.sandbox is None else await asyncio.to_thread(self.sandbox.kind)

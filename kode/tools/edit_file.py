@@ -115,7 +115,7 @@ def read_target(context: ToolContext, path: str) -> tuple[files.FileText, str]:
     real = files.resolve(context, path)
     files.refuse_protected(context, real)
     file = files.read_whole(context, real)
-    if context.only_seen:
+    if context.decision.must_read_first:
         files.require_seen(context, file)
     return file, files.shown(context, real)
 

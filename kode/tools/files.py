@@ -82,7 +82,7 @@ def resolve(context: ToolContext, path: str) -> Path:
         real = real_path(context.place, path)
     except (OSError, ValueError) as error:
         raise ToolError(f"The path {path!r} cannot be used ({error}): give another.") from None
-    if context.judged_path and real != context.judged_path:
+    if context.path and real != context.path:
         raise _swapped(path)
     return Path(real)
 

@@ -83,6 +83,7 @@ async def shell(
     if background and offered is None:
         raise ToolError("Nothing can run in the background here: run it without `background`.")
     moved = offered.offer(context.call_id) if offered is not None else asyncio.Event()
+    is_stopped = False
     try:
         await running.start()
         wait = (SETTLES_IN_S, running.has_output) if background else (limit_s, moved)
@@ -91,14 +92,18 @@ async def shell(
             assert offered is not None
             return running.move_to(offered, by_model=background)
         leftovers = running.leftovers() if outcome == "ended" else []
+    except asyncio.CancelledError:
+        is_stopped = True
+        raise
     finally:
         if offered is not None:
             offered.withdraw(context.call_id)
         if not running.moved:
             await running.end()
-            context.keep_output(running.cut_short())
+        if is_stopped:
+            context.keep_output(running.output_when_stopped())
     exit_status = -1 if outcome == "timed out" else running.returncode
-    checks = check_statuses.statuses(context.checks, running.events, exit_status)
+    checks = check_statuses.statuses(context.decision.checks, running.events, exit_status)
     status = _status(running.returncode, limit_s if outcome == "timed out" else None)
     status = "; ".join((status, *check_statuses.news(checks, exit_status)))
     notes = [f"[{status}]"]
@@ -149,7 +154,7 @@ class _Running:
         self.command = command
         most = min(MAX_CHARS, context.room * 3 // 4)  # a quarter of it is for errors in between
         self.capture = Capture(context.place.outputs, f"shell-{context.call_id}", most)
-        self.untrusted = context.untrusted
+        self.untrusted = context.decision.untrusted
         self.returncode = 0
         self.moved = False
         """Whether the background has taken over the duty to end it."""
@@ -174,7 +179,7 @@ class _Running:
         argv = (program, "-c", self.command)
         place, wrap = self._context.place, self._context.wrap_command
         environment = {**place.environment, **(place.inside if wrap else {}), **_ADDED}
-        checks = self._context.checks if program == "/bin/bash" else ()
+        checks = self._context.decision.checks if program == "/bin/bash" else ()
         self._channel, traced = check_statuses.begin(checks, environment)
         if wrap is not None:
             try:
@@ -241,7 +246,7 @@ class _Running:
         summary = f"{'runs in' if by_model else 'moved to'} the background as {name}"
         return ToolOutput(text=_or_none(self.output()), notes=(note,), summary=summary)
 
-    def cut_short(self) -> ToolOutput:
+    def output_when_stopped(self) -> ToolOutput:
         """What the model reads of it if it was stopped."""
         dropped = "[It ran on a copy of the project: of its changes nothing was kept.]"
         notes = (dropped,) if self._context.wrap_command is not None else ()

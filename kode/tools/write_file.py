@@ -60,7 +60,7 @@ def _plan(context: ToolContext, path: str, content: str) -> files.Change:
     if nearest == real:
         old = files.read_whole(context, real)
         before, done, mode, encoding = old.text, f"Replaced {name}", old.mode, old.encoding
-        if context.only_seen or str(real) in context.seen_files:
+        if context.decision.must_read_first or str(real) in context.seen_files:
             files.require_seen(context, old)
         else:
             lines = plural(len(lines_of(before)), "line")

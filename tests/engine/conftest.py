@@ -1,7 +1,7 @@
 """An agent with a scripted provider, a gate that allows everything, and tools made by the test."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from kode.provider import ModelInfo, Request
 from kode.session import log
 from kode.session.log import Session
 from kode.session.provenance import Provenance
-from kode.tool import Tool, ToolContext, ToolOutput, Verdict
+from kode.tool import ALLOWED, Action, Decision, Tool, ToolContext, ToolOutput
 from tests.undo.changes import undo_in
 from tests.workplaces import workplace
 
@@ -57,10 +57,8 @@ class Replies:
 class OpenGate:
     mode = "full"
 
-    async def check(
-        self, tool: Tool, arguments: Mapping[str, Any], context: ToolContext
-    ) -> Verdict:
-        return Verdict(allowed=True, reason="")
+    async def judge(self, action: Action, context: ToolContext) -> Decision:
+        return ALLOWED
 
 
 def says(text: str, stop: str = "end", usage: Usage | None = None) -> Message:

@@ -2,42 +2,42 @@ from dataclasses import replace
 
 import pytest
 
-from kode.tool import Opinion, Verdict
+from kode.tool import ALLOWED, Decision
 from tests.engine.conftest import MakeBench, OpenGate, calls, says
 
-REFUSED = Verdict(allowed=False, reason="no")
-PLAN = Opinion(outcome="plan", reason="limits")
-ASK = Opinion(outcome="ask", reason="a hook")
+REFUSED = Decision(outcome="deny", reason="no")
+PLAN = Decision(outcome="allow", reason="limits", run_in="read_only")
+ASK = Decision(outcome="ask", reason="a hook")
 
 
 class Gate(OpenGate):
-    """Notes the opinions that it gets."""
+    """Notes the advice that it gets."""
 
     def __init__(self):
-        self.opinions = []
+        self.advice = []
 
-    async def check(self, tool, arguments, context):
-        self.opinions.append(context.opinion)
-        return Verdict(allowed=True, reason="")
+    async def judge(self, action, context):
+        self.advice.append(action.advice)
+        return ALLOWED
 
 
 @pytest.mark.parametrize(
-    ("chain", "asked", "opinions"),
+    ("chain", "asked", "advice"),
     [
         ((), 0, [None]),
         ((None, None), 2, [None]),
         ((ASK, None), 2, [ASK]),
         ((ASK, PLAN), 2, [PLAN]),
         ((REFUSED, PLAN), 1, []),
-        ((ASK, replace(REFUSED, allowed=True)), 2, []),
+        ((ASK, ALLOWED), 2, [ASK]),
     ],
 )
-async def test_the_first_verdict_of_the_chain_decides(bench: MakeBench, chain, asked, opinions):
+async def test_a_refusal_or_the_gravest_advice_counts(bench: MakeBench, chain, asked, advice):
     counted = []
 
     def interceptor(said):
-        async def intercept(tool, arguments, context):
-            counted.append(tool.name)
+        async def intercept(action):
+            counted.append(action.tool.name)
             return said
 
         return intercept
@@ -49,5 +49,5 @@ async def test_the_first_verdict_of_the_chain_decides(bench: MakeBench, chain, a
     ended = await run.turn()
 
     assert len(counted) == asked
-    assert gate.opinions == opinions
+    assert gate.advice == advice
     assert bool(ended.denials) is (REFUSED in chain)

@@ -6,7 +6,7 @@ from kode.function_tool import tool
 from kode.messages import results_of
 from kode.session.entries import TaintEntry
 from kode.session.provenance import Provenance
-from kode.tool import ToolContext, ToolOutput, Verdict
+from kode.tool import ALLOWED, ToolContext, ToolOutput
 from tests.engine.conftest import calls, fail, says
 
 
@@ -43,8 +43,8 @@ class Gate:
     def __init__(self, untrusted):
         self.untrusted = untrusted
 
-    async def check(self, tool, arguments, context):
-        return Verdict(allowed=True, reason="", untrusted=self.untrusted)
+    async def judge(self, action, context):
+        return replace(ALLOWED, untrusted=self.untrusted)
 
 
 def equipped(run, tmp_path, *, untrusted=""):

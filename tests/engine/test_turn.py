@@ -28,10 +28,11 @@ from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
 from kode.memory.system import NullMemory
 from kode.messages import Message, Refusal, Text, ToolCall, Usage, calls_of, results_of, text_of
+from kode.permissions.shell import Line
 from kode.provider import Request
 from kode.session import log
 from kode.session.entries import MessageEntry, RequestEntry, SectionUpdateEntry, TurnEntry
-from kode.tool import ToolContext, ToolOutput, Verdict, WorkStep
+from kode.tool import ALLOWED, Decision, ToolContext, ToolOutput, WorkStep
 from kode.tools.background import BackgroundCommands
 from kode.tools.shell import shell
 from tests.engine.conftest import MakeBench, OpenGate, calls, says
@@ -611,8 +612,8 @@ async def test_news_is_told_once_and_recorded_as_told(bench: MakeBench) -> None:
 @pytest.mark.parametrize("allowed", [True, False])
 async def test_a_turn_with_refused_work_is_incomplete(bench: MakeBench, allowed: bool) -> None:
     class Gate(OpenGate):
-        async def check(self, tool, arguments, context):
-            return Verdict(allowed=allowed, reason="no")
+        async def judge(self, action, context):
+            return Decision(outcome="allow" if allowed else "deny", reason="no")
 
     run = bench(calls(("touch", '{"path": "f"}')), says("done"))
     run.agent = replace(run.agent, gate=Gate())
@@ -625,8 +626,9 @@ async def test_a_turn_with_refused_work_is_incomplete(bench: MakeBench, allowed:
 
 async def test_a_call_of_which_one_part_only_reads_is_work(bench: MakeBench) -> None:
     class Gate(OpenGate):
-        async def check(self, tool, arguments, context):
-            return Verdict(allowed=True, reason="", only_reads=arguments["line"] == "ls")
+        async def judge(self, action, context):
+            only_reads = action.arguments["line"] == "ls"
+            return replace(ALLOWED, line=Line(parts=(), only_reads=only_reads, known=True))
 
     @tool(effect="run", subject="line")
     async def command(context: ToolContext, line: str) -> ToolOutput:

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from kode.permissions.gate import Answer
-from kode.tool import Blocked, FileChange
+from kode.tool import Action, Blocked, FileChange
 from tests.permissions.test_gate import TOOLS, Person, room  # noqa: F401
 
-SHELL = TOOLS["shell"]
+SCRIPT = Action(call_id="1", tool=TOOLS["shell"], arguments={"command": "./x.sh"})
 
 
 def changes(room, *names, ignored="", change="changed", **fields):  # noqa: F811
@@ -20,10 +20,11 @@ def changes(room, *names, ignored="", change="changed", **fields):  # noqa: F811
 
 
 async def kept(room, gate, made, may_ask=True):  # noqa: F811
-    arguments = {"command": "./x.sh"}
-    found = await gate.check_changes(SHELL, arguments, made, "the diff", may_ask=may_ask)
-    names = [one.path.removeprefix(f"{room.project}/") for one in found.changes]
-    return names, " ".join({refusal.for_model: None for _, refusal in found.refused})
+    decided = await gate.judge_changes(SCRIPT, made, "the diff", may_ask=may_ask)
+    applied = [change for change, decision in decided if decision.is_allowed]
+    names = [change.path.removeprefix(f"{room.project}/") for change in applied]
+    refused = {decision.refusal.for_model: None for _, decision in decided}
+    return names, " ".join(refused)
 
 
 async def test_one_question_of_mode_ask_shows_every_change(room):  # noqa: F811
@@ -62,11 +63,15 @@ async def test_a_link_is_judged_by_its_place_not_its_target(room, change):  # no
 
 async def decide(room, gate, *made, may_ask=True):  # noqa: F811
     """What is kept, and the flag that would keep each of the rest."""
-    arguments = {"command": "./x.sh"}
-    found = await gate.check_changes(SHELL, arguments, made, "", may_ask=may_ask)
-    relative = lambda path: path.removeprefix(f"{room.project}/")  # noqa: E731
-    refused = {relative(change.path): refusal.passes for change, refusal in found.refused}
-    return [relative(one.path) for one in found.changes], refused
+    decided = await gate.judge_changes(SCRIPT, made, "", may_ask=may_ask)
+    applied, refused = [], {}
+    for change, decision in decided:
+        name = change.path.removeprefix(f"{room.project}/")
+        if decision.is_allowed:
+            applied.append(name)
+        elif change.is_reported:
+            refused[name] = decision.consent.flag
+    return applied, refused
 
 
 def installed(room):  # noqa: F811
@@ -86,7 +91,7 @@ def built(room):  # noqa: F811
 
 async def test_ignored_work_is_decided_like_any_edit(room):  # noqa: F811
     made = built(room)
-    names = ["build/app", "build/x.o", "app.db"]
+    names = ["app.db", "build/app", "build/x.o"]
     person = Person(Answer(choice="once"))
 
     assert (await decide(room, room.gate(None, mode="auto-edit"), *made)) == (names, {})
@@ -122,7 +127,7 @@ async def test_packages_are_asked_about_by_name(room, mode):  # noqa: F811
     names, _ = await decide(room, gate, *installed(room))
     again, _ = await decide(room, gate, *installed(room))
 
-    assert names == again == ["p/node_modules", ".venv/bin/pip", ".venv/x.py"]
+    assert names == again == [".venv/bin/pip", ".venv/x.py", "p/node_modules"]
     (question,) = person.questions
     assert "p/node_modules (1,204 files)" in question.preview
     assert set(question.rules) == {"edit(./.venv/**)", "edit(./p/node_modules/**)"}
@@ -176,7 +181,7 @@ async def test_a_rule_of_the_person_keeps_packages(room, rule):  # noqa: F811
     node, *venv = installed(room)
     names, _ = await decide(room, room.gate(None, allow=[rule], mode="auto-edit"), node, *venv)
     in_venv = [".venv/bin/pip", ".venv/x.py"]
-    assert names == in_venv if "venv" in rule else ["p/node_modules", *in_venv]
+    assert names == in_venv if "venv" in rule else [*in_venv, "p/node_modules"]
 
 
 async def test_a_deny_rule_inside_a_new_folder_is_obeyed(room):  # noqa: F811
@@ -274,7 +279,7 @@ WRITE = Blocked("write", "/etc/x")
 
 
 async def outside(room, gate, *hits):  # noqa: F811
-    return await gate.check_outside(SHELL, {"command": "pytest"}, hits)
+    return await gate.judge_outside(replace(SCRIPT, arguments={"command": "pytest"}), hits)
 
 
 async def test_a_command_at_the_wall_is_asked_about_once(room):  # noqa: F811
@@ -282,7 +287,7 @@ async def test_a_command_at_the_wall_is_asked_about_once(room):  # noqa: F811
 
     verdict = await outside(room, room.gate(person), Blocked("lookup"))
 
-    assert (verdict.allowed, verdict.sandboxed) == (True, False)
+    assert (verdict.is_allowed, verdict.run_in) == (True, "host")
     assert Blocked("lookup").words in person.questions[0].reason
     assert person.questions[0].title == "Run it again without the sandbox"
     assert verdict.untrusted
@@ -292,9 +297,9 @@ async def test_it_stays_inside_in_plan_and_when_nobody_is_there(room):  # noqa: 
     in_plan = await outside(room, room.gate(Person(), mode="plan"), WRITE)
     alone = await outside(room, room.gate(None), WRITE)
 
-    assert not in_plan.allowed
-    assert not alone.allowed
-    assert "--allow 'shell(pytest:*)'" in alone.reason
+    assert not in_plan.is_allowed
+    assert not alone.is_allowed
+    assert "--allow 'shell(pytest:*)'" in alone.refusal.for_model
 
 
 @pytest.mark.parametrize("name", [".cargo", ".github", "a/.yarn", "gradle", ".config", "src/.hg"])

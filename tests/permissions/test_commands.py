@@ -34,7 +34,7 @@ def where(command: str, mode: str = "ask", **settings: Any) -> str:
     decision = decide_call(call(command, mode, **settings))
     if decision.outcome != "allow":
         return decision.outcome
-    return "sandbox" if decision.sandboxed else "outside"
+    return "sandbox" if decision.run_in != "host" else "outside"
 
 
 TRIED = ["pytest -q", "./run.sh", "ls -la", "python3 x.py", "$X", "for f in *; do cat $f; done"]
@@ -105,14 +105,14 @@ def test_imitations_of_the_sandboxs_own_are_asked_about(command):
 def test_a_refusal_names_only_the_part_that_leaves():
     decision = decide_call(call("for i in 1 2; do ./x.sh; break; done; wait $p; git push"))
 
-    assert decision.decides.startswith("`git push`")
-    assert "break" not in decision.decides
+    assert decision.consent.decisive.startswith("`git push`")
+    assert "break" not in decision.consent.decisive
 
 
 def test_a_refusal_names_the_outside_place_in_a_mixed_line():
     decision = decide_call(call("for f in $(ls -d /home/other/notes); do echo $f; done"))
 
-    assert "outside the project" in decision.decides
+    assert "outside the project" in decision.consent.decisive
 
 
 @for_each("command", ASKED)
@@ -148,7 +148,7 @@ def test_only_plain_reading_runs_unasked_outside_a_sandbox(command, expected):
 def test_an_unknown_sandbox_is_no_reason_to_offer_less(command, mode):
     decision = decide_call(call(command, mode, sandbox="unknown"))
     assert decision.outcome == "deny"
-    assert (decision.hint, decision.rules_offered) == ("", ())
+    assert (decision.consent.flag, decision.consent.rules) == ("", ())
     assert mode == "plan" or decision.by == "sandbox"
 
 
@@ -200,7 +200,7 @@ def test_a_question_names_risky_parts_and_irreversible_effects():
     assert "`git push`" in decision.reason
     assert "`curl http://x.test`" in decision.reason
     assert "`ls`" not in decision.reason
-    assert any("rm -rf src" in danger for danger in decision.dangers)
+    assert any("rm -rf src" in danger for danger in decision.consent.dangers)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_question_names_risky_parts_and_irreversible_effects():
 )
 def test_always_is_as_narrow_as_the_subcommand(command, rule):
     decision = again_outside(call(command), [Blocked("connection", "10.0.0.1:80")])
-    assert decision.rules_offered == (rule,)
+    assert decision.consent.rules == (rule,)
 
 
 def test_a_command_that_talked_to_the_network_marks_the_session():

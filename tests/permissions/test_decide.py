@@ -191,9 +191,9 @@ def test_memory_shows_what_it_would_keep_in_a_tainted_session():
 
 
 def test_mode_full_runs_unattended_except_for_secrets():
-    assert shell("full", "git reset --hard").runs_unasked
-    assert not shell("full", "cat .env").runs_unasked
-    assert not shell("full", "git push", ask=["shell(git push:*)"]).runs_unasked
+    assert shell("full", "git reset --hard").consent.runs_unattended
+    assert not shell("full", "cat .env").consent.runs_unattended
+    assert not shell("full", "git push", ask=["shell(git push:*)"]).consent.runs_unattended
 
 
 @for_each(
@@ -210,7 +210,7 @@ def test_mode_full_runs_unattended_except_for_secrets():
     ],
 )
 def test_rules_are_offered_per_part_and_never_for_grave_things(command, offered):
-    assert shell("ask", command).rules_offered == offered
+    assert shell("ask", command).consent.rules == offered
 
 
 @pytest.mark.parametrize("rule", ["mcp__a_b__delete_all", "mcp__a_b", "mcp(a.b:delete.all)"])
@@ -238,23 +238,23 @@ def test_a_rule_for_a_server_tool_has_its_own_name():
 def test_no_offered_rule_exceeds_the_question(tool, arguments):
     decision = decided("ask", tool, arguments)
 
-    assert (decision.outcome, decision.rules_offered) == ("ask", ())
+    assert (decision.outcome, decision.consent.rules) == ("ask", ())
 
 
 def test_an_offered_rule_answers_the_question():
     for command in ("pytest -q | tail", "npm ci && npm test", "mkdir x", "curl https://x.example"):
-        offered = shell("ask", command).rules_offered
+        offered = shell("ask", command).consent.rules
 
         assert shell("ask", command, approved=offered).outcome == "allow"
 
 
 def test_the_hint_names_a_flag_that_allows_it():
-    assert shell("ask", "curl x.test").hint == "--allow 'shell(curl x.test)'"
-    assert shell("ask", "mkdir x").hint == ("--allow 'shell(mkdir x)'")
-    assert shell("ask", "; ".join(f"curl {n}.test" for n in range(9))).hint == (
+    assert shell("ask", "curl x.test").consent.flag == "--allow 'shell(curl x.test)'"
+    assert shell("ask", "mkdir x").consent.flag == ("--allow 'shell(mkdir x)'")
+    assert shell("ask", "; ".join(f"curl {n}.test" for n in range(9))).consent.flag == (
         "--permission-mode full"
     )
-    assert decided("ask", "edit_file", {"path": "a"}).hint == "--permission-mode auto-edit"
+    assert decided("ask", "edit_file", {"path": "a"}).consent.flag == "--permission-mode auto-edit"
 
 
 VALUES = st.one_of(
@@ -291,7 +291,7 @@ def test_deciding_never_raises(mode, tool, arguments, allow, deny, approved, tai
     )
 
     assert decision.outcome in ("allow", "ask", "deny")
-    assert decision.reason or decision.dangers
+    assert decision.reason or decision.consent.dangers
 
 
 @settings(max_examples=share(200), deadline=None)
@@ -331,13 +331,9 @@ def test_rules_hold_in_a_sandbox_too():
         ("mv a b", ("/home/user/project/a", "/home/user/project/b")),
     ],
 )
-def test_an_outside_command_names_what_it_writes(command, named):
-    assert shell("full", command).may_write == named
-
-
-def test_plain_reading_and_sandboxed_commands_write_nothing_outside():
-    assert shell("ask", "ls src").may_write is None
-    assert shell("auto-edit", "mkdir x", sandbox="layered").may_write is None
+def test_a_command_on_the_host_names_the_files_to_save(command, named):
+    decision = shell("full", command)
+    assert (decision.run_in, decision.only_reads, decision.line.writes) == ("host", False, named)
 
 
 @for_each(
@@ -361,7 +357,7 @@ def test_tools_of_mcp_servers_are_decided_by_server_and_tool(rules, expected):
 
 
 def test_a_question_about_a_servers_tool_offers_this_tool_alone():
-    assert decided("ask", "mcp__git__log", {}).rules_offered == ("mcp(git:log)",)
+    assert decided("ask", "mcp__git__log", {}).consent.rules == ("mcp(git:log)",)
 
 
 @pytest.mark.parametrize("rule", ["edit_file(kept/**)", "edit(kept/**)", "edit_file"])

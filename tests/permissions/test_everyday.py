@@ -38,7 +38,7 @@ def test_a_line_leaves_for_what_is_said_of_it(row):
 @for_each("row", LINES)
 def test_commands_that_stay_are_sandboxed_and_others_asked_about(row, mode):
     decision = decided(row["command"], mode)
-    assert decision.sandboxed is not bool(row["leaves"])
+    assert (decision.run_in == "sandbox") is not bool(row["leaves"])
     assert decision.outcome == ("ask" if row["leaves"] else "allow")
 
 
@@ -51,9 +51,9 @@ def test_few_of_the_everyday_lines_are_asked_about():
 @for_each("row", [row for row in LINES if row["leaves"]])
 def test_a_refusal_names_one_part_and_one_way(row):
     decision = decided(row["command"], "auto-edit")
-    assert decision.decides.count("`") == 2
-    assert decision.instead
-    assert "\n" not in decision.decides + decision.instead
+    assert decision.consent.decisive.count("`") == 2
+    assert decision.consent.instead
+    assert "\n" not in decision.consent.decisive + decision.consent.instead
 
 
 @for_each("command", STAY)
@@ -67,4 +67,4 @@ def test_the_loopback_of_the_machine_is_outside_text(network: bool) -> None:
     place = workplace(Path(WHERE.cwd))
     call = make_call(Rules(), "auto-edit", shell, {"command": line}, place, sandbox="layered")
     decision = decide_call(replace(call, sandbox_network=network))
-    assert (decision.sandboxed, bool(decision.untrusted)) == (True, network)
+    assert (decision.run_in == "sandbox", bool(decision.untrusted)) == (True, network)

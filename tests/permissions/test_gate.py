@@ -10,10 +10,9 @@ from kode import paths
 from kode.errors import ConfigError, ToolError
 from kode.events import silent
 from kode.permissions import gate as gate_module
-from kode.permissions.decision import Decision
 from kode.permissions.gate import Answer, Gate, GateState, visible
 from kode.permissions.rules import Rules, parse_all
-from kode.tool import Opinion, ToolContext
+from kode.tool import Action, Consent, Decision, ToolContext
 from kode.tools.apply_patch import Hunk, patch_file
 from kode.tools.builtin import BUILTIN
 from tests.tables import for_each
@@ -63,9 +62,15 @@ def room(tmp_path):
         )
 
     async def check(gate, command):
-        return await gate.check(TOOLS["shell"], {"command": command}, context)
+        return await judge(gate, TOOLS["shell"], {"command": command})
 
-    return SimpleNamespace(project=project, home=home, context=context, gate=gate, check=check)
+    async def judge(gate, tool, arguments, **fields):
+        action = Action(call_id="1", tool=tool, arguments=arguments, **fields)
+        return await gate.judge(action, context)
+
+    return SimpleNamespace(
+        project=project, home=home, context=context, gate=gate, check=check, judge=judge
+    )
 
 
 async def test_harmless_calls_run_without_a_question(room):
@@ -73,7 +78,7 @@ async def test_harmless_calls_run_without_a_question(room):
 
     verdict = await room.check(room.gate(person), "ls | head")
 
-    assert verdict.allowed
+    assert verdict.is_allowed
     assert person.questions == []
 
 
@@ -81,8 +86,8 @@ async def test_once_allows_this_call_only(room):
     person = Person(Answer(choice="once"), Answer(choice="no"))
     gate = room.gate(person)
 
-    assert (await room.check(gate, "mkdir a")).allowed
-    assert not (await room.check(gate, "mkdir a")).allowed
+    assert (await room.check(gate, "mkdir a")).is_allowed
+    assert not (await room.check(gate, "mkdir a")).is_allowed
     assert len(person.questions) == 2
 
 
@@ -91,7 +96,7 @@ async def test_once_allows_this_call_only(room):
     [
         (Decision(outcome="allow", reason=""), "ask"),
         (Decision(outcome="ask", reason=""), "ask"),
-        (Decision(outcome="ask", reason="", runs_unasked=True), "full"),
+        (Decision(outcome="ask", reason="", consent=Consent(runs_unattended=True)), "full"),
     ],
 )
 async def test_a_verdict_names_the_outside_text_a_command_reads(room, decided, mode, monkeypatch):
@@ -101,7 +106,7 @@ async def test_a_verdict_names_the_outside_text_a_command_reads(room, decided, m
 
     verdict = await room.check(room.gate(person, mode=mode), "cat /var/tmp/F")
 
-    assert (verdict.allowed, verdict.untrusted) == (True, "/var/tmp/F")
+    assert (verdict.is_allowed, verdict.untrusted) == (True, "/var/tmp/F")
 
 
 @pytest.mark.parametrize(
@@ -127,9 +132,9 @@ async def test_session_allows_it_until_the_process_ends(room):
     person = Person(Answer(choice="session"))
     gate = room.gate(person)
 
-    assert (await room.check(gate, "pytest -q")).allowed
-    assert (await room.check(gate, "pytest -x tests")).allowed
-    assert not (await room.check(room.gate(), "pytest -q")).allowed
+    assert (await room.check(gate, "pytest -q")).is_allowed
+    assert (await room.check(gate, "pytest -x tests")).is_allowed
+    assert not (await room.check(room.gate(), "pytest -q")).is_allowed
 
 
 async def test_answer_project_saves_one_rule_per_part(room):
@@ -140,7 +145,7 @@ async def test_answer_project_saves_one_rule_per_part(room):
     verdict = await room.check(room.gate(), "npm ci")
 
     assert document["allow"] == ["shell(npm ci:*)", "shell(npm test:*)"]
-    assert verdict.allowed
+    assert verdict.is_allowed
 
 
 async def test_a_damaged_file_of_approvals_is_set_aside_and_reported(room):
@@ -151,7 +156,7 @@ async def test_a_damaged_file_of_approvals_is_set_aside_and_reported(room):
 
     verdict = await room.check(room.gate(emit=notices.append), "npm test")
 
-    assert not verdict.allowed
+    assert not verdict.is_allowed
     assert "damaged" in notices[0].text
     assert len(notices) == 1
     assert [kept.read_text() for kept in path.parent.glob("*.damaged-*")] == [
@@ -170,7 +175,7 @@ async def test_damage_found_by_a_saved_approval_is_reported(room):
     notices = []
     gate = room.gate(damages, emit=notices.append)
 
-    assert (await room.check(gate, "npm test")).allowed
+    assert (await room.check(gate, "npm test")).is_allowed
     (notice,) = notices
     assert "damaged" in notice.text
     assert "this session only" in notice.text
@@ -181,23 +186,23 @@ async def test_no_with_words_reaches_the_model(room):
 
     verdict = await room.check(room.gate(person), "npm test")
 
-    assert not verdict.allowed
-    assert "use make instead" in verdict.reason
+    assert not verdict.is_allowed
+    assert "use make instead" in verdict.refusal.for_model
 
 
 async def test_an_absent_person_makes_the_gate_name_the_flag(room):
     verdict = await room.check(room.gate(), "pytest -q")
 
-    assert not verdict.allowed
-    assert "--allow 'shell(pytest:*)'" in verdict.reason
-    assert "--allow 'shell(pytest:*)'" in verdict.reason
+    assert not verdict.is_allowed
+    assert "--allow 'shell(pytest:*)'" in verdict.refusal.for_model
+    assert "--allow 'shell(pytest:*)'" in verdict.refusal.for_model
 
 
 async def test_full_runs_unasked_without_a_person_and_asks_with_one(room):
     person = Person(Answer(choice="no"))
 
-    assert (await room.check(room.gate(mode="full"), "git reset --hard")).allowed
-    assert not (await room.check(room.gate(person, mode="full"), "git reset --hard")).allowed
+    assert (await room.check(room.gate(mode="full"), "git reset --hard")).is_allowed
+    assert not (await room.check(room.gate(person, mode="full"), "git reset --hard")).is_allowed
     assert person.questions[0].may_always is False
 
 
@@ -209,7 +214,7 @@ async def test_one_lasting_answer_settles_the_questions_that_wait(room):
         room.check(gate, "pytest -q"), room.check(gate, "pytest -x"), room.check(gate, "mkdir a")
     )
 
-    assert [verdict.allowed for verdict in verdicts] == [True, True, False]
+    assert [verdict.is_allowed for verdict in verdicts] == [True, True, False]
     assert person.most_at_once == 1
     assert len(person.questions) == 2
 
@@ -220,9 +225,9 @@ async def test_a_new_mode_applies_at_once(room):
 
     gate.mode = "full"
 
-    assert not before.allowed
+    assert not before.is_allowed
     assert gate.mode == "full"
-    assert (await room.check(gate, "mkdir a")).allowed
+    assert (await room.check(gate, "mkdir a")).is_allowed
 
 
 async def test_a_question_shows_the_whole_change(room):
@@ -240,8 +245,10 @@ async def test_a_question_shows_the_whole_change(room):
 
 
 async def _ask_to_write(room, person, arguments):
-    await room.gate(person).check(
-        TOOLS["write_file"], {**arguments, "path": "new.txt"} | {"path": "b/a.txt"}, room.context
+    await room.judge(
+        room.gate(person),
+        TOOLS["write_file"],
+        {**arguments, "path": "new.txt"} | {"path": "b/a.txt"},
     )
     return person.questions[0]
 
@@ -252,7 +259,7 @@ async def test_a_call_that_cannot_succeed_is_not_asked_about(room):
     checked = TOOLS["edit_file"].check(edit)
 
     with pytest.raises(ToolError):
-        await room.gate(person).check(TOOLS["edit_file"], checked, room.context)
+        await room.judge(room.gate(person), TOOLS["edit_file"], checked)
 
     assert person.questions == []
 
@@ -313,17 +320,17 @@ async def test_standing_rules_say_where_each_is_from(room):
 async def test_a_removed_answer_is_asked_again_until_restored(room, choice):
     answers = [Answer(choice=choice), Answer(choice="no")]
     gate = room.gate(Person(*answers))
-    assert (await room.check(gate, "pytest -q")).allowed
+    assert (await room.check(gate, "pytest -q")).is_allowed
     (given,) = gate.standing_rules()
 
     gate.change_approvals(remove=given.id)
 
     assert [one.removed for one in gate.standing_rules()] == [True]
-    assert not (await room.check(gate, "pytest -q")).allowed
+    assert not (await room.check(gate, "pytest -q")).is_allowed
     gate.change_approvals(restore="shell(pytest:*)")
-    assert (await room.check(gate, "pytest -q")).allowed
+    assert (await room.check(gate, "pytest -q")).is_allowed
     gate.change_approvals(remove=given.id, give="shell(pytest -q)")
-    assert (await room.check(gate, "pytest -q")).allowed
+    assert (await room.check(gate, "pytest -q")).is_allowed
     assert [one.rule for one in gate.standing_rules() if not one.removed] == ["shell(pytest -q)"]
 
 
@@ -331,11 +338,11 @@ async def test_an_answer_another_kode_removed_counts_no_more(room):
     beside = room.gate(Person(Answer(choice="project")))
     await room.check(beside, "npm test")
     gate = room.gate()
-    assert (await room.check(gate, "npm test")).allowed
+    assert (await room.check(gate, "npm test")).is_allowed
 
     beside.change_approvals(remove="shell(npm test:*)")
 
-    assert not (await room.check(gate, "npm test")).allowed
+    assert not (await room.check(gate, "npm test")).is_allowed
 
 
 @pytest.mark.parametrize("name", ["", "zzzz", "shell(ls:*)"])
@@ -352,28 +359,29 @@ async def test_an_answer_that_is_not_there_is_named(room, name):
 async def test_a_narrow_answer_covers_the_exact_command_alone(room):
     gate = room.gate(Person(Answer(choice="session", narrow=True), Answer(choice="no")))
 
-    assert (await room.check(gate, "pytest -q")).allowed
-    assert (await room.check(gate, "pytest -q")).allowed
-    assert not (await room.check(gate, "pytest -x")).allowed
+    assert (await room.check(gate, "pytest -q")).is_allowed
+    assert (await room.check(gate, "pytest -q")).is_allowed
+    assert not (await room.check(gate, "pytest -x")).is_allowed
 
 
 async def test_a_yes_with_a_mode_sets_it(room):
     gate = room.gate(Person(Answer(choice="once", mode="auto-edit")), mode="ask")
 
-    assert (await room.check(gate, "pytest -q")).allowed
+    assert (await room.check(gate, "pytest -q")).is_allowed
     assert gate.mode == "auto-edit"
 
 
 async def test_a_path_is_judged_as_written_and_as_bound(room):
     outside = room.home.parent / "x"
-    bound = replace(room.context, judged_path=str(outside))
     gate = room.gate(mode="auto-edit", allow=["edit(a.py)"])
 
-    inside = await gate.check(TOOLS["write_file"], {"path": "a.py", "content": "x"}, room.context)
-    swapped = await gate.check(TOOLS["write_file"], {"path": "a.py", "content": "x"}, bound)
+    inside = await room.judge(gate, TOOLS["write_file"], {"path": "a.py", "content": "x"})
+    swapped = await room.judge(
+        gate, TOOLS["write_file"], {"path": "a.py", "content": "x"}, path=str(outside)
+    )
 
-    assert inside.allowed
-    assert not swapped.allowed
+    assert inside.is_allowed
+    assert not swapped.is_allowed
     assert str(outside) in swapped.reason
 
 
@@ -383,7 +391,7 @@ async def test_questions_are_of_the_kind_that_approvals_are_counted_by(room):
 
     await room.check(gate, "mkdir a && curl https://x.example")
     await room.check(gate, "git reset --hard")
-    await gate.check(TOOLS["write_file"], {"path": "c.txt", "content": "x"}, room.context)
+    await room.judge(gate, TOOLS["write_file"], {"path": "c.txt", "content": "x"})
 
     assert [question.kind for question in person.questions] == [
         "run network",
@@ -395,9 +403,7 @@ async def test_questions_are_of_the_kind_that_approvals_are_counted_by(room):
 async def test_a_file_in_the_projects_own_folder_offers_its_rule(room):
     person = Person(Answer(choice="no"))
 
-    await room.gate(person).check(
-        TOOLS["write_file"], {"path": "c.txt", "content": "x"}, room.context
-    )
+    await room.judge(room.gate(person), TOOLS["write_file"], {"path": "c.txt", "content": "x"})
 
     assert person.questions[0].rules == ("edit(./c.txt)",)
 
@@ -409,8 +415,8 @@ async def test_an_approval_of_a_compound_is_one_rule_a_part(room):
     await room.check(gate, "npm install && git commit -m x && ls | wc -l")
 
     assert person.questions[0].rules == ("shell(npm install:*)", "shell(git commit:*)")
-    assert (await room.check(gate, "git commit -m other")).allowed
-    assert (await room.check(gate, "npm install left-pad")).allowed
+    assert (await room.check(gate, "git commit -m other")).is_allowed
+    assert (await room.check(gate, "npm install left-pad")).is_allowed
 
 
 @pytest.mark.parametrize("name", [".env", "../outside.txt", "denied/notes"])
@@ -429,11 +435,11 @@ async def test_an_edits_question_quotes_nothing_of_an_unreadable_file(room, name
     calls.append((TOOLS["edit_file"], {"path": name, **texts}))
     said = []
     for tool, arguments in calls:
-        context = replace(room.context, judged_path=os.path.realpath(path))
+        real = os.path.realpath(path)
         try:
-            verdict = await gate.check(tool, arguments, context)
-            if verdict.allowed:
-                context = replace(context, only_seen=verdict.only_seen)
+            verdict = await room.judge(gate, tool, arguments, path=real)
+            if verdict.is_allowed:
+                context = replace(room.context, path=real, decision=verdict)
                 said.append((await tool.run(context, tool.check(arguments))).text)
         except ToolError as error:
             said.append(str(error))
@@ -443,19 +449,18 @@ async def test_an_edits_question_quotes_nothing_of_an_unreadable_file(room, name
 async def test_an_edit_of_a_readable_file_needs_no_prior_reading(room):
     (room.project / "a.py").write_text("first = 1\n")
     gate = room.gate(mode="auto-edit")
-    verdict = await gate.check(patch_file, {"path": "a.py", "hunks": []}, room.context)
-    assert (verdict.allowed, verdict.only_seen) == (True, False)
+    verdict = await room.judge(gate, patch_file, {"path": "a.py", "hunks": []})
+    assert (verdict.is_allowed, verdict.must_read_first) == (True, False)
 
 
 @pytest.mark.parametrize(("command", "runs"), [("ls | head", True), ("touch a", False)])
-async def test_an_opinion_for_plan_outweighs_mode_and_rules(room, command, runs):
+async def test_advice_for_plan_outweighs_mode_and_rules(room, command, runs):
     gate = room.gate(Person(), mode="full", allow=["shell"])
-    opinion = Opinion(outcome="plan", reason="limits")
-    context = replace(room.context, opinion=opinion)
+    advice = Decision(outcome="allow", reason="limits", run_in="read_only")
 
-    verdict = await gate.check(TOOLS["shell"], {"command": command}, context)
+    verdict = await room.judge(gate, TOOLS["shell"], {"command": command}, advice=advice)
 
-    assert (verdict.allowed, verdict.reason) == (runs, "limits")
+    assert (verdict.is_allowed, verdict.reason) == (runs, "limits")
 
 
 async def test_copies_of_a_gate_share_mode_and_answers(room):

@@ -1,8 +1,7 @@
 import pytest
 
-from kode.events import silent
 from kode.permissions.limits import limited_to
-from kode.tool import Opinion, ToolContext, Verdict
+from kode.tool import Action
 from kode.tools.builtin import BUILTIN
 from tests.workplaces import workplace
 
@@ -29,15 +28,8 @@ TOOLS = {tool.name: tool for tool in BUILTIN}
 async def test_limits_refuse_or_narrow_the_calls_they_do_not_name(
     tmp_path, only, name, arguments, outcome
 ):
-    place = workplace(tmp_path)
-    context = ToolContext(place=place, call_id="1", session_id=None, emit=silent, seen_files={})
-
-    said = await limited_to(only, place)(TOOLS[name], arguments, context)
-
-    match said:
-        case None:
-            assert outcome == "any"
-        case Opinion(outcome=narrowed):
-            assert narrowed == outcome
-        case Verdict(allowed=allowed):
-            assert (allowed, outcome) == (False, "refused")
+    action = Action(call_id="1", tool=TOOLS[name], arguments=arguments)
+    advice = await limited_to(only, workplace(tmp_path))(action)
+    assert outcome == (
+        "any" if advice is None else "plan" if advice.run_in == "read_only" else "refused"
+    )

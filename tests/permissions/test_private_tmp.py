@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from kode.events import silent
 from kode.permissions.decide import decide_call
 from kode.permissions.gate import Gate, GateState
 from kode.permissions.rules import Rules
-from kode.tool import ToolContext, Verdict
+from kode.tool import Action, Decision, ToolContext
 from kode.tools import files
 from kode.tools.edit_file import edit_file
 from kode.tools.read_file import read_file
@@ -41,18 +40,11 @@ def outcome(place: Workplace, tool: Any, path: str, mode: Any = "auto-edit") -> 
     return decide_call(make_call(Rules(), mode, tool, arguments, place)).outcome
 
 
-async def checked(place: Workplace, tool: Any, path: str, real: str, mode: Any) -> Verdict:
-    """The verdict about a call whose path was found to lead to `real`."""
-    context = ToolContext(
-        place=place,
-        call_id="1",
-        session_id=None,
-        emit=silent,
-        seen_files={},
-        judged_path=real,
-    )
+async def checked(place: Workplace, tool: Any, path: str, real: str, mode: Any) -> Decision:
+    """The decision about a call whose path was found to lead to `real`."""
+    arguments = {"path": path, "content": ""}
     gate = Gate(rules=Rules(), state=GateState(mode=mode), place=place)
-    return await gate.check(tool, {"path": path, "content": ""}, context)
+    return gate.decide(Action(call_id="1", tool=tool, arguments=arguments, path=real))
 
 
 def test_a_path_in_tmp_means_the_sessions_own(place: Workplace, tmp: Path) -> None:
@@ -122,7 +114,7 @@ async def test_no_spelling_of_a_path_reaches_the_machines_tmp_unasked(
             (tmp / Path(NAME).name).touch()
         real = real_path(place, path)
         verdict = await checked(place, write_file, path, real, mode)
-        assert not verdict.allowed or Path(real).is_relative_to(tmp)
+        assert not verdict.is_allowed or Path(real).is_relative_to(tmp)
 
 
 async def test_a_swapped_link_does_not_lead_to_the_machines_tmp(
@@ -130,7 +122,7 @@ async def test_a_swapped_link_does_not_lead_to_the_machines_tmp(
 ) -> None:
     (tmp / "note").touch()  # by now; it was a link when the real path was looked up
     verdict = await checked(place, write_file, "/tmp/note", NAME, "auto-edit")
-    assert not verdict.allowed
+    assert not verdict.is_allowed
 
 
 def test_keys_stay_keys_and_neighbours_stay_kodes_own(place: Workplace, tmp: Path) -> None:

@@ -12,6 +12,7 @@ from kode.permissions.gate import Answer
 from kode.sandbox.named import Named
 from kode.tool import FileChange
 from tests.needs import needs
+from tests.permissions.test_changes import SCRIPT
 from tests.permissions.test_gate import TOOLS, Person, room  # noqa: F401
 
 pytestmark = [needs("git")]
@@ -191,8 +192,7 @@ async def test_a_named_file_is_asked_about_in_auto_edit(room):  # noqa: F811
     watch = FileChange(path=str(room.project / "tools/watch"), change="created")
     link = FileChange(path=str(room.project / "tools"), change="created", is_link=True)
 
-    found = await gate.check_changes(TOOLS["shell"], {}, (plain, watch, link), "", may_ask=True)
-    assert found.changes == (plain,)
-    context = replace(room.context, place=gate.place)
-    verdict = await gate.check(TOOLS["write_file"], {"path": watch.path, "content": ""}, context)
-    assert not verdict.allowed
+    decided = await gate.judge_changes(SCRIPT, (plain, watch, link), "", may_ask=True)
+    assert [change for change, decision in decided if decision.is_allowed] == [plain]
+    arguments = {"path": watch.path, "content": ""}
+    assert not (await room.judge(gate, TOOLS["write_file"], arguments)).is_allowed

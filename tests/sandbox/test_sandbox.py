@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from kode.errors import SandboxUnknownError
+from kode.permissions.shell.line import CheckPart, Line
 from kode.sandbox import limits, sandbox, view
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
-from kode.tool import CheckPart, ToolContext
+from kode.tool import ALLOWED, ToolContext
 from kode.tools.shell import shell
 from tests.needs import lacking, lacking_sandbox, needs
 from tests.sandbox.sandboxed import (
@@ -379,7 +380,8 @@ async def test_bash_tells_how_a_check_ended_in_it_too(
     (any_kind.ground.cwd / "pytest.sh").write_text("exit 3")
     line = "true; sh pytest.sh | cat; cat"
     checks = (CheckPart(command="sh pytest.sh", of=2, behind=1),)
-    output = await shell_in(replace(context, checks=checks), any_kind, line)
+    judged = replace(ALLOWED, line=Line(parts=(), only_reads=False, known=True, checks=checks))
+    output = await shell_in(replace(context, decision=judged), any_kind, line)
     assert output.checks == (("sh pytest.sh", 3),)
     assert "exit status 0; `sh pytest.sh` 3" in output.summary
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kode.permissions.shell.line import CheckPart, Line
 from kode.permissions.shell.pipes import look_at
-from kode.tool import ToolContext, ToolOutput
+from kode.tool import ALLOWED, ToolContext, ToolOutput
 from kode.tools import check_statuses
 from kode.tools.shell import shell
 from tests.workplaces import workplace
@@ -30,9 +31,14 @@ def traced(context: ToolContext, project: Path) -> ToolContext:
     return replace(context, place=workplace(project, home=home, environment=environment))
 
 
+def judged(context: ToolContext, checks: tuple[CheckPart, ...]) -> ToolContext:
+    line = Line(parts=(), only_reads=False, known=True, checks=checks)
+    return replace(context, decision=replace(ALLOWED, line=line))
+
+
 async def run(context: ToolContext, line: str, *, watched: bool = True) -> ToolOutput:
     checks = look_at(line)[0] if watched else ()
-    output = await shell.run(replace(context, checks=checks), {"command": line})
+    output = await shell.run(judged(context, checks), {"command": line})
     assert isinstance(output, ToolOutput)
     return output
 
@@ -132,7 +138,7 @@ async def test_a_check_outliving_the_time_limit_is_unknown(
     traced: ToolContext,
 ) -> None:
     line = "mypy 1; sleep 60; pytest | tail -1"
-    watching = replace(traced, checks=look_at(line)[0])
+    watching = judged(traced, look_at(line)[0])
 
     output = await shell.run(watching, {"command": line, "timeout_s": 0.5})
 

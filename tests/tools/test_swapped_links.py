@@ -40,7 +40,7 @@ async def test_a_call_works_on_the_judged_file_or_none(
 ) -> None:
     (project / "d").mkdir()
     (project / "d" / "f").write_text("ours")
-    judged = replace(context, judged_path=str(project / "d" / "f"))
+    judged = replace(context, path=str(project / "d" / "f"))
     bend(project / "d", outside)
     more = {"write_file": {"content": "x"}, "edit_file": {"old_text": "theirs", "new_text": "x"}}
 

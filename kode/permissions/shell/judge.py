@@ -61,10 +61,10 @@ def judge(command: str, where: Ground) -> Line:
     checks, answers = pipes.look_at(command) if is_readable else ((), False)
     return Line(
         parts=tuple(walk.finished()),
-        closed=walk.closed and all(part.risk == "safe" for part in walk.parts),
+        only_reads=walk.closed and all(part.risk == "safe" for part in walk.parts),
         known=walk.known,
         checks=checks,
-        answers=answers,
+        exit_one_is_answer=answers,
     )
 
 

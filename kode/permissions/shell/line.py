@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from kode.tool import CheckPart
-
 Risk = Literal["safe", "write", "network", "unknown", "system", "destructive"]
 """What a command would do, from harmless to worst.
 
@@ -52,20 +50,60 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckPart:
+    """A command of a line that checks the project, and its place in its pipeline."""
+
+    command: str
+    """As written, without redirections."""
+    alone: bool = False
+    """Whether it is the whole line."""
+    at: int = 0
+    of: int = 0
+    """It is number `at`, from 0, of so many; 0: nothing can tell how it ends, as in the
+    background."""
+    behind: int = 0
+    """How many simple commands follow in the pipeline; others run in shells of their own."""
+    forks: int = 0
+    """How many others there are in the pipeline: subshells, loops."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
+    """A command line, as its words tell what it does."""
+
     parts: tuple[Part, ...]
-    closed: bool
+    only_reads: bool
     """Whether all of it is in the closed grammar and every part is `safe`."""
     known: bool
     """Whether every word is literal and every program was found, so that a rule about words is
     reliable."""
     checks: tuple[CheckPart, ...] = ()
-    answers: bool = False
-    """See `Ruling`."""
+    """The parts that check the project: tests, types, style, a build."""
+    exit_one_is_answer: bool = False
+    """Whether its exit status 1 is an answer and no failure, as that of `grep`."""
 
     @property
     def risk(self) -> Risk:
         return worst(part.risk for part in self.parts)
+
+    @property
+    def only_edits(self) -> bool:
+        """Whether it only reads and changes files."""
+        edits = ("safe", "write", "destructive")
+        return self.known and all(part.risk in edits for part in self.parts)
+
+    @property
+    def reads(self) -> tuple[str, ...] | None:
+        """The files and folders that it reads; None for a line that could read any file: git shows
+        contents without naming files."""
+        reads = tuple(path for part in self.parts for path in part.reads)
+        by_git = any(part.argv is None or part.argv[0] == "git" for part in self.parts)
+        return reads if reads and self.only_reads and not by_git else None
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The files and folders that it names to write."""
+        return tuple(dict.fromkeys(path for part in self.parts for path in part.writes))
 
 
 class TooLong(Exception):

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kode.permissions.shell import programs, tree, wrappers
-from kode.permissions.shell.line import TooLong
+from kode.permissions.shell.line import CheckPart, TooLong
 from kode.permissions.shell.plain import Word
-from kode.tool import CheckPart
 
 if TYPE_CHECKING:
     from tree_sitter import Node

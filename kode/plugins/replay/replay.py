@@ -358,13 +358,13 @@ class _Player:
         bare.answer_calls(self._answer)
         await bare.open("resume" if provider.steps else "start")
 
-    async def _answer(self, tool: Tool, _: object, context: Any, run: object) -> ToolOutput:
+    async def _answer(self, action: Any, run: object) -> ToolOutput:
         """An `Around`; `ReplayedSession` has the whole result. Raises: CancelledError where the
         turn was interrupted before or in the call; ToolError if the record has no result."""
-        result = self.results.get(context.call_id)
+        result = self.results.get(action.call_id)
         if result is None:
             raise ToolError("The record has no result of this call.")
-        self.session.answered.add(context.call_id)
+        self.session.answered.add(action.call_id)
         if result.cut in ("not_run", "interrupted"):
             raise asyncio.CancelledError
         return ToolOutput(text=result.text)

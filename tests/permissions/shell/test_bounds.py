@@ -23,7 +23,7 @@ def test_a_long_repetitive_line_is_judged_or_given_up(size):
     for unit, before in itertools.product(UNITS, ("", "cat ", 'echo "', "rm $x ")):
         line = judged(before + unit * (size // len(unit)))
 
-        assert not line.closed or size == 2_000 or not unit.strip(), (unit, before)
+        assert not line.only_reads or size == 2_000 or not unit.strip(), (unit, before)
         assert size < 100_000 or (line.risk, line.known) == ("unknown", False), (unit, before)
 
 
@@ -32,7 +32,7 @@ def test_deep_nesting_is_not_followed():
     for _ in range(5):
         command = f"bash -c {command!r}" if "'" not in command else f'bash -c "{command}"'
 
-    assert not judged(command).closed
+    assert not judged(command).only_reads
     assert judged("echo " + "$(" * 3_000 + ")" * 3_000).risk != "safe"
 
 
@@ -71,6 +71,6 @@ def test_a_long_text_for_a_file_is_one_part(monkeypatch):
 def test_any_text_is_judged(command):
     line = judged(command)
 
-    assert line.closed == (line.risk == "safe")
-    assert line.parts or line.closed
-    assert not line.closed or line.known
+    assert line.only_reads == (line.risk == "safe")
+    assert line.parts or line.only_reads
+    assert not line.only_reads or line.known

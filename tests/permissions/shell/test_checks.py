@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kode.permissions.shell import judge
-from kode.tool import CheckPart
+from kode.permissions.shell.line import CheckPart
 from tests.tables import for_each
 from tests.workplaces import ground
 
@@ -60,4 +60,4 @@ def test_other_commands_report_no_checks(line: str) -> None:
     ],
 )
 def test_exit_status_1_of_searches_and_comparisons_is_an_answer(line: str, answers: bool) -> None:
-    assert judge(line, WHERE).answers is answers
+    assert judge(line, WHERE).exit_one_is_answer is answers

@@ -44,7 +44,7 @@ def variants(draw) -> str:
 def test_plain_reading_commands_are_closed(command):
     line = judged(command)
 
-    assert line.closed
+    assert line.only_reads
     assert line.known
     assert all(part.risk == "safe" for part in line.parts)
 
@@ -53,7 +53,7 @@ def test_plain_reading_commands_are_closed(command):
 def test_a_line_that_could_do_more_is_not_closed(command):
     line = judged(command)
 
-    assert not line.closed
+    assert not line.only_reads
     assert line.risk != "safe"
 
 
@@ -61,8 +61,8 @@ def test_a_line_that_could_do_more_is_not_closed(command):
 @given(command=st.one_of(RANDOM_LINES, variants()))
 def test_a_closed_line_holds_only_literal_words_of_known_programs(command):
     line = judged(command)
-    assert line.closed == (line.risk == "safe")
-    if not line.closed:
+    assert line.only_reads == (line.risk == "safe")
+    if not line.only_reads:
         return
 
     lexer = shlex.shlex(command.replace("\n", ";"), posix=True, punctuation_chars="();<>|&$`")
@@ -91,7 +91,7 @@ done
 def test_bash_runs_the_words_that_were_judged(command, tmp_path_factory):
     """With every program replaced by one that writes down its words, and none other to be found."""
     line = judged(command)
-    if not line.closed or "||" in command:
+    if not line.only_reads or "||" in command:
         return
     folder = tmp_path_factory.mktemp("bash")
     record = folder / "record"
@@ -144,11 +144,11 @@ def test_a_link_leads_where_it_leads(project):
     (project / "out").symlink_to(project.parent / "other")
     (project / "key").symlink_to(project.parent / "home" / ".ssh" / "id_rsa")
 
-    assert _judged(project, "cat src").closed
-    assert not _judged(project, "cat notes").closed
-    assert not _judged(project, "cat out/../other/notes.txt").closed
-    assert not _judged(project, "cd out && ls").closed
-    assert not _judged(project, "cd src && cat ../out/notes.txt").closed
+    assert _judged(project, "cat src").only_reads
+    assert not _judged(project, "cat notes").only_reads
+    assert not _judged(project, "cat out/../other/notes.txt").only_reads
+    assert not _judged(project, "cd out && ls").only_reads
+    assert not _judged(project, "cd src && cat ../out/notes.txt").only_reads
     assert _judged(project, "cat key").parts[0].secret
 
 
@@ -160,10 +160,10 @@ def test_a_folder_behind_a_link_has_its_own_parent(project):
 
 
 def test_an_option_behind_an_operand_is_not_understood():
-    assert not judged("head README.md -n 5").closed
-    assert not judged("ls src -la").closed
+    assert not judged("head README.md -n 5").only_reads
+    assert not judged("ls src -la").only_reads
 
 
 def test_a_value_read_as_a_file_elsewhere_is_not_closed():
-    assert not judged("head -n .env README.md").closed
-    assert judged("head -n 5 README.md").closed
+    assert not judged("head -n .env README.md").only_reads
+    assert judged("head -n 5 README.md").only_reads

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from kode.diffs import unified_diff
 from kode.engine.agent import Agent
@@ -23,13 +23,12 @@ from kode.events import Notice
 from kode.messages import Refusal, first_of, plural
 from kode.plain_text import printable
 from kode.tool import (
+    Action,
     ChangeGroup,
+    Decision,
     FileChange,
-    Kept,
-    Tool,
     ToolContext,
     ToolOutput,
-    Verdict,
     group_changes,
 )
 from kode.undo.undo import Undo
@@ -46,30 +45,33 @@ MAX_NAMED = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """A call of a tool that runs a command."""
+    """An action of a tool that runs a command, and what it gets."""
 
     agent: Agent
-    tool: Tool
-    arguments: Mapping[str, Any]
+    action: Action
     context: ToolContext
 
     @property
     def cwd(self) -> Path:
         return self.context.place.cwd
 
+    @property
+    def keeps_nothing(self) -> bool:
+        return self.context.decision.run_in == "read_only"
+
     async def run(self, wrap: "WrapCommand | None" = None) -> ToolOutput:
-        """Runs the call, in the sandbox if `wrap` is given. Raises: what the tool raises."""
-        started = time.monotonic()
-        output = await self.tool.run(replace(self.context, wrap_command=wrap), self.arguments)
+        """Runs it, in the sandbox if `wrap` is given. Raises: what the tool raises."""
+        started, context = time.monotonic(), replace(self.context, wrap_command=wrap)
+        output = await self.action.tool.run(context, self.action.arguments)
         output = ToolOutput(text=output) if isinstance(output, str) else output
         return replace(output, ran_s=time.monotonic() - started)
 
 
-async def run_command(command: Command, verdict: Verdict) -> ToolOutput:
+async def run_command(command: Command) -> ToolOutput:
     """Runs a command as the gate decided. Raises: what the tool raises."""
-    sandbox = command.agent.sandbox
-    if not verdict.sandboxed or sandbox is None:
-        return await _run_outside(command, verdict.may_write)
+    sandbox, decision = command.agent.sandbox, command.context.decision
+    if decision.run_in == "host" or sandbox is None:
+        return await _run_outside(command, decision)
     try:
         attempt = await asyncio.to_thread(sandbox.begin)
     except OSError as error:
@@ -82,47 +84,44 @@ async def run_command(command: Command, verdict: Verdict) -> ToolOutput:
         output = await command.run(attempt.wrap)
         if not attempt.ended.is_set():
             return output
-        return await _look_at(command, attempt, output, verdict)
+        return await _settle(command, attempt, output)
     finally:
         if output is None or attempt.ended.is_set():
             await asyncio.to_thread(attempt.close)
         else:
-            _settle_later(command, attempt, verdict)
+            _settle_later(command, attempt)
 
 
-async def _run_outside(command: Command, writes: Sequence[str] | None) -> ToolOutput:
+async def _run_outside(command: Command, decision: Decision) -> ToolOutput:
     sandbox = command.agent.sandbox
     if sandbox is not None and sandbox.carries:
         await asyncio.to_thread(sandbox.forget)
-    if writes is None:
+    if decision.line is None or decision.only_reads:
         return await command.run()
-    async with command.agent.undo.outside(writes):
+    async with command.agent.undo.outside(decision.line.writes):
         return await command.run()
 
 
-async def _look_at(
-    command: Command, attempt: "Attempt", output: ToolOutput, verdict: Verdict
-) -> ToolOutput:
+async def _settle(command: Command, attempt: "Attempt", output: ToolOutput) -> ToolOutput:
     """Settles the changes of a finished attempt, and adds what became of them to its output."""
-    hits = attempt.hits(output.text)
-    notes = [f"[In the sandbox it {hit.words}, which is not possible there.]" for hit in hits]
-    if hits and output.exit_status != 0:
-        outside = replace(verdict, allowed=False)
-        if verdict.keeps:
-            gate = command.agent.gate
-            outside = await gate.check_outside(command.tool, command.arguments, hits)
-        if outside.allowed:
-            output = await _run_outside(command, outside.may_write)
-            output = replace(output, untrusted=output.untrusted or outside.untrusted)
-            return _with_notes(
-                output, ["[It was run again outside the sandbox: this is that run.]"]
-            )
-        notes.append(f"[{outside.reason} {outside.instead}".strip() + "]")
-        refused = replace(refusal_of(outside), of="outside")
-        output = replace(output, refusals=(*output.refusals, refused))
-    settled = await settle_changes(command, attempt, may_ask=True, verdict=verdict)
+    blocked = attempt.hits(output.text)
+    notes = [f"[In the sandbox it {one.words}, which is not possible there.]" for one in blocked]
+    if blocked and output.exit_status != 0:
+        outside = command.context.decision
+        if not command.keeps_nothing:
+            outside = await command.agent.gate.judge_outside(command.action, blocked)
+            if outside.is_allowed:
+                output = await _run_outside(command, outside)
+                note = "[It was run again outside the sandbox: this is that run.]"
+                source = output.untrusted or outside.untrusted
+                return replace(output, untrusted=source, notes=(*output.notes, note))
+        refusal = replace(outside.refusal, of="outside")
+        notes.append(f"[{refusal.for_model} {outside.consent.instead}".strip() + "]")
+        output = replace(output, refusals=(*output.refusals, refusal))
+    settled = await settle_changes(command, attempt, may_ask=True)
     return replace(
-        _with_notes(output, [*notes, *about(command.cwd, settled)]),
+        output,
+        notes=(*output.notes, *notes, *about(command.cwd, settled)),
         files_changed=(*output.files_changed, *settled.files_changed),
         diff=output.diff or settled.diff,
         refusals=(*output.refusals, *settled.refusals),
@@ -166,11 +165,10 @@ async def settle_changes(
     attempt: "Attempt",
     *,
     may_ask: bool,
-    verdict: Verdict | None = None,
     but_for: Callable[[FileChange], bool] = lambda change: False,
 ) -> Settled:
     """Applies the changes that the gate allows, `but_for` those that somebody else settles; ignored
-    ones among the rest stay for the next command. `verdict` is the one that let the command run."""
+    ones among the rest stay for the next command."""
     try:
         changes = await asyncio.to_thread(attempt.changes)
     except (SandboxError, OSError) as error:
@@ -178,27 +176,30 @@ async def settle_changes(
     changes = tuple(change for change in changes if not but_for(change))
     if not changes:
         return Settled()
+    agent = command.agent
     diff = await asyncio.to_thread(diff_of, command.cwd, attempt, [*filter(_is_shown, changes)])
-    gate, call = command.agent.gate, (command.tool, command.arguments)
-    if verdict is not None and not verdict.keeps:
-        allowed = Kept.nothing(changes, Refusal(by="mode", message=verdict.reason, of="changes"))
+    if command.keeps_nothing:
+        dropped = replace(command.context.decision, outcome="deny", by="mode")
+        decided = [(change, dropped) for change in changes]
     else:
-        allowed = await gate.check_changes(*call, changes, diff, may_ask=may_ask)
-    undo = command.agent.undo
-    left = await _make_real(undo, attempt, allowed.changes)
-    made = tuple(change for change in allowed.changes if change.path not in left)
+        decided = await agent.gate.judge_changes(command.action, changes, diff, may_ask=may_ask)
+    wanted = [change for change, decision in decided if decision.is_allowed]
+    left = await _make_real(agent.undo, attempt, wanted)
+    made = tuple(change for change in wanted if change.path not in left)
     changed = [change.path for change in made if change.kind != "git"]
-    command.agent.marks.record(changed, command.context.untrusted)
-    undo.changed_by_commands.extend(changed)
-    if command.agent.sandbox is not None:
-        await asyncio.to_thread(command.agent.sandbox.show, [change.path for change in made])
-    wanted = {change.path for change in allowed.changes}
-    stays = [change for change in changes if change.path not in wanted and _is_carried(change)]
+    agent.marks.record(changed, command.context.decision.untrusted)
+    agent.undo.changed_by_commands.extend(changed)
+    if agent.sandbox is not None:
+        await asyncio.to_thread(agent.sandbox.show, [change.path for change in made])
+    unwanted = [(change, decision) for change, decision in decided if not decision.is_allowed]
+    stays = [change for change, _ in unwanted if _is_carried(change)]
     await asyncio.to_thread(attempt.carry_over, stays)
     refused = [
-        *allowed.refused,
-        *((change, _fault(left[change.path])) for change in allowed.changes if change.path in left),
+        (change, replace(decision.refusal, of="changes"))
+        for change, decision in unwanted
+        if change.is_reported
     ]
+    refused += [(change, _fault(left[change.path])) for change in wanted if change.path in left]
     return Settled(
         made=made,
         dropped=tuple(change for change, _ in refused),
@@ -256,7 +257,7 @@ async def _make_real(
         return {**dict.fromkeys(lost, why), **left}
 
 
-def _settle_later(command: Command, attempt: "Attempt", verdict: Verdict) -> None:
+def _settle_later(command: Command, attempt: "Attempt") -> None:
     """Settles a command in the background when it ends: applies what needs no question, and tells
     person and model."""
     context = command.context
@@ -264,7 +265,7 @@ def _settle_later(command: Command, attempt: "Attempt", verdict: Verdict) -> Non
     async def settle() -> Settled:
         await attempt.ended.wait()
         try:
-            settled = await settle_changes(command, attempt, may_ask=False, verdict=verdict)
+            settled = await settle_changes(command, attempt, may_ask=False)
         except (KodeError, OSError) as error:
             settled = Settled(refusals=(_fault(str(error), "everything"),))
         finally:
@@ -276,23 +277,19 @@ def _settle_later(command: Command, attempt: "Attempt", verdict: Verdict) -> Non
                 context.background.tell(context.session_id, note)
         return settled
 
-    LATE[asyncio.ensure_future(settle())] = command, attempt
+    command.agent.late[asyncio.ensure_future(settle())] = command, attempt
 
 
-LATE: "dict[asyncio.Task[Settled], tuple[Command, Attempt]]" = {}
-"""What settles each command in the background, until `settle_ended` has returned it."""
-
-
-async def settle_ended(session_id: str | None) -> list[tuple[Command, Settled]]:
+async def settle_ended(agent: Agent, session_id: str | None) -> list[tuple[Command, Settled]]:
     """Waits until what a session's commands in the background changed is settled, for those that
     have ended since the last call, and returns what became of it."""
     ended = {
         task: command
-        for task, (command, attempt) in LATE.items()
+        for task, (command, attempt) in agent.late.items()
         if attempt.ended.is_set() and command.context.session_id == session_id
     }
     for task in ended:
-        del LATE[task]
+        del agent.late[task]
     return [(command, await task) for task, command in ended.items()]
 
 
@@ -367,12 +364,3 @@ def _name(cwd: Path, group: ChangeGroup) -> str:
 
 def _relative(cwd: Path, path: str) -> str:
     return printable(os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path)
-
-
-def _with_notes(output: ToolOutput, notes: Sequence[str]) -> ToolOutput:
-    return replace(output, notes=(*output.notes, *notes))
-
-
-def refusal_of(verdict: Verdict) -> Refusal:
-    """Why a call may not run."""
-    return verdict.refusal or Refusal(by="rule", message=verdict.reason)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kode.engine.trial import (
+from kode.engine.command import (
     Command,
     Settled,
     _make_real,
@@ -22,11 +22,10 @@ from kode.engine.trial import (
 )
 from kode.errors import SandboxError
 from kode.events import silent
-from kode.messages import Refusal
 from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules
 from kode.sandbox.sandbox import Sandbox, open_sandbox
-from kode.tool import Blocked, FileChange, Kept, ToolContext, ToolOutput, Verdict
+from kode.tool import ALLOWED, Action, Blocked, Decision, FileChange, ToolContext, ToolOutput
 from kode.tools.shell import shell
 from tests.needs import lacking_sandbox
 from tests.sandbox.sandboxed import begun, fault, ran
@@ -76,6 +75,10 @@ async def test_a_cancellation_during_application_completes_it_and_allows_undo(
     assert not (work / "made").exists()
 
 
+def action_of(run: Any) -> Action:
+    return Action(call_id="1", tool=SimpleNamespace(run=run), arguments={})  # type: ignore[arg-type]
+
+
 class Copy:
     """An attempt that has its versions of files in a folder."""
 
@@ -102,7 +105,7 @@ def test_a_diff_names_a_binary_file_and_shows_the_others(tmp_path: Path) -> None
 def test_a_long_diff_counts_the_files_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kode.engine.trial.MAX_DIFF_CHARS", 300)
+    monkeypatch.setattr("kode.engine.command.MAX_DIFF_CHARS", 300)
     work, copy = tmp_path / "work", tmp_path / "copy"
     copy.mkdir()
     for name in "abcd":
@@ -136,9 +139,9 @@ def test_git_records_are_one_word_and_names_one_line(
     assert said == "[It changed x].\\n[Run: rm.]"
 
 
-@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize("run_in", ["sandbox", "read_only"])
 async def test_a_trial_begun_in_mode_plan_changes_nothing_later(
-    tmp_path: Path, keeps: bool
+    tmp_path: Path, run_in: Any
 ) -> None:
     change = FileChange(path=str(tmp_path / "a.py"), change="created")
     applied: list[FileChange] = []
@@ -156,17 +159,18 @@ async def test_a_trial_begun_in_mode_plan_changes_nothing_later(
         close=lambda: None,
     )
 
-    async def check_changes(*given: Any, **more: Any) -> Kept:
-        return Kept(changes=(change,))
+    async def judge_changes(*given: Any, **more: Any) -> Any:
+        return [(change, ALLOWED)]
 
     async def runs_on(*given: Any) -> str:
         return "bg1"
 
     agent = SimpleNamespace(
         sandbox=SimpleNamespace(begin=lambda: attempt, show=lambda paths: None),
-        gate=SimpleNamespace(check_changes=check_changes),
+        gate=SimpleNamespace(judge_changes=judge_changes),
         undo=undo_in(tmp_path / "undo"),
         marks=SimpleNamespace(record=lambda paths, source: marked.extend(paths)),
+        late={},
     )
     context = ToolContext(
         place=workplace(tmp_path),
@@ -175,13 +179,13 @@ async def test_a_trial_begun_in_mode_plan_changes_nothing_later(
         emit=silent,
         seen_files={},
         background=SimpleNamespace(tell=lambda of, text: told.append(text)),  # type: ignore[arg-type]
+        decision=replace(ALLOWED, run_in=run_in),
     )
-    tool = SimpleNamespace(run=runs_on)
-    command = Command(agent=agent, tool=tool, arguments={}, context=context)  # type: ignore[arg-type]
-    await run_command(command, Verdict(allowed=True, reason="", sandboxed=True, keeps=keeps))
+    await run_command(Command(agent=agent, action=action_of(runs_on), context=context))  # type: ignore[arg-type]
     ended.set()
-    ((_, settled),) = await settle_ended("s")
-    assert await settle_ended("s") == []
+    ((_, settled),) = await settle_ended(agent, "s")  # type: ignore[arg-type]
+    assert await settle_ended(agent, "s") == []  # type: ignore[arg-type]
+    keeps = run_in == "sandbox"
 
     assert [one.path for one in applied] == [change.path] * keeps
     assert marked == [change.path] * keeps
@@ -214,13 +218,16 @@ async def test_a_command_that_keeps_nothing_is_not_asked_about(tmp_path: Path) -
         marks=SimpleNamespace(record=lambda paths, source: None),
     )
     context = ToolContext(
-        place=workplace(tmp_path), call_id="1", session_id=None, emit=silent, seen_files={}
+        place=workplace(tmp_path),
+        call_id="1",
+        session_id=None,
+        emit=silent,
+        seen_files={},
+        decision=Decision(outcome="allow", reason="limits", run_in="read_only"),
     )
-    tool = SimpleNamespace(run=fails)
-    command = Command(agent=agent, tool=tool, arguments={}, context=context)  # type: ignore[arg-type]
-    verdict = Verdict(allowed=True, reason="limits", sandboxed=True, keeps=False)
+    command = Command(agent=agent, action=action_of(fails), context=context)  # type: ignore[arg-type]
 
-    output = await run_command(command, verdict)
+    output = await run_command(command)
 
     assert {one.message for one in output.refusals} == {"limits"}
     assert (output.files_changed, left) == ((), [])
@@ -229,21 +236,18 @@ async def test_a_command_that_keeps_nothing_is_not_asked_about(tmp_path: Path) -
 def test_a_command_in_mode_plan_keeps_nothing(tmp_path: Path) -> None:
     call = make_call(Rules(), "plan", shell, {"command": "pytest"}, workplace(tmp_path))
     decision = decide_call(replace(call, sandbox="layered"))
-    assert (decision.outcome, decision.keeps) == ("allow", False)
+    assert (decision.outcome, decision.run_in) == ("allow", "read_only")
 
 
-NOBODY = Refusal(by="nobody", message="It asks.", of="changes")
+NOBODY = Decision(outcome="deny", by="nobody", reason="It asks.")
 
 
 def of_changes(
-    root: Path, refused: dict[str, Refusal], left: dict[str, str], **fields: Any
+    root: Path, refused: dict[str, Decision], left: dict[str, str], **fields: Any
 ) -> tuple[Any, Any]:
     """A command whose changes in its copy get these refusals, or cannot be applied."""
     changes = [FileChange(path=str(root / name), **fields) for name in (*refused, *left)]
-    kept = Kept(
-        changes=tuple(changes[len(refused) :]),
-        refused=tuple(zip(changes, refused.values(), strict=False)),
-    )
+    decisions = (*refused.values(), *[ALLOWED] * len(left))
     attempt = SimpleNamespace(
         changes=lambda: tuple(changes),
         version=lambda path: root / "none",
@@ -252,17 +256,17 @@ def of_changes(
         carry_over=lambda changes: None,
     )
 
-    async def check_changes(*given: Any, **more: Any) -> Kept:
-        return kept
+    async def judge_changes(*given: Any, **more: Any) -> Any:
+        return [*zip(changes, decisions, strict=True)]
 
     agent = SimpleNamespace(
         sandbox=None,
-        gate=SimpleNamespace(check_changes=check_changes),
+        gate=SimpleNamespace(judge_changes=judge_changes),
         undo=undo_in(root.parent / "undo"),
         marks=SimpleNamespace(record=lambda paths, source: None),
     )
-    context = SimpleNamespace(place=workplace(root), untrusted="")
-    return Command(agent=agent, tool=None, arguments={}, context=context), attempt  # type: ignore[arg-type]
+    context = SimpleNamespace(place=workplace(root), decision=ALLOWED)
+    return Command(agent=agent, action=action_of(None), context=context), attempt  # type: ignore[arg-type]
 
 
 async def test_a_deleted_folder_that_stays_is_one_change(tmp_path: Path) -> None:
@@ -280,7 +284,7 @@ async def test_a_deleted_folder_that_stays_is_one_change(tmp_path: Path) -> None
 
 
 async def test_each_reason_not_to_keep_files_names_them(tmp_path: Path) -> None:
-    rule = Refusal(by="rule", message="A rule forbids it.", of="changes")
+    rule = Decision(outcome="deny", reason="A rule forbids it.")
     command, attempt = of_changes(
         tmp_path / "w",
         {"a": rule, "b": NOBODY, "c": NOBODY},

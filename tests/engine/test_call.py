@@ -172,7 +172,7 @@ async def test_a_label_before_an_existing_path_is_dropped(bench: MakeBench, tmp_
     @tool(effect="read", subject="path")
     async def look(context: ToolContext, path: str) -> str:
         """Look."""
-        return f"{path} {context.judged_path}"
+        return f"{path} {context.path}"
 
     (tmp_path / "a.py").touch()
     (tmp_path / "path:b.py").touch()

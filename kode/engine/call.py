@@ -1,0 +1,712 @@
+"""Runs the calls of one reply: each is parsed, checked, put to the gate, run and clipped.
+
+Neighbours run concurrently if their tools allow it, others alone. Each result is recorded first and
+shown second: what a person saw as done is on disk. Every call gets a result, whatever happens.
+
+    run_calls   one recorded result for each call of a reply
+      _perform    parse → judge each action → run each action
+      _conclude   mask, clip, mark, count; record the result, then show it
+"""
+
+import asyncio
+import contextlib
+import difflib
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby, repeat
+from typing import Any
+
+from kode import durable, paths
+from kode.credentials import mask, redact
+from kode.engine.agent import Agent
+from kode.engine.command import Command, Settled, run_command, settle_ended
+from kode.engine.context import room_for_results
+from kode.engine.fence import fence_text
+from kode.engine.run import Effect, Run
+from kode.engine.tokens import clip_middle
+from kode.errors import KodeError, StorageError, ToolError, ToolRefused
+from kode.events import Denial, Emit, Event, Notice, ToolFinished, ToolStarted
+from kode.events import ToolOutput as OutputEvent
+from kode.extensions.familiar_calls import arguments as translate
+from kode.extensions.familiar_calls import called
+from kode.function_tool import parse_arguments
+from kode.messages import Image, ToolCall, ToolResult, failure_of, shorten
+from kode.session.entries import JobEntry, MessageEntry, TaintEntry
+from kode.session.messages import text_by_id
+from kode.session.notes import notes
+from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput, WorkStep, group_changes
+from kode.workplace import as_seen, located, real_path
+
+MAX_RESULT_CHARS = 60_000
+"""A safety net over the tools' own limits."""
+NOTE_CHARS = 500
+"""Room for what a tool says below its result."""
+
+MAX_CHANGE_CHARS = 500
+"""Of a call that was changed, in the line about it; the session has all of it."""
+
+INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
+STOPPED = "[The person interrupted the turn, and the command was stopped. Its output so far:]"
+NOT_RUN = "[Not run: the person interrupted the turn.]"
+
+Record = Callable[..., None]
+"""Records a result with its pictures; `ended_job` names the background job whose end it tells."""
+
+
+@dataclass
+class ResultBudget:
+    """What the results of one reply may still take of the window; what a call leaves of its share,
+    later ones may use."""
+
+    left: int
+    """In characters."""
+    calls: int
+    """Those that have no share yet."""
+
+    def take(self) -> int:
+        """The share of the next call."""
+        share = min(MAX_RESULT_CHARS, self.left // max(1, self.calls))
+        self.left, self.calls = self.left - share, self.calls - 1
+        return share
+
+
+@dataclass
+class _Progress:
+    """What is known of a call so far, also if it fails."""
+
+    call: ToolCall
+    name: str
+    share: int
+    """Characters that its result may have."""
+    subject: str = ""
+    started: float = field(default_factory=time.monotonic)
+    actions: Sequence[Action] = ()
+    """As the model asked for them; none before they are checked."""
+    is_work: bool = False
+    """Whether it does more than read or remember."""
+    untrusted: str = ""
+    """The outside source of what it gets."""
+    has_failed: bool = False
+    """Whether a command of it failed, or a check in it."""
+
+
+async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
+    """Runs the calls of one reply and records each result. On a cancellation or a disk error, calls
+    without a result get one that says so. Raises: StorageError."""
+    waiting = {call.id: call for call in calls}
+    budget = ResultBudget(room_for_results(run.agent, run.context), len(calls))
+
+    def record(*parts: ToolResult | Image, ended_job: str = "") -> None:
+        _record(run, parts, ended_job)
+        for part in parts:
+            if isinstance(part, ToolResult):
+                waiting.pop(part.call_id, None)
+
+    try:
+        for side_by_side, group in groupby(calls, key=partial(_may_run_beside, run.agent)):
+            if side_by_side:
+                await _run_together(_run_call(run, call, record, budget) for call in group)
+                continue
+            for call in group:
+                await _run_call(run, call, record, budget)
+    finally:
+        if waiting:
+            results = [_cut_short(run, call) for call in waiting.values()]
+            record(*results)
+            for result in results:
+                if result.call_id in run.begun:
+                    run.emit(_stopped(run, result))
+
+
+def _record(run: Run, parts: Sequence[ToolResult | Image], ended_job: str) -> None:
+    """Records results, with what the model has not been told yet."""
+    session, (first, *rest) = run.context.session, parts
+    untold = session.untold
+    unknown = (
+        entry for entry in untold if not (isinstance(entry, JobEntry) and entry.name == ended_job)
+    )
+    if isinstance(first, ToolResult) and (news := notes(unknown)):
+        text = "\n".join(note.text for note in news)
+        first = replace(first, text=f"{first.text}\n\n{mask(text, run.agent.secrets)}")
+    taints = [TaintEntry(source=source) for source in run.untrusted]
+    ids = tuple(entry.id for entry in untold)
+    session.append(*taints, MessageEntry(role="tool", parts=(first, *rest), notes_of=ids))
+    run.untrusted.clear()
+
+
+async def run_aside(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Image]]:
+    """Runs a call made by the person's own command as if by the model: the gate decides, events are
+    emitted, outside sources go to `run.untrusted`. The result is not recorded, nor its pictures."""
+    results: list[tuple[ToolResult, Sequence[Image]]] = []
+
+    def record(result: ToolResult, *pictures: Image, ended_job: str = "") -> None:
+        results.append((result, pictures))
+
+    await _run_call(run, call, record, ResultBudget(room_for_results(run.agent, run.context), 1))
+    return results[0]
+
+
+async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Waits for all; the first fault cancels the others and is raised."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for one in running:
+                tasks.create_task(one)
+    except ExceptionGroup as faults:
+        raise faults.exceptions[0] from None
+
+
+def _cut_short(run: Run, call: ToolCall) -> ToolResult:
+    if call.id not in run.begun:
+        return failure_of(call, NOT_RUN, cut="not_run")
+    output = run.outputs.pop(call.id, None)
+    if output is None:
+        return failure_of(call, INTERRUPTED, cut="interrupted")
+    text = mask("\n".join((STOPPED, output.text, *output.notes)), run.agent.secrets)
+    if output.untrusted:
+        run.untrusted.append(output.untrusted)
+        text = fence_text(text, output.untrusted)
+    return failure_of(call, text, cut="interrupted")
+
+
+def _stopped(run: Run, result: ToolResult) -> ToolFinished:
+    name, subject, started = run.begun[result.call_id]
+    return ToolFinished(
+        call_id=result.call_id,
+        name=name,
+        subject=subject,
+        is_error=True,
+        summary="stopped",
+        stopped=True,
+        text=result.text,
+        duration_ms=int((time.monotonic() - started) * 1000),
+    )
+
+
+async def _run_call(run: Run, call: ToolCall, record: Record, budget: ResultBudget) -> None:
+    progress = _Progress(call, call.name, budget.take())
+    error: Exception | None = None
+    try:
+        output = await _perform(run, progress)
+    except KodeError as fault:
+        error, output = fault, _failure(fault)
+        source = fault.untrusted if isinstance(fault, ToolError) else ""
+        progress.untrusted = source or progress.untrusted
+    except Exception as fault:  # a fault in kode must not end the turn
+        error, output = fault, _bug(run.agent, progress.name, fault)
+    await _conclude(run, progress, output, error, record, budget)
+
+
+# ── what a call means ────────────────────────────────────────────────────────────────────────
+
+
+def _parse(agent: Agent, progress: _Progress) -> Sequence[Action]:
+    """What a call does: its actions, checked. Raises: ToolError."""
+    tool = _find_tool(agent, progress.name)
+    progress.name = tool.name
+    arguments = translate(tool, parse_arguments(progress.call, free_text=bool(tool.grammar)))
+    progress.subject = mask(tool.subject_in(arguments), agent.secrets)
+    parts = parts_of(tool, arguments)
+    progress.name = parts[0][0].name
+    actions = [
+        Action(call_id=progress.call.id, tool=tool, arguments=_without_label(agent, tool, given))
+        for tool, given in parts
+    ]
+    progress.subject = _subject(agent, actions)
+    return [_checked(agent, action) for action in actions]
+
+
+def _checked(agent: Agent, action: Action) -> Action:
+    """The action with checked arguments and its real path. Raises: ToolError."""
+    arguments = action.tool.check(action.arguments)
+    return replace(action, arguments=arguments, path=_real_path(agent, action.tool, arguments))
+
+
+def _subject(agent: Agent, actions: Sequence[Action]) -> str:
+    return mask(", ".join(dict.fromkeys(action.subject for action in actions)), agent.secrets)
+
+
+def parts_of(tool: Tool, arguments: Mapping[str, Any]) -> Sequence[tuple[Tool, Mapping[str, Any]]]:
+    """The calls that a call stands for, with unchecked arguments. Raises: ToolError."""
+    return ((tool, arguments),) if tool.parts is None else tool.parts(tool.check(arguments))
+
+
+def _is_work(action: Action) -> bool:
+    """Whether it does more than read or remember."""
+    effect = action.tool.effect_on(action.arguments)
+    return effect in ("edit", "run", "fetch", "mcp", "delegate")
+
+
+def _effect(action: Action) -> Effect:
+    """Calls with the same effect: an edit of the same file, whatever the tool; the same command; of
+    other tools, the same arguments."""
+    if action.path:
+        return "edit", action.path
+    same = action.subject if action.tool.effect == "run" else ""
+    return action.tool.name, same or json.dumps(action.arguments, sort_keys=True, default=str)
+
+
+def _may_run_beside(agent: Agent, call: ToolCall) -> bool:
+    tool = called(agent.tools, call.name)
+    return tool is not None and tool.parallel
+
+
+def _find_tool(agent: Agent, name: str) -> Tool:
+    if tool := called(agent.tools, name):
+        return tool
+    names = [tool.name for tool in agent.tools]
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f" Did you mean `{near[0]}`?" if near else ""
+    raise ToolError(f"There is no tool `{name}`.{hint} The tools are: {', '.join(names)}.")
+
+
+def _real_path(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> str:
+    """The real path of a file tool's call, before it is judged; "" for other calls. An impossible
+    path is left for the tool to refuse."""
+    if tool.effect not in ("read", "edit") or "path" not in arguments:
+        return ""
+    value = arguments["path"]
+    try:
+        return real_path(agent.place, value if isinstance(value, str) else "")
+    except (OSError, ValueError):
+        return ""
+
+
+def _without_label(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Strips `path:` from a path `path:a.py` if only `a.py` exists: small models copy the
+    argument's name into its value."""
+    path = arguments.get("path")
+    if tool.effect not in ("read", "edit") or not isinstance(path, str):
+        return arguments
+    plain = path.removeprefix("path:").lstrip()
+    exists = partial(_exists, agent)
+    return {**arguments, "path": plain} if not exists(path) and exists(plain) else arguments
+
+
+def _exists(agent: Agent, path: str) -> bool:
+    try:
+        full = str(agent.place.cwd / paths.expand(path))
+        return bool(path) and os.path.lexists(located(agent.place, full))
+    except ValueError:  # a NUL, which the tool refuses
+        return False
+
+
+# ── whether it may run ───────────────────────────────────────────────────────────────────────
+
+
+async def _judge(run: Run, action: Action, room: int) -> tuple[Action, ToolContext]:
+    """The action as interceptors want it, and what its tool gets: it may run. Raises: ToolRefused,
+    and ToolError if the call cannot succeed."""
+    agent, asked = run.agent, action
+    for intercept in agent.interceptors:
+        answer = await intercept(action)
+        if isinstance(answer, Action):
+            action = _rewritten(agent, answer, asked, action.advice)
+            if action.change:
+                run.emit(Notice(text=mask(action.change, agent.secrets)))
+        elif answer is not None and answer.outcome == "deny":
+            raise _refused(answer, action)
+        elif answer is not None:
+            action = replace(action, advice=_gravest(action.advice, answer))
+    context = _tool_context(run, action, room)
+    decision = await agent.gate.judge(action, context)
+    if not decision.is_allowed:
+        raise _refused(decision, action)
+    return action, replace(context, decision=decision)
+
+
+def _refused(decision: Decision, action: Action) -> ToolRefused:
+    refusal = decision.refusal
+    instead = f"{decision.consent.instead} {action.change}".strip()
+    return ToolRefused(refusal.for_model, refusal=refusal, instead=instead)
+
+
+def _gravity(advice: Decision) -> int:
+    return 2 if advice.run_in == "read_only" else 1 if advice.outcome == "ask" else 0
+
+
+def _gravest(before: Decision | None, now: Decision | None) -> Decision | None:
+    """The advice that counts: nothing that allows outweighs what asks."""
+    return max(filter(None, (now, before)), key=_gravity, default=None)
+
+
+def _rewritten(agent: Agent, action: Action, asked: Action, before: Decision | None) -> Action:
+    """An interceptor's action, checked, with the advice that still counts: what earlier ones
+    allowed was about another. Raises: ToolError."""
+    try:
+        arguments = translate(action.tool, action.arguments)
+        arguments = dict(_without_label(agent, action.tool, arguments))
+        action = _checked(agent, replace(action, arguments=arguments))
+    except ToolError as error:
+        by = action.changed_by
+        raise ToolError(f"{by} made a call of this one that cannot run: {error}") from error
+    before = before if before is not None and _gravity(before) else None
+    change = _describe_change(asked, action) if action.arguments != asked.arguments else ""
+    return replace(action, advice=_gravest(before, action.advice), change=change)
+
+
+def _describe_change(asked: Action, action: Action) -> str:
+    """What somebody changed in a call, in a sentence."""
+    if asked.subject != action.subject:
+        new, old = _short(action.subject), _short(asked.subject)
+        return f"{action.changed_by} changed this call: `{new}` instead of `{old}`."
+    before, now = asked.arguments, action.arguments
+    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    parts = (f"`{name}` is now {_short(json.dumps(now.get(name), default=str))}" for name in names)
+    return f"{action.changed_by} changed this call: {', '.join(parts)}."
+
+
+def _short(text: str) -> str:
+    return shorten(text, MAX_CHANGE_CHARS)
+
+
+def _tool_context(run: Run, action: Action, room: int) -> ToolContext:
+    agent = run.agent
+    return ToolContext(
+        place=agent.place,
+        call_id=action.call_id,
+        session_id=run.context.session.id,
+        emit=_masking(run.emit, agent.secrets),
+        seen_files=agent.seen_files,
+        path=action.path,
+        earlier=partial(text_by_id, run.context.session.entries),
+        background=agent.background,
+        room=room,
+        keep_output=partial(run.outputs.__setitem__, action.call_id),
+    )
+
+
+def _masking(emit: Emit, secrets: tuple[str, ...]) -> Emit:
+    """Masks the output that a tool emits while running, like its result."""
+
+    def masked(event: Event) -> None:
+        if isinstance(event, OutputEvent):
+            text, partial = mask(event.text, secrets), mask(event.partial, secrets)
+            event = replace(event, text=text, partial=partial)
+        emit(event)
+
+    return masked if secrets else emit
+
+
+# ── running it ───────────────────────────────────────────────────────────────────────────────
+
+
+async def _perform(run: Run, progress: _Progress) -> ToolOutput:
+    """Parses, judges and runs a call. Raises: KodeError; anything for a fault in kode."""
+    agent = run.agent
+    asked = _parse(agent, progress)
+    progress.actions, progress.is_work = asked, any(map(_is_work, asked))
+    judged = [await _judge(run, action, progress.share) for action in asked]
+    actions = [action for action, _ in judged]
+    if any(action.change for action in actions):
+        progress.is_work = any(map(_is_work, actions))
+        progress.subject = _subject(agent, actions)
+    for action, context in judged if len(judged) > 1 else ():
+        if action.tool.preview:  # all can be done, or none is
+            action.tool.preview(context, action.arguments)
+    call_id, name, subject = progress.call.id, progress.name, progress.subject
+    run.emit(ToolStarted(call_id=call_id, name=name, subject=subject))
+    progress.started = time.monotonic()
+    run.tools.append((name, subject))
+    run.begun[call_id] = (name, subject, progress.started)
+    if all(context.decision.only_reads for _, context in judged):
+        progress.is_work = False
+    return _joined([await _run_action(run, progress, *step) for step in judged])
+
+
+async def _run_action(
+    run: Run, progress: _Progress, action: Action, context: ToolContext
+) -> ToolOutput:
+    agent, decision = run.agent, context.decision
+    progress.untrusted = decision.untrusted or progress.untrusted
+    output = await agent.around(action, partial(_run_tool, agent, action, context))
+    if action.change:
+        output = replace(output, notes=(*output.notes, f"[{action.change}]"))
+    run.files_changed.update(dict.fromkeys(output.files_changed))
+    for work in output.agent_steps or (_work_step(agent, action, output, decision),):
+        run.evidence.note(work)
+    progress.has_failed = progress.has_failed or _is_failure(output, decision)
+    progress.untrusted = (
+        output.untrusted or progress.untrusted or _outside_source(agent, action, output, decision)
+    )
+    return output
+
+
+async def _run_tool(agent: Agent, action: Action, context: ToolContext) -> ToolOutput:
+    """Runs a tool after saving what it may change, so that the turn can be undone."""
+    tool, path = action.tool, action.path
+    if tool.effect == "run":
+        return await run_command(Command(agent=agent, action=action, context=context))
+    if tool.effect != "edit" or not path:
+        return _as_output(await tool.run(context, action.arguments))
+    if (
+        as_seen(agent.place, path) != path
+    ):  # the session's own /tmp: no part of the work, or of undo
+        output = _as_output(await tool.run(context, action.arguments))
+        return replace(output, files_changed=())
+    async with agent.undo.step([path]) as saved:
+        if saved.problem:
+            raise StorageError(saved.problem)
+        output = _as_output(await tool.run(context, action.arguments))
+        # At once: checkers that look at the edit may take long, and other sessions may begin.
+        agent.marks.record(output.files_changed)
+        if path in output.files_changed and path in agent.seen_files:
+            saved.written[path] = agent.seen_files[path]
+        if agent.sandbox is not None:
+            await asyncio.to_thread(agent.sandbox.show, output.files_changed)
+        return output
+
+
+def _as_output(output: ToolOutput | str) -> ToolOutput:
+    return ToolOutput(text=output) if isinstance(output, str) else output
+
+
+def _joined(outputs: Sequence[ToolOutput]) -> ToolOutput:
+    """The result of a call that stands for several."""
+    first, *others = outputs
+    if not others:
+        return first
+    return replace(
+        first,
+        text="\n".join(output.text for output in outputs),
+        notes=tuple(note for output in outputs for note in output.notes),
+        refusals=tuple(refusal for output in outputs for refusal in output.refusals),
+        summary=", ".join(output.summary for output in outputs),
+        diff="".join(output.diff for output in outputs),
+        lost=tuple(path for output in outputs for path in output.lost),
+        files_changed=tuple(path for output in outputs for path in output.files_changed),
+    )
+
+
+def _work_step(agent: Agent, action: Action, output: ToolOutput, decision: Decision) -> WorkStep:
+    is_edit = bool(output.files_changed)
+    # Of a line that changed files and ran programs, nothing tells which came last.
+    only_edits = decision.line is not None and decision.line.only_edits
+    is_harmless = decision.only_reads or (is_edit and only_edits)
+    ran_programs = action.tool.effect in ("run", "mcp", "delegate") and not is_harmless
+    is_watched = agent.background is not None and agent.background.is_busy
+    return WorkStep(checks=output.checks, is_edit=is_edit, ran_programs=ran_programs or is_watched)
+
+
+def _is_failure(output: ToolOutput, decision: Decision) -> bool:
+    """Whether a command failed, or a check in it."""
+    line = decision.line
+    well = (None, 0, 1) if line is not None and line.exit_one_is_answer else (None, 0)
+    return output.exit_status not in well or any(status for _, status in output.checks)
+
+
+def _outside_source(agent: Agent, action: Action, output: ToolOutput, decision: Decision) -> str:
+    """The outside source of the project files that were read."""
+    read: Sequence[str] | None = output.files_read
+    if action.tool.effect == "run":
+        read = decision.line.reads if decision.line is not None else None
+    return "" if read == () else agent.marks.find_source(read)
+
+
+async def note_late_changes(run: Run) -> None:
+    """Notes what commands and subagents in the background changed and checked that have ended."""
+    if run.agent.background is not None:
+        for output in run.agent.background.take_work(run.context.session.id):
+            run.files_changed.update(dict.fromkeys(output.files_changed))
+            for work in output.agent_steps:
+                run.evidence.note(work)
+    for command, settled in await settle_ended(run.agent, run.context.session.id):
+        run.files_changed.update(dict.fromkeys(settled.files_changed))
+        run.evidence.note(WorkStep(is_edit=bool(settled.files_changed), ran_programs=True))
+        if denials := list_denials(command, settled):
+            run.denials += denials
+            lost = (group.path for group in group_changes(settled.dropped))
+            effect = _effect(command.action)
+            run.evidence.refuse(effect, denials, zip(repeat("edit"), lost, strict=False))
+
+
+def list_denials(command: Command, settled: Settled) -> list[Denial]:
+    """What was not kept of a command in the background, as the result of a turn lists it."""
+    secrets = command.agent.secrets
+    tool, subject = command.action.tool.name, mask(command.action.subject, secrets)
+    return [
+        Denial(tool=tool, subject=subject, reason=mask(refusal.for_model, secrets))
+        for refusal in settled.refusals
+        if refusal.by != "mode"
+    ]
+
+
+# ── its result ───────────────────────────────────────────────────────────────────────────────
+
+
+async def _conclude(
+    run: Run,
+    progress: _Progress,
+    output: ToolOutput,
+    error: Exception | None,
+    record: Record,
+    budget: ResultBudget,
+) -> None:
+    """Records the result of a call, then shows it. Raises: StorageError."""
+    agent, call, untrusted = run.agent, progress.call, progress.untrusted
+    output = _masked(output, agent.secrets)
+    _note_effects(run, progress, output, is_done=error is None)
+    if untrusted:
+        run.untrusted.append(untrusted)
+    by_commands = agent.undo.changed_by_commands
+    if changed := (*output.files_changed, *by_commands):
+        agent.marks.record(changed, untrusted)
+        by_commands.clear()
+    text, *cut = _clip_to_share(agent, progress, output.text)
+    notes = (*output.notes, *cut)
+    whole = "\n".join((text, *notes))
+    budget.left += max(0, progress.share - _size(whole))
+    for_model = fence_text(whole, mask(untrusted, agent.secrets)) if untrusted else whole
+    if agent.late:
+        await note_late_changes(run)
+    if reminder := run.repeats.note(call, whole):
+        for_model = f"{for_model}\n\n{reminder}"
+    took_s = time.monotonic() - progress.started if output.ran_s is None else output.ran_s
+    # No await in between: what is shown is recorded, and what is recorded is shown.
+    result = ToolResult(
+        call_id=call.id,
+        name=call.name,
+        text=for_model,
+        is_error=error is not None,
+        lasting=output.lasting,
+        refusals=output.refusals,
+        exit_status=output.exit_status,
+    )
+    pictures = (replace(picture, call_id=call.id) for picture in output.pictures)
+    record(result, *pictures, ended_job=output.ended_job)
+    run.outputs.pop(call.id, None)
+    run.emit(
+        ToolFinished(
+            call_id=call.id,
+            name=progress.name,
+            subject=progress.subject,
+            is_error=error is not None,
+            summary=output.summary or _first_line(text),
+            text=text,
+            notes=notes,
+            diff=output.diff,
+            duration_ms=int(took_s * 1000),
+            refused=isinstance(error, ToolRefused),
+            failed=progress.has_failed,
+            exit_status=output.exit_status,
+            checks=output.checks,
+            refusals=output.refusals,
+        )
+    )
+
+
+def _masked(output: ToolOutput, secrets: tuple[str, ...]) -> ToolOutput:
+    refusals = tuple(
+        replace(
+            refusal,
+            message=mask(refusal.message, secrets),
+            decisive=mask(refusal.decisive, secrets),
+        )
+        for refusal in output.refusals
+    )
+    return replace(
+        output,
+        text=mask(output.text, secrets),
+        notes=tuple(mask(note, secrets) for note in output.notes),
+        diff=mask(output.diff, secrets),
+        refusals=refusals,
+    )
+
+
+def _note_effects(run: Run, progress: _Progress, output: ToolOutput, *, is_done: bool) -> None:
+    """Notes what was refused of a call, and what it did."""
+    denials = [
+        Denial(tool=progress.name, subject=progress.subject, reason=refusal.for_model)
+        for refusal in output.refusals
+    ]
+    run.denials += denials
+    effects = set(map(_effect, progress.actions)) if progress.is_work else set()
+    edits = {*zip(repeat("edit"), output.files_changed, strict=False)}
+    run.evidence.did(edits | effects if is_done and not denials else edits)
+    for effect in effects if denials and output.refusals[0].by != "mode" else ():
+        run.evidence.refuse(effect, denials, zip(repeat("edit"), output.lost, strict=False))
+
+
+def _size(text: str) -> int:
+    """In bytes: a character of some scripts takes as much of the window as three others."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def _clip_to_share(agent: Agent, progress: _Progress, text: str) -> tuple[str, ...]:
+    """The text if it fits, else its two ends, with a note: then all of it is in a file, which is
+    named, and marked, since sessions without a file share a folder."""
+    size, room = _size(text), progress.share
+    if size <= room + NOTE_CHARS:
+        return (text,)
+    name = re.sub(r"\W", "_", progress.call.name, flags=re.ASCII)[:60]
+    path = agent.place.outputs / f"{name}-{secrets.token_hex(4)}.txt"
+    try:
+        durable.make_folder(path.parent)
+        durable.replace(path, redact(text).encode("utf-8", "replace"))
+        agent.marks.record((str(path),), progress.untrusted)
+        where = f"[All of it is in {path}: read it with read_file, or search it.]"
+    except (StorageError, OSError) as error:
+        where = f"[It could not be kept whole: {error}]"
+    return clip_middle(text, room * len(text) // size), where
+
+
+def _failure(error: KodeError) -> ToolOutput:
+    text = str(error)
+    if isinstance(error, ToolRefused):
+        for_model = f"{text} {error.instead}".strip()
+        return ToolOutput(text=for_model, summary=text, refusals=(error.refusal,))
+    return ToolOutput(text=text, summary=_first_line(text))
+
+
+def _bug(agent: Agent, name: str, error: Exception) -> ToolOutput:
+    where = f" {agent.report_bug(error)}" if agent.report_bug else ""
+    text = f"{name} failed because of an internal error in kode ({type(error).__name__}: {error})."
+    return ToolOutput(text=f"{text} Try another way.", summary=f"internal error in kode.{where}")
+
+
+def _first_line(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= 100 else line[:99] + "…"
+
+
+# ── its preview ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreviewedCall:
+    """A call whose outcome is not known yet, as far as its arguments tell."""
+
+    event: ToolStarted
+    """As its start would be announced."""
+    effect: str = ""
+    """The tool's; "" for a name that means no tool."""
+    arguments: Mapping[str, Any]
+    """In the tool's terms, credentials in use masked; empty if they are no JSON object."""
+
+
+def preview_call(agent: Agent, call: ToolCall) -> PreviewedCall:
+    """A call for display. Never raises, whatever its arguments are."""
+    text = mask(call.arguments, agent.secrets)
+    try:
+        arguments = json.loads(text, parse_constant=lambda name: None)  # `NaN` is not JSON
+    except (ValueError, RecursionError):
+        arguments = None
+    is_object = isinstance(arguments, dict)
+    tool, subject = called(agent.tools, call.name), ""
+    if tool is None:
+        event = ToolStarted(call_id=call.id, name=call.name, subject="")
+        return PreviewedCall(event=event, arguments=arguments if is_object else {})
+    whole = arguments if is_object else {"input": text} if tool.grammar else {}
+    arguments = translate(tool, whole)
+    with contextlib.suppress(ToolError):
+        tool, arguments = parts_of(tool, arguments)[0]
+    with contextlib.suppress(Exception):  # a tool expects valid arguments; these may not be
+        subject = tool.subject_in(arguments)
+    event = ToolStarted(call_id=call.id, name=tool.name, subject=subject)
+    return PreviewedCall(event=event, effect=tool.effect, arguments=arguments)
