@@ -7,17 +7,16 @@ from typing import Any
 
 STRING = r'"(?:[^"\\]|\\.)*"'
 _TOKEN = re.compile(rf'(?s){STRING}|["{{}}\[\]]')
-_SPACE = re.compile(r"\s*")
-_CUT = re.compile(r"\Z|```|~~~|<")
-_AFTER_STRING = rf"\s*(?:[,:}}\]]|{_CUT.pattern})"
-_QUOTED = re.compile(
-    rf"""(?s)"(?!"")(?:[^"\\]|\\.|"(?!{_AFTER_STRING}))*"|'(?:[^'\\]|\\.|'(?!{_AFTER_STRING}))*'"""
+_CUT = re.compile(r"\s*(?=\Z|```|~~~|<)")
+_AFTER_STRING = r"\s*(?:[,:}\]]|\Z|```|~~~|<)"
+_LOOSE_VALUE = re.compile(
+    rf"""(?s)\s*(?:(?P<mark>[{{}}\[\],:])|(?P<word>"(?!"")(?:[^"\\]|\\.|"(?!{_AFTER_STRING}))*"|"""
+    rf"""'(?:[^'\\]|\\.|'(?!{_AFTER_STRING}))*'|[\w.+-]+))"""
 )
 """A quote that nobody escaped belongs to the string only where none could end it."""
-_KEY = re.compile(r"""\"[^"\\\n]*"|'[^'\\\n]*'|[\w.-]+""")
+_LOOSE_KEY = re.compile(r"""\s*(?:(?P<mark>[{}])|(?P<word>"[^"\\\n]*"|'[^'\\\n]*'|[\w.-]+))""")
 _ESCAPE = re.compile(r'(?s)\\(u[0-9a-fA-F]{4}|.)|"')
-_BARE = re.compile(r"[\w.+-]+")
-_CONSTANTS = {"True": True, "False": False, "None": None}
+_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 
 
 def object_of(text: str | bytes) -> dict[str, Any] | None:
@@ -53,104 +52,56 @@ def loose_value_at(text: str, position: int) -> tuple[Any, int] | None:
     brackets missing before a fence, a tag or the end, and quotes in a string that cannot end it.
     Strings are taken with all they hold; comments are not, since they explain.
     """
-    reader = _LooseReader(text, position)
+    pieces, closers, at = [""], list[str](), position  # the same as strict JSON
+    while closers or len(pieces) == 1:
+        is_key = bool(closers) and closers[-1] != "]" and pieces[-1] in ("{", ",")
+        token = (_LOOSE_KEY if is_key else _LOOSE_VALUE).match(text, at)
+        if token is None:
+            cut = _CUT.match(text, at)
+            if cut is None or "" in closers or pieces[-1] in ("", "{", "[", ",", ":"):
+                return None
+            at = cut.end()
+            pieces += reversed(closers)
+            break
+        at = token.end()
+        mark, word = token["mark"], token["word"]
+        if mark == "{" and is_key:  # doubled, as in a format string
+            if pieces[-1] != "{":
+                return None
+            closers.append("")
+        elif mark in ("{", "["):
+            closers.append("}" if mark == "{" else "]")
+            pieces.append(mark)
+        elif mark in ("}", "]"):
+            if pieces[-1] == "," and pieces[-2] not in ("{", "["):
+                pieces.pop()
+            if (closers or ["?"]).pop() != "":
+                pieces.append(mark)
+            elif mark != "}" or not text[at:].lstrip().startswith("}"):
+                return None  # more than one object in the doubled braces
+        elif mark:
+            pieces.append(mark)
+        elif is_key:
+            pieces.append(json.dumps(word.strip("\"'")))
+        else:
+            is_quoted = word[0] in "\"'"
+            text_of_string = _ESCAPE.sub(_escape, word[1:-1]) if is_quoted else ""
+            pieces.append(f'"{text_of_string}"' if is_quoted else _CONSTANTS.get(word, word))
     try:
-        return reader.value(), reader.at
+        return json.loads(" ".join(pieces), strict=False), at
     except (ValueError, RecursionError):
         return None
 
 
-class _LooseReader:
-    """Raises ValueError for everything that it cannot read."""
-
-    def __init__(self, text: str, at: int) -> None:
-        self.text = text
-        self.at = at
-
-    def value(self) -> Any:
-        if self._skip("{"):
-            return self._object()
-        if self._skip("["):
-            return self._list()
-        quoted = _QUOTED.match(self.text, self.at)
-        if quoted:
-            self.at = quoted.end()
-            return _unquoted(quoted[0])
-        word = self._word()
-        return _CONSTANTS[word] if word in _CONSTANTS else json.loads(word)
-
-    def _object(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        self._skip_space()
-        if self.text.startswith("{", self.at):  # doubled, as in a format string
-            found = self.value()
-            self._skip_space()
-            if not self._skip("}"):
-                raise ValueError("an object in place of a key")
-            return found
-        while not self._skip("}"):
-            key = _KEY.match(self.text, self.at)
-            self.at = key.end() if key else self.at
-            self._skip_space()
-            if key is None or not self._skip(":"):
-                raise ValueError("no key")
-            self._skip_space()
-            found[key[0].strip("\"'")] = self.value()
-            if self._is_last():
-                break
-        return found
-
-    def _list(self) -> list[Any]:
-        found: list[Any] = []
-        self._skip_space()
-        while not self._skip("]"):
-            found.append(self.value())
-            if self._is_last():
-                break
-        return found
-
-    def _is_last(self) -> bool:
-        """Whether the text ends after this value, without a bracket. A comma means that more was to
-        come."""
-        self._skip_space()
-        has_comma = self._skip(",")
-        self._skip_space()
-        if has_comma or self.text.startswith(("}", "]"), self.at):
-            return False
-        if _CUT.match(self.text, self.at) is None:
-            raise ValueError("no comma")
-        return True
-
-    def _skip(self, character: str) -> bool:
-        found = self.text.startswith(character, self.at)
-        self.at += found
-        return found
-
-    def _skip_space(self) -> None:
-        space = _SPACE.match(self.text, self.at)
-        self.at = space.end() if space else self.at
-
-    def _word(self) -> str:
-        word = _BARE.match(self.text, self.at)
-        if word is None:
-            raise ValueError("no value")
-        self.at = word.end()
-        return word[0]
-
-
-def _unquoted(quoted: str) -> str:
-    """The content of a string in either quotes; a backslash that escapes nothing stays."""
-
-    def escape(found: re.Match[str]) -> str:
-        escaped = found[1]
-        if escaped is None:
-            return '\\"'
-        if escaped == "'":
-            return escaped
-        return found[0] if escaped[0] in 'u"\\/bfnrt' and escaped != "u" else f"\\\\{escaped}"
-
-    text: str = json.loads(f'"{_ESCAPE.sub(escape, quoted[1:-1])}"', strict=False)
-    return text
+def _escape(match: re.Match[str]) -> str:
+    """An escape of a string in either quotes as JSON has it; a backslash that escapes nothing
+    stays."""
+    escaped = match[1]
+    if escaped is None:
+        return '\\"'
+    if escaped == "'":
+        return escaped
+    return match[0] if escaped[0] in 'u"\\/bfnrt' and escaped != "u" else f"\\\\{escaped}"
 
 
 def is_closed(text: str) -> bool:
