@@ -263,7 +263,7 @@ class Conversation:
             session,
             old.place,
             begun_by=begun_by,
-            cut_short=session.pending_text,
+            cut_short=text_of(session.pending) if session.pending else "",
             small_model=old.agent.small_model,
             outbox=old.outbox,
         )

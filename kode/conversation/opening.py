@@ -34,7 +34,7 @@ from kode.extensions.mcp_config import Entry, client_entries
 from kode.extensions.mcp_values import Elicit
 from kode.memory.contract import MemorySystem
 from kode.memory.guarded import guard
-from kode.messages import Text
+from kode.messages import Text, text_of
 from kode.permissions.gate import Ask
 from kode.permissions.rules import parse
 from kode.programs import depth
@@ -102,7 +102,7 @@ async def open_conversation(
             else:
                 opened_id = upkeep.fork(home, session_id) if fork else session_id
                 session = load_session(home, opened_id, emit)
-                cut = session.pending_text
+                cut = text_of(session.pending) if session.pending else ""
                 if task:
                     session.record_prompt(join_prompts(cut, task))
             if depth(os.environ) and not session.tainted:

@@ -17,7 +17,7 @@ from typing import IO, Any
 from kode import durable, paths
 from kode.errors import BusyError
 from kode.images import copy_to as copy_image
-from kode.messages import Message, Part, Text, Thinking, Usage, calls_of, images_of, text_of
+from kode.messages import Message, Part, Text, Thinking, Usage, calls_of, images_of
 from kode.session import order
 from kode.session.entries import (
     OF_OPENING,
@@ -177,11 +177,6 @@ class Session:
         answers, and its thinking is bound to."""
         count = len(self.messages) if count is None else count
         return digest_of(f"{self.begins}{self.chain.bound(self.messages, count)}".encode())
-
-    @property
-    def pending_text(self) -> str:
-        """What the person asked and no turn has begun with; "" for nothing."""
-        return text_of(self.pending) if self.pending else ""
 
     @property
     def untold(self) -> tuple[AnyEntry, ...]:

@@ -154,21 +154,6 @@ class Transcript:
         header, entries, faults = read(path)
         return cls(header=header, entries=entries, faults=tuple(faults), path=path)
 
-    def records(self, plugin: str) -> list[Mapping[str, Any]]:
-        """What a plug-in has recorded, rewound records included."""
-        own = (one for one in self.entries if isinstance(one, PluginEntry))
-        return [entry.value for entry in own if entry.type == f"x-{plugin}"]
-
-    @property
-    def unsent(self) -> str:
-        """What the person asked last, if no turn has begun with it; "" for nothing."""
-        last = self.entries[-1] if self.entries else None
-        return text_of(last) if isinstance(last, MessageEntry) and last.is_pending else ""
-
-    def lines(self) -> Iterator[bytes]:
-        """The lines of its file, without line feeds and with credentials masked."""
-        return iter((line_of(self.header), *map(line_of, self.entries)))
-
     @classmethod
     def of_agent(cls, entries: Sequence[AnyEntry], faults: Sequence[str], **about: Any) -> Self:
         """A session of another agent, which has no file of kode's; `about` has its `id` there,
@@ -176,28 +161,41 @@ class Transcript:
         header = Header(created_at=entries[0].at if entries else "", **about)
         return cls(header=header, entries=entries, faults=tuple(faults))
 
+    def records(self, plugin: str) -> list[Mapping[str, Any]]:
+        """What a plug-in has recorded, rewound records included."""
+        records = (entry for entry in self.entries if isinstance(entry, PluginEntry))
+        return [record.value for record in records if record.type == f"x-{plugin}"]
+
+    @property
+    def pending_text(self) -> str:
+        """What the person asked last, if no turn has begun with it; "" for nothing."""
+        last = self.entries[-1] if self.entries else None
+        return text_of(last) if isinstance(last, MessageEntry) and last.is_pending else ""
+
+    def lines(self) -> Iterator[bytes]:
+        """The lines of its file, without line feeds and with credentials masked."""
+        yield line_of(self.header)
+        yield from map(line_of, self.entries)
+
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
         """Oldest first."""
         items = {item.entry.id: item for item in self._items()}
         groups: list[tuple[int, list[AnyEntry]]] = []
-        counted = 0
+        count, rewinds = 0, set[str]()
         before: dict[str, int] = {}
         """Entry → the number of turns before it."""
-        rewound: dict[str, int] = {}
         for entry in self.entries:
-            before[entry.id] = counted
-            if is_turn(entry):
-                counted += 1
-                groups.append((counted, [entry]))
-            elif groups:
-                groups[-1][1].append(entry)
-            else:
-                groups.append((0, [entry]))
+            before[entry.id] = count
+            count += is_turn(entry)
+            if is_turn(entry) or not groups:
+                groups.append((count, []))
+            groups[-1][1].append(entry)
             if isinstance(entry, RewindEntry):
-                rewound[entry.id], counted = counted, before.get(entry.to, counted)
-            elif isinstance(entry, RestoreEntry):
-                counted = rewound.get(entry.of, counted)
+                rewinds.add(entry.id)
+                count = before.get(entry.to, count)
+            elif isinstance(entry, RestoreEntry) and entry.of in rewinds:
+                count = before[entry.of]
         return tuple(
             Turn(
                 number=number,
@@ -225,35 +223,30 @@ class Transcript:
     def subagents(self) -> Mapping[str, Sequence["Transcript"]]:
         """Those recorded beside the file: the call that started them → their sessions, oldest
         first; the name of a subagent is that of its file's folder. Unreadable ones are left out."""
-        found: dict[str, list[Transcript]] = {}
+        transcripts: dict[str, list[Transcript]] = {}
         if self.path is None:
-            return found
+            return transcripts
         # A subagent's own are in its folder, a session's in the folder of its name.
         is_own = self.path.name == AGENTS_FILE
         folder = self.path.parent if is_own else self.path.with_suffix("")
         for path in sorted(paths.agents_folder(folder).glob(f"*/{AGENTS_FILE}")):
-            call = ""
+            about = None
             with contextlib.suppress(OSError):
-                described = object_of((path.parent / "agent.json").read_bytes())
-                call = str((described or {}).get("call_id", ""))
+                about = object_of((path.parent / "agent.json").read_bytes())
+            call = str((about or {}).get("call_id", ""))
             with contextlib.suppress(KodeError):
-                found.setdefault(call, []).append(Transcript.read(path))
-        return found
+                transcripts.setdefault(call, []).append(Transcript.read(path))
+        return transcripts
 
     def _items(self) -> Iterator[Item]:
-        kept = {entry.id for entry in effective(self.entries)}
-        undone = {
-            one.of for one in self.entries if isinstance(one, RestoreEntry) and one.id in kept
-        }
-        trimmed = _trimmed(self.entries, kept)
-        results = _results(self.entries, kept)
+        ids = {entry.id for entry in effective(self.entries)}
+        undone = {one.of for one in self.entries if isinstance(one, RestoreEntry) and one.id in ids}
+        trimmed, results = _trimmed(self.entries, ids), _results(self.entries, ids)
         for index, entry in enumerate(self.entries):
-            gone: Gone = ""
-            if entry.id not in kept and not isinstance(entry, RewindEntry):
+            gone: Gone = "trimmed" if index < trimmed else ""
+            if entry.id not in ids and not isinstance(entry, RewindEntry):
                 about = entry.after if isinstance(entry, SystemEntry) else entry.id
                 gone = "undone" if about in undone else "rewound"
-            elif index < trimmed:
-                gone = "trimmed"
             if not isinstance(entry, MessageEntry):
                 yield Item(entry=entry, gone=gone)
             elif entry.role != "tool":
@@ -265,43 +258,36 @@ Results = Mapping[tuple[str, str], MessageEntry]
 
 def _parts(message: MessageEntry, results: Results) -> Iterator[Part]:
     for part in message.parts:
-        match part:
-            case ToolCall():
-                yield Call(call=part, message=results.get((message.id, part.id)))
-            case ToolResult():
-                pass
-            case _:
-                yield part
+        if isinstance(part, ToolCall):
+            yield Call(call=part, message=results.get((message.id, part.id)))
+        elif not isinstance(part, ToolResult):
+            yield part
 
 
-def _trimmed(entries: Sequence[AnyEntry], kept: Set[str]) -> int:
+def _trimmed(entries: Sequence[AnyEntry], ids: Set[str]) -> int:
     """How many entries at the beginning were trimmed."""
-    count = 0
-    index: dict[str, int] = {}
-    """Message → its place."""
-    for at, entry in enumerate(entries):
-        if entry.id not in kept:
-            continue
-        if isinstance(entry, MessageEntry):
-            index[entry.id] = at
-        elif isinstance(entry, TrimEntry):
-            count = at if entry.kept_from is None else max(count, index.get(entry.kept_from, 0))
+    count, places = 0, dict[str, int]()
+    for place, entry in enumerate(entries):
+        if entry.id in ids and isinstance(entry, MessageEntry):
+            places[entry.id] = place
+        elif entry.id in ids and isinstance(entry, TrimEntry):
+            count = place if entry.kept_from is None else max(count, places.get(entry.kept_from, 0))
     return count
 
 
-def _results(entries: Sequence[AnyEntry], kept: Set[str]) -> Results:
+def _results(entries: Sequence[AnyEntry], ids: Set[str]) -> Results:
     """(message, id of a call in it) → the message with the result, however late it came. Servers
     use an id again: a result belongs to the last call that has none. One that was rewound while its
     call was not is left out."""
-    message_entries: dict[tuple[str, str], MessageEntry] = {}
+    messages: dict[tuple[str, str], MessageEntry] = {}
     waiting: dict[str, str] = {}
     for entry in entries:
         if not isinstance(entry, MessageEntry):
             continue
         waiting.update((call.id, entry.id) for call in calls_of(entry))
         for result in results_of(entry):
-            asked = waiting.get(result.call_id)
-            if asked is not None and (entry.id in kept or asked not in kept):
+            caller = waiting.get(result.call_id)
+            if caller is not None and (entry.id in ids or caller not in ids):
                 del waiting[result.call_id]
-                message_entries[asked, result.call_id] = entry
-    return message_entries
+                messages[caller, result.call_id] = entry
+    return messages

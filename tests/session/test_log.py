@@ -522,5 +522,9 @@ def test_a_prompt_counts_with_its_context_and_is_kept_without(
     assert [
         part.text for one in again.messages for part in one.parts if isinstance(part, Text)
     ] == texts
-    assert (again.messages, again.pending_text, faults) == (session.messages, pending, [])
+    assert (again.messages, text_of(again.pending) if again.pending else "", faults) == (
+        session.messages,
+        pending,
+        [],
+    )
     assert (summary.task, summary.turns) == listed

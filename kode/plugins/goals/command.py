@@ -73,7 +73,8 @@ def task(arguments: argparse.Namespace, text: str | None, session_id: str | None
         return text
     if current(records_of(transcript.entries)) is not None:
         return f"{NAME} resume"
-    return transcript.unsent if transcript.unsent.startswith(f"{NAME} ") else text
+    asked = transcript.pending_text
+    return asked if asked.startswith(f"{NAME} ") else text
 
 
 async def goal(opened: Opened, argument: str) -> str | Prompt:
