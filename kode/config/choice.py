@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
-from kode.config.model import Config, ProviderPart
+from kode.config.model import Config
 from kode.credentials import keep_secret, redact
 from kode.errors import ConfigError, Setting, UserError
 from kode.provider import Api, Effort
@@ -64,7 +64,7 @@ def resolve_provider(
     Raises: UserError that says how to get a key, or that model and provider do not fit.
     """
     row = row_of(config, config.provider) if config.provider else _unnamed(config, environ)
-    part = config.providers.get(row.name, ProviderPart())
+    part = config.part(row.name)
     used = {key: Setting(key, origins.get(key, "default")) for key in ALONE}
 
     def chosen(name: str, variable: str = "") -> str | None:
@@ -124,7 +124,7 @@ def row_of(config: Config, name: str) -> ProviderRow:
     row = provider_row(name)
     if row is not None:
         return row
-    part = config.providers.get(name, ProviderPart())
+    part = config.part(name)
     base_url = part.base_url or (config.base_url if name == config.provider else None)
     if base_url is None:
         raise ConfigError(no_such_provider(name, _described(config)))
@@ -149,38 +149,32 @@ def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     """The provider, determined by everything but its name."""
     if config.script is not None:
         return row_of(config, "scripted")
-    owner = owner_of(config.model)
+    compatible, owner = row_of(config, COMPATIBLE), owner_of(config.model)
     if config.base_url is not None:
-        return row_of(config, COMPATIBLE)
+        return compatible
     if config.api_key is not None:
         # The key first: a repository may name a model, and must not send a key to another host.
-        return owner_of_key(config.api_key) or owner or row_of(config, COMPATIBLE)
+        return owner_of_key(config.api_key) or owner or compatible
 
     def has_key(row: ProviderRow) -> bool:
-        own = config.providers.get(row.name, ProviderPart()).api_key
-        return bool(environ.get(row.key_variable) or own)
+        return bool(environ.get(row.key_variable) or config.part(row.name).api_key)
 
     with_key = list(filter(has_key, PROVIDERS)) or list(filter(has_key, rows_of_plugins()))
     if len(with_key) > 1 and config.model is not None:
-        compatible = next((row for row in with_key if row.name == COMPATIBLE), with_key[0])
-        return owner or compatible
+        return owner or (compatible if compatible in with_key else with_key[0])
     if with_key:
         return with_key[0]
-    with_url = [
-        row
-        for row in PROVIDERS
-        if environ.get(row.url_variable) or config.providers.get(row.name, ProviderPart()).base_url
-    ]
-    if with_url:
-        return with_url[-1]
-    own = _described(config)
-    if len(own) == 1:
-        return row_of(config, own[0])
-    if own:
+    for row in reversed(PROVIDERS):
+        if environ.get(row.url_variable) or config.part(row.name).base_url:
+            return row
+    described = _described(config)
+    if len(described) > 1:
         raise UserError(
-            f"The config describes {len(own)} providers and names none. Set `provider` to one of: "
-            f"{', '.join(own)}, or give --provider."
+            f"The config describes {len(described)} providers and names none. Set `provider` to "
+            f"one of: {', '.join(described)}, or give --provider."
         )
+    if described:
+        return row_of(config, described[0])
     if owner is not None:
         raise _no_key(owner, f", which has the model {config.model}")
     raise UserError(
@@ -213,12 +207,11 @@ def switched(
     Raises: UserError as `resolve_provider`.
     """
     current = config.provider or _unnamed(config, environ).name
-    part = config.providers.get(current, ProviderPart())
-    given = {"base_url": config.base_url, "api_key": config.api_key}
-    part = part.model_copy(update={key: value for key, value in given.items() if value})
-    moved = {"providers": {**config.providers, current: part}} if any(given.values()) else {}
-    update = {"provider": provider, "model": model, "base_url": None, "api_key": None, **moved}
-    return config.model_copy(update=update)
+    unnamed = {"base_url": config.base_url, "api_key": config.api_key}
+    part = config.part(current).model_copy(update={k: v for k, v in unnamed.items() if v})
+    providers = {**config.providers, current: part} if any(unnamed.values()) else config.providers
+    update = {"provider": provider, "model": model, **dict.fromkeys(unnamed)}
+    return config.model_copy(update={**update, "providers": providers})
 
 
 def small_choice(
@@ -237,8 +230,6 @@ def small_choice(
     used = {**choice.used, "model": Setting(key, origins.get(key, "default"))}
     provider, model = named_model(config, environ, choice.row, named)
     if provider == choice.name:
-        provider = provider_for(config, environ, provider, model)
-    if provider == choice.name:
         return replace(choice, model=model, used=used)
     other = resolve_provider(switched(config, environ, provider, model), environ, origins)
     return replace(other, used={**other.used, "model": used["model"]})
@@ -250,7 +241,7 @@ def provider_for(config: Config, environ: Mapping[str, str], current: str, model
     row, owner = provider_row(current), owner_of(model)
     if owner is None or row is None or not row.models:
         return current
-    part = config.providers.get(current, ProviderPart())
+    part = config.part(current)
     is_elsewhere = config.base_url or part.base_url or environ.get(row.url_variable)
     return current if is_elsewhere else owner.name
 
@@ -262,15 +253,13 @@ def named_model(
     before the first slash names another one if that is configured. A provider without models of
     its own passes on those of others under names like `openai/gpt-oss-20b`: there a maker's name
     belongs to the model."""
-    first, slash, rest = text.partition("/")
-    if not slash or not rest:
-        return current.name, text
-    if first == current.name:
+    first, _, rest = text.partition("/")
+    if rest and first == current.name:
         return first, rest
-    named = next((row for row in configured(config, environ) if row.name == first), None)
-    if named is None or (named.models and not current.models):
-        return current.name, text
-    return first, rest
+    row = next((row for row in configured(config, environ) if row.name == first), None)
+    if rest and row is not None and (current.models or not row.models):
+        return first, rest
+    return provider_for(config, environ, current.name, text), text
 
 
 def is_url(text: str) -> bool:

@@ -236,6 +236,10 @@ class Config(Part):
     plugins: Mapping[str, Mapping[str, Any]] = {}
     """The name of a plug-in → whether it is `enabled`, and its own settings."""
 
+    def part(self, provider: str) -> ProviderPart:
+        """What is set of a provider."""
+        return self.providers.get(provider) or ProviderPart()
+
     def roots(self, cwd: Path) -> tuple[Path, ...]:
         """The working folders: `cwd` unchanged, then those of `add_dirs`, absolute and real."""
         return (cwd, *(Path(real_path(paths.expand(folder))) for folder in self.add_dirs))

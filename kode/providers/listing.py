@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kode.config import Config, configured, named_model, provider_for, resolve_provider, switched
+from kode.config import Config, configured, named_model, resolve_provider, switched
 from kode.config.choice import ProviderChoice
 from kode.errors import UserError
 from kode.provider import Provider
@@ -159,10 +159,7 @@ def find(
         raise UserError(f"Several providers have {text}. Name one: {full}.")
     if having:
         return having[0].provider, text
-    provider, model = named_model(config, environ, current, text)
-    if provider == current.name:
-        provider = provider_for(config, environ, provider, model)
-    return provider, model
+    return named_model(config, environ, current, text)
 
 
 def lacks(offer: Offer | None, model: str) -> bool:
