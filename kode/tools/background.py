@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kode.errors import StorageError, UserError
 from kode.events import Emit, Notice, silent
@@ -32,11 +32,10 @@ WITH_KODE = "ended with kode"
 
 
 class RunningCommand(Protocol):
-    """A running shell command, which may outlive its call."""
+    """A running shell command or subagent, which may outlive its call."""
 
     @property
     def command(self) -> str: ...
-
     @property
     def since(self) -> float:
         """Start time, by `time.monotonic`."""
@@ -103,12 +102,11 @@ class BackgroundCommand:
 
     def entry(self) -> JobEntry:
         """The record of its beginning, or of its end."""
-        path = self.running.output_path
         return JobEntry(
             name=self.name,
             title=self.title,
             outcome=self.outcome,
-            output=str(path) if path else "",
+            output=str(self.running.output_path or ""),
             of=self.begun,
         )
 
@@ -129,7 +127,7 @@ class BackgroundCommands:
     session: "Session | None" = None
     """The one that is open."""
     _offered: dict[str, asyncio.Event] = field(default_factory=dict)
-    _taken: int = 0
+    _count: int = 0
     _late: list[tuple[str | None, "AnyEntry"]] = field(default_factory=list)
     """Entries of sessions that are not open now."""
     _work: list[tuple[str | None, ToolOutput]] = field(default_factory=list)
@@ -164,38 +162,24 @@ class BackgroundCommands:
 
     def move(self) -> bool:
         """Moves the running command here; False if there is none."""
-        for wish in reversed(self._offered.values()):
-            if not wish.is_set():
-                wish.set()
-                return True
-        return False
+        wish = next((wish for wish in reversed(self._offered.values()) if not wish.is_set()), None)
+        if wish is not None:
+            wish.set()
+        return wish is not None
 
-    def take(
-        self,
-        command: RunningCommand,
-        session_id: str | None,
-        *,
-        with_session: bool = False,
-        tell: Callable[[str], None] | None = None,
-        work: Callable[[], ToolOutput] | None = None,
-    ) -> str:
-        """Takes over a command and the duty to end it; returns its name in the background."""
-        self._taken += 1
-        name = f"bg{self._taken}"
-        taken = BackgroundCommand(
-            *(name, command, session_id, command.since),
-            with_session=with_session,
-            tell=tell,
-            work=work,
-        )
-        self._record(session_id, begun := taken.entry())
-        taken.begun = begun.id
-        taken.watch = asyncio.ensure_future(self._watch(taken))
+    def take(self, command: RunningCommand, session_id: str | None, **options: Any) -> str:
+        """Takes over a command and the duty to end it; returns its name in the background.
+        `options` are `with_session`, `tell` and `work` of `BackgroundCommand`."""
+        self._count += 1
+        job = BackgroundCommand(f"bg{self._count}", command, session_id, command.since, **options)
+        self._record(session_id, begun := job.entry())
+        job.begun = begun.id
+        job.watch = asyncio.ensure_future(self._watch(job))
         ended = [known for known in self.commands if not known.runs]
-        for background in ended[: len(ended) - MAX_ENDED + 1]:
-            self.commands.remove(background)
-        self.commands.append(taken)
-        return taken.name
+        for known in ended[: len(ended) - MAX_ENDED + 1]:
+            self.commands.remove(known)
+        self.commands.append(job)
+        return job.name
 
     def running(self) -> list[BackgroundCommand]:
         """The commands that have not ended."""
@@ -207,12 +191,11 @@ class BackgroundCommands:
 
     def find(self, name: str) -> BackgroundCommand:
         """The command with this name, `bg2` or `2`. Raises: UserError that lists the names."""
-        wanted = name if name.startswith("bg") else f"bg{name}"
-        for command in self.commands:
-            if command.name == wanted:
-                return command
-        there = ", ".join(background.name for background in self.commands) or "none"
-        raise UserError(f"No background command is called {name!r}. Known: {there}.")
+        jobs = {command.name: command for command in self.commands}
+        if job := jobs.get(name if name.startswith("bg") else f"bg{name}"):
+            return job
+        names = ", ".join(jobs) or "none"
+        raise UserError(f"No background command is called {name!r}. Known: {names}.")
 
     async def wait(self, command: BackgroundCommand, limit_s: float) -> None:
         """Waits until it has ended, at most so long."""
@@ -253,12 +236,8 @@ class BackgroundCommands:
 
     async def leave(self, session_id: str | None) -> None:
         """Kills what ends with this session."""
-        of_it = [
-            command
-            for command in self.running()
-            if command.with_session and command.session_id == session_id
-        ]
-        await self._kill(of_it, "ended with its session")
+        jobs = [job for job in self.running() if job.with_session and job.session_id == session_id]
+        await self._kill(jobs, "ended with its session")
 
     async def _kill(self, commands: Sequence[BackgroundCommand], outcome: str) -> None:
         await asyncio.gather(*(self.kill(command, outcome) for command in commands))

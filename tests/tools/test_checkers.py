@@ -54,24 +54,31 @@ async def result_of(opened: Open, events: list[Event], step: dict[str, object], 
 OFF = {"sandbox.enabled": False}
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("more\nold wrong\nnew wrong\n", "\na.py:3: F821 Undefined name `new wrong`"),
+        ("x\nold wrong\n", ""),
+        ("".join(f"wrong {n}\n" for n in range(30)), "\nand 20 more"),
+    ],
+)
 async def test_only_what_is_newly_wrong_is_said(
-    world: World, opened: Open, events: list[Event], ruff: Callable[[str], None]
+    world: World,
+    opened: Open,
+    events: list[Event],
+    ruff: Callable[[str], None],
+    content: str,
+    said: str,
 ) -> None:
     ruff(FAKE)
     world.write("a.py", "old wrong\nfine\n")
 
-    text = await result_of(opened, events, edit("more\nold wrong\nnew wrong\n"), **OFF)
+    text = await result_of(opened, events, edit(content), **OFF)
 
-    assert text.endswith("[ruff: wrong since this edit]\na.py:3: F821 Undefined name `new wrong`")
-
-
-async def test_a_fault_from_before_the_edit_is_not_reported(
-    world: World, opened: Open, events: list[Event], ruff: Callable[[str], None]
-) -> None:
-    ruff(FAKE)
-    world.write("a.py", "old wrong\n")
-
-    assert "wrong since" not in await result_of(opened, events, edit("x\nold wrong\n"), **OFF)
+    _, head, lines = text.partition("[ruff: wrong since this edit]")
+    assert bool(head) == bool(said)
+    assert lines.endswith(said)
+    assert len(lines.splitlines()) <= MAX_LINES + 2
 
 
 @pytest.mark.parametrize(("before", "says"), [("[1]\n", True), ("[1\n", False)])
@@ -83,19 +90,6 @@ async def test_a_new_syntax_error_is_told_where_no_checker_is(
     text = await result_of(opened, events, edit("[1,\n2 3]\n", "a.json"))
 
     assert ("[wrong since this edit]\na.json: line 2: " in text) is says
-
-
-async def test_a_report_has_at_most_ten_lines(
-    opened: Open, events: list[Event], ruff: Callable[[str], None]
-) -> None:
-    ruff(FAKE)
-    content = "".join(f"wrong {n}\n" for n in range(30))
-
-    text = await result_of(opened, events, {"calls": [edit(content)["calls"][1]]}, **OFF)
-
-    said = text.partition("[ruff: wrong since this edit]\n")[2].splitlines()
-    assert len(said) == MAX_LINES + 1
-    assert said[-1] == "and 20 more"
 
 
 @pytest.mark.parametrize("broken", ["#!/bin/sh\nsleep 60\n", "#!/bin/sh\nexit 3\n", "no program"])

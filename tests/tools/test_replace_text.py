@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from kode.plain_text import with_line_feeds
 from kode.tools import files
 from kode.tools.replace_text import Ambiguous, Edit, NotFound, replace
+from tests.tables import for_each
 
 words = st.text(alphabet="ab \té\r日{}", max_size=6)
 plain_words = st.text(alphabet="ab \té日{}", max_size=6)
@@ -75,66 +76,52 @@ def test_decoding_and_encoding_give_the_same_bytes(data: bytes) -> None:
     assert files.encode(text, encoding, "x") == data
 
 
-def test_lines_of_a_mixed_file_keep_their_own_ends() -> None:
-    text = "a\r\nb\nc\r\nd\n"
-
-    assert replace(text, Edit("b\nc", "B\nC")).text == "a\r\nB\nC\r\nd\n"
-    assert replace(text, Edit("a\nb\nc\nd\n", "a\nb\nnew\nc\nd\n")).text == (
-        "a\r\nb\nnew\r\nc\r\nd\n"
-    )
-    assert replace(text, Edit("a", "a\nx")).text == "a\r\nx\r\nb\nc\r\nd\n"
+TABBED = "func f() {\n\tif x {\n\t\treturn\n\t}\n}\n"
+CALL = "\tif x {\n\t\tcall(\n\t\t\t\ty,\n\t\t)\n\t}"
 
 
-def test_a_match_without_indentation_is_indented_as_the_file_is() -> None:
-    text = "class A:\n    def f(self):\n        if x:\n            return 1\n    # end\n"
-
-    replaced = replace(
-        text, Edit("if x:\n    return 1\n", "if x:\n    log()\n    return 2\nelse:\n    y()\n")
-    )
-
-    assert replaced.reindented
-    assert replaced.text == (
-        "class A:\n    def f(self):\n        if x:\n            log()\n            return 2\n"
-        "        else:\n            y()\n    # end\n"
-    )
-
-
-def test_spaces_become_the_tabs_of_the_file() -> None:
-    text = "func f() {\n\tif x {\n\t\treturn\n\t}\n}\n"
-
-    replaced = replace(
-        text,
-        Edit(
-            "    if x {\n        return\n    }",
-            "    if x {\n        for {\n            y()\n        }\n    }",
+@for_each(
+    ("text", "old", "new", "after"),
+    [
+        # Lines of a mixed file keep their own ends.
+        ("a\r\nb\nc\r\nd\n", "b\nc", "B\nC", "a\r\nB\nC\r\nd\n"),
+        ("a\r\nb\nc\r\nd\n", "a\nb\nc\nd\n", "a\nb\nn\nc\nd\n", "a\r\nb\nn\r\nc\r\nd\n"),
+        ("a\r\nb\nc\r\nd\n", "a", "a\nx", "a\r\nx\r\nb\nc\r\nd\n"),
+        # A match without indentation is indented as the file is.
+        (
+            "def f():\n    if x:\n        return 1\n    # end\n",
+            "if x:\n    return 1\n",
+            "if x:\n    log()\nelse:\n    y()\n",
+            "def f():\n    if x:\n        log()\n    else:\n        y()\n    # end\n",
         ),
-    )
+        # One level of spaces is one tab of the file.
+        *(
+            (
+                TABBED,
+                "\tif x {\n\t\treturn\n\t}".replace("\t", " " * width),
+                CALL.replace("\t", " " * width),
+                f"func f() {{\n{CALL}\n}}\n",
+            )
+            for width in (2, 3, 4)
+        ),
+        # A line shallower than any moves like others.
+        (
+            "{\n    a\n        b\n",
+            "\t\ta\n\t\t\tb",
+            "\t\ta\n\t\t\tb\n\tc",
+            "{\n    a\n        b\nc\n",
+        ),
+        # Trailing space of the file does not hide a line.
+        ("one  \ntwo\t\nthree\n", "one\ntwo\n", "one\n2\n", "one  \n2\nthree\n"),
+    ],
+)
+def test_new_lines_are_indented_and_end_as_the_files_do(
+    text: str, old: str, new: str, after: str
+) -> None:
+    replaced = replace(text, Edit(old, new))
 
-    assert replaced.text == ("func f() {\n\tif x {\n\t\tfor {\n\t\t\ty()\n\t\t}\n\t}\n}\n")
-
-
-@pytest.mark.parametrize("width", [2, 3, 4])
-def test_one_level_of_spaces_in_an_edit_becomes_one_tab(width: int) -> None:
-    text = "func f() {\n\tif x {\n\t\treturn\n\t}\n}\n"
-    old, new = "\tif x {\n\t\treturn\n\t}", "\tif x {\n\t\tcall(\n\t\t\t\ty,\n\t\t)\n\t}"
-
-    replaced = replace(text, Edit(*(one.replace("\t", " " * width) for one in (old, new))))
-
-    assert replaced.text == "func f() {\n\tif x {\n\t\tcall(\n\t\t\t\ty,\n\t\t)\n\t}\n}\n"
-
-
-def test_a_line_shallower_than_any_moves_like_others() -> None:
-    text = "{\n    a\n        b\n"
-
-    replaced = replace(text, Edit("\t\ta\n\t\t\tb", "\t\ta\n\t\t\tb\n\tc"))
-
-    assert replaced.text == "{\n    a\n        b\nc\n"
-
-
-def test_trailing_space_of_the_file_does_not_hide_a_line() -> None:
-    replaced = replace("one  \ntwo\t\nthree\n", Edit("one\ntwo\n", "one\n2\n"))
-
-    assert replaced.text == "one  \n2\nthree\n"
+    assert replaced.text == after
+    assert replaced.reindented == (old not in text.replace("\r\n", "\n"))
 
 
 def test_overlapping_places_are_ambiguous() -> None:

@@ -68,15 +68,6 @@ def test_a_folder_bent_before_a_read_or_write_is_noticed(
     assert (outside / "f").read_text() == "theirs"
 
 
-def test_a_last_link_is_replaced_itself(project: Path, outside: Path) -> None:
-    (project / "f").symlink_to(outside / "f")
-
-    durable.replace(project / "f", b"x", follow=False)
-
-    assert (outside / "f").read_text() == "theirs"
-    assert (project / "f").read_text() == "x"
-
-
 def test_a_link_that_flips_all_the_time_never_leads_out(
     context: ToolContext, project: Path, outside: Path
 ) -> None:
