@@ -5,7 +5,6 @@ Plug-ins read the files: see `Plugin.imports`.
 """
 
 import hashlib
-import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,11 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kode import durable, installed, paths
+from kode.broken_json import object_of
 from kode.errors import ConfigError, SessionError
 from kode.messages import Usage
 from kode.paths import real_path
 from kode.session.entries import (
-    AnyEntry,
     Import,
     MessageEntry,
     TaintEntry,
@@ -25,15 +24,16 @@ from kode.session.entries import (
     line_of,
     new_session_id,
 )
-from kode.session.index import files
+from kode.session.index import files, seconds_of
 from kode.session.messages import effective
 from kode.session.transcript import Transcript
 
 HEADER_BYTES = 16_384  # a first line has a few hundred
+_MARK = b'"imported_from"'
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class Imported:
     """What became of a file."""
 
     session: str
@@ -46,22 +46,22 @@ class Taken:
     faults: tuple[str, ...] = ()
 
 
-def imported(home: Path) -> dict[str, str]:
+def find_imported(home: Path) -> dict[str, str]:
     """The sessions that were imported, by the SHA-256 of the file. Raises: StorageError."""
-    found = {}
+    sessions = {}
     for _, session_id in files(home):
-        with suppress(OSError, ValueError, AttributeError, KeyError, TypeError):
-            with paths.session_file(home, session_id).open("rb") as file:
-                line = file.readline(HEADER_BYTES)
-            if b'"imported_from"' in line:
-                found[str(json.loads(line)["imported_from"]["digest"])] = session_id
-    return found
+        with suppress(OSError), paths.session_file(home, session_id).open("rb") as file:
+            line = file.readline(HEADER_BYTES)
+            origin = (object_of(line) or {}).get("imported_from") if _MARK in line else None
+            if isinstance(origin, dict):
+                sessions[str(origin.get("digest"))] = session_id
+    return sessions
 
 
 def session_files(path: Path) -> list[Path]:
     """The file, or those in and below a folder that may be sessions. Raises: SessionError."""
     if path.is_dir():
-        return sorted(found for found in path.rglob("*.jsonl") if found.is_file())
+        return sorted(file for file in path.rglob("*.jsonl") if file.is_file())
     if not path.is_file():
         raise SessionError(
             f"{path} does not exist. Name files, or folders such as ~/.claude/projects."
@@ -69,28 +69,27 @@ def session_files(path: Path) -> list[Path]:
     return [path]
 
 
-def take(home: Path, path: Path, known: dict[str, str]) -> Taken:
-    """Imports one file, and notes it in `known` (see `imported`); one that is known is left as it
-    is.
+def import_file(home: Path, path: Path, known: dict[str, str]) -> Imported:
+    """Imports one file, and notes it in `known` (see `find_imported`); one that is known is left as
+    it is.
 
     Raises: SessionError for one that is no session of an agent a plug-in can read, or an empty one;
     ConfigError where no plug-in reads any, or a faulty one; StorageError.
     """
     with durable.storage_errors(path, "read"):
-        data = path.read_bytes()
-    digest = hashlib.sha256(data).hexdigest()
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if digest in known:
-        return Taken(session=known[digest], path=path, known=True)
+        return Imported(session=known[digest], path=path, known=True)
     agent, transcript = _read(path)
-    said = sum(isinstance(entry, MessageEntry) for entry in effective(transcript.entries))
-    if not said:
+    messages = sum(isinstance(entry, MessageEntry) for entry in effective(transcript.entries))
+    if not messages:
         raise SessionError(f"{path}: nothing was said in it (a subagent's, or only a title).")
-    began = transcript.entries[0].at
+    begins, ends = transcript.entries[0].at, transcript.entries[-1].at
     origin = transcript.header.imported_from
     header = replace(
         transcript.header,
-        id=_session_id(home, began),
-        created_at=began,
+        id=_session_id(home, begins),
+        created_at=begins,
         imported_from=Import(
             agent=agent,
             session=origin.session if origin is not None else transcript.header.id,
@@ -99,19 +98,32 @@ def take(home: Path, path: Path, known: dict[str, str]) -> Taken:
         ),
     )
     turns = sum(turn.number > 0 and not turn.is_rewound for turn in transcript.turns)
-    taint = TaintEntry(source=f"a session of {agent}", at=began)
-    entries: tuple[AnyEntry, ...] = (taint, *transcript.entries, _end(transcript, turns))
-    text = b"\n".join((line_of(header), *map(line_of, entries), b""))
-    durable.make_folder(paths.sessions_folder(home))
-    durable.replace(paths.session_file(home, header.id), text)
-    durable.note_length(paths.session_file(home, header.id), len(text))
+    taint = TaintEntry(source=f"a session of {agent}", at=begins)
+    # So that a list need not read the whole file. What it cost was another agent's.
+    end = TurnEntry(
+        number=turns,
+        status="success",
+        steps=0,
+        usage=Usage(),
+        duration_ms=0,
+        total_usage=Usage(),
+        total_cost_usd=0.0,
+        at=ends,
+    )
+    lines = map(line_of, (taint, *transcript.entries, end))
+    file = paths.session_file(home, header.id)
+    durable.make_folder(file.parent)
+    durable.replace(file, data := b"\n".join((line_of(header), *lines, b"")))
+    durable.note_length(file, len(data))
+    with suppress(OSError):  # a list has it where it was last used
+        os.utime(file, times=(seconds_of(ends) or 0.0,) * 2)
     known[digest] = header.id
-    return Taken(
+    return Imported(
         session=header.id,
         path=path,
         agent=agent,
         turns=turns,
-        messages=said,
+        messages=messages,
         faults=transcript.faults,
     )
 
@@ -121,9 +133,9 @@ def _read(path: Path) -> tuple[str, Transcript]:
     agents = installed.added("imports")
     for agent, (plugin, where) in agents.items():
         with durable.storage_errors(path, "read"):
-            found = installed.call(plugin, where, path)
-        if isinstance(found, Transcript):
-            return agent, found
+            transcript = installed.call(plugin, where, path)
+        if isinstance(transcript, Transcript):
+            return agent, transcript
     if not agents:
         raise ConfigError(
             "No plug-in that is on imports sessions. `kode plugin list` shows those that are off."
@@ -131,27 +143,13 @@ def _read(path: Path) -> tuple[str, Transcript]:
     raise SessionError(f"{path} is not a session of {' or '.join(agents)}.")
 
 
-def _end(transcript: Transcript, turns: int) -> TurnEntry:
-    """So that a list need not read the whole file. What it cost was another agent's."""
-    return TurnEntry(
-        number=turns,
-        status="success",
-        steps=0,
-        usage=Usage(),
-        duration_ms=0,
-        total_usage=Usage(),
-        total_cost_usd=0.0,
-        at=transcript.entries[-1].at,
-    )
-
-
 def _session_id(home: Path, at: str) -> str:
     """An id with the time at which the session began."""
     try:
-        began = datetime.fromisoformat(at).astimezone(UTC)
+        begins = datetime.fromisoformat(at).astimezone(UTC)
     except (ValueError, OverflowError):
         return new_session_id()
     while True:
-        id = f"{began:%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
+        id = f"{begins:%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
         if not paths.session_file(home, id).exists():
             return id

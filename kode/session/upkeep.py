@@ -5,7 +5,6 @@ lock, so that nothing disappears under a running kode.
 """
 
 import fcntl
-import os
 import shutil
 import time
 from dataclasses import dataclass
@@ -92,7 +91,7 @@ def fork(home: Path, session_id: str, at: str | None = None) -> str:
             f"{len(fitting) or 'No'} entries of session {session_id} begin with {at[:80]!r}. "
             f"`kode session show {session_id}` shows the id of each message."
         )
-    end = _with_results(entries, fitting[0]) + 1
+    end = _end_of_exchange(entries, fitting[0])
     while end < len(entries) and isinstance(entries[end], _AFTER_ANSWERS):
         end += 1
     origin = Origin(session=session_id, entry=entries[fitting[0]].id)
@@ -133,18 +132,15 @@ def cleanup(home: Path, days: float, *, dry_run: bool = False) -> Removed:
     Raises: StorageError.
     """
     limit = time.time() - days * SECONDS_A_DAY
-    removed, busy = [], []
+    removed, busy = list[str](), list[str]()
     for _, session_id in sorted(files(home)):
         path = paths.session_file(home, session_id)
         summary = summarize(path)
         if summary is None or (seconds_of(summary.updated_at) or 0.0) >= limit:
             continue
-        if in_use(path):
-            busy.append(session_id)
-            continue
-        if not dry_run:
-            delete(home, session_id)
-        removed.append(session_id)
+        (busy if in_use(path) else removed).append(session_id)
+    for session_id in () if dry_run else removed:
+        delete(home, session_id)
     return Removed(ids=tuple(removed), in_use=tuple(busy))
 
 
@@ -167,12 +163,15 @@ def _check(home: Path, session_id: str, *, repair: bool) -> Checked:
     if in_use(path):
         return Checked(id=session_id, in_use=True)
     try:
-        if repair and _is_worth_repairing(path):
+        with durable.storage_errors(path, "read"):
+            data = path.read_bytes()
+        # A file of which no line can be read may be no session at all.
+        if repair and (b"\n" not in data or sound_lines(data, session_id)):
             return _repair(home, path)
         _, entries, faults = read(path)
     except SessionError as error:
         return Checked(id=session_id, faults=(str(error),))
-    if not _ends_with_line(path):
+    if data and not data.endswith(b"\n"):
         faults.append("The last line is incomplete.")
     faults += _check_undo(home, session_id)
     messages = model_messages(entries)
@@ -185,25 +184,18 @@ def _check_undo(home: Path, session_id: str, *, repair: bool = False) -> list[st
     return check_undo(paths.undo_folder(paths.session_folder(home, session_id)), repair=repair)
 
 
-def _is_worth_repairing(path: Path) -> bool:
-    """Whether a line can be read, or none was completed."""
-    with durable.storage_errors(path, "read"):
-        data = path.read_bytes()
-    return b"\n" not in data or bool(sound_lines(data, path.stem))
-
-
 def _repair(home: Path, path: Path) -> Checked:
     session, repairs = load(home, path.stem)
     repairs += _check_undo(home, path.stem, repair=True)
     try:
         with durable.storage_errors(path, "read"):
             data = path.read_bytes()
-        kept_lines = sound_lines(data, path.stem)
-        if len(kept_lines) < data.count(b"\n"):
+        lines = sound_lines(data, path.stem)
+        if len(lines) < data.count(b"\n"):
             aside = durable.keep_aside(path, data)
-            if not kept_lines or not kept_lines[0].startswith(b'{"type":"session"'):
-                kept_lines.insert(0, line_of(session.header))
-            data = b"\n".join(kept_lines) + b"\n"
+            if not lines or not lines[0].startswith(b'{"type":"session"'):
+                lines.insert(0, line_of(session.header))
+            data = b"\n".join(lines) + b"\n"
             durable.replace(path, data)
             repairs.append(
                 f"The damaged lines have been removed; the old file is saved as {aside.name}."
@@ -214,23 +206,13 @@ def _repair(home: Path, path: Path) -> Checked:
     return Checked(id=path.stem, faults=tuple(repairs), repaired=bool(repairs))
 
 
-def _with_results(entries: list[AnyEntry], position: int) -> int:
-    """The index of the last message with results in the exchange of the entry at `position`; else
-    `position`."""
+def _end_of_exchange(entries: list[AnyEntry], position: int) -> int:
+    """The index behind the entry at `position`; where it belongs to an exchange with tools, behind
+    the last result of that."""
     entry = entries[position]
-    if not isinstance(entry, MessageEntry) or not (calls_of(entry) or entry.role == "tool"):
-        return position
-    for index, later in enumerate(entries[position + 1 :], position + 1):
-        if isinstance(later, MessageEntry):
-            if later.role != "tool":
+    if isinstance(entry, MessageEntry) and (calls_of(entry) or entry.role == "tool"):
+        for index, later in enumerate(entries[position + 1 :], position + 1):
+            if isinstance(later, MessageEntry) and later.role != "tool":
                 break
-            position = index
-    return position
-
-
-def _ends_with_line(path: Path) -> bool:
-    with durable.storage_errors(path, "read"), path.open("rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            return True
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
+            position = index if isinstance(later, MessageEntry) else position
+    return position + 1

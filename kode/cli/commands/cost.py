@@ -58,7 +58,7 @@ def _show_session(arguments: argparse.Namespace) -> Answer:
     steps = [step for entry in entries if (step := step_of(entry))]
     listed = [
         {"entry": step.entry, "at": step.at, "purpose": step.purpose, "model": step.model}
-        | _spent_object(step.spent)
+        | _spent_object(step)
         for step in steps
     ]
     value: dict[str, object] = {"session": session_id, "cwd": header.cwd, "steps": listed}
@@ -73,7 +73,7 @@ def _show_session(arguments: argparse.Namespace) -> Answer:
     rows: list[tuple[str, ...]] = [("time", "request", *HEADS)]
     for step in steps:
         name = f"step {next(numbers)}" if step.purpose == "turn" else step.purpose
-        rows.append((local_time(step.at), name, *_figures(step.spent)))
+        rows.append((local_time(step.at), name, *_figures(step)))
     head, *table = columns([*rows, *_sums(spending)], right=range(2, len(rows[0])))
     reasons = {cache_break.step: _reason(cache_break) for cache_break in breaks or ()}
     lines += [head] if steps else ["No usage is on record for it."]

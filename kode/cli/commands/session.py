@@ -165,16 +165,16 @@ def _fork(parser: Parser, argv: Sequence[str]) -> str:
 
 
 def _import(parser: Parser, argv: Sequence[str]) -> int:
-    from kode.session.imports import imported, session_files, take
+    from kode.session.imports import find_imported, import_file, session_files
 
     about = "files, or folders such as ~/.claude/projects and ~/.codex/sessions"
     parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help=about)
     places = [paths.expand(path) for path in parser.parse(argv).paths]
     home, taken, skipped = paths.home(), 0, 0
-    earlier = imported(home)
+    earlier = find_imported(home)
     for path in (file for place in places for file in session_files(place)):
         try:
-            session = take(home, path, earlier)
+            session = import_file(home, path, earlier)
         except SessionError as error:
             skipped += 1
             if path in places:  # of a folder, not every file is a session

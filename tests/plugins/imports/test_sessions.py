@@ -17,8 +17,8 @@ from kode.errors import SessionError
 from kode.messages import Thinking, calls_of, results_of, text_of
 from kode.session import log, upkeep
 from kode.session.entries import CompactionEntry
-from kode.session.imports import imported, session_files
-from kode.session.imports import take as take_known
+from kode.session.imports import find_imported, session_files
+from kode.session.imports import import_file as take_known
 from kode.session.index import list_sessions
 from kode.session.messages import UNKNOWN_RESULT
 from kode.session.reading import read, session_path
@@ -31,7 +31,7 @@ CLAUDE, CODEX = DATA / "claude_code.jsonl", DATA / "codex.jsonl"
 
 
 def take(home, file):
-    return take_known(home, file, imported(home))
+    return take_known(home, file, find_imported(home))
 
 
 def loaded(home, file):
