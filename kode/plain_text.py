@@ -4,6 +4,7 @@ It imports next to nothing, for the processes that search files.
 """
 
 import codecs
+import os
 import re
 from dataclasses import dataclass
 
@@ -85,3 +86,18 @@ def printable(text: str) -> str:
 
 def _escaped(hidden: re.Match[str]) -> str:
     return hidden[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+MAX_SOURCE_CHARS = 200  # a URL or path that can be recognized
+
+
+def fence_text(text: str, source: str) -> str:
+    """Puts text from outside between two lines that show a model where it begins, ends and comes
+    from, with a nonce that does not occur in it, so that no text can close its fence. Safety does
+    not depend on it: the gate decides."""
+    while (nonce := os.urandom(8).hex()) in text.lower():
+        pass
+    source = re.sub('["<>]', "?", printable(source))
+    if len(source) > MAX_SOURCE_CHARS:
+        source = f"{source[: MAX_SOURCE_CHARS - 1]}…"
+    return f'<outside-{nonce} source="{source}">\n{text}\n</outside-{nonce}>'

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kode import images, paths
-from kode.engine.fence import fence_text
 from kode.errors import UserError
 from kode.messages import Image, Text
 from kode.paths import real_path
 from kode.permissions.sensitive import ground
+from kode.plain_text import fence_text
 from kode.provider import Provider
 from kode.session.provenance import Provenance
 from kode.workplace import Workplace

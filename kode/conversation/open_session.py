@@ -14,7 +14,6 @@ from kode.assembly import make_agent, of_session, run_beside
 from kode.config import Config, Loaded
 from kode.engine.agent import Agent
 from kode.engine.context import Context
-from kode.engine.fence import fence_text
 from kode.errors import StorageError
 from kode.events import Emit, Notice, SessionStarted, TurnEnded, Working
 from kode.extensions.found_extensions import FoundExtensions
@@ -24,6 +23,7 @@ from kode.messages import Image, Text, shorten
 from kode.permissions.gate import Ask, Gate
 from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rule
+from kode.plain_text import fence_text
 from kode.provider import ModelInfo, Provider
 from kode.session.log import Session
 from kode.tool import Interceptor, Tool

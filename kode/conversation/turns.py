@@ -11,13 +11,13 @@ from kode.conversation.models import fall_back, learn_model
 from kode.conversation.open_session import OpenSession, Steering, join_prompts
 from kode.conversation.planning import keep_plan, notes_before_turn
 from kode.conversation.starting import start
-from kode.engine.fence import fence_text
 from kode.engine.run import Evidence
 from kode.engine.turn import run_turn
 from kode.errors import StorageError
 from kode.events import FINISHED, Notice, TextDelta, TurnEnded
 from kode.extensions.session import Outside
 from kode.messages import Image, Text, plural
+from kode.plain_text import fence_text
 from kode.provider import Provider
 from kode.session.entries import TaintEntry
 from kode.tool import Interceptor

@@ -7,7 +7,6 @@
     call.py      the calls of a reply: parse, judge by the chain, run, clip, record
     run.py       a running turn: its totals, how its checks ended, whether it runs in circles
     command.py   a command: tried in the sandbox or run outside
-    fence.py     the frame around text from outside
     window.py    what fills the model's window, for a person
     tokens.py    token estimates without a tokenizer
 

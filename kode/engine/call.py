@@ -27,7 +27,6 @@ from kode.credentials import mask, redact
 from kode.engine.agent import Agent
 from kode.engine.command import Command, Settled, run_command, settle_ended
 from kode.engine.context import room_for_results
-from kode.engine.fence import fence_text
 from kode.engine.run import Effect, Run
 from kode.engine.tokens import clip_middle
 from kode.errors import KodeError, StorageError, ToolError, ToolRefused
@@ -37,6 +36,7 @@ from kode.extensions.familiar_calls import arguments as translate
 from kode.extensions.familiar_calls import called
 from kode.function_tool import parse_arguments
 from kode.messages import Image, ToolCall, ToolResult, failure_of, shorten
+from kode.plain_text import fence_text
 from kode.session.entries import JobEntry, MessageEntry, TaintEntry
 from kode.session.messages import text_by_id
 from kode.session.notes import notes
@@ -55,8 +55,9 @@ INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check bef
 STOPPED = "[The person interrupted the turn, and the command was stopped. Its output so far:]"
 NOT_RUN = "[Not run: the person interrupted the turn.]"
 
-Record = Callable[..., None]
-"""Records a result with its pictures; `ended_job` names the background job whose end it tells."""
+Record = Callable[["_Progress", ToolResult, Sequence[Image], str], None]
+"""Records the result of a call with its pictures, and names the background job whose end it tells,
+if it tells one."""
 
 
 @dataclass
@@ -82,10 +83,11 @@ class _Progress:
 
     call: ToolCall
     name: str
-    share: int
+    share: int = 0
     """Characters that its result may have."""
     subject: str = ""
     started: float = field(default_factory=time.monotonic)
+    is_running: bool = False
     actions: Sequence[Action] = ()
     """As the model asked for them; none before they are checked."""
     is_work: bool = False
@@ -94,37 +96,42 @@ class _Progress:
     """The outside source of what it gets."""
     has_failed: bool = False
     """Whether a command of it failed, or a check in it."""
+    output_so_far: ToolOutput | None = None
+    """What a command printed that was stopped."""
 
 
 async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     """Runs the calls of one reply and records each result. On a cancellation or a disk error, calls
     without a result get one that says so. Raises: StorageError."""
-    waiting = {call.id: call for call in calls}
+    waiting = {call.id: _Progress(call, call.name) for call in calls}
     budget = ResultBudget(room_for_results(run.agent, run.context), len(calls))
 
-    def record(*parts: ToolResult | Image, ended_job: str = "") -> None:
-        _record(run, parts, ended_job)
-        for part in parts:
-            if isinstance(part, ToolResult):
-                waiting.pop(part.call_id, None)
+    def record(
+        progress: _Progress, result: ToolResult, pictures: Sequence[Image], ended_job: str
+    ) -> None:
+        _record(run, (result, *pictures), ended_job)
+        del waiting[progress.call.id]
 
     try:
-        for side_by_side, group in groupby(calls, key=partial(_may_run_beside, run.agent)):
+        for side_by_side, group in groupby(
+            [*waiting.values()], key=lambda progress: _may_run_beside(run.agent, progress.call)
+        ):
+            running = (_run_call(run, progress, record, budget) for progress in group)
             if side_by_side:
-                await _run_together(_run_call(run, call, record, budget) for call in group)
+                await _run_together(running)
                 continue
-            for call in group:
-                await _run_call(run, call, record, budget)
+            for one in running:
+                await one
     finally:
         if waiting:
-            results = [_cut_short(run, call) for call in waiting.values()]
-            record(*results)
-            for result in results:
-                if result.call_id in run.begun:
-                    run.emit(_stopped(run, result))
+            results = [_cut_short(run, progress) for progress in waiting.values()]
+            _record(run, results)
+            for progress, result in zip(waiting.values(), results, strict=True):
+                if progress.is_running:
+                    run.emit(_stopped(progress, result))
 
 
-def _record(run: Run, parts: Sequence[ToolResult | Image], ended_job: str) -> None:
+def _record(run: Run, parts: Sequence[ToolResult | Image], ended_job: str = "") -> None:
     """Records results, with what the model has not been told yet."""
     session, (first, *rest) = run.context.session, parts
     untold = session.untold
@@ -144,11 +151,13 @@ async def run_aside(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Imag
     """Runs a call made by the person's own command as if by the model: the gate decides, events are
     emitted, outside sources go to `run.untrusted`. The result is not recorded, nor its pictures."""
     results: list[tuple[ToolResult, Sequence[Image]]] = []
-
-    def record(result: ToolResult, *pictures: Image, ended_job: str = "") -> None:
-        results.append((result, pictures))
-
-    await _run_call(run, call, record, ResultBudget(room_for_results(run.agent, run.context), 1))
+    budget = ResultBudget(room_for_results(run.agent, run.context), 1)
+    await _run_call(
+        run,
+        _Progress(call, call.name),
+        lambda progress, result, pictures, ended_job: results.append((result, pictures)),
+        budget,
+    )
     return results[0]
 
 
@@ -162,40 +171,42 @@ async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
         raise faults.exceptions[0] from None
 
 
-def _cut_short(run: Run, call: ToolCall) -> ToolResult:
-    if call.id not in run.begun:
-        return failure_of(call, NOT_RUN, cut="not_run")
-    output = run.outputs.pop(call.id, None)
-    if output is None:
-        return failure_of(call, INTERRUPTED, cut="interrupted")
-    text = mask("\n".join((STOPPED, output.text, *output.notes)), run.agent.secrets)
-    if output.untrusted:
+def _cut_short(run: Run, progress: _Progress) -> ToolResult:
+    if not progress.is_running:
+        return failure_of(progress.call, NOT_RUN, cut="not_run")
+    output, text = progress.output_so_far, INTERRUPTED
+    if output is not None:
+        text = mask("\n".join((STOPPED, output.text, *output.notes)), run.agent.secrets)
+    if output is not None and output.untrusted:
         run.untrusted.append(output.untrusted)
         text = fence_text(text, output.untrusted)
-    return failure_of(call, text, cut="interrupted")
+    return failure_of(progress.call, text, cut="interrupted")
 
 
-def _stopped(run: Run, result: ToolResult) -> ToolFinished:
-    name, subject, started = run.begun[result.call_id]
+def _stopped(progress: _Progress, result: ToolResult) -> ToolFinished:
     return ToolFinished(
         call_id=result.call_id,
-        name=name,
-        subject=subject,
+        name=progress.name,
+        subject=progress.subject,
         is_error=True,
         summary="stopped",
         stopped=True,
         text=result.text,
-        duration_ms=int((time.monotonic() - started) * 1000),
+        duration_ms=int((time.monotonic() - progress.started) * 1000),
     )
 
 
-async def _run_call(run: Run, call: ToolCall, record: Record, budget: ResultBudget) -> None:
-    progress = _Progress(call, call.name, budget.take())
+async def _run_call(run: Run, progress: _Progress, record: Record, budget: ResultBudget) -> None:
+    progress.share, progress.started = budget.take(), time.monotonic()
     error: Exception | None = None
     try:
         output = await _perform(run, progress)
     except KodeError as fault:
-        error, output = fault, _failure(fault)
+        error, text = fault, str(fault)
+        output = ToolOutput(text=text, summary=_first_line(text))
+        if isinstance(fault, ToolRefused):
+            for_model = f"{text} {fault.instead}".strip()
+            output = ToolOutput(text=for_model, summary=text, refusals=(fault.refusal,))
         source = fault.untrusted if isinstance(fault, ToolError) else ""
         progress.untrusted = source or progress.untrusted
     except Exception as fault:  # a fault in kode must not end the turn
@@ -300,7 +311,7 @@ def _exists(agent: Agent, path: str) -> bool:
 # ── whether it may run ───────────────────────────────────────────────────────────────────────
 
 
-async def _judge(run: Run, action: Action, room: int) -> tuple[Action, ToolContext]:
+async def _judge(run: Run, action: Action, progress: _Progress) -> tuple[Action, ToolContext]:
     """The action as interceptors want it, and what its tool gets: it may run. Raises: ToolRefused,
     and ToolError if the call cannot succeed."""
     agent, asked = run.agent, action
@@ -314,7 +325,7 @@ async def _judge(run: Run, action: Action, room: int) -> tuple[Action, ToolConte
             raise _refused(answer, action)
         elif answer is not None:
             action = replace(action, advice=_gravest(action.advice, answer))
-    context = _tool_context(run, action, room)
+    context = _tool_context(run, action, progress)
     decision = await agent.gate.judge(action, context)
     if not decision.is_allowed:
         raise _refused(decision, action)
@@ -366,7 +377,7 @@ def _short(text: str) -> str:
     return shorten(text, MAX_CHANGE_CHARS)
 
 
-def _tool_context(run: Run, action: Action, room: int) -> ToolContext:
+def _tool_context(run: Run, action: Action, progress: _Progress) -> ToolContext:
     agent = run.agent
     return ToolContext(
         place=agent.place,
@@ -377,8 +388,8 @@ def _tool_context(run: Run, action: Action, room: int) -> ToolContext:
         path=action.path,
         earlier=partial(text_by_id, run.context.session.entries),
         background=agent.background,
-        room=room,
-        keep_output=partial(run.outputs.__setitem__, action.call_id),
+        room=progress.share,
+        keep_output=partial(setattr, progress, "output_so_far"),
     )
 
 
@@ -402,7 +413,7 @@ async def _perform(run: Run, progress: _Progress) -> ToolOutput:
     agent = run.agent
     asked = _parse(agent, progress)
     progress.actions, progress.is_work = asked, any(map(_is_work, asked))
-    judged = [await _judge(run, action, progress.share) for action in asked]
+    judged = [await _judge(run, action, progress) for action in asked]
     actions = [action for action, _ in judged]
     if any(action.change for action in actions):
         progress.is_work = any(map(_is_work, actions))
@@ -410,11 +421,10 @@ async def _perform(run: Run, progress: _Progress) -> ToolOutput:
     for action, context in judged if len(judged) > 1 else ():
         if action.tool.preview:  # all can be done, or none is
             action.tool.preview(context, action.arguments)
-    call_id, name, subject = progress.call.id, progress.name, progress.subject
-    run.emit(ToolStarted(call_id=call_id, name=name, subject=subject))
-    progress.started = time.monotonic()
+    name, subject = progress.name, progress.subject
+    run.emit(ToolStarted(call_id=progress.call.id, name=name, subject=subject))
+    progress.is_running, progress.started = True, time.monotonic()
     run.tools.append((name, subject))
-    run.begun[call_id] = (name, subject, progress.started)
     if all(context.decision.only_reads for _, context in judged):
         progress.is_work = False
     return _joined([await _run_action(run, progress, *step) for step in judged])
@@ -445,9 +455,8 @@ async def _run_tool(agent: Agent, action: Action, context: ToolContext) -> ToolO
         return await run_command(Command(agent=agent, action=action, context=context))
     if tool.effect != "edit" or not path:
         return _as_output(await tool.run(context, action.arguments))
-    if (
-        as_seen(agent.place, path) != path
-    ):  # the session's own /tmp: no part of the work, or of undo
+    if as_seen(agent.place, path) != path:
+        # The session's own /tmp: no part of the work, or of undo.
         output = _as_output(await tool.run(context, action.arguments))
         return replace(output, files_changed=())
     async with agent.undo.step([path]) as saved:
@@ -578,9 +587,8 @@ async def _conclude(
         refusals=output.refusals,
         exit_status=output.exit_status,
     )
-    pictures = (replace(picture, call_id=call.id) for picture in output.pictures)
-    record(result, *pictures, ended_job=output.ended_job)
-    run.outputs.pop(call.id, None)
+    pictures = [replace(picture, call_id=call.id) for picture in output.pictures]
+    record(progress, result, pictures, output.ended_job)
     run.emit(
         ToolFinished(
             call_id=call.id,
@@ -654,14 +662,6 @@ def _clip_to_share(agent: Agent, progress: _Progress, text: str) -> tuple[str, .
     except (StorageError, OSError) as error:
         where = f"[It could not be kept whole: {error}]"
     return clip_middle(text, room * len(text) // size), where
-
-
-def _failure(error: KodeError) -> ToolOutput:
-    text = str(error)
-    if isinstance(error, ToolRefused):
-        for_model = f"{text} {error.instead}".strip()
-        return ToolOutput(text=for_model, summary=text, refusals=(error.refusal,))
-    return ToolOutput(text=text, summary=_first_line(text))
 
 
 def _bug(agent: Agent, name: str, error: Exception) -> ToolOutput:

@@ -12,7 +12,7 @@ from kode.engine.context import Context
 from kode.errors import ProviderError
 from kode.events import Check, Checked, Denial, Emit
 from kode.messages import Text, ToolCall, Usage, first_of, shorten
-from kode.tool import ToolOutput, WorkStep
+from kode.tool import WorkStep
 
 REMIND_AT = 3  # a second call can be a check; a third is a circle
 END_AT = 5  # the reminders of the third and fourth did not help
@@ -182,10 +182,6 @@ class Run:
     files_changed: dict[str, None] = field(default_factory=dict)
     tools: list[tuple[str, str]] = field(default_factory=list)
     """(name, subject) of each call that ran."""
-    begun: dict[str, tuple[str, str, float]] = field(default_factory=dict)
-    """Call id → tool, subject and monotonic start time of each call whose tool started."""
-    outputs: dict[str, ToolOutput] = field(default_factory=dict)
-    """Call id → what a command printed until it ended or was stopped."""
     denials: list[Denial] = field(default_factory=list)
     evidence: Evidence = field(default_factory=Evidence)
     repeats: Repeats = field(default_factory=Repeats)

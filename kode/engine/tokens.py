@@ -5,7 +5,7 @@ Exact counts come from the provider's usage; these fill the gap until the next o
 
 from dataclasses import replace
 
-from kode.messages import Image, Message, ServerItem, Text, Thinking, ToolCall, ToolResult
+from kode.messages import Image, Message, Part, ServerItem, Text, Thinking, ToolCall, ToolResult
 from kode.provider import ModelInfo, Request
 
 BYTES_PER_TOKEN = 4.0
@@ -29,29 +29,22 @@ def tokens_of_text(text: str) -> int:
 
 def tokens_of(message: Message) -> int:
     """An estimate for one message with all its parts."""
-    total = MESSAGE_TOKENS
-    for part in message.parts:
-        match part:
-            case Text():
-                total += tokens_of_text(part.text)
-            case Thinking():
-                total += tokens_of_text(part.text) + tokens_of_text(part.signature)
-            case ToolCall():
-                total += tokens_of_text(part.name) + tokens_of_text(part.arguments)
-            case ToolResult():
-                total += tokens_of_text(part.text)
-            case Image():
-                total += tokens_of_image(part)
-            case ServerItem():
-                total += tokens_of_text(part.text)
-    return total
+    return MESSAGE_TOKENS + sum(map(tokens_of_part, message.parts))
 
 
-def tokens_of_image(image: Image) -> int:
-    """An estimate for one image; the maximum if its size is unknown."""
-    least, most = IMAGE_TOKENS
-    pixels = image.width * image.height
-    return min(max(pixels // PIXELS_PER_TOKEN, least), most) if pixels else most
+def tokens_of_part(part: Part) -> int:
+    """An estimate for one part of a message; for an image of unknown size the maximum."""
+    match part:
+        case Thinking():
+            return tokens_of_text(part.text) + tokens_of_text(part.signature)
+        case ToolCall():
+            return tokens_of_text(part.name) + tokens_of_text(part.arguments)
+        case Image():
+            least, most = IMAGE_TOKENS
+            pixels = part.width * part.height
+            return min(max(pixels // PIXELS_PER_TOKEN, least), most) if pixels else most
+        case Text() | ToolResult() | ServerItem():
+            return tokens_of_text(part.text)
 
 
 def chars_of(tokens: float) -> int:

@@ -60,7 +60,6 @@ from kode.messages import (
     Image,
     Message,
     Text,
-    ToolCall,
     Usage,
     calls_of,
     failure_of,
@@ -72,14 +71,9 @@ from kode.session.log import Session
 from kode.session.messages import said
 from kode.session.notes import notes
 
-MAX_CUT_REPLIES = 3
-"""Consecutive replies truncated within their calls before the turn gives up."""
-
-MAX_PAUSES = 10
-"""Consecutive pauses of a server amid its own tools before the turn gives up."""
-
-MAX_UNREAD_CALLS = 2
-"""Consecutive replies with an unreadable call in their text before the turn gives up."""
+_MOST = {"length": 3, "malformed_call": 2, "paused": 10}
+"""How a reply stopped that cannot be used as it is → such replies in a row before the turn gives
+up: calls cut at the output limit; an unreadable call in its text; a pause amid a server's tools."""
 
 LEAST_PARTIAL_CHARS = 60_000
 """At least this much of an interrupted reply is kept; more if the model may write more."""
@@ -93,12 +87,22 @@ UNREAD_CALL = (
 SILENT = "Your reply was empty. Continue with the task, or give your answer."
 """Once in a turn: models fall silent behind a result, and most answer when they are asked."""
 
-NO_PARSER = (
-    "The model {model} writes tool calls into its text, and they cannot be read: nothing was run. "
-    "Have the server read them by the model's chat template (llama.cpp: start it with `--jinja`; "
-    "vLLM: `--enable-auto-tool-choice --tool-call-parser NAME`; Ollama, LM Studio: take a model "
-    "marked for tools), or use another model."
-)
+_GIVE_UP = {
+    "length": (
+        "3 replies in a row were cut at the output limit of {model} in the middle of a tool call. "
+        "Ask for smaller steps."
+    ),
+    "malformed_call": (
+        "The model {model} writes tool calls into its text, and they cannot be read: nothing was "
+        "run. Have the server read them by the model's chat template (llama.cpp: start it with "
+        "`--jinja`; vLLM: `--enable-auto-tool-choice --tool-call-parser NAME`; Ollama, LM Studio: "
+        "take a model marked for tools), or use another model."
+    ),
+    "paused": (
+        "The server of {model} paused 10 times in a row amid its own tools. Send `continue` to go "
+        "on."
+    ),
+}
 
 CUT_CALL = (
     "Not run: the reply hit the output limit of {model}, so this call may be incomplete. "
@@ -236,46 +240,49 @@ def _record_text(
 
 
 async def _steps(run: Run) -> None:
-    cut = unread = paused = 0
-    was_silent = False
+    trouble, in_a_row, was_silent = "", 0, False
     while True:
         _check_limits(run)
         run.steps += 1
         run.agent.spend.steps += 1
         message = await _ask(run)
-        calls = calls_of(message)
-        if calls and message.stop == "length":
-            cut += 1
-            _refuse_cut_calls(run, calls, give_up=cut == MAX_CUT_REPLIES)
-            continue
-        cut = 0
-        if message.stop == "malformed_call":
-            unread += 1
-            _refuse_unread_call(run, give_up=unread == MAX_UNREAD_CALLS)
-            continue
-        unread = 0
-        if message.stop == "paused":
-            paused += 1
-            if paused == MAX_PAUSES:
-                raise ProviderError(
-                    f"The server of {run.agent.provider.model} paused {MAX_PAUSES} times in a row "
-                    "amid its own tools. Send `continue` to go on."
-                )
-            continue
-        paused = 0
-        if calls:
+        calls, before = calls_of(message), trouble
+        is_answer = message.stop not in _MOST or (message.stop == "length" and not calls)
+        trouble = "" if is_answer else message.stop or ""
+        in_a_row = in_a_row + 1 if trouble == before else 1
+        if trouble:
+            _handle_trouble(run, message, give_up=in_a_row == _MOST[trouble])
+        elif calls:
             await run_calls(run, calls)
             run.repeats.check()
             _record_steering(run)
-            continue
-        run.answer = text_of(message)
-        if message.stop == "end" and not run.answer.strip() and not was_silent:
-            was_silent = True
-            _note(run, SILENT)
-            continue
-        _check_answer(run.agent, message)
-        if not _record_steering(run):
-            return
+        else:
+            run.answer = text_of(message)
+            if message.stop == "end" and not run.answer.strip() and not was_silent:
+                was_silent = True
+                _note(run, SILENT)
+                continue
+            _check_answer(run.agent, message)
+            if not _record_steering(run):
+                return
+
+
+def _handle_trouble(run: Run, message: Message, *, give_up: bool) -> None:
+    """Has the model repeat a reply that cannot be used as it is. Raises: ProviderError to give
+    up."""
+    model = run.agent.provider.model
+    if message.stop == "length":
+        calls = calls_of(message)
+        results = tuple(failure_of(call, CUT_CALL.format(model=model)) for call in calls)
+        run.context.session.append_message(Message(role="tool", parts=results))
+    elif message.stop == "malformed_call" and not give_up:
+        tools = ", ".join(
+            f"{spec.name}({', '.join(spec.parameters.get('required', ()))})"
+            for spec in run.context.specs
+        )
+        _note(run, UNREAD_CALL.format(tools=tools))
+    if give_up:
+        raise ProviderError(_GIVE_UP[message.stop or ""].format(model=model))
 
 
 def _record_steering(run: Run) -> bool:
@@ -286,27 +293,6 @@ def _record_steering(run: Run) -> bool:
         run.context.session.append_message(Message(role="user", parts=(part,)))
         run.emit(Steered(text=text.text))
     return bool(texts)
-
-
-def _refuse_cut_calls(run: Run, calls: Sequence[ToolCall], *, give_up: bool) -> None:
-    model = run.agent.provider.model
-    results = tuple(failure_of(call, CUT_CALL.format(model=model)) for call in calls)
-    run.context.session.append_message(Message(role="tool", parts=results))
-    if give_up:
-        raise ProviderError(
-            f"{MAX_CUT_REPLIES} replies in a row were cut at the output limit of {model} in the "
-            "middle of a tool call. Ask for smaller steps."
-        )
-
-
-def _refuse_unread_call(run: Run, *, give_up: bool) -> None:
-    if give_up:
-        raise ProviderError(NO_PARSER.format(model=run.agent.provider.model))
-    tools = ", ".join(
-        f"{spec.name}({', '.join(spec.parameters.get('required', ()))})"
-        for spec in run.context.specs
-    )
-    _note(run, UNREAD_CALL.format(tools=tools))
 
 
 def _note(run: Run, text: str) -> None:

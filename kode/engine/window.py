@@ -6,24 +6,11 @@ from dataclasses import dataclass
 
 from kode.engine.agent import Agent
 from kode.engine.context import Context, compactable_tokens, context_tokens, fixed_tokens
-from kode.engine.tokens import MESSAGE_TOKENS, tokens_of_image, tokens_of_text
-from kode.messages import Image, Message, Text, Thinking, ToolCall, ToolResult
+from kode.engine.tokens import MESSAGE_TOKENS, tokens_of_part, tokens_of_text
+from kode.messages import Image, Part, Text, ToolCall, ToolResult
 from kode.tool import Effect
 
-KINDS = (
-    "system prompt",
-    "tools",
-    "memory",
-    "files",
-    "shell output",
-    "web pages",
-    "subagents",
-    "conversation",
-    "summary of before",
-)
-"""In display order."""
-
-_KIND_OF_EFFECT: Mapping[str, str] = {
+_KIND_OF_EFFECT: Mapping[Effect, str] = {
     "read": "files",
     "edit": "files",
     "run": "shell output",
@@ -31,7 +18,7 @@ _KIND_OF_EFFECT: Mapping[str, str] = {
     "mcp": "MCP servers",
     "delegate": "subagents",
     "memory": "memory",
-    "none": "conversation",
+    "memory-read": "memory",
 }
 _KIND_OF_SOURCE = {
     "opening": "system prompt",
@@ -40,6 +27,11 @@ _KIND_OF_SOURCE = {
     "attachment": "files",
     "outside": "files",
 }
+KINDS = (
+    *("system prompt", "tools", "memory", "files", "shell output", "web pages", "MCP servers"),
+    *("subagents", "conversation", "summary of before"),
+)
+"""In display order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +59,8 @@ def window_of(agent: Agent, context: Context) -> Window:
     effects = {tool.name: tool.effect for tool in agent.tools}
     for message in context.session.messages:
         kinds["conversation"] += MESSAGE_TOKENS
-        for kind, tokens in _parts_of(message, effects):
-            kinds[kind] += tokens
+        for part in message.parts:
+            kinds[_kind_of(part, effects)] += tokens_of_part(part)
     estimated = sum(kinds.values())
     used = context_tokens(context)
     scale = used / estimated if estimated else 1.0
@@ -82,26 +74,13 @@ def window_of(agent: Agent, context: Context) -> Window:
     )
 
 
-def _parts_of(message: Message, effects: Mapping[str, Effect]) -> list[tuple[str, int]]:
-    found = []
-    for part in message.parts:
-        match part:
-            case Text():
-                kind = _KIND_OF_SOURCE.get(part.source, "conversation")
-                found.append((kind, tokens_of_text(part.text)))
-            case Thinking():
-                tokens = tokens_of_text(part.text) + tokens_of_text(part.signature)
-                found.append(("conversation", tokens))
-            case ToolCall():
-                tokens = tokens_of_text(part.name) + tokens_of_text(part.arguments)
-                found.append((_kind_of_tool(part.name, effects), tokens))
-            case ToolResult():
-                found.append((_kind_of_tool(part.name, effects), tokens_of_text(part.text)))
-            case Image():
-                found.append(("files", tokens_of_image(part)))
-    return found
-
-
-def _kind_of_tool(name: str, effects: Mapping[str, Effect]) -> str:
-    effect = effects.get(name, "none")
-    return _KIND_OF_EFFECT[effect.partition("-")[0]]
+def _kind_of(part: Part, effects: Mapping[str, Effect]) -> str:
+    match part:
+        case Text():
+            return _KIND_OF_SOURCE.get(part.source, "conversation")
+        case ToolCall() | ToolResult():
+            return _KIND_OF_EFFECT.get(effects.get(part.name, "none"), "conversation")
+        case Image():
+            return "files"
+        case _:
+            return "conversation"

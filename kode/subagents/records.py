@@ -22,9 +22,9 @@ from typing import Any
 from kode import durable, paths
 from kode.broken_json import object_of
 from kode.credentials import redact
-from kode.engine.fence import fence_text
 from kode.errors import StorageError, ToolError
 from kode.messages import Text, ToolCall, ToolResult, first_of, plural, shorten
+from kode.plain_text import fence_text
 from kode.session.entries import AnyEntry, MessageEntry
 from kode.subagents.task import Result, Snapshot, Task, line_of
 from kode.tools import processes

@@ -39,8 +39,8 @@ def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
         return "" if nobody_typed else _read_stdin(), ()
     if sys.stdin is None or not _stdin_has_something_to_say():
         return task, ()
-    from kode.engine.fence import fence_text
     from kode.messages import Text
+    from kode.plain_text import fence_text
 
     if not _begins_soon():
         print(
