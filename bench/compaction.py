@@ -71,7 +71,7 @@ async def _session(
 ) -> list[tuple[float, float]]:
     """(share of the facts, of the words) in the first request after each compaction."""
     from kode.config import load_config
-    from kode.conversation import open_conversation
+    from kode.conversation import Settings, open_conversation
     from kode.events import Event
 
     flags = {"provider": "openai", "model": "gpt-4.1", "permissions.mode": "full"}
@@ -85,7 +85,7 @@ async def _session(
             read = {fact for one in results for fact in FACT.findall(str(one))}
             marks.append((len(server.requests), read, {f"Task number {n}." for n in range(turn)}))
 
-    talk = await open_conversation(loaded, cwd=project, emit=hear, ask=None)
+    talk = await open_conversation(Settings(loaded, emit=hear), cwd=project)
     turn = 0
     try:
         while len(marks) < compactions and turn < MAX_TURNS:

@@ -146,7 +146,7 @@ async def _sessions(
 ) -> int:
     """All turns; how many requests had been sent when the compaction was done."""
     from kode.config import load_config
-    from kode.conversation import open_conversation
+    from kode.conversation import Settings, open_conversation
     from kode.events import silent
 
     flags = {"provider": route.vendor, "model": route.model, "permissions.mode": "full"}
@@ -154,7 +154,7 @@ async def _sessions(
     for opening in range(OPENINGS):
         loaded = load_config(home, project, environ=os.environ, flags=flags)
         talk = await open_conversation(
-            loaded, cwd=project, emit=silent, ask=None, session_id=session_id
+            Settings(loaded, emit=silent), cwd=project, session_id=session_id
         )
         session_id = talk.session.id
         for number in range(turns * opening // OPENINGS, turns * (opening + 1) // OPENINGS):

@@ -110,7 +110,7 @@ def first_shared() -> float:
 async def thousand_turns() -> dict[str, Any]:
     """One session, 1,000 turns without tools, through a real connection."""
     from kode.config import load_config
-    from kode.conversation import open_conversation
+    from kode.conversation import Settings, open_conversation
     from kode.events import silent
 
     times: list[float] = []
@@ -123,7 +123,7 @@ async def thousand_turns() -> dict[str, Any]:
             loaded = load_config(
                 home, project, environ=environ, flags={"provider": "openai", "model": "gpt-4.1"}
             )
-            conversation = await open_conversation(loaded, cwd=project, emit=silent, ask=None)
+            conversation = await open_conversation(Settings(loaded, emit=silent), cwd=project)
             path = conversation.session.path
             assert path is not None
             for number in range(TURNS + AROUND):

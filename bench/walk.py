@@ -47,7 +47,7 @@ def sizes() -> dict[str, Any]:
 async def walks() -> dict[str, Any]:
     """One conversation: a file is read after a turn that warmed up, then three facts are kept."""
     from kode.config import load_config
-    from kode.conversation import open_conversation
+    from kode.conversation import Settings, open_conversation
     from kode.events import silent
     from kode.tool import ToolContext
 
@@ -59,7 +59,7 @@ async def walks() -> dict[str, Any]:
         script.write_text(json.dumps([{"text": "", "calls": [read]}, {"text": "Done."}] * 2))
         flags = {"provider": "scripted", "script": str(script)}
         loaded = load_config(Path(environ["KODE_HOME"]), project, environ=environ, flags=flags)
-        conversation = await open_conversation(loaded, cwd=project, emit=silent, ask=None)
+        conversation = await open_conversation(Settings(loaded, emit=silent), cwd=project)
         await conversation.turn("read it")
         prompt = await followed(conversation.turn("read it again"))
         agent = conversation.agent

@@ -133,17 +133,17 @@ async def open(
     flags = {**(settings or {}), **named}
     own_tools = tuple(tool if isinstance(tool, Tool) else plain_tool(tool) for tool in tools)
     events = _Events(on_event)
-    talk = await inner.open_conversation(
+    session_id = None if resume is None else find(home(), resume)
+    inner_settings = inner.Settings(
         load_config(home(), folder, environ=os.environ, flags=flags, flags_of="kode.open"),
-        cwd=folder,
         emit=events.emit,
         ask=None if gate is None else _asking(gate, events),
-        session_id=None if resume is None else find(home(), resume),
         keep_session=keep_session,
         trust_project=trust_project,
         tools=own_tools,
         memory=own_memory,
     )
+    talk = await inner.open_conversation(inner_settings, cwd=folder, session_id=session_id)
     conversation, cancelled = Conversation(talk, events), False
     try:
         # The SDK takes up to a second to import: keep it off the caller's event loop.
@@ -176,7 +176,7 @@ class Conversation:
     @property
     def permission_mode(self) -> PermissionMode:
         """May be set; takes effect with the next call."""
-        return self._talk.mode
+        return self._talk.gate.mode
 
     @permission_mode.setter
     def permission_mode(self, mode: PermissionMode) -> None:
@@ -261,7 +261,7 @@ class Conversation:
         """
         if self._running is not None:
             raise UserError("A turn is running: undo its changes after it ends.")
-        return await self._talk.past.undo()
+        return await self._talk.undo()
 
     def _begin(
         self,

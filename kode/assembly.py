@@ -1,5 +1,5 @@
-"""Config → Agent: the one place that knows every concrete class. Functions only; `OpenSession` in
-`conversation/` holds the state."""
+"""Config → Agent: the one place that knows every concrete class. Functions only; a `Conversation`
+holds the state."""
 
 import asyncio
 import math
@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from kode import paths
 from kode.config import (
@@ -26,18 +26,15 @@ from kode.engine.agent import Agent, Limits, Spend
 from kode.errors import ConfigError, Setting, StorageError, UserError
 from kode.events import Emit, Notice, silent
 from kode.extensions.instructions import read_instructions
-from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import opener
-from kode.extensions.mcp_values import Elicit
 from kode.extensions.session import Extensions
 from kode.fault_reports import write_report
 from kode.git import git_folders
-from kode.memory.contract import MemorySystem
 from kode.memory.guarded import open_memory
 from kode.messages import Usage
 from kode.paths import real_path
 from kode.permissions import approvals
-from kode.permissions.gate import Ask, Gate, GateState, path_denier
+from kode.permissions.gate import Gate, GateState, path_denier
 from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rules, parse_all
 from kode.programs import one_deeper
@@ -53,7 +50,6 @@ from kode.sandbox.values import Opens
 from kode.session.log import Session
 from kode.session.provenance import Provenance
 from kode.shared_budget import SharedBudget
-from kode.tool import Tool
 from kode.tools.builtin import BUILTIN, SMALL
 from kode.undo.journal import TurnId
 from kode.undo.store import MEGABYTE
@@ -61,6 +57,7 @@ from kode.undo.undo import Undo, open_undo
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
+    from kode.conversation.settings import Settings
     from kode.sandbox.named import Named
     from kode.sandbox.sandbox import Sandbox
     from kode.subagents.task import Start
@@ -209,39 +206,24 @@ def of_session(place: Workplace, session_id: str | None) -> Workplace:
     )
 
 
-class Made(NamedTuple):
-    """An agent, and what its conversation needs beside it."""
-
-    agent: Agent
-    gate: Gate
-    """The agent's."""
-    undo: Undo
-    """Where its changes are saved: the agent's."""
-
-
 def make_agent(
-    config: Config,
+    settings: "Settings",
     provider: Provider,
     session: Session,
     place: Workplace,
     *,
-    emit: Emit,
-    ask: Ask | None,
     background: "BackgroundCommands | None" = None,
-    tools: tuple[Tool, ...] = (),
-    memory: MemorySystem | None = None,
-    start: "Start | None" = None,
     small_model: Provider | None = None,
-) -> Made:
+) -> Agent:
     """Builds the agent of a session from its parts. Memory is not open yet, so its tools are
-    missing.
-
-    `tools` come after kode's own; `memory` replaces the configured one. `start` is what a parent
-    passes to a subagent, which stores undo contents with its parent's.
+    missing; those of `settings` come after kode's own. A subagent stores undo contents with its
+    parent's.
 
     Raises: ConfigError for unusable rules, memory system or budget; UserError for a fallback model
         that cannot be asked.
     """
+    config, emit, child = settings.config, settings.emit, settings.child
+    start = child.start if child is not None else None
     cost = cost_function(provider)
     budgets = (config.max_budget_usd, config.shared_budget)
     for asked in filter(None, (provider, open_named(config, "fallback_model"))):
@@ -257,7 +239,7 @@ def make_agent(
     if start is not None:
         state.approved = approvals.changed((), give=parse_all(start.approved))
     try:
-        memory = memory or open_memory(config.memory)
+        memory = settings.memory or open_memory(config.memory)
     except ConfigError as error:
         raise error.about(Setting("memory.system")) from None
     sandbox = open_sandbox(config, place)
@@ -281,7 +263,7 @@ def make_agent(
         rules=rules,
         state=state,
         place=place,
-        ask=ask,
+        ask=settings.ask,
         tainted=lambda: session.tainted,
         sandbox=sandbox,
         sandbox_forced=forced,
@@ -297,9 +279,9 @@ def make_agent(
         limits = replace(limits, max_tree_steps=start.max_tree_steps)
         usd, steps = start.rest_of_tree_usd, start.rest_of_tree_steps
         spend = replace(spend, rest_of_tree_usd=usd, rest_of_tree_steps=steps)
-    agent = Agent(
+    return Agent(
         provider=provider,
-        tools=(*BUILTIN, *tools),
+        tools=(*BUILTIN, *settings.tools),
         gate=gate,
         memory=memory,
         limits=limits,
@@ -322,41 +304,27 @@ def make_agent(
         marks=marks,
         report_bug=write_report,
     )
-    return Made(agent=agent, gate=gate, undo=undo)
 
 
-def make_extensions(
-    config: Config,
-    place: Workplace,
-    *,
-    emit: Emit,
-    ask: Ask | None,
-    elicit: Elicit | None,
-    trust_project: bool,
-    sandbox: "Sandbox | None",
-    servers: Sequence[Entry] = (),
-) -> Extensions:
-    """The extensions of a conversation, not yet started. `servers` are those named by the program
-    that runs kode, `sandbox` the agent's.
-
-    Raises: ConfigError for bad rules.
-    """
+def make_extensions(settings: "Settings", agent: Agent) -> Extensions:
+    """The extensions of a conversation, not yet started. Raises: ConfigError for bad rules."""
+    config, place = settings.config, agent.place
     return Extensions(
         home=place.home,
         cwd=place.cwd,
-        emit=emit,
-        ask=ask,
+        emit=settings.emit,
+        ask=settings.ask,
         opener=opener(
             place,
             sandboxed=config.sandbox.enabled is not False,
             required=config.sandbox.enabled is True,
             denied=path_denier(_rules(config), place),
-            trust_project=trust_project,
-            elicit=elicit,
+            trust_project=settings.trust_project,
+            elicit=settings.elicit,
         ),
-        sandbox=sandbox,
+        sandbox=agent.sandbox,
         deferred=config.mcp.deferred,
-        given=servers,
+        given=settings.servers,
     )
 
 

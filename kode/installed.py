@@ -97,7 +97,7 @@ class Plugin:
     `call.refuse(why)`, `call.ask(why)`, `call.change(arguments)`, or None to say nothing. Called
     before each call of a tool, in subagents too; a call at which it fails is refused."""
     around_turn: Code = ""
-    """An async function of an `Opened`, a `turns.OpenSession`, a message and its `turns.RunTurn`,
+    """An async function of an `Opened`, the `Conversation`, a message and its `RunTurn`,
     that returns the `TurnEnded`. Called if resumed, or a plug-in's slash command was used."""
     flags: Code = ""
     """A function of a `Parser` that adds flags to `kode run` and to all that take its flags."""

@@ -23,9 +23,9 @@ HOMES = {
     "kode.cli.screen.lines": "money",
     "kode.cli.screen.printer": "print_either",
     "kode.config": "load_config resolve_provider",
-    "kode.conversation": "Conversation open_conversation",
+    "kode.conversation": "Conversation ConversationSettings=Settings open_conversation",
     "kode.conversation.bare": "BareSession",
-    "kode.conversation.plugged": "Opened Prompt",
+    "kode.conversation.plugins": "Opened Prompt",
     "kode.credentials": "keep_secret redact_secrets=redact_values",
     "kode.durable": "lock_file=locked make_folder replace_file=replace storage_errors set_aside",
     "kode.errors": (
@@ -65,7 +65,6 @@ HOMES = {
     "kode.tools.processes": "ProcessTree",
     "kode.undo.store": "Contents",
     "kode.undo.undo": "FileChanges",
-    "kode.workplace": "Workplace",
 }
 """Module → the public names that it defines; "public=defined" where they differ."""
 
@@ -96,10 +95,11 @@ if TYPE_CHECKING:
     from kode.config import load_config as load_config
     from kode.config import resolve_provider as resolve_provider
     from kode.conversation import Conversation as Conversation
+    from kode.conversation import Settings as _ConversationSettings
     from kode.conversation import open_conversation as open_conversation
     from kode.conversation.bare import BareSession as BareSession
-    from kode.conversation.plugged import Opened as Opened
-    from kode.conversation.plugged import Prompt as Prompt
+    from kode.conversation.plugins import Opened as Opened
+    from kode.conversation.plugins import Prompt as Prompt
     from kode.credentials import keep_secret as keep_secret
     from kode.credentials import redact_values as _redact_secrets
     from kode.durable import locked as _lock_file
@@ -177,8 +177,8 @@ if TYPE_CHECKING:
     from kode.tools.processes import ProcessTree as ProcessTree
     from kode.undo.store import Contents as Contents
     from kode.undo.undo import FileChanges as FileChanges
-    from kode.workplace import Workplace as Workplace
 
+    ConversationSettings = _ConversationSettings
     kode_version = _kode_version
     open_memory = _open_memory
     redact_secrets = _redact_secrets

@@ -12,7 +12,7 @@ import pytest
 from kode.cli.main import main
 from kode.config import load_config
 from kode.config.load import locate
-from kode.conversation import open_conversation
+from kode.conversation import Settings, open_conversation
 from kode.errors import EXIT_NOT_STARTED, KodeError, ServerError, Setting
 from kode.events import silent
 from kode.extensions.hook_answer import answer_of
@@ -150,7 +150,7 @@ async def test_an_error_has_the_setting_that_was_used(
     found = None
     try:
         loaded = load_config(tmp_path / "kode-home", project, environ=os.environ, flags=flags)
-        talk = await open_conversation(loaded, cwd=project, emit=silent, ask=None)
+        talk = await open_conversation(Settings(loaded, emit=silent), cwd=project)
         found = (await talk.turn("Hello")).setting
         await talk.close(interrupted=True)
     except KodeError as error:

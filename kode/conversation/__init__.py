@@ -1,18 +1,17 @@
-"""One process's agent with an open session. The faces talk only to a `Conversation`.
+"""One process's agent with the session that is open now, for the prompt, `kode run`, servers and
+programs: `open_conversation` opens one.
 
-    opening        opens one
-    conversation   what a face may ask of it: a facade over the functions of the others
-    open_session   the state that they work on
-    starting       what a session begins with; turns what it does; leaving how it ends
-    sessions       what of it is on disk
+    settings       what it is opened with
+    conversation   what it is
+    open           how it opens; sessions how one is entered and left; starting how it begins
+    turns          what goes with a message, and what runs around it
+    rewind         undo, redo, and the ways back
 
-It holds no policy of its own: only in which order things open, run and close. Which classes they
-are is `assembly.py`'s business.
+Which classes its parts are is `assembly.py`'s business.
 """
 
-from kode.conversation.conversation import Conversation
-from kode.conversation.figures import StatusLine
-from kode.conversation.open_session import ClosingStep
-from kode.conversation.opening import open_conversation
+from kode.conversation.conversation import ClosingStep, Conversation, StatusLine
+from kode.conversation.open import open_conversation
+from kode.conversation.settings import Settings
 
-__all__ = ["ClosingStep", "Conversation", "StatusLine", "open_conversation"]
+__all__ = ["ClosingStep", "Conversation", "Settings", "StatusLine", "open_conversation"]

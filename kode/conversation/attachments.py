@@ -6,15 +6,11 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from kode import images, paths
 from kode.errors import UserError
-from kode.messages import Image, Text
+from kode.messages import Text
 from kode.paths import real_path
-from kode.permissions.sensitive import ground
 from kode.plain_text import fence_text
-from kode.provider import Provider
 from kode.session.provenance import Provenance
-from kode.workplace import Workplace
 
 MAX_ATTACHED_BYTES = 256 * 1024  # about 64,000 tokens: a third of a 200,000 window
 
@@ -30,35 +26,6 @@ def file_part(
             "task, so that kode reads the parts it needs."
         )
     return text_part(f'<file path="{name}">\n{text}\n</file>', path, roots, marks, outside=name)
-
-
-def command_part(command: str, text: str, place: Workplace, marks: Provenance) -> Text:
-    """A command of the person's and its output as a message part; outside text under the same rules
-    as for a command of the model."""
-    from kode.permissions.decide_commands import outside_source
-    from kode.permissions.shell import judge
-
-    where = ground(place)
-    line = judge(command, where)
-    outside = outside_source(line, where) or marks.find_source(line.reads)
-    if outside:
-        return Text(text=fence_text(text, outside), source="outside")
-    return Text(text=text, source="attachment")
-
-
-def keep_picture(folder: Path, name: str, data: bytes, provider: Provider) -> Image:
-    """Keeps a copy of an image, or a PDF file, in the folder beside a session.
-
-    Raises: UserError if it is not an image, is too large, or this model cannot see; StorageError.
-    """
-    looks = images.looks_of(data)
-    is_pdf = looks is not None and looks.media_type == images.PDF
-    if (provider.info.sees_pdf if is_pdf else provider.info.sees_images) is False:
-        raise UserError(
-            f"{provider.model} cannot see {'PDF files' if is_pdf else 'images'}, so {name} is not "
-            "sent. Use another model, or set `context.sees_images` where kode is wrong about it."
-        )
-    return images.keep(paths.images_folder(folder), name, data)
 
 
 def text_part(

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from kode import paths
 from kode.assembly import make_agent, of_session, open_workplace, simplify
-from kode.config import Config
+from kode.config import Config, Loaded
+from kode.conversation.settings import Settings
 from kode.engine.agent import Agent
 from kode.engine.context import Context, open_context
 from kode.engine.turn import run_turn
@@ -39,8 +40,6 @@ class BareSession:
     context: Context
     agent: Agent = field(init=False)
     """Made by `staff`; may be replaced before `open`."""
-    gate: Gate = field(init=False)
-    """The agent's."""
 
     @classmethod
     def create(cls, config: Config, *, home: Path, cwd: Path, provider: Provider) -> "BareSession":
@@ -56,9 +55,8 @@ class BareSession:
         """Gives it an agent with these tools only. Raises: ConfigError for bad rules, and a budget
         without a price."""
         session = self.context.session
-        agent, self.gate, _ = make_agent(
-            self.config, provider, session, self.place, emit=silent, ask=None, memory=memory
-        )
+        settings = Settings(Loaded(config=self.config, origins={}), emit=silent, memory=memory)
+        agent = make_agent(settings, provider, session, self.place)
         self.agent = replace(agent, tools=tuple(tools))
         if {tool.name for tool in BUILTIN} & {tool.name for tool in tools} <= {*SMALL}:
             self.agent = simplify(self.agent, self.config)
@@ -66,9 +64,9 @@ class BareSession:
     def answer_calls(self, answer: Around) -> None:
         """Allows every call, and has `answer` give its result instead of the tool."""
 
-        rules, state, place = self.gate.rules, self.gate.state, self.gate.place
-        self.gate = _OpenGate(rules=rules, state=state, place=place)
-        self.agent = replace(self.agent, gate=self.gate, around=answer)
+        gate = self.agent.gate
+        gate = _OpenGate(rules=gate.rules, state=gate.state, place=gate.place)
+        self.agent = replace(self.agent, gate=gate, around=answer)
 
     async def open(self, reason: InjectReason) -> None:
         """Renders the system prompt, or what of it is news in a later process."""

@@ -1,201 +1,287 @@
-"""The conversation: what a face may ask of one process's agent, whose sessions follow each other.
+"""A conversation: one process's agent and the session that is open now.
 
-A facade: the functions of this package do the work, on the `OpenSession` that is open now.
-`opening` opens one.
+`open.py` opens one, and enters and leaves its sessions; `turns.py` runs its turns; `rewind.py` goes
+back in it. Their functions are its methods.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from kode import paths
-from kode.config import Config, Loaded
-from kode.conversation import models
-from kode.conversation.attachments import command_part, file_part, keep_picture, read_text
-from kode.conversation.extensions import find_extensions_here
-from kode.conversation.figures import StatusLine, spending, status_of
-from kode.conversation.leaving import close, end_jobs, leave, let_memory_process
-from kode.conversation.open_session import (
-    BegunBy,
-    ClosingStep,
-    OpenSession,
-    Steering,
-    announce,
-    enter,
+from kode import images, installed, paths
+from kode.assembly import (
+    can_search,
+    cost_function,
+    learn,
+    make_provider,
+    run_beside,
+    secrets_of,
+    tool_format_of,
 )
-from kode.conversation.past import Past
-from kode.conversation.planning import approve_plan
-from kode.conversation.plugged import Plugged
-from kode.conversation.prepared import names_offered
-from kode.conversation.sessions import create_session, load_session
-from kode.conversation.starting import start
-from kode.conversation.turns import turn
-from kode.conversation.warming import import_first_turn
+from kode.config import Config, provider_for, resolve_provider, switched
+from kode.conversation import rewind, sessions, starting, turns
+from kode.conversation.attachments import file_part, read_text
+from kode.conversation.extensions import find_extensions_here
+from kode.conversation.plugins import PluginHost
+from kode.conversation.settings import Settings
 from kode.engine.agent import Agent
 from kode.engine.call import PreviewedCall, preview_call
-from kode.engine.context import Context, compact, compactable_tokens
+from kode.engine.context import Context, compact, compactable_tokens, context_tokens
 from kode.engine.window import Window, window_of
-from kode.errors import UserError
-from kode.events import ContextReduced, Emit, TurnEnded
-from kode.extensions.found_extensions import FoundExtensions
+from kode.errors import StorageError, UserError
+from kode.events import ContextReduced, Notice, TurnEnded, Working
+from kode.extensions.found_extensions import FoundExtensions, in_use
 from kode.extensions.session import Extensions
-from kode.memory.contract import MemorySystem
-from kode.messages import Image, Text, ToolCall, text_of
-from kode.permissions.gate import Ask
+from kode.messages import Image, Text, ToolCall, Usage, text_of
+from kode.permissions.gate import Gate
 from kode.permissions.modes import MODE_CALLED, MODE_MEANS, PermissionMode
-from kode.provider import EFFORTS
-from kode.session.entries import TaintEntry
+from kode.permissions.rules import Rule
+from kode.permissions.sensitive import ground
+from kode.plain_text import fence_text
+from kode.provider import EFFORTS, ModelInfo, Provider
+from kode.providers.models import retirement_note
+from kode.session.entries import NoteEntry, TaintEntry
 from kode.session.log import Session
 from kode.session.plan import Plan
+from kode.tool import Interceptor
 from kode.tools.background import BackgroundCommands
+from kode.workplace import Workplace
 
 if TYPE_CHECKING:
-    from kode.conversation.structured import Form
+    from kode.extensions.hook_moments import Hooks
     from kode.memory.statement import Outcome
+    from kode.sandbox.values import Opens
     from kode.session.spending import Spending
+    from kode.subagents.parent import Delegation
+    from kode.tools.program import Ran
+
+BegunBy = Literal["startup", "clear", "resume"]
+"""How a session began, in the words of hooks."""
+
+ClosingStep = Literal["memory", "hooks", "servers", "plug-ins"]
+"""What the end of a session waits for."""
+
+Steering = Callable[[], Sequence[Text]]
+"""Returns what the person has typed while a turn runs, each text once."""
 
 
-@dataclass
+class RunTurn(Protocol):
+    """Runs a turn within these limits; `within` are fields of the agent's `Limits` for this turn
+    alone. Raises: StorageError."""
+
+    async def __call__(
+        self, text: str, limits: tuple[Interceptor, ...] = (), **within: Any
+    ) -> TurnEnded: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusLine:
+    """What a status line shows."""
+
+    provider: str
+    model: str
+    mode: PermissionMode
+    session_id: str | None
+    turns: int
+    context_tokens: int
+    context_window: int
+    usage: Usage
+    cost_usd: float | None
+    """Total of the requests with a known price; None without any, if the model's price is unknown
+    too."""
+    cost_is_partial: bool = False
+    """Whether some requests had an unknown price."""
+    jobs: int = 0
+    """Running commands in the background."""
+    line: str = ""
+    """What the person's own program says; it may hold anything."""
+
+
+@dataclass(kw_only=True)
 class Conversation:
-    """An agent with an open session; see `open_conversation`."""
+    """An agent with the session that is open now: `new_session` and `resume` open another."""
 
-    now: OpenSession
-    """The session that is open now: `new_session` and `resume` open another."""
+    settings: Settings
+    commands: BackgroundCommands
+    """Commands and subagents in the background."""
+    plugins: PluginHost
+    extensions: Extensions | None = None
+    """MCP servers and approvals; None in a subagent."""
+    to_close: list[Provider] = field(default_factory=list)
+    """Providers that were asked, besides the current one: closed at the end."""
+    attachments: list[Text | Image] = field(default_factory=list)
+    """Sent with the next message."""
+    notices: set[str] = field(default_factory=set)
+    """Those that are given once, and were."""
+    start_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    background: set["asyncio.Task[None]"] = field(default_factory=set)
+    """Work that may be cancelled when the session ends."""
+
+    # Of the session: `enter_session` sets them.
+    agent: Agent = field(init=False)
+    gate: Gate = field(init=False)
+    """The agent's, which shares its state: there, hooks answer questions before the person."""
+    context: Context = field(init=False)
+    begun_by: BegunBy = field(init=False)
+    cut_short: str = field(init=False)
+    """What the person asked in a turn that was cut short before it began: goes with the next."""
+    found: FoundExtensions | None = field(init=False)
+    """The skills, commands and agents of the workplace; None before the first turn."""
+    hooks: "Hooks | None" = field(init=False)
+    """None if there are none."""
+    delegation: "Delegation | None" = field(init=False)
+    """What all subagents of the session share; None if it may have none."""
+    last: TurnEnded | None = field(init=False)
+    """How the last turn of this process ended."""
+    fresh_plan: bool = field(init=False)
+    """Whether it ended with a plan."""
+    status_line: str = field(init=False)
+    """What the program of `statusLine` printed last; "" without one."""
+    learned: ModelInfo | None = field(init=False)
+    """What is known of the model once its server has said all it will."""
+    waited_s: float = field(init=False)
+    """How long the next turn has waited for the server, which may be loading its model."""
+    waits_for: ClosingStep | None = field(init=False)
+    """While the session ends."""
+    end_by: float | None = field(init=False)
+    """When its last hooks must have ended, by `time.monotonic`; None before its end."""
+
+    start = starting.start
+    turn = turns.turn
+    approve_plan = turns.approve_plan
+    new_session = sessions.new_session
+    resume = sessions.resume
+    end_jobs = sessions.end_jobs
+    close = sessions.close
+    undo = rewind.undo
+    redo = rewind.redo
+    diffs = rewind.diffs
+    prompts = rewind.prompts
+    would_undo = rewind.would_undo
+    is_cut_short = rewind.is_cut_short
+    undo_rewind = rewind.undo_rewind
+    undo_compaction = rewind.undo_compaction
+    take_back_last_message = rewind.take_back_last_message
+    rewind = rewind.rewind
 
     @property
     def config(self) -> Config:
-        return self.now.loaded.config
-
-    @property
-    def loaded(self) -> Loaded:
-        return self.now.loaded
+        return self.settings.config
 
     @property
     def session(self) -> Session:
-        return self.now.context.session
+        return self.context.session
 
     @property
-    def context(self) -> Context:
-        return self.now.context
+    def place(self) -> Workplace:
+        return self.agent.place
 
     @property
-    def agent(self) -> Agent:
-        return self.now.agent
+    def plan(self) -> Plan:
+        """The plan on disk."""
+        return Plan(self.place.plan)
 
     @property
-    def cwd(self) -> Path:
-        return self.now.agent.place.cwd
+    def folder(self) -> Path:
+        """The folder beside the session; a temporary one for a session without a file."""
+        if self.session.id is None:
+            return self.agent.undo.folder
+        return paths.session_folder(self.place.home, self.session.id)
 
     @property
-    def home(self) -> Path:
-        return self.now.agent.place.home
+    def agents_folder(self) -> Path:
+        """Where records of subagents are."""
+        child = self.settings.child
+        return paths.agents_folder((child and child.folder) or self.folder)
 
-    @property
-    def emit(self) -> Emit:
-        return self.now.terms.emit
+    def say_once(self, text: str) -> None:
+        """Gives a notice that the person has not seen."""
+        if text not in self.notices:
+            self.notices.add(text)
+            self.settings.emit(Notice(text=text))
 
-    @property
-    def ask(self) -> Ask | None:
-        """None if nobody can be asked."""
-        return self.now.terms.ask
+    def say_plugin_faults(self) -> None:
+        """Names the plug-ins that kode continues without, each once."""
+        for text in installed.faults.values():
+            self.say_once(text)
 
-    @property
-    def commands(self) -> BackgroundCommands:
-        return self.now.terms.commands
+    def report(self, error: StorageError) -> None:
+        """Reports a fault, unless it is the one that the last turn ended with."""
+        if self.last is None or str(error) != self.last.error:
+            self.settings.emit(Notice(text=str(error), level="error"))
 
-    @property
-    def extensions(self) -> Extensions | None:
-        return self.now.terms.extensions
+    def note(self, text: str) -> None:
+        """Tells the model something with the next message. Raises: StorageError."""
+        self.session.append(NoteEntry(text=text))
 
-    @property
-    def plugged(self) -> Plugged:
-        return self.now.terms.plugged
+    def note_outside(self, text: str, source: str) -> None:
+        """Attaches text from outside to the next message, fenced as such."""
+        self.attachments.append(Text(text=fence_text(text, source), source="outside"))
 
-    @property
-    def mode(self) -> PermissionMode:
-        return self.now.gate.mode
+    def note_work(self, what: str) -> None:
+        """Says to the person what kode does beside the model; "" once it is over."""
+        self.settings.emit(Working(what=what))
 
-    @property
-    def opened(self) -> bool:
-        """Whether the session has begun with a first turn."""
-        return self.now.started is not None
+    def mark_outside(self, source: str) -> None:
+        """Marks what is said in the session as coming from outside, unless it is marked already.
+        Raises: StorageError."""
+        if not self.session.tainted:
+            self.session.append(TaintEntry(source=source))
 
-    @property
-    def fresh_plan(self) -> bool:
-        """Whether the last turn ended with a plan."""
-        return self.now.fresh_plan
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs work that may be cancelled when the session ends."""
+        task = asyncio.ensure_future(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
 
-    @property
-    def found_extensions(self) -> FoundExtensions:
-        """The skills, commands and agents available in the workplace; none before the first
-        turn."""
-        started = self.now.started
-        return FoundExtensions() if started is None else started.found_extensions
+    async def run_program(self, argv: Sequence[str], timeout_s: float) -> "tuple[Ran, Opens]":
+        """Runs a program beside the session; see `assembly.run_beside`."""
+        return await run_beside(self.config, self.place, argv, timeout_s)
 
-    @property
-    def past(self) -> Past:
-        """The prompts so far, and ways back."""
-        return Past(self.now)
+    def deny_edits(self, patterns: Mapping[str, str]) -> None:
+        """Has the gate, and those of subagents, deny edits of what these patterns of rules name,
+        each for the reason beside it, instead of what was denied so before."""
+        state = self.gate.state
+        denials = tuple(Rule("edit", pattern, why) for pattern, why in patterns.items())
+        if denials or state.denied:
+            old, permissions = set(map(str, state.denied)), self.config.permissions
+            state.denied = denials
+            deny = (*(rule for rule in permissions.deny if rule not in old), *map(str, denials))
+            permissions = permissions.model_copy(update={"deny": deny})
+            self.settings = self.settings.with_config(permissions=permissions)
 
-    async def open(self) -> None:
-        """Opens memory and renders the system prompt, once; the first turn calls it."""
-        await start(self.now)
-
-    def offered(self) -> dict[str, str]:
-        """The commands and skills that a message may begin with → what each does. Reads files
-        before the first turn."""
-        started = self.now.started
-        return names_offered(
-            find_extensions_here(self.now) if started is None else started.found_extensions
-        )
-
-    async def turn(
-        self,
-        text: str,
-        *,
-        attachments: Sequence[Text | Image] = (),
-        steering: Steering = tuple,
-        typed: str | None = None,
-        form: "Form | None" = None,
-    ) -> TurnEnded:
-        """Runs one turn to its end, see `turns.turn`; with a `form`, its answer is a value in
-        `structured`. Cancelling the calling task interrupts the turn.
-
-        Raises: StorageError if the text could not be recorded; ToolError, UserError, ServerError.
-        """
-        if form is not None:
-            from kode.conversation.structured import structured_turn
-
-            return await structured_turn(
-                self.now, text, form, attachments=attachments, steering=steering, typed=typed
-            )
-        return await turn(self.now, text, attachments=attachments, steering=steering, typed=typed)
-
-    def attach(self, *parts: Text | Image) -> None:
-        """Attaches parts to the next turn."""
-        self.now.outbox += parts
+    # What the person sends with a message.
 
     def keep_picture(self, name: str, data: bytes) -> Image:
-        """Keeps a copy of an image with the session, to attach, in a size that servers take:
-        shrinking a large one takes a second.
+        """Keeps a copy of an image or a PDF file with the session, to attach, in a size that
+        servers take: shrinking a large one takes a second.
 
-        Raises: UserError if it is not an image, cannot be shrunk, or this model cannot see;
+        Raises: UserError if it is neither, cannot be shrunk, or this model cannot see;
         StorageError.
         """
         from kode.images import Picture, fitting
 
-        small = fitting(Picture(name, data))
-        return keep_picture(self.now.side_folder, name, small.data, self.agent.provider)
-
-    def quote_file(self, name: str, text: str, path: Path | None) -> Text:
-        """A file's text, to attach; see `attachments.file_part`."""
-        return file_part(name, text, path, self.agent.place.roots, self.agent.marks)
+        data, provider = fitting(Picture(name, data)).data, self.agent.provider
+        looks = images.looks_of(data)
+        is_pdf = looks is not None and looks.media_type == images.PDF
+        if (provider.info.sees_pdf if is_pdf else provider.info.sees_images) is False:
+            raise UserError(
+                f"{provider.model} cannot see {'PDF files' if is_pdf else 'images'}, so {name} is "
+                "not sent. Use another model, or set `context.sees_images` where kode is wrong "
+                "about it."
+            )
+        return images.keep(paths.images_folder(self.folder), name, data)
 
     def attach_picture(self, name: str, data: bytes) -> Image:
         """Attaches an image to the next turn. Raises: as `keep_picture`."""
         image = self.keep_picture(name, data)
-        self.attach(image)
+        self.attachments.append(image)
         return image
 
     def attach_files(self, names: Iterable[str]) -> None:
@@ -204,93 +290,78 @@ class Conversation:
         Raises: UserError if one cannot be read, is too large, or is nothing that this model can be
         sent; StorageError.
         """
-        self.attach(*[self._file(name) for name in names])
+        self.attachments += [self._read_file(name) for name in names]
 
-    def _file(self, name: str) -> Text | Image:
+    def _read_file(self, name: str) -> Text | Image:
         from kode.images import read_picture
 
-        path, agent = self.cwd / paths.expand(name), self.agent
-        picture = read_picture(path)
-        if picture is not None:
+        path = self.place.cwd / paths.expand(name)
+        if picture := read_picture(path):
             return self.keep_picture(picture.name, picture.data)
         try:
-            return file_part(name, read_text(path), path, agent.place.roots, agent.marks)
+            return self.quote_file(name, read_text(path), path)
         except UserError as error:
             raise UserError(f"{name}: {error}") from error
 
+    def quote_file(self, name: str, text: str, path: Path | None) -> Text:
+        """A file's text, to attach; see `attachments.file_part`."""
+        return file_part(name, text, path, self.place.roots, self.agent.marks)
+
     def attach_command(self, command: str, text: str) -> None:
-        """Attaches a command that the person ran, with its output, to the next turn."""
-        self.attach(command_part(command, text, self.agent.place, self.agent.marks))
+        """Attaches a command that the person ran, with its output, to the next turn; outside text
+        under the same rules as for a command of the model."""
+        from kode.permissions.decide_commands import outside_source
+        from kode.permissions.shell import judge
 
-    async def compact(self, wish: str = "") -> ContextReduced | None:
-        """`/compact`: compacts now; None, without a request, if that would free nothing. `wish`
-        says what the person wants in the note. Raises: KodeError."""
-        await self.open()
-        if not compactable_tokens(self.agent, self.context):
-            return None
-        return await compact(self.agent, self.context, self.emit, wish=wish, by_person=True)
+        where = ground(self.place)
+        line = judge(command, where)
+        if outside := outside_source(line, where) or self.agent.marks.find_source(line.reads):
+            self.note_outside(text, outside)
+        else:
+            self.attachments.append(Text(text=text, source="attachment"))
 
-    async def new_session(self) -> None:
-        """`/new`: lets memory process the session, then starts an empty one.
+    # The model.
 
-        If cancelled while memory works, the old session stays open and nothing is lost.
-        """
-        if self.session.messages:
-            await self.open()
-            await let_memory_process(self.now, "reset")
-        await leave(self.now, "clear")
-        keep, provider = self.now.terms.keep_session, self.agent.provider
-        self._enter(create_session(self.home, self.cwd, provider, keep=keep), "clear")
-
-    async def resume(self, session_id: str) -> None:
-        """`/resume`: closes this session as at exit and opens another.
-
-        Raises: SessionError, BusyError; then this session stays open.
-        """
-        session = load_session(self.home, session_id, self.emit)
-        if self.opened:
-            await let_memory_process(self.now, "exit")
-        await leave(self.now, "resume")
-        self._enter(session, "resume")
-
-    def _enter(self, session: Session, begun_by: BegunBy) -> None:
-        old = self.now
-        self.plugged.now.session = session
-        self.now = enter(
-            old.terms,
-            old.loaded,
-            old.agent.provider,
-            session,
-            old.place,
-            begun_by=begun_by,
-            cut_short=text_of(session.pending) if session.pending else "",
-            small_model=old.agent.small_model,
-            outbox=old.outbox,
-        )
-        announce(self.now)
-
-    @property
-    def plan(self) -> Plan:
-        """The plan on disk."""
-        return Plan(self.agent.place.plan)
-
-    async def approve_plan(self, mode: PermissionMode) -> str:
-        """Switches to `mode`; returns the prompt that starts the work, with the plan from disk.
-        Raises: UserError if there is no plan; StorageError."""
-        return await approve_plan(self.now, mode)
+    async def learn_model(self) -> None:
+        """Lets the provider ask its server about the model, at most for a turn's time limit. Says
+        once if the model is retired, or cannot search the web although that is wanted."""
+        provider, began = self.agent.provider, time.monotonic()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.agent.limits.timeout_s):
+                if await learn(provider, self.settings.emit):
+                    self.learned = provider.info
+        self.waited_s = time.monotonic() - began
+        provider = self.agent.provider
+        if note := retirement_note(provider.info, provider.model, date.today()):
+            self.say_once(note)
+        search = can_search(self.config, provider)
+        if search != self.agent.search:
+            self.agent = replace(self.agent, search=search)
+        if self.config.web_search and not search:
+            self.say_once(no_search(provider))
 
     def use_model(self, model: str, provider: str | None = None) -> None:
         """`/model`: sends the next request to this model, of the named provider, or of the one that
         its name belongs to. Raises: UserError."""
-        models.use_model(self.now, model, provider)
-
-    def offered_models(self) -> tuple[str, ...]:
-        """The models that the provider offers; asks a server on this machine. Call it in a
-        thread."""
-        from kode.providers.listing import Listing
-
-        own, *_ = Listing().offers(self.config, self.agent.provider, ask=False)
-        return own.models
+        current = self.agent.provider
+        name = provider or provider_for(self.config, os.environ, current.name, model)
+        loaded = replace(
+            self.settings.loaded, config=switched(self.config, os.environ, name, model)
+        )
+        choice = resolve_provider(loaded.config, os.environ, loaded.origins)
+        chosen = make_provider(loaded.config, choice)
+        self.to_close.append(current)
+        self.settings = replace(self.settings, loaded=loaded)
+        self.agent = replace(
+            self.agent,
+            provider=chosen,
+            effort=choice.effort,
+            tool_format=tool_format_of(loaded.config, chosen),
+            search=can_search(loaded.config, chosen),
+            cost_usd=cost_function(chosen),
+            secrets=secrets_of(choice),
+        )
+        self.context.known_messages = 0
 
     def use_effort(self, level: str | None) -> None:
         """`/effort`: how much the model thinks from the next request on; None or "default": as kode
@@ -299,91 +370,117 @@ class Conversation:
         if effort is None and level not in (None, "default"):
             levels = ", ".join(("default", *EFFORTS))
             raise UserError(f"There is no effort {str(level)[:40]!r}. The levels are: {levels}.")
-        models.use_effort(self.now, effort)
+        self.settings = self.settings.with_config(effort=effort)
+        self.agent = replace(self.agent, effort=resolve_provider(self.config, os.environ).effort)
+
+    def offered_models(self) -> tuple[str, ...]:
+        """The models that the provider offers; asks a server on this machine. Call it in a
+        thread."""
+        from kode.providers.listing import Listing
+
+        offer, *_ = Listing().offers(self.config, self.agent.provider, ask=False)
+        return offer.models
+
+    # Modes, figures, memory.
 
     @property
     def modes(self) -> dict[str, str]:
         """The permission modes to choose from → what each means. `full`, which asks nothing, is
         among them only where the person has set it."""
-        set_by_person = (self.mode, self.config.permissions.mode)
+        set_by_person = (self.gate.mode, self.config.permissions.mode)
         return {m: what for m, what in MODE_MEANS.items() if m != "full" or m in set_by_person}
 
     def set_permission_mode(self, mode: str) -> None:
         """Applies from the next call on. `mode` may have the name that another agent gives it."""
-        self.now.gate.mode = MODE_CALLED[mode]
+        self.gate.mode = MODE_CALLED[mode]
 
-    def preview_call(self, call: ToolCall) -> PreviewedCall:
-        """A call for display, before its outcome is known."""
-        return preview_call(self.agent, call)
-
-    @property
-    def status_line(self) -> str:
-        """What the program of `statusLine` printed last."""
-        return self.now.status_line
-
-    def status(self) -> StatusLine:
-        return status_of(self.now)
+    async def compact(self, wish: str = "") -> ContextReduced | None:
+        """`/compact`: compacts now; None, without a request, if that would free nothing. `wish`
+        says what the person wants in the note. Raises: KodeError."""
+        await self.start()
+        if not compactable_tokens(self.agent, self.context):
+            return None
+        emit = self.settings.emit
+        return await compact(self.agent, self.context, emit, wish=wish, by_person=True)
 
     async def window(self) -> Window:
         """What fills the model's window; before the first turn, what it starts with."""
-        await self.open()
+        await self.start()
         return window_of(self.agent, self.context)
+
+    def status(self) -> StatusLine:
+        session, provider = self.session, self.agent.provider
+        is_priced = session.cost_usd > 0 or self.agent.cost_usd(Usage()) is not None
+        if self.found is not None:
+            tokens = context_tokens(self.context)
+        else:  # before a resumed session's first turn: the size of its last request
+            used = next((m.usage for m in reversed(session.messages) if m.usage), Usage())
+            tokens = used.input_tokens + used.output_tokens
+        return StatusLine(
+            provider=provider.name,
+            model=provider.model,
+            mode=self.gate.mode,
+            session_id=session.id,
+            turns=session.turns,
+            context_tokens=tokens,
+            context_window=provider.info.context_window,
+            usage=session.usage,
+            cost_usd=session.cost_usd if is_priced else None,
+            cost_is_partial=session.unpriced,
+            jobs=len(self.commands.running()),
+            line=self.status_line,
+        )
 
     async def spending(self) -> "dict[str, Spending]":
         """Spending by model, for the last `turn`, the `session`, and the `day`. Raises:
         StorageError."""
-        return await spending(self.now)
+        from kode.session.spending import Spending, last_turn, spending_since
+
+        entries = self.session.entries
+        # Made local after the fact: on a day that changes the clocks midnight has another offset.
+        midnight = datetime.combine(date.today(), datetime.min.time()).astimezone()
+        day = await asyncio.to_thread(spending_since, self.place.home, midnight)
+        turn, session = Spending.of(last_turn(entries)), Spending.of(entries)
+        return {"turn": turn, "session": session, "day": day}
 
     def last_answer(self) -> str:
         """The latest text of the model; "" if there is none."""
-        said = (one for one in reversed(self.session.messages) if one.role == "assistant")
-        return next(filter(None, map(text_of, said)), "")
+        answers = (m for m in reversed(self.session.messages) if m.role == "assistant")
+        return next(filter(None, map(text_of, answers)), "")
+
+    def offered(self) -> dict[str, str]:
+        """The commands and skills that a message may begin with → what each does. Reads files
+        before the first turn."""
+        offered = {name: added.summary for name, (_, added) in installed.added("slash").items()}
+        found = self.found or find_extensions_here(self)
+        offered |= {skill.item.name: skill.description for skill in in_use(found.skills)}
+        for command in in_use(found.commands):
+            hint = f"{command.argument_hint} " if command.argument_hint else ""
+            offered[command.item.name] = f"{hint}{command.description}"
+        return offered
 
     async def memory_command(self, argv: Sequence[str]) -> "Outcome":
         """`/memory ...`: as `kode memory ...`, on the open memory. Raises: KodeError."""
         from kode.memory.commands import run_line
 
-        await self.open()
+        await self.start()
         return await run_line(self.agent.memory, argv)
 
-    async def opened_memory(self) -> MemorySystem:
-        """The open memory, to review entries that wait for approval. Raises: KodeError."""
-        await self.open()
-        return self.agent.memory
-
-    def mark_outside(self, source: str) -> None:
-        """Marks what is said in the session as coming from outside, unless it is marked already.
-        Raises: StorageError."""
-        if not self.session.tainted:
-            self.session.append(TaintEntry(source=source))
+    def preview_call(self, call: ToolCall) -> PreviewedCall:
+        """A call for display, before its outcome is known."""
+        return preview_call(self.agent, call)
 
     def result_object(self, ended: TurnEnded, warnings: Sequence[str] = ()) -> dict[str, Any]:
         """A turn's result as `kode run --output-format json` prints it."""
         from kode.results import result_object
 
-        untrusted = self.extensions.untrusted if self.extensions else ()
-        return result_object(
-            ended, self.session.id, self.cwd, untrusted=untrusted, warnings=warnings
-        )
+        untrusted, cwd = self.extensions.untrusted if self.extensions else (), self.place.cwd
+        return result_object(ended, self.session.id, cwd, untrusted=untrusted, warnings=warnings)
 
-    async def end_jobs(self, ended: TurnEnded) -> TurnEnded:
-        """Ends what runs in the background, before a program reads how the last turn ended; returns
-        that with what became of its changes."""
-        return await end_jobs(self.now, ended)
 
-    def import_first_turn(self) -> None:
-        """Imports what the first turn needs; call it in a thread while the person types."""
-        import_first_turn(self.now)
-
-    @property
-    def waits_for(self) -> ClosingStep | None:
-        """What `close` waits for now."""
-        return self.now.waits_for
-
-    async def close(self, *, interrupted: bool = False, wait_s: float | None = None) -> None:
-        """Ends the session: memory processes it within its deadline, and leaves the rest pending
-        for the next start; all of it if the last turn was `interrupted`, as nobody waits then.
-        Hooks, servers and memory together get `wait_s`, if given. An unused session leaves no
-        file."""
-        self.now.interrupted |= interrupted
-        await close(self.now, wait_s)
+def no_search(provider: Provider) -> str:
+    """What to do where `web_search` is wanted and the vendor has none."""
+    return (
+        f"`web_search` is on, but {provider.name} does not search the web for {provider.model}. "
+        "`kode mcp add` adds an MCP server that searches; docs/models.md names the models that do."
+    )

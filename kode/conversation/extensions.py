@@ -2,67 +2,63 @@
 agents by name. `kode.extensions` finds them."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.conversation.open_session import OpenSession
 from kode.engine.agent import Agent
 from kode.errors import UserError
 from kode.events import Notice
 from kode.extensions import foreign, found_extensions, trust
 from kode.extensions.agents import AgentDefinition
 from kode.extensions.found_extensions import FoundExtensions, in_use, reread
-from kode.extensions.hooks import is_current
-from kode.extensions.places import Surroundings, surroundings
+from kode.extensions.places import surroundings
 from kode.extensions.skills import Skill, catalogue
 from kode.messages import Text
-from kode.tool import Around, Tool
-from kode.workplace import Workplace
 
 if TYPE_CHECKING:
+    from kode.conversation.conversation import Conversation
     from kode.extensions.hook_moments import Hooks
 
 
-async def find_extensions(opened: OpenSession) -> FoundExtensions:
+async def find_extensions(conversation: "Conversation") -> FoundExtensions:
     """The extensions in the session's folders; says what is wrong with them."""
-    found = await asyncio.to_thread(find_extensions_here, opened)
+    found = await asyncio.to_thread(find_extensions_here, conversation)
     if problems := [text for texts in found.problems.values() for text in texts]:
         more = f" And {len(problems) - 1} more" if len(problems) > 1 else ""
         say_all = ": `kode extensions skills`, `agents` and so on list them." if more else ""
-        opened.emit(Notice(text=f"{problems[0]}{more}{say_all}"))
+        conversation.settings.emit(Notice(text=f"{problems[0]}{more}{say_all}"))
     return found
 
 
-async def take_foreign(opened: OpenSession) -> None:
+async def take_foreign(conversation: "Conversation") -> None:
     """Applies what settings files of other agents allow and set, as far as a person approved it;
     says what of them is not used."""
-    found, place = opened.loaded.foreign, opened.agent.place
-    if not found:
+    settings, place = conversation.settings, conversation.place
+    files = settings.loaded.foreign
+    if not files:
         return
-    trusted = opened.terms.trust_project
     approvals = await asyncio.to_thread(
-        trust.load, place.home, place.project, trust_project=trusted
+        trust.load, place.home, place.project, trust_project=settings.trust_project
     )
-    rules, own, inside = foreign.approved_settings(found, approvals)
-    opened.gate.approve_in_session(rules)
-    environment = {**place.environment, **own}
+    rules, environment, inside = foreign.approved_settings(files, approvals)
+    conversation.gate.approve_in_session(rules)
+    environment = {**place.environment, **environment}
     place = replace(place, environment=environment, inside={**place.inside, **inside})
-    opened.agent = replace(opened.agent, place=place)
-    if lines := foreign.remarks(found):
-        said = f"Not used of other agents' settings (`kode doctor` says why): {'; '.join(lines)}"
-        opened.emit(Notice(text=said, level="info"))
+    conversation.agent = replace(conversation.agent, place=place)
+    if lines := foreign.remarks(files):
+        text = f"Not used of other agents' settings (`kode doctor` says why): {'; '.join(lines)}"
+        settings.emit(Notice(text=text, level="info"))
 
 
-async def hooks_of(opened: OpenSession, found: FoundExtensions) -> "Hooks | None":
+async def hooks_of(conversation: "Conversation", found: FoundExtensions) -> "Hooks | None":
     """The hooks that count in a session; None if there are none. Asks whether those of the project
     may run without a sandbox."""
     hooks = in_use(found.hooks)
-    if opened.terms.extensions is not None:
-        foreign_s = [hook.item for hook in hooks if hook.item.scope in trust.FOREIGN]
-        await opened.terms.extensions.ask_outside(foreign_s)
+    if conversation.extensions is not None:
+        items = [hook.item for hook in hooks if hook.item.scope in trust.FOREIGN]
+        await conversation.extensions.ask_outside(items)
     # A guard is not got rid of by changing it: it blocks until somebody looks at the change.
     guards = tuple(
         replace(one.thing, is_async=False)
@@ -71,81 +67,52 @@ async def hooks_of(opened: OpenSession, found: FoundExtensions) -> "Hooks | None
     )
     if not hooks and not guards:
         return None
-    from kode.conversation.hooking import granted, hook_runner
-    from kode.extensions.hook_input import MODES
-    from kode.extensions.hook_moments import Hooks
+    from kode.conversation.hooks import make_hooks
 
-    session, place, around = opened.session, opened.place, _around(opened.place)
-
-    def common() -> dict[str, str]:
-        return {
-            "session_id": session.id or "",
-            "transcript_path": str(session.path or ""),
-            "cwd": str(place.cwd),
-            "permission_mode": MODES[opened.mode],
-        }
-
-    return Hooks(
-        hooks=(*hooks, *guards),
-        cwd=place.cwd,
-        common=common,
-        record=session.append,
-        emit=opened.emit,
-        secrets=lambda: opened.agent.secrets,
-        run=hook_runner(opened, common),
-        note=opened.note,
-        is_free=lambda hook: hook.item.scope == "home" or granted(hook, place).outside,
-        is_current=lambda hook: (
-            is_current(hook, around) and not trust.is_held(hook.item, around.home, around.project)
-        ),
-    )
+    return make_hooks(conversation, (*hooks, *guards))
 
 
-def find_extensions_here(opened: OpenSession) -> FoundExtensions:
+def find_extensions_here(conversation: "Conversation") -> FoundExtensions:
     """Finds the extensions in the session's folders, and which of them count, as they are on disk
     now."""
-    place, trusted = opened.place, opened.terms.trust_project
+    place, trusted = conversation.place, conversation.settings.trust_project
     approvals = trust.load(place.home, place.project, trust_project=trusted)
-    return found_extensions.find(_around(place), approvals)
+    return found_extensions.find(surroundings(place.cwd, place.home, place.user_home), approvals)
 
 
-def _around(place: Workplace) -> Surroundings:
-    return surroundings(place.cwd, place.home, place.user_home)
-
-
-def extended(
-    opened: OpenSession, agent: Agent, found: FoundExtensions, hooks: "Hooks | None"
+def extend(
+    conversation: "Conversation", agent: Agent, found: FoundExtensions, hooks: "Hooks | None"
 ) -> Agent:
     """The agent with the extensions of its session, and with checkers of edits."""
-    allowed = skills_of(opened, found)
-    skills = catalogue(allowed, agent.provider.info.context_window)
-    opening = agent.opening
+    skills, opening = skills_of(conversation, found), agent.opening
+    listed = catalogue(skills, agent.provider.info.context_window)
+    sections = {"skills": listed} if listed else {}
+    tools = list(agent.tools)
+    if for_model := [skill for skill in skills if skill.for_model]:
+        from kode.extensions.skill_tool import skill_tool
+
+        tools.append(skill_tool(for_model, agent.place.home, agent.place.project))
     agent = replace(
         agent,
-        tools=(*agent.tools, *_skill_tools(agent, allowed)),
-        opening=lambda window: {**({"skills": skills} if skills else {}), **opening(window)},
+        tools=tuple(tools),
+        opening=lambda window: {**sections, **opening(window)},
+        interceptors=tuple(conversation.plugins.interceptors),
     )
-    interceptors = opened.terms.plugged.interceptors
     if hooks is not None:
-        ask = opened.terms.ask
+        ask, gate = conversation.settings.ask, conversation.gate
         agent = replace(
             agent,
-            gate=opened.gate if ask is None else replace(opened.gate, ask=hooks.asking(ask)),
+            gate=gate if ask is None else replace(gate, ask=hooks.asking(ask)),
             around=hooks.around,
             before_compaction=hooks.before_compaction,
+            interceptors=(hooks.before_call, *agent.interceptors),
         )
-        interceptors = (hooks.before_call, *interceptors)
-    agent = replace(agent, interceptors=interceptors)
-    if opened.config.diagnostics:
-        agent = replace(agent, around=with_checkers(agent, agent.around))
+    if conversation.config.diagnostics:
+        from kode.tools.checkers import Checkers
+
+        checkers = Checkers(place=agent.place, sandbox=agent.sandbox, within=agent.around)
+        agent = replace(agent, around=checkers.around)
     return agent
-
-
-def with_checkers(agent: Agent, around: Around) -> Around:
-    """What is done around each call, inside the checkers of edits."""
-    from kode.tools.checkers import Checkers
-
-    return Checkers(place=agent.place, sandbox=agent.sandbox, within=around).around
 
 
 def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDefinition:
@@ -167,9 +134,9 @@ def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> Agent
     raise UserError(f"There is no agent {name!r}. `kode extensions agents` lists them: {names}.")
 
 
-def skills_of(opened: OpenSession, found: FoundExtensions) -> tuple[Skill, ...]:
+def skills_of(conversation: "Conversation", found: FoundExtensions) -> tuple[Skill, ...]:
     """The skills of a session: for a subagent, those that its definition allows."""
-    child, used = opened.terms.child, in_use(found.skills)
+    child, used = conversation.settings.child, in_use(found.skills)
     definition = child.definition if child is not None else None
     if definition is None:
         return used
@@ -180,21 +147,12 @@ def skills_of(opened: OpenSession, found: FoundExtensions) -> tuple[Skill, ...]:
     return tuple(one for one in used if named is None or one.item.name in named)
 
 
-def load_skills(opened: OpenSession, found: FoundExtensions) -> None:
+def load_skills(conversation: "Conversation", found: FoundExtensions) -> None:
     """Has a subagent begin with the skills that its definition names. Raises: ToolError for one
     that has changed since it was approved."""
-    child, place = opened.terms.child, opened.place
+    child, place = conversation.settings.child, conversation.place
     definition = child.definition if child is not None else None
-    if definition is not None and definition.skills and not opened.session.messages:
-        for skill in skills_of(opened, found):
+    if definition is not None and definition.skills and not conversation.session.messages:
+        for skill in skills_of(conversation, found):
             text = reread(skill, place.home, place.project).instructions()
-            opened.outbox.append(Text(text=text, source="instructions"))
-
-
-def _skill_tools(agent: Agent, skills: Sequence[Skill]) -> tuple[Tool, ...]:
-    offered = [skill for skill in skills if skill.for_model]
-    if not offered:
-        return ()
-    from kode.extensions.skill_tool import skill_tool
-
-    return (skill_tool(offered, agent.place.home, agent.place.project),)
+            conversation.attachments.append(Text(text=text, source="instructions"))

@@ -5,11 +5,11 @@ import time
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.assembly import cost_function, is_small, make_provider
 from kode.config import ProviderChoice, small_choice
-from kode.conversation.open_session import OpenSession
 from kode.engine.tokens import asked_in_passing
 from kode.errors import AuthenticationError, RefusedError
 from kode.events import Notice, silent
@@ -21,40 +21,43 @@ from kode.session.entries import UsageEntry
 from kode.session.messages import said
 from kode.session.record import session_record, typed_texts
 
+if TYPE_CHECKING:
+    from kode.conversation.conversation import Conversation
 
-def memory_context(opened: OpenSession) -> MemoryContext:
+
+def memory_context(conversation: "Conversation") -> MemoryContext:
     """What memory may know about a session."""
-    session, place = opened.session, opened.place
+    session, place = conversation.session, conversation.place
     return MemoryContext(
-        root=paths.memory_folder(place.home, opened.config.memory.data_dir),
+        root=paths.memory_folder(place.home, conversation.config.memory.data_dir),
         cwd=place.cwd,
         project_root=paths.repository_root(place.cwd),
         session_id=session.id,
-        emit=opened.emit,
-        ask_reply=ask_reply(opened),
+        emit=conversation.settings.emit,
+        ask_reply=ask_reply(conversation),
         now=lambda: datetime.now().astimezone(),
-        expected_s=partial(_expected_s, opened),
+        expected_s=partial(_expected_s, conversation),
         tainted=lambda: session.tainted,
         outside=lambda: session.tainted_by,
-        typed_messages=lambda: _typed(opened),
+        typed_messages=lambda: _typed(conversation),
         session=lambda id: session_record(place.home, id),
-        confirm=partial(opened.gate.confirm, "memory"),
+        confirm=partial(conversation.gate.confirm, "memory"),
     )
 
 
-def _typed(opened: OpenSession) -> tuple[str, ...]:
+def _typed(conversation: "Conversation") -> tuple[str, ...]:
     """What the person typed in the session, the message of the running turn included."""
-    running = (opened.typed,) if opened.typed else ()
-    return (*typed_texts(said(opened.session.entries)), *running)
+    messages, pending = said(conversation.session.entries), conversation.session.pending
+    return typed_texts(messages if pending is None else [*messages, pending])
 
 
-def _expected_s(opened: OpenSession, input_tokens: int, output_tokens: int) -> float:
-    choice = memory_choice(opened)
-    model = _small_or_own(opened).model if choice is None else choice.model or ""
-    return opened.agent.spend.paces[model].expected_s(input_tokens, output_tokens)
+def _expected_s(conversation: "Conversation", input_tokens: int, output_tokens: int) -> float:
+    choice = memory_choice(conversation)
+    model = _small_or_own(conversation).model if choice is None else choice.model or ""
+    return conversation.agent.spend.paces[model].expected_s(input_tokens, output_tokens)
 
 
-def ask_reply(opened: OpenSession) -> AskReply:
+def ask_reply(conversation: "Conversation") -> AskReply:
     """The function that memory asks a model with: one attempt, counted in the session. It asks
     `memory.model`, else the model for small work, else the session's. If the vendor's small model,
     which nobody named, is refused, the session's is asked from then on, and one line says so."""
@@ -62,51 +65,53 @@ def ask_reply(opened: OpenSession) -> AskReply:
     refused: set[tuple[str, str]] = set()
 
     async def ask(request: Request) -> Message:
-        choice, own = memory_choice(opened), opened.agent.provider
+        choice, own = memory_choice(conversation), conversation.agent.provider
         if choice is None:
-            return await _answer(opened, _small_or_own(opened), request)
+            return await _answer(conversation, _small_or_own(conversation), request)
         key = (choice.name, choice.model or choice.row.default_model)
         if key in refused:
-            return await _answer(opened, own, request)
+            return await _answer(conversation, own, request)
         if key not in asked:
-            asked[key] = make_provider(opened.config, choice)
-            opened.terms.to_close.append(asked[key])
+            asked[key] = make_provider(conversation.config, choice)
+            conversation.to_close.append(asked[key])
         try:
-            return await _answer(opened, asked[key], request)
+            return await _answer(conversation, asked[key], request)
         except (RefusedError, AuthenticationError) as error:
-            if opened.config.memory.model is not None:
+            if conversation.config.memory.model is not None:
                 raise
             refused.add(key)
-            opened.emit(
+            conversation.settings.emit(
                 Notice(
                     text=f"{error} Memory asks {own.model} instead; `small_model` in the config "
                     "names another."
                 )
             )
-            return await _answer(opened, own, request)
+            return await _answer(conversation, own, request)
 
     return ask
 
 
-def memory_choice(opened: OpenSession) -> ProviderChoice | None:
+def memory_choice(conversation: "Conversation") -> ProviderChoice | None:
     """A model for memory's questions that is not opened yet: `memory.model`, or the vendor's small
     one; None: the one named for small work, or the session's."""
-    agent, named = opened.agent, opened.config.memory.model
+    agent, named = conversation.agent, conversation.config.memory.model
     if named is None and (agent.small_model or not isinstance(agent.provider, SdkProvider)):
         return None
-    choice = small_choice(opened.config, os.environ, named, opened.loaded.origins)
+    choice = small_choice(
+        conversation.config, os.environ, named, conversation.settings.loaded.origins
+    )
     is_same = choice.name == agent.provider.name and choice.model == agent.provider.model
     return None if is_same else choice
 
 
-def _small_or_own(opened: OpenSession) -> Provider:
-    agent, named = opened.agent, opened.config.memory.model
+def _small_or_own(conversation: "Conversation") -> Provider:
+    agent, named = conversation.agent, conversation.config.memory.model
     return agent.provider if agent.small_model is None or named is not None else agent.small_model
 
 
-async def _answer(opened: OpenSession, provider: Provider, request: Request) -> Message:
+async def _answer(conversation: "Conversation", provider: Provider, request: Request) -> Message:
     """One attempt of a provider at an answer for memory, counted in the session."""
-    small, spend = is_small(opened.config, provider), opened.agent.spend
+    small, spend = is_small(conversation.config, provider), conversation.agent.spend
     request = asked_in_passing(replace(request, small=small), provider.info)
     asked_at = time.monotonic()
     message = await provider.reply(request, silent)
@@ -114,7 +119,7 @@ async def _answer(opened: OpenSession, provider: Provider, request: Request) -> 
     usage = message.usage or Usage()
     cost = cost_function(provider)(usage)
     spend.add(usage, cost)
-    opened.session.append(
+    conversation.session.append(
         UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model)
     )
     return message

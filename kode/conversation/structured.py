@@ -8,15 +8,15 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kode.conversation.open_session import OpenSession, Steering
-from kode.conversation.turns import turn
-from kode.engine.context import Context
 from kode.errors import ConfigError, RefusedError
 from kode.events import FINISHED, Emit, Notice, TurnEnded
-from kode.messages import Image, Message, Text, text_of
+from kode.messages import Message, Text, text_of
 from kode.provider import ModelInfo, Provider, Request
+
+if TYPE_CHECKING:
+    from kode.conversation.conversation import Conversation, Steering
 
 MAX_AGAIN = 2
 """How often an answer that does not fit is requested again."""
@@ -116,61 +116,34 @@ def form_of_type(kind: Any) -> Form:
     return Form(schema=schema, read=read)
 
 
-async def structured_turn(
-    opened: OpenSession,
-    text: str,
-    form: Form,
-    *,
-    attachments: Sequence[Text | Image] = (),
-    steering: Steering = tuple,
-    typed: str | None = None,
-) -> TurnEnded:
-    """Runs a turn as `turns.turn`, with the answer as a value in `structured`. An answer that never
-    fits gives the status `error`.
-
-    Raises: as `turns.turn`.
-    """
-    insisting = _Insisting(opened.context, form, opened.emit, steering)
-    wanted = WANTED.format(schema=json.dumps(form.schema, ensure_ascii=False))
-    ended = await turn(
-        opened,
-        text,
-        attachments=(*attachments, Text(text=wanted, source="note")),
-        steering=insisting.steering,
-        typed=typed,
-        through=insisting.hold,
-    )
-    if ended.status not in FINISHED:
-        return ended
-    try:
-        return replace(ended, structured=_value_in(ended.result, form))
-    except ValueError as error:
-        failed = FAILED.format(times=insisting.again + 1, fault=error)
-        return replace(ended, status="error", error=failed)
-
-
 @dataclass
-class _Insisting:
-    """Continues the turn, as the person's words would, if its answer does not fit."""
+class Insistence:
+    """Continues a turn, as the person's words would, while its answer does not fit a form."""
 
-    context: Context
+    conversation: "Conversation"
     form: Form
-    emit: Emit
-    of_person: Steering
+    of_person: "Steering"
     held: "HeldToSchema | None" = None
     again: int = 0
+
+    @property
+    def request(self) -> Text:
+        """What the model is told of the form, with the message."""
+        schema = json.dumps(self.form.schema, ensure_ascii=False)
+        return Text(text=WANTED.format(schema=schema), source="note")
 
     def hold(self, provider: Provider) -> "HeldToSchema":
         """The provider that the turn asks."""
         holding = self.held is not None and self.held.holding
-        self.held = HeldToSchema(provider, self.form.schema, self.emit, holding)
+        emit = self.conversation.settings.emit
+        self.held = HeldToSchema(provider, self.form.schema, emit, holding)
         return self.held
 
     def steering(self) -> Sequence[Text]:
         """See `run_turn`: called after each step, and after the answer."""
-        if said := self.of_person():
-            return said
-        last = self.context.session.messages[-1]
+        if texts := self.of_person():
+            return texts
+        last = self.conversation.session.messages[-1]
         if last.role != "assistant" or self.again == MAX_AGAIN:
             return ()
         try:
@@ -182,6 +155,17 @@ class _Insisting:
                 self.held.holding = True
             return (Text(text=AGAIN.format(fault=error), typed=""),)
         return ()
+
+    def conclude(self, ended: TurnEnded) -> TurnEnded:
+        """The end of the turn with its answer as a value in `structured`; one that never fitted
+        gives the status `error`."""
+        if ended.status not in FINISHED:
+            return ended
+        try:
+            return replace(ended, structured=_value_in(ended.result, self.form))
+        except ValueError as error:
+            failed = FAILED.format(times=self.again + 1, fault=error)
+            return replace(ended, status="error", error=failed)
 
 
 @dataclass

@@ -1,122 +1,310 @@
-"""Runs a turn in an open session: what goes with its message, what runs before and after it."""
+"""Runs a turn of a conversation: what goes with its message, what runs before and after it, and the
+plan that is made in mode `plan`.
 
+A message may begin with `/name`, of a plug-in, a command, a skill or a server's prompt. What a
+command runs first, and the files it names after `@`, pass the gate and are shown like calls of the
+model.
+"""
+
+import asyncio
 import contextlib
+import json
+import os
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kode.conversation.models import fall_back, learn_model
-from kode.conversation.open_session import OpenSession, Steering, join_prompts
-from kode.conversation.planning import keep_plan, notes_before_turn
-from kode.conversation.starting import start
-from kode.engine.run import Evidence
+from kode.config import named_model
+from kode.engine.agent import Agent
+from kode.engine.call import run_aside
+from kode.engine.run import Evidence, Run
 from kode.engine.turn import run_turn
-from kode.errors import StorageError
-from kode.events import FINISHED, Notice, TextDelta, TurnEnded
+from kode.errors import StorageError, Unavailable, UserError
+from kode.events import FINISHED, Notice, PlanKept, RetryScheduled, TextDelta, TurnEnded
+from kode.extensions.commands import Command, files_named, pieces
+from kode.extensions.found_extensions import FoundExtensions, in_use, reread
 from kode.extensions.session import Outside
-from kode.messages import Image, Text, plural
+from kode.extensions.skills import Skill
+from kode.messages import Image, Text, ToolCall, plural
+from kode.permissions.limits import limited_to
+from kode.permissions.modes import PermissionMode
 from kode.plain_text import fence_text
+from kode.prompts import template
 from kode.provider import Provider
-from kode.session.entries import TaintEntry
+from kode.providers.exchange import SdkProvider
+from kode.session.entries import AnyEntry, MessageEntry, NoteEntry, PlanEntry, TaintEntry, is_turn
+from kode.session.messages import effective
+from kode.session.plan import plan_in, read_plan, steps_of, without_ticks, write_plan
 from kode.tool import Interceptor
+
+if TYPE_CHECKING:
+    from kode.conversation.conversation import Conversation, RunTurn, Steering
+    from kode.conversation.structured import Form
+
+WrapProvider = Callable[[Provider], Provider]
+"""What is asked in a turn instead of the session's provider."""
 
 
 async def turn(
-    opened: OpenSession,
+    conversation: "Conversation",
     text: str,
     *,
     attachments: Sequence[Text | Image] = (),
-    steering: Steering = tuple,
+    steering: "Steering" = tuple,
     typed: str | None = None,
-    through: Callable[[Provider], Provider] | None = None,
+    form: "Form | None" = None,
 ) -> TurnEnded:
-    """Runs one turn to its end. Cancelling the calling task interrupts the turn.
+    """Runs one turn to its end; with a `form`, its answer is a value in `structured`. Cancelling
+    the calling task interrupts the turn.
 
     `attachments` go with the message after those that wait; those of a turn that could not start
     are dropped. `typed` is what the person typed of the text, without pasted blocks; None: all.
-    `through` returns what is asked instead of the session's provider.
 
     Raises: StorageError if the text could not be recorded; ToolError if the named command or skill
     has changed since it was approved; UserError if a hook refuses the message, or a server's prompt
     needs more arguments; ServerError.
     """
-    text, opened.cut_short = join_prompts(opened.cut_short, text), ""
-    opened.session.record_prompt(text, typed)
-    waiting = tuple(opened.outbox)
-    opened.outbox += attachments
-    opened.typed = text if typed is None else typed
-    try:
-        return await _turn(opened, text, steering, through)
-    except BaseException:
-        if attachments:
-            known = set(map(id, (*waiting, *attachments)))
-            added = (one for one in opened.outbox if id(one) not in known)
-            opened.outbox[:] = [*waiting, *added]
-        raise
-    finally:
-        with contextlib.suppress(StorageError):  # the person has the text before them
-            opened.session.drop_prompt()
+    if form is not None:
+        from kode.conversation.structured import Insistence
+
+        insistence = Insistence(conversation, form, steering)
+        attachments = (*attachments, insistence.request)
+        ended = await _turn(
+            conversation, text, attachments, insistence.steering, typed, insistence.hold
+        )
+        return insistence.conclude(ended)
+    return await _turn(conversation, text, attachments, steering, typed)
 
 
 async def _turn(
-    opened: OpenSession,
+    conversation: "Conversation",
     text: str,
-    steering: Steering,
-    through: Callable[[Provider], Provider] | None,
+    attachments: Sequence[Text | Image],
+    steering: "Steering",
+    typed: str | None,
+    wrap_provider: WrapProvider | None = None,
 ) -> TurnEnded:
-    terms = opened.terms
-    started = opened.started
-    if started is None:
-        started = await start(opened)
-    elif opened.learned is not opened.agent.provider.info:  # `start` does this itself
-        await learn_model(opened)
-    terms.say_faults()
-    if opened.unread_results and not any(job.tell for job in terms.commands.running()):
-        await _attach_late_results(opened, opened.agents_folder)
-    run = partial(_plain_turn, opened, steering=steering, through=through, evidence=Evidence())
-    if started.hooks is not None:
-        from kode.conversation import hooking
+    session = conversation.session
+    text, conversation.cut_short = join_prompts(conversation.cut_short, text), ""
+    session.record_prompt(text, typed)
+    waiting = tuple(conversation.attachments)
+    conversation.attachments += attachments
+    run = partial(
+        _run,
+        conversation,
+        steering=steering,
+        typed=text if typed is None else typed,
+        wrap_provider=wrap_provider,
+        evidence=Evidence(),
+    )
+    try:
+        return await _answer(conversation, text, run)
+    except BaseException:
+        if attachments:
+            ids = set(map(id, (*waiting, *attachments)))
+            added = (part for part in conversation.attachments if id(part) not in ids)
+            conversation.attachments[:] = [*waiting, *added]
+        raise
+    finally:
+        with contextlib.suppress(StorageError):  # the person has the text before them
+            session.drop_prompt()
 
-        if said := await hooking.submit(started.hooks, text):
-            opened.note(said)
-    plugged = terms.plugged
+
+async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> TurnEnded:
+    if conversation.found is None:
+        await conversation.start()
+    elif conversation.learned is not conversation.agent.provider.info:  # `start` does this itself
+        await conversation.learn_model()
+    conversation.say_plugin_faults()
+    await _note_late_results(conversation)
+    if conversation.hooks is not None:
+        from kode.conversation import hooks
+
+        await hooks.submit(conversation, conversation.hooks, text)
+    plugins = conversation.plugins
     if text.startswith("/"):
-        answer = await plugged.answer(text)
+        answer = await plugins.answer(text)
         if isinstance(answer, str):
-            opened.emit(TextDelta(text=answer.replace("\n", "  \n")))
-            opened.emit(ended := TurnEnded(status="success", result=answer))
+            emit = conversation.settings.emit
+            emit(TextDelta(text=answer.replace("\n", "  \n")))
+            emit(ended := TurnEnded(status="success", result=answer))
             return ended
         text = text if answer is None else answer.text
-    if plugged.now.used or opened.begun_by == "resume":
-        run = plugged.around(opened, run)
-    if not text.startswith("/"):
-        ended = await run(text)
-    else:
-        from kode.conversation.prepared import named_in, turn_of
-
-        thing = named_in(started.found_extensions, text)
-        if thing is not None:
-            ended = await turn_of(opened, thing, text, run)
-        else:
-            ended = await run(await _expand(opened, text))
-    if started.hooks is not None:
-        ended = await hooking.end_turn(opened, started.hooks, ended, run)
-        hooking.show_status(opened, started.hooks)
+    if plugins.is_used or conversation.begun_by == "resume":
+        run = plugins.wrap_run(conversation, run)
+    ended = await _run_named(conversation, text, run)
+    if conversation.hooks is not None:
+        ended = await hooks.end_turn(conversation, conversation.hooks, ended, run)
+        hooks.show_status(conversation, conversation.hooks)
     return ended
 
 
-async def _expand(opened: OpenSession, text: str) -> str:
+async def _run(
+    conversation: "Conversation",
+    text: str,
+    limits: tuple[Interceptor, ...] = (),
+    *,
+    steering: "Steering",
+    typed: str,
+    wrap_provider: WrapProvider | None,
+    evidence: Evidence,
+    **within: Any,
+) -> TurnEnded:
+    """Runs a turn whose message is not a command. Raises: StorageError."""
+    mode_note = _mode_note(conversation)
+    if conversation.extensions is not None and "@" in text:
+        conversation.attachments += map(_part, await conversation.extensions.mentioned(text))
+    attachments = (*conversation.attachments, *mode_note)
+    conversation.attachments.clear()
+    planned, agent = conversation.gate.mode == "plan", conversation.agent
+    agent = replace(
+        agent,
+        provider=agent.provider if wrap_provider is None else wrap_provider(agent.provider),
+        interceptors=(*agent.interceptors, *limits),
+        limits=replace(agent.limits, **within) if within else agent.limits,
+        fall_back=partial(_fall_back, conversation, wrap_provider),
+    )
+    conversation.last = ended = await run_turn(
+        agent,
+        conversation.context,
+        text,
+        conversation.settings.emit,
+        attachments,
+        steering,
+        conversation.waited_s,
+        evidence,
+        typed,
+    )
+    conversation.waited_s = 0.0
+    try:
+        conversation.fresh_plan = planned and _keep_plan(conversation, ended)
+    except StorageError as error:
+        conversation.report(error)
+    return ended
+
+
+async def _fall_back(
+    conversation: "Conversation",
+    wrap_provider: WrapProvider | None,
+    agent: Agent,
+    fault: Unavailable,
+) -> Agent | None:
+    """The agent of `fallback_model`, which the session keeps; None if no model is set or it is the
+    one that fails, and for a recording. Raises: UserError."""
+    config, before = conversation.config, conversation.agent.provider
+    if config.fallback_model is None or not isinstance(before, SdkProvider):
+        return None
+    provider, model = named_model(config, os.environ, before.row, config.fallback_model)
+    if (provider, model) == (before.name, before.model):
+        return None
+    conversation.use_model(model, None if provider == before.name else provider)
+    emit = conversation.settings.emit
+    if fault.partial:
+        tries = agent.limits.max_attempts
+        again = RetryScheduled(
+            attempt=tries, max_attempts=tries + 1, delay_s=0, reason=fault.reason
+        )
+        emit(replace(again, discards_text=True))
+    answers = f"{model} answers instead (`fallback_model`), until /model changes it."
+    emit(Notice(text=f"{fault.reason} {answers}"))
+    await conversation.learn_model()
+    other = conversation.agent.provider
+    asked = other if wrap_provider is None else wrap_provider(other)
+    return replace(conversation.agent, provider=asked, interceptors=agent.interceptors)
+
+
+def join_prompts(cut_short: str, text: str) -> str:
+    """One message of one that was cut short and the next, unless the person has asked the same or
+    given the same command again; a command stays at the beginning."""
+    is_same_command = text.startswith("/") and cut_short.split()[:1] == text.split()[:1]
+    if cut_short == text or is_same_command:
+        return text
+    parts = (text, cut_short) if text.startswith("/") else (cut_short, text)
+    return "\n\n".join(filter(None, parts))
+
+
+async def _note_late_results(conversation: "Conversation") -> None:
+    """Tells the model of results that subagents left when kode was stopped, once. Ends subagents
+    that nobody waits for. Untrusted text in a result marks the session as tainted.
+
+    Raises: StorageError.
+    """
+    last, folder = conversation.last, conversation.agents_folder
+    if last is None:
+        may_have_left = conversation.begun_by == "resume"
+    else:
+        may_have_left = last.status not in FINISHED
+    if not may_have_left or any(job.tell for job in conversation.commands.running()):
+        return
+    if not folder.is_dir():
+        return
+    from kode.subagents import records
+
+    await records.settle(folder)
+    if late := records.find_unseen(folder, conversation.session.entries):
+        if any(record.result and record.result.untrusted for record in late):
+            conversation.session.append(TaintEntry(source="a subagent"))
+        conversation.note(records.describe_unseen(late, conversation.place.outputs))
+        unread = f"Sent with your message: {plural(len(late), 'unread subagent result')}."
+        conversation.settings.emit(Notice(text=unread, level="info"))
+
+
+# Messages that begin with `/name`.
+
+
+def named_in(found: FoundExtensions, message: str) -> Command | Skill | None:
+    """The command or skill that a message begins with, `/name`; None for any other message."""
+    if not message.startswith("/") or not message[1:].strip():
+        return None
+    name = message.split(maxsplit=1)[0][1:]
+    things: tuple[Command | Skill, ...] = (*in_use(found.commands), *in_use(found.skills))
+    exact = [thing for thing in things if thing.item.name == name]
+    last = [thing for thing in things if thing.item.name.rpartition(":")[2] == name]
+    last = [thing for thing in last if thing.item.scope != "bundle"] or last
+    return exact[0] if exact else last[0] if len(last) == 1 else None
+
+
+async def _run_named(conversation: "Conversation", text: str, run: "RunTurn") -> TurnEnded:
+    """Runs a turn; one whose message names a command or a skill with its text, limits and model.
+    Raises: ToolError if it has changed since it was approved; StorageError; as `_expand`."""
+    place, argument = conversation.place, text.partition(" ")[2].strip()
+    thing = named_in(conversation.found or FoundExtensions(), text)
+    if thing is None:
+        return await run(await _expand(conversation, text) if text.startswith("/") else text)
+    if isinstance(thing, Skill):
+        words = reread(thing, place.home, place.project).instructions()
+        words += f"\n\nARGUMENTS: {argument}" if argument else ""
+        conversation.attachments.append(Text(text=words, source="instructions"))
+        return await run(text)
+    command, before = reread(thing, place.home, place.project), conversation.agent.provider
+    limits = () if command.allowed is None else (limited_to(command.allowed, place),)
+    conversation.attachments += await _fill_in(conversation, command, argument, limits)
+    try:
+        if command.model:
+            conversation.use_model(command.model)
+            if not conversation.agent.provider.info.known:
+                conversation.use_model(before.model, before.name)
+                wanted = f"/{command.item.name} asks for the model {command.model}"
+                kept = f"which kode does not know: {before.model} is used."
+                conversation.settings.emit(Notice(text=f"{wanted}, {kept}"))
+        return await run(text, limits)
+    finally:
+        if conversation.agent.provider.model != before.model:
+            conversation.use_model(before.model, before.name)
+
+
+async def _expand(conversation: "Conversation", text: str) -> str:
     """Expands the prompt of a server, `/mcp__server__prompt words`: attaches its text and returns a
     message that points to it. Returns other messages unchanged. Raises: UserError, ServerError."""
     name, _, argument = text.partition(" ")
-    if opened.terms.extensions is None:
+    if conversation.extensions is None:
         return text
-    found = await opened.terms.extensions.expand(name, argument.strip())
-    if found is None:
+    prompt = await conversation.extensions.expand(name, argument.strip())
+    if prompt is None:
         return text
-    opened.outbox.append(_part(found))
+    conversation.attachments.append(_part(prompt))
     return f"Follow the prompt I chose with {name}."
 
 
@@ -124,70 +312,102 @@ def _part(outside: Outside) -> Text:
     return Text(text=fence_text(outside.text, outside.source), source="outside")
 
 
-async def _plain_turn(
-    opened: OpenSession,
-    text: str,
-    limits: tuple[Interceptor, ...] = (),
-    *,
-    steering: Steering,
-    through: Callable[[Provider], Provider] | None,
-    evidence: Evidence,
-    **within: Any,
-) -> TurnEnded:
-    """Runs a turn whose message is not a command. Raises: StorageError."""
-    notes = notes_before_turn(opened)
-    if opened.terms.extensions is not None and "@" in text:
-        opened.outbox += map(_part, await opened.terms.extensions.mentioned(text))
-    attachments = (*opened.outbox, *notes)
-    opened.outbox.clear()
-    planned, agent = opened.mode == "plan", opened.agent
-    provider = agent.provider if through is None else through(agent.provider)
-    agent = replace(
-        agent,
-        provider=provider,
-        interceptors=(*agent.interceptors, *limits),
-        limits=replace(agent.limits, **within) if within else agent.limits,
-        fall_back=partial(fall_back, opened, through),
-    )
-    ended = await run_turn(
-        agent,
-        opened.context,
-        text,
-        opened.emit,
-        attachments,
-        steering,
-        opened.waited_s,
-        evidence,
-        opened.typed,
-    )
-    opened.waited_s = 0.0
-    opened.interrupted = ended.status == "interrupted"
-    opened.reported = ended.error or ""
-    opened.unread_results = ended.status not in FINISHED
-    try:
-        opened.fresh_plan = planned and keep_plan(opened, ended)
-    except StorageError as error:
-        opened.report(error)
-    return ended
+async def _fill_in(
+    conversation: "Conversation",
+    command: Command,
+    argument: str,
+    limits: tuple[Interceptor, ...],
+) -> list[Text | Image]:
+    """The text of a command, with the output of what it runs and the files it names, and the
+    pictures among them. Raises: StorageError."""
+    # What it names itself is part of its text, which a person has approved: its limits are for what
+    # runs, in it or in its turn.
+    agent, emit = conversation.agent, conversation.settings.emit
+    reading = Run(agent=agent, context=conversation.context, emit=emit)
+    running = replace(reading, agent=replace(agent, interceptors=(*agent.interceptors, *limits)))
+    texts, images = list[str](), list[Text | Image]()
+    for piece in pieces(command.body, argument):
+        output = piece.text
+        if piece.runs:
+            output, _ = await _call(running, "shell", {"command": piece.text})
+        texts.append(output)
+    for path in files_named(command.body, argument, agent.place.cwd):
+        output, pictures = await _call(reading, "read_file", {"path": path})
+        texts.append(f"\n\n[{path}]\n{output}")
+        images += (replace(picture, call_id="") for picture in pictures)
+    text = f"[Command /{command.item.name}, from {command.item.origin}]\n{''.join(texts)}"
+    return [Text(text=text, source="instructions"), *images]
 
 
-async def _attach_late_results(opened: OpenSession, folder: Path) -> None:
-    """Attaches results that subagents left when kode was stopped to the next message, once. Ends
-    subagents that nobody waits for. Untrusted text in a result marks the session as tainted.
+async def _call(run: Run, tool: str, arguments: dict[str, str]) -> tuple[str, Sequence[Image]]:
+    call_id = f"prepared-{secrets.token_hex(4)}"
+    call = ToolCall(id=call_id, name=tool, arguments=json.dumps(arguments))
+    result, pictures = await run_aside(run, call)
+    if run.untrusted:
+        run.context.session.append(*(TaintEntry(source=source) for source in run.untrusted))
+        run.untrusted.clear()
+    return result.text, pictures
 
-    Raises: StorageError.
+
+# The plan, and the mode that makes one. `kode.session.plan` defines how a plan looks, and its file.
+
+
+def _mode_note(conversation: "Conversation") -> tuple[Text, ...]:
+    """What the model must know about the mode, beside the person's message; records what it must
+    know about the plan. Raises: StorageError."""
+    plan, entries = read_plan(conversation.place.plan), effective(conversation.session.entries)
+    if without_ticks(plan) != without_ticks(_known_plan(entries)):
+        edited = f"[The person edited the plan. It now reads:]\n\n{plan}"
+        note = edited if plan.strip() else "[The person dropped the plan.]"
+        conversation.session.append(PlanEntry(text=plan), NoteEntry(text=note))
+    mode = conversation.gate.mode
+    if mode == "plan":
+        return (Text(text=template("plan"), source="note"),)
+    if _was_in_plan_mode(entries):
+        text = f"[The mode is now {mode}: changes are possible again.]"
+        return (Text(text=text, source="note"),)
+    return ()
+
+
+def _keep_plan(conversation: "Conversation", ended: TurnEnded) -> bool:
+    """After a turn in mode `plan`, saves the plan at the end of its answer; returns whether there
+    is one. Raises: StorageError."""
+    path, plan = conversation.place.plan, plan_in(ended.result)
+    if ended.status not in FINISHED or not plan or path is None:
+        return False
+    write_plan(path, plan)
+    conversation.session.append(PlanEntry(text=plan))
+    conversation.settings.emit(PlanKept(path=str(path), steps=len(steps_of(plan))))
+    return True
+
+
+async def approve_plan(conversation: "Conversation", mode: PermissionMode) -> str:
+    """Switches to `mode`; returns the prompt that starts the work, with the plan from disk.
+
+    Raises: UserError if there is no plan; StorageError.
     """
-    opened.unread_results = False
-    if not folder.is_dir():
-        return
-    from kode.subagents import records
+    plan = await asyncio.to_thread(read_plan, conversation.place.plan)
+    if not steps_of(plan):
+        raise UserError(
+            "There is no plan yet: /plan switches to mode plan, then say what you want."
+        )
+    if plan != _known_plan(effective(conversation.session.entries)):
+        conversation.session.append(PlanEntry(text=plan))
+    conversation.gate.mode = mode
+    words = template("plan_approved").replace("{mode}", mode).replace("{plan}", plan.strip())
+    conversation.note(words)
+    return "Go ahead with the plan."
 
-    await records.settle(folder)
-    late = records.find_unseen(folder, opened.session.entries)
-    if not late:
-        return
-    if any(record.result and record.result.untrusted for record in late):
-        opened.session.append(TaintEntry(source="a subagent"))
-    opened.note(records.describe_unseen(late, opened.place.outputs))
-    unread = f"Sent with your message: {plural(len(late), 'unread subagent result')}."
-    opened.emit(Notice(text=unread, level="info"))
+
+def _known_plan(entries: Sequence[AnyEntry]) -> str:
+    """The plan as the model knows it."""
+    return next((entry.text for entry in reversed(entries) if isinstance(entry, PlanEntry)), "")
+
+
+def _was_in_plan_mode(entries: Sequence[AnyEntry]) -> bool:
+    """Whether the person's last message was sent in mode `plan`."""
+    for entry in reversed(entries):
+        if isinstance(entry, MessageEntry) and is_turn(entry):
+            parts = (part for part in entry.parts if isinstance(part, Text))
+            return any(part.source == "note" and part.text == template("plan") for part in parts)
+    return False

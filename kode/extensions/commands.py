@@ -1,7 +1,7 @@
 """Prompt commands, written as Markdown: `/review 12` stands for the text of `review.md`.
 
 What a text runs first, between !` and `, passes the gate like any command; see
-`kode.conversation.prepared`.
+`kode.conversation.turns`.
 """
 
 import contextlib

@@ -365,7 +365,7 @@ OWN_TYPES: tuple[type[Entry], ...] = tuple(
 )
 """The entries that kode itself writes, each with a `type` of its own."""
 
-OF_OPENING = (SystemEntry, SectionUpdateEntry, TaintEntry, StateEntry, HookEntry)
+OF_OPENING = (SystemEntry, SectionUpdateEntry, TaintEntry, StateEntry, HookEntry, NoteEntry)
 """What an open session gets by itself, whether or not anybody uses it."""
 
 KNOWN_TYPES = frozenset(vars(kind)["type"] for kind in (Header, *OWN_TYPES))

@@ -6,7 +6,7 @@ import pytest
 
 from bench.first_request import FORMATS, first_request, parts
 from kode.config import load_config
-from kode.conversation import open_conversation
+from kode.conversation import Settings, open_conversation
 from kode.engine.context import fixed_tokens
 from kode.events import silent
 
@@ -28,9 +28,9 @@ async def test_tools_and_prompt_stay_small_with_every_memory(tmp_path: Path, sys
     script.write_text("[]")
     flags = {"script": str(script), "provider": "scripted", "memory.system": system}
     loaded = load_config(tmp_path / "home", tmp_path, environ={}, flags=flags)
-    conversation = await open_conversation(loaded, cwd=tmp_path, emit=silent, ask=None)
+    conversation = await open_conversation(Settings(loaded, emit=silent), cwd=tmp_path)
     try:
-        await conversation.open()
+        await conversation.start()
         assert fixed_tokens(conversation.context) < MAX_TOKENS_OF_OTHER_MEMORY
     finally:
         await conversation.close()

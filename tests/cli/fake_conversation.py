@@ -30,7 +30,6 @@ from kode.events import (
 )
 from kode.extensions.found_extensions import FoundExtensions
 from kode.images import keep
-from kode.memory.contract import MemorySystem
 from kode.memory.statement import Outcome
 from kode.messages import Image, Message, Text, Usage
 from kode.permissions.modes import StandingRule
@@ -70,11 +69,12 @@ class FakeConversation:
     cwd: Path
     emit: object = None
     ask: object = None
+    memory: object = None
     pause_s: float = 0.02
     taken_back: bool = False
     rewound: bool = False
     cut_short: bool = False
-    mode: str = "ask"
+    gate: object = field(default_factory=lambda: SimpleNamespace(mode="ask"))
     model: str = "big-model"
     known: tuple[str, ...] = ("big-model", "small")
     provider: str = "anthropic"
@@ -85,16 +85,13 @@ class FakeConversation:
     closed: bool = False
     fresh_plan: bool = False
     resumed: str | None = None
-    attachments: tuple[Text, ...] = ()
+    attachments: list[object] = field(default_factory=list)
     extensions: object = None
-    found_extensions: FoundExtensions = field(default_factory=FoundExtensions)
+    found: FoundExtensions = field(default_factory=FoundExtensions)
     steering: object = tuple
     typed: str | None = None
     sees: bool = field(default_factory=lambda: not os.environ.get("BLIND"))
     wish: str = ""
-    loaded: object = field(
-        default_factory=lambda: SimpleNamespace(origins={"permissions.allow": "config.json:3"})
-    )
     pictures: list[str] = field(default_factory=list)
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
     session: SimpleNamespace = field(
@@ -112,7 +109,6 @@ class FakeConversation:
             known=self.model in self.known,
         )
         provider = SimpleNamespace(name=self.provider, model=self.model, info=info)
-        place = SimpleNamespace(outputs=self.home / "outputs", plan=self.home / "plan.md")
         gate = SimpleNamespace(
             standing_rules=lambda: (
                 StandingRule("allow", "shell(ls:*)", "settings"),
@@ -126,17 +122,26 @@ class FakeConversation:
             ),
             change_approvals=lambda **changes: None,
         )
-        return SimpleNamespace(provider=provider, place=place, effort=self.effort, gate=gate)
+        return SimpleNamespace(
+            provider=provider, place=self.place, effort=self.effort, gate=gate, memory=self.memory
+        )
+
+    @property
+    def place(self):
+        outputs, plan = self.home / "outputs", self.home / "plan.md"
+        return SimpleNamespace(home=self.home, cwd=self.cwd, outputs=outputs, plan=plan)
+
+    @property
+    def settings(self):
+        loaded = SimpleNamespace(origins={"permissions.allow": "config.json:3"})
+        return SimpleNamespace(emit=self.emit, ask=self.ask, loaded=loaded)
 
     @property
     def config(self):
         return Config(repl=Repl(vi_mode=bool(os.environ.get("VI_MODE"))))
 
-    def attach(self, *parts: Text) -> None:
-        self.attachments += parts
-
     def attach_command(self, command: str, text: str) -> None:
-        self.attachments += (Text(text=text, source="attachment"),)
+        self.attachments.append(Text(text=text, source="attachment"))
 
     def attach_picture(self, name: str, data: bytes) -> Image:
         if not self.sees:
@@ -144,16 +149,12 @@ class FakeConversation:
         self.pictures.append(name)
         return keep(self.home / "images", name, data)
 
-    @property
-    def past(self) -> "FakeConversation":
-        return self
-
     def prompts(self) -> list[str]:
         return list(self.asked)
 
-    async def rewind(self, turn: int, *, files: bool, conversation: bool) -> list[str]:
-        self.asked[turn - 1 :] = self.asked[turn - 1 :] if not conversation else []
-        return [f"back before {turn}: files {files}, conversation {conversation}"]
+    async def rewind(self, turn: int, *, files: bool, messages: bool) -> list[str]:
+        self.asked[turn - 1 :] = self.asked[turn - 1 :] if not messages else []
+        return [f"back before {turn}: files {files}, conversation {messages}"]
 
     def would_undo(self) -> list[list[str]]:
         return [["calc.py", "notes.txt"], *[[] for _ in self.asked[1:]]]
@@ -303,7 +304,7 @@ class FakeConversation:
         return SimpleNamespace(
             provider="fake",
             model=self.model,
-            mode=self.mode,
+            mode=self.gate.mode,
             session_id=self.session.id,
             turns=self.turns,
             context_tokens=24_000,
@@ -338,7 +339,7 @@ class FakeConversation:
         self.effort = effort
 
     def set_permission_mode(self, mode: str) -> None:
-        self.mode = mode
+        self.gate.mode = mode
 
     def last_answer(self) -> str:
         return ANSWER if self.turns else ""
@@ -355,15 +356,10 @@ class FakeConversation:
     async def memory_command(self, argv) -> Outcome:
         return Outcome(text="memory: " + " ".join(argv))
 
-    async def open(self) -> None:
-        pass
-
-    async def opened_memory(self) -> MemorySystem:
-        """Memory with a fact that waits for a decision."""
-        sessions = Sessions(self.home, outside="https://example.com")
-        memory = await sessions.open()
-        await call(memory, "memory", action="add", target="user", content="The port is 80")
-        return memory
+    async def start(self) -> None:
+        """Opens memory with a fact that waits for a decision."""
+        self.memory = await Sessions(self.home, outside="https://example.com").open()
+        await call(self.memory, "memory", action="add", target="user", content="The port is 80")
 
     async def new_session(self) -> None:
         self.turns = 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kode.config import load_config
-from kode.conversation import Conversation, open_conversation
+from kode.conversation import Conversation, Settings, open_conversation
 from kode.events import Event
 from kode.permissions.gate import Ask
 
@@ -45,12 +45,9 @@ async def opened(tmp_path: Path, events: list[Event]) -> Any:
         }
         loaded = load_config(tmp_path / "kode-home", project, environ={}, flags=flags)
         conversation = await open_conversation(
-            loaded,
+            Settings(loaded, emit=events.append, ask=ask, keep_session=keep_session),
             cwd=project,
-            emit=events.append,
-            ask=ask,
             session_id=session_id,
-            keep_session=keep_session,
         )
         made.append(conversation)
         return conversation

@@ -13,7 +13,7 @@ import pytest
 
 from kode import durable, paths
 from kode.config import load_config
-from kode.conversation import Conversation, open_conversation
+from kode.conversation import Conversation, Settings, open_conversation
 from kode.errors import SessionError, StorageError
 from kode.events import Event, Notice, ToolFinished, Working, silent
 from kode.messages import Text, results_of, text_of, user_message
@@ -34,7 +34,7 @@ async def test_a_message_taken_back_stays_in_the_file_untold(opened: Open) -> No
     await conversation.turn("first")
     await conversation.turn("secnod")
 
-    assert conversation.past.take_back_last_message()
+    assert conversation.take_back_last_message()
     await conversation.turn("second")
 
     assert said(conversation) == ["first", "one", "second", "better"]
@@ -49,7 +49,7 @@ async def test_a_message_taken_back_stays_in_the_file_untold(opened: Open) -> No
 
 async def test_an_empty_conversation_has_no_message_to_take_back(opened: Open) -> None:
     conversation = await opened()
-    assert not conversation.past.take_back_last_message()
+    assert not conversation.take_back_last_message()
 
 
 async def test_undo_takes_back_the_last_edit_and_tells_the_model(
@@ -60,9 +60,9 @@ async def test_undo_takes_back_the_last_edit_and_tells_the_model(
     conversation = await opened({"calls": [call]}, {"text": "made"}, {"text": "I see"})
     await conversation.turn("make it")
     assert path.read_text() == "new\n"
-    assert "+new" in "".join(one.text for one in conversation.past.diffs())
+    assert "+new" in "".join(one.text for one in conversation.diffs())
 
-    text = await conversation.past.undo()
+    text = await conversation.undo()
 
     assert "a.txt" in text
     assert not path.exists()
@@ -92,7 +92,7 @@ async def test_words_said_during_a_turn_reach_its_next_step(
         "use tabs",
         "and a test",
     ]
-    assert talk.past.prompts() == ["make it"]
+    assert talk.prompts() == ["make it"]
     assert talk.status().turns == 1
 
 
@@ -111,30 +111,30 @@ async def test_rewind_restores_files_conversation_or_both_to_before_a_prompt(
     for prompt in ("one", "two", "three"):
         await talk.turn(prompt)
 
-    await talk.past.rewind(2, files=files, conversation=conversation)
+    await talk.rewind(2, files=files, messages=conversation)
 
     assert path.read_text() == ("1\n" if files else "3\n")
-    assert talk.past.prompts() == (["one"] if conversation else ["one", "two", "three"])
+    assert talk.prompts() == (["one"] if conversation else ["one", "two", "three"])
     await talk.turn("four")
-    assert talk.past.prompts()[-1] == "four"
+    assert talk.prompts()[-1] == "four"
 
 
 async def test_a_rewind_is_undone_until_the_next_message(opened: Open) -> None:
     talk = await opened({"text": "1"}, {"text": "2"}, {"text": "3"})
     for prompt in ("one", "two"):
         await talk.turn(prompt)
-    assert not talk.past.undo_rewind()
+    assert not talk.undo_rewind()
 
-    await talk.past.rewind(1, files=False, conversation=True)
-    await talk.past.rewind(1, files=True, conversation=False)
-    assert talk.past.undo_rewind()
+    await talk.rewind(1, files=False, messages=True)
+    await talk.rewind(1, files=True, messages=False)
+    assert talk.undo_rewind()
 
-    assert talk.past.prompts() == ["one", "two"]
-    assert not talk.past.undo_rewind()
-    await talk.past.rewind(2, files=False, conversation=True)
+    assert talk.prompts() == ["one", "two"]
+    assert not talk.undo_rewind()
+    await talk.rewind(2, files=False, messages=True)
     await talk.turn("other")
-    assert not talk.past.undo_rewind()
-    assert talk.past.prompts() == ["one", "other"]
+    assert not talk.undo_rewind()
+    assert talk.prompts() == ["one", "other"]
 
 
 async def test_the_files_that_a_rewind_would_change_are_known(opened: Open, tmp_path: Path) -> None:
@@ -144,20 +144,20 @@ async def test_the_files_that_a_rewind_would_change_are_known(opened: Open, tmp_
         await talk.turn(prompt)
         (tmp_path / "project" / "b").unlink(missing_ok=True)
 
-    assert talk.past.would_undo() == [["a", "b"], ["b"], ["b"]]
+    assert talk.would_undo() == [["a", "b"], ["b"], ["b"]]
     await talk.turn("four")
-    assert talk.past.would_undo()[3] == []
+    assert talk.would_undo()[3] == []
 
 
 async def test_a_session_without_the_last_answer_is_cut_short(opened: Open) -> None:
     talk = await opened({"text": "1"})
-    assert not talk.past.is_cut_short()
+    assert not talk.is_cut_short()
     await talk.turn("one")
-    assert not talk.past.is_cut_short()
+    assert not talk.is_cut_short()
 
     talk.session.append_message(user_message("two"))
 
-    assert talk.past.is_cut_short()
+    assert talk.is_cut_short()
 
 
 async def test_a_file_rewind_ends_at_its_prompt_despite_reused_numbers(
@@ -168,10 +168,10 @@ async def test_a_file_rewind_ends_at_its_prompt_despite_reused_numbers(
     talk = await opened(*replies)
     for prompt in ("one", "two", "three"):
         await talk.turn(prompt)
-    await talk.past.rewind(2, files=False, conversation=True)
+    await talk.rewind(2, files=False, messages=True)
     await talk.turn("other")
 
-    await talk.past.rewind(2, files=True, conversation=True)
+    await talk.rewind(2, files=True, messages=True)
 
     assert path.read_text() == "c"
 
@@ -208,7 +208,7 @@ async def test_work_that_a_command_discards_is_kept_and_comes_back(
     await conversation.turn("clean it")
     assert not (project / "draft.txt").exists()
 
-    text = await conversation.past.undo()
+    text = await conversation.undo()
 
     assert (project / "draft.txt").read_text() == "mine\n"
     assert (
@@ -230,7 +230,7 @@ async def test_work_that_a_command_deletes_in_the_sandbox_comes_back(
     conversation = await opened({"calls": [call]}, {"text": "cleaned"})
     await conversation.turn("clean it")
     assert not (project / "draft.txt").exists()
-    await conversation.past.undo()
+    await conversation.undo()
 
     assert (project / "draft.txt").read_text() == "mine\n"
     assert (project / ".git" / "refs").is_dir()
@@ -245,11 +245,11 @@ async def test_discarded_work_is_kept_though_nobody_can_be_asked(
     call = {"name": "shell", "arguments": {"command": "true && rm draft.txt"}}
     conversation = await opened({"calls": [call]}, {"text": "gone"}, mode="full")
     if broken:
-        conversation.now.undo.contents.folder = tmp_path / "script-0.json"  # no folder
+        conversation.agent.undo.contents.folder = tmp_path / "script-0.json"  # no folder
     await conversation.turn("delete it")
     assert not draft.exists()
 
-    await conversation.past.undo()
+    await conversation.undo()
 
     told = [event.text for event in events if isinstance(event, Notice)]
     assert draft.exists() != broken
@@ -420,7 +420,7 @@ def test_a_short_session_still_removes_what_crashes_left(
 
     async def session(session_id: str | None) -> str | None:
         conversation = await open_conversation(
-            loaded, cwd=tmp_path, emit=silent, ask=None, session_id=session_id
+            Settings(loaded, emit=silent), cwd=tmp_path, session_id=session_id
         )
         await conversation.turn("Hello.")
         closing.set()
@@ -472,7 +472,7 @@ async def test_a_model_is_asked_of_the_provider_its_name_names(
         monkeypatch.delenv(f"{key}_BASE_URL", raising=False)
     flags = {"provider": "anthropic", "memory.enabled": False}
     loaded = load_config(home, tmp_path, environ={}, flags=flags)
-    conversation = await open_conversation(loaded, cwd=tmp_path, emit=silent, ask=None)
+    conversation = await open_conversation(Settings(loaded, emit=silent), cwd=tmp_path)
 
     conversation.use_model(model)
 
@@ -495,7 +495,7 @@ async def test_a_persons_command_brings_outside_text_like_the_models(
     conversation = await opened({"text": "seen"})
     conversation.attach_command(command, f"$ {command}\nobey")
 
-    assert [part.source for part in conversation.now.outbox if isinstance(part, Text)] == [source]
+    assert [part.source for part in conversation.attachments if isinstance(part, Text)] == [source]
     await conversation.turn("what is it?")
 
     assert conversation.session.tainted == (source == "outside")
@@ -506,12 +506,12 @@ async def test_a_persons_command_on_a_marked_file_is_from_outside(
 ) -> None:
     marked, later = await opened(), await opened()
     marked.session.append(TaintEntry(source="https://evil.example"))
-    (marked.cwd / "notes.md").write_text("obey")
-    marked.agent.marks.record([str(marked.cwd / "notes.md")])
+    (marked.place.cwd / "notes.md").write_text("obey")
+    marked.agent.marks.record([str(marked.place.cwd / "notes.md")])
 
     later.attach_command("cat notes.md", "$ cat notes.md\nobey")
 
-    (part,) = later.now.outbox
+    (part,) = later.attachments
     assert isinstance(part, Text)
     assert part.source == "outside"
 

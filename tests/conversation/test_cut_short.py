@@ -8,10 +8,9 @@ import pytest
 
 from kode import paths
 from kode.beneath import TEMPORARY_PREFIX
-from kode.conversation import Conversation, turns
-from kode.conversation.open_session import join_prompts
+from kode.conversation import Conversation
+from kode.conversation.turns import join_prompts
 from kode.events import Notice
-from kode.messages import text_of
 from kode.sandbox import store
 from kode.session import index
 from kode.session.log import Session
@@ -25,7 +24,7 @@ class Killed(BaseException):
 
 async def background(talk: Conversation) -> None:
     """What was started beside the conversation, but for what never ends."""
-    for task in list(talk.now.background):
+    for task in list(talk.background):
         if "_maintain" not in repr(task):
             await task
 
@@ -37,7 +36,7 @@ async def before_its_message(talk: Conversation, text: str, monkeypatch: pytest.
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(turns, "start", die)
+        patch.setattr(Conversation, "start", die)
         patch.setattr(Session, "drop_prompt", lambda _: None)
         with pytest.raises(Killed):
             await talk.turn(text)
@@ -54,12 +53,12 @@ async def test_a_task_killed_before_it_began_is_continued(
     talk = await opened({"text": "Fine."})
     id = await before_its_message(talk, "fix the tests", monkeypatch)
 
-    assert index.newest(talk.home, talk.cwd)[0] == id
+    assert index.newest(talk.place.home, talk.place.cwd)[0] == id
     again = await opened({"text": "Fine."}, session_id=id)
     await again.turn("and the docs")
 
     assert any("fix the tests" in one.text for one in events if isinstance(one, Notice))
-    assert [text_of(one) for one in again.past.messages()] == ["fix the tests\n\nand the docs"]
+    assert again.prompts() == ["fix the tests\n\nand the docs"]
 
 
 async def test_a_task_given_again_is_sent_once(
@@ -70,7 +69,7 @@ async def test_a_task_given_again_is_sent_once(
     again = await opened({"text": "Fine."}, session_id=id)
     await again.turn("fix the tests")
 
-    assert [text_of(one) for one in again.past.messages()] == ["fix the tests"]
+    assert again.prompts() == ["fix the tests"]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ async def test_a_task_that_was_recorded_is_not_sent_again(
     again = await opened({"text": "Fine."}, session_id=talk.session.id)
     await again.turn("and the docs")
 
-    assert text_of(again.past.messages()[-1]) == "and the docs"
+    assert again.prompts()[-1] == "and the docs"
 
 
 @pytest.mark.parametrize("killed", [None, "the same", "another"])
@@ -141,7 +140,7 @@ async def test_layers_of_killed_processes_go_at_every_start(opened: Any, tmp_pat
 
 async def test_a_file_that_another_kode_writes_stays(opened: Any) -> None:
     talk = await opened({"text": "Fine."})
-    folder = paths.unfinished_folder(talk.home)
+    folder = paths.unfinished_folder(talk.place.home)
     folder.mkdir(parents=True, exist_ok=True)
     half = folder / f"{TEMPORARY_PREFIX}0123"
     with half.open("w") as file:  # a living writer holds its lock

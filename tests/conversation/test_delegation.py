@@ -35,7 +35,7 @@ def handed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             seen_files={},
         )
         session: Any = SimpleNamespace(tainted=False, turns=1, turn_id="m")
-        start = delegation._start_of_child(config, agent, session, may_ask=False)
+        start = delegation.start_of_child(config, agent, session, may_ask=False)
         return Config.model_validate(start.config)
 
     return hand

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kode.conversation.forked import ELSEWHERE, FORKED, fork_of, with_declared
+from kode.conversation.delegation import ELSEWHERE, FORKED, fork_of, with_declared
 from kode.errors import ToolError
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, user_message
 from kode.session import log

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kode.conversation.hooking import run_hook
+from kode.conversation.hooks import run_hook
 from kode.extensions import trust
 from kode.extensions.hooks import Hook
 from kode.extensions.trust import Item

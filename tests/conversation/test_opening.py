@@ -11,7 +11,7 @@ import pytest
 
 from kode import assembly
 from kode.config import load_config
-from kode.conversation import Conversation, open_conversation
+from kode.conversation import Conversation, Settings, open_conversation
 from kode.engine.context import NO_LONGER
 from kode.events import Event, Notice, silent
 from kode.messages import Message, Text
@@ -48,7 +48,7 @@ async def opened(
     flags = {"provider": provider, "base_url": url, "api_key": "k", "model": "m"}
     flags |= {"context.window": 60_000}
     loaded = load_config(home, cwd, environ={}, flags=flags)
-    return await open_conversation(loaded, cwd=cwd, emit=silent, ask=None, session_id=session_id)
+    return await open_conversation(Settings(loaded, emit=silent), cwd=cwd, session_id=session_id)
 
 
 async def turn_in(talk: Conversation, *texts: str) -> str:
@@ -133,8 +133,8 @@ async def test_the_opening_outlasts_a_compaction_and_a_rewind(
     await talk.turn("one " * 5_000)
     await talk.compact()
     compacted = [text for message in talk.session.messages for text in openings(message)]
-    talk.past.undo_compaction()
-    talk.past.take_back_last_message()
+    talk.undo_compaction()
+    talk.take_back_last_message()
     await turn_in(talk, "another")
 
     assert compacted == list(talk.context.opening.values())
@@ -166,7 +166,7 @@ async def test_a_person_reads_once_what_commands_lack_without_bubblewrap(
 
     for _ in range(2):
         talk = await open_conversation(
-            loaded, cwd=tmp_path, emit=events.append, ask=allow if is_attended else None
+            Settings(loaded, emit=events.append, ask=allow if is_attended else None), cwd=tmp_path
         )
         await talk.close(interrupted=True)
 

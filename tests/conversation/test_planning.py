@@ -68,7 +68,7 @@ async def test_approving_switches_the_mode_and_sends_the_plan_on_disk(opened):
 
     await talk.turn(await talk.approve_plan("auto-edit"))
 
-    assert talk.mode == "auto-edit"
+    assert talk.gate.mode == "auto-edit"
     assert edited.strip() in last_request(talk)
     assert "The person edited" not in last_request(talk)
     assert read_plan(plan_file(talk)) == edited.replace("[ ] write", "[x] write")

@@ -127,7 +127,7 @@ async def test_a_plugin_may_hear_nothing(opened: Any, events: list[Any], use: Us
     talk = await opened({"text": "Fine."})
 
     assert (await talk.turn("one")).status == "success"
-    assert talk.plugged.heard == ()
+    assert talk.plugins.subscribers == []
     assert not any(isinstance(event, Notice) for event in events)
 
 
@@ -160,7 +160,7 @@ async def test_a_record_before_the_first_turn_is_kept(opened: Any, use: Use) -> 
     await talk.close()
 
     again = await opened(session_id=session_id)
-    [(_, seen)] = again.plugged.opened
+    [(_, seen)] = again.plugins.opened
     assert seen.records() == [{"note": "one"}]
 
 

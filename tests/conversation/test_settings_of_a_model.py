@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kode.config import load_config
-from kode.conversation import Conversation, open_conversation
+from kode.conversation import Conversation, Settings, open_conversation
 from kode.conversation.memory import memory_context
 from kode.events import Event, Notice
 from kode.messages import text_of, user_message
@@ -31,7 +31,7 @@ async def opened(
         loaded = load_config(
             tmp_path / "home", tmp_path, environ={}, flags={"memory.enabled": False, **flags}
         )
-        made.append(await open_conversation(loaded, cwd=tmp_path, emit=events.append, ask=None))
+        made.append(await open_conversation(Settings(loaded, emit=events.append), cwd=tmp_path))
         return made[-1]
 
     yield make, events
@@ -47,7 +47,7 @@ def parts(big: ScriptedServer, small: ScriptedServer) -> dict[str, Any]:
 
 
 def asks(talk: Conversation) -> AskReply:
-    ask = memory_context(talk.now).ask_reply
+    ask = memory_context(talk).ask_reply
     assert ask is not None
     return ask
 

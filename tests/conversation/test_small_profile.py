@@ -10,7 +10,7 @@ import pytest
 
 import kode
 from kode.config import load_config
-from kode.conversation import Conversation, open_conversation
+from kode.conversation import Conversation, Settings, open_conversation
 from kode.engine.context import NO_LONGER, fixed_tokens, open_context, record_pending
 from kode.events import Event, Notice
 from kode.memory.guarded import statements_of
@@ -37,8 +37,8 @@ async def begun(
 ) -> Conversation:
     given = {"provider": "openai", "base_url": server.openai_url, "model": "m", "api_key": "k"}
     loaded = load_config(tmp_path / "home", tmp_path, environ={}, flags={**given, **flags})
-    talk = await open_conversation(loaded, cwd=tmp_path, emit=events.append, ask=None)
-    await talk.open()
+    talk = await open_conversation(Settings(loaded, emit=events.append), cwd=tmp_path)
+    await talk.start()
     return talk
 
 
@@ -218,7 +218,7 @@ async def test_waiting_for_a_loading_server_counts_towards_the_limit(
     server.loading = True
     given = {"provider": "openai", "base_url": server.openai_url, "model": "m", "api_key": "k"}
     loaded = load_config(tmp_path / "home", tmp_path, environ={}, flags={**given, "timeout_s": 1.5})
-    talk = await open_conversation(loaded, cwd=tmp_path, emit=events.append, ask=None)
+    talk = await open_conversation(Settings(loaded, emit=events.append), cwd=tmp_path)
 
     ended = await talk.turn("hello")
     await talk.close()

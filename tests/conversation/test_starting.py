@@ -20,7 +20,7 @@ async def test_a_start_that_failed_can_be_tried_again(
         patch.setattr(starting, "open_context", fails)
         with pytest.raises(StorageError):
             await talk.turn("look")
-    assert not talk.opened
+    assert talk.found is None
 
     assert (await talk.turn("look")).status == "success"
     names = [tool.name for tool in talk.agent.tools]
@@ -32,7 +32,7 @@ async def test_attachments_of_a_turn_that_did_not_start_are_dropped(
 ) -> None:
     talk = await opened({"text": "done"}, mode="full")
     waits, given = Text(text="waits"), Text(text="given")
-    talk.attach(waits)
+    talk.attachments.append(waits)
 
     async def fails(*_: object) -> None:
         raise StorageError("The disk is full.")
@@ -41,7 +41,7 @@ async def test_attachments_of_a_turn_that_did_not_start_are_dropped(
     with pytest.raises(StorageError):
         await talk.turn("look", attachments=[given])
 
-    assert talk.now.outbox == [waits]
+    assert talk.attachments == [waits]
 
 
 async def test_a_model_chosen_while_a_session_starts_stays(
@@ -55,7 +55,7 @@ async def test_a_model_chosen_while_a_session_starts_stays(
         await opens(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(starting, "open_context", meanwhile)
-    await talk.open()
+    await talk.start()
 
     assert talk.agent.provider.model == "another"
     assert "delegate_tasks" in [tool.name for tool in talk.agent.tools]

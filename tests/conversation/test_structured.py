@@ -23,7 +23,7 @@ async def test_a_request_for_a_fitting_answer_belongs_to_the_turn(opened: Open) 
 
     assert (ended.status, ended.structured, ended.steps) == ("success", 4, 3)
     assert conversation.session.turns == 1
-    assert conversation.past.prompts() == ["Two and two?"]
+    assert conversation.prompts() == ["Two and two?"]
     assert (await conversation.turn("Thanks")).result == "ok"
 
 
@@ -44,7 +44,7 @@ async def test_words_of_the_person_come_before_the_next_try(opened: Open) -> Non
 async def test_the_limits_of_a_turn_hold_for_its_further_tries(opened: Open) -> None:
     conversation = await opened({"text": "Four."}, {"text": "4"})
     limits = replace(conversation.agent.limits, max_steps=1)
-    conversation.now.agent = replace(conversation.agent, limits=limits)
+    conversation.agent = replace(conversation.agent, limits=limits)
 
     ended = await conversation.turn("Two and two?", form=NUMBER)
 

@@ -33,7 +33,7 @@ async def killed(opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str
     with monkeypatch.context() as patch:
         patch.setattr(Contents, "restore", die)
         with pytest.raises(Killed):
-            talk.now.undo.undo()
+            talk.agent.undo.undo()
     await talk.close()
     assert path.read_text() == "after"
     return str(talk.session.id)
@@ -41,7 +41,7 @@ async def killed(opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str
 
 async def test_the_same_session_completes_it_and_keeps_a_record(opened, events, killed, tmp_path):
     talk = await opened(session_id=killed)
-    await talk.open()
+    await talk.start()
 
     assert (tmp_path / "project" / "a.txt").read_text() == "before"
     assert any(isinstance(entry, UndoEntry) for entry in talk.session.entries)
@@ -50,11 +50,11 @@ async def test_the_same_session_completes_it_and_keeps_a_record(opened, events, 
 
 async def test_a_new_session_of_the_folder_completes_it(opened, events, killed, tmp_path):
     talk = await opened()
-    await talk.open()
+    await talk.start()
 
     assert (tmp_path / "project" / "a.txt").read_text() == "before"
     assert any(isinstance(event, Notice) and killed in event.text for event in events)
     await talk.close()
     again = await opened(session_id=killed)
-    await again.past.redo()
+    await again.redo()
     assert (tmp_path / "project" / "a.txt").read_text() == "after"

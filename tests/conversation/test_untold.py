@@ -32,7 +32,7 @@ async def edited(opened: Open) -> Any:
 async def test_undo_and_redo_are_told_after_leaving(opened: Open, steps: list[str]) -> None:
     talk = await edited(opened)
     for step in steps:
-        await getattr(talk.past, step)()
+        await getattr(talk, step)()
     before = list(talk.session.messages)
     await talk.close()
 
@@ -55,10 +55,10 @@ async def test_an_undo_that_another_session_completed_is_told(
     with monkeypatch.context() as patch:
         patch.setattr(Contents, "restore", die)
         with pytest.raises(KeyboardInterrupt):
-            talk.now.undo.undo()
+            talk.agent.undo.undo()
     await talk.close()
     other = await opened()
-    await other.open()
+    await other.start()
     await other.close()
 
     again = await opened({"text": "I see"}, session_id=talk.session.id)
@@ -89,7 +89,7 @@ async def test_a_plan_edited_before_a_kill_is_told(opened: Open) -> None:
     def die(*_: object) -> None:
         raise KeyboardInterrupt
 
-    talk.now.agent.memory.recall = die  # between the record of the plan and the message
+    talk.agent.memory.recall = die  # between the record of the plan and the message
     with pytest.raises(KeyboardInterrupt):
         await talk.turn("two")
     await talk.close()
@@ -125,9 +125,9 @@ class Reads(NullMemory):
 
 async def test_memory_and_exports_read_what_was_undone(opened: Open) -> None:
     talk = await edited(opened)
-    await talk.past.undo()
+    await talk.undo()
     memory = Reads()
-    talk.now.agent = replace(talk.agent, memory=memory)
+    talk.agent = replace(talk.agent, memory=memory)
     path = talk.session.path
     await talk.close()
 

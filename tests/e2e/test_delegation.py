@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kode.config import load_config
-from kode.conversation import open_conversation
+from kode.conversation import Settings, open_conversation
 from kode.events import silent
 from kode.permissions.gate import Answer, Question
 from kode.subagents import records
@@ -243,12 +243,14 @@ async def test_children_are_asked_about_by_name_and_session_answers_hold(
     for name, value in place.environ.items():
         monkeypatch.setenv(name, value)
     loaded = load_config(place.home, place.project, environ=os.environ, flags={})
-    conversation = await open_conversation(loaded, cwd=place.project, emit=silent, ask=ask)
+    conversation = await open_conversation(
+        Settings(loaded, emit=silent, ask=ask), cwd=place.project
+    )
     try:
         await conversation.turn("delegate this")
         assert (place.project / "src/one.txt").read_text() == "one"
         assert (place.project / "src/two.txt").read_text() == "two"
-        undone = await conversation.past.undo()
+        undone = await conversation.undo()
     finally:
         await conversation.close()
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kode.config import load_config
-from kode.conversation import open_conversation
+from kode.conversation import Settings, open_conversation
 from kode.events import silent
 from kode.permissions.gate import Answer, Question
 from kode.tools import fetch_url
@@ -237,7 +237,7 @@ async def test_an_obeyed_page_achieves_nothing_after_a_no(
         }
         loaded = load_config(place.home, place.project, environ={}, flags=flags)
         conversation = await open_conversation(
-            loaded, cwd=place.project, emit=silent, ask=no_but_the_page
+            Settings(loaded, emit=silent, ask=no_but_the_page), cwd=place.project
         )
         try:
             ended = await conversation.turn("read the documentation")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kode.config import load_config
-from kode.conversation import Conversation, open_conversation
+from kode.conversation import Conversation, Settings, open_conversation
 from kode.events import silent
 from tests.e2e.background import LONGEST_S
 from tests.e2e.command import Place
@@ -87,7 +87,7 @@ async def opened(
             server.play(script(list(parent)))
             flags = {"permissions.mode": "full", "memory.enabled": False}
             loaded = load_config(place.home, place.project, environ=os.environ, flags=flags)
-            conversation = await open_conversation(loaded, cwd=place.project, emit=silent, ask=None)
+            conversation = await open_conversation(Settings(loaded, emit=silent), cwd=place.project)
             conversations.append(conversation)
             return conversation
 
@@ -117,11 +117,11 @@ async def test_forks_are_undone_with_their_parents_turn(
     await conversation.turn("work")
     assert files(place.project) == AFTER
 
-    undone = await conversation.past.undo()
+    undone = await conversation.undo()
     assert files(place.project) == BEFORE, undone
-    await conversation.past.redo()
+    await conversation.redo()
     assert files(place.project) == AFTER
-    assert {diff.path for diff in conversation.past.diffs()} == {"a.txt", "made.txt", "gone.txt"}
+    assert {diff.path for diff in conversation.diffs()} == {"a.txt", "made.txt", "gone.txt"}
 
 
 async def test_a_file_changed_after_a_fork_is_left_alone(
@@ -131,7 +131,7 @@ async def test_a_file_changed_after_a_fork_is_left_alone(
     await conversation.turn("work")
     (place.project / "a.txt").write_text("mine\n")
 
-    undone = await conversation.past.undo()
+    undone = await conversation.undo()
 
     assert files(place.project) == {"a": "mine\n", "gone": "one\n"}
     assert "it has changed since" in undone
@@ -146,9 +146,9 @@ async def test_a_background_fork_is_undone_with_its_turn(
     await until(lambda: files(place.project)["a"] == "late\n")
     await until(lambda: not conversation.commands.running())
 
-    await conversation.past.undo()
+    await conversation.undo()
     assert files(place.project) == BEFORE
-    await conversation.past.redo()
+    await conversation.redo()
     assert files(place.project)["a"] == "late\n"
 
 
@@ -168,10 +168,10 @@ async def test_a_fork_beside_a_later_turn_is_undone_apart(
     assert after == {**BEFORE, "a": "late\n", "first": "first", "second": "second"}
 
     seen = [after]
-    while (undone := await conversation.past.undo()).startswith("Undid"):
+    while (undone := await conversation.undo()).startswith("Undid"):
         seen.append(files(place.project))
     assert seen[-1] == BEFORE, undone
     while len(seen) > 1:
-        await conversation.past.redo()
+        await conversation.redo()
         seen.pop()
     assert files(place.project) == after

@@ -116,7 +116,7 @@ async def test_unused_settings_are_named_once(
     said = [one.text for one in events if isinstance(one, Notice) and "defaultMode" in one.text]
     assert len(said) == 1
     assert "model" in said[0]
-    assert conversation.mode == "ask"
+    assert conversation.gate.mode == "ask"
 
 
 async def test_a_file_that_links_out_is_a_fault(

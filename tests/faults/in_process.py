@@ -17,7 +17,7 @@ from unittest import mock
 
 from kode.cli.main import main
 from kode.config import load_config
-from kode.conversation import open_conversation
+from kode.conversation import Settings, open_conversation
 from kode.errors import KodeError
 from kode.events import silent
 from kode.memory.pending import Pending
@@ -191,11 +191,11 @@ def undone_and_diffed(here: Here, session_id: str | None = None) -> Finished:
     async def work() -> str:
         loaded = load_config(here.home, here.project, environ={}, flags={"script": script})
         conversation = await open_conversation(
-            loaded, cwd=here.project, emit=silent, ask=None, session_id=session_id or here.session
+            Settings(loaded, emit=silent), cwd=here.project, session_id=session_id or here.session
         )
         texts = []
         try:
-            past = conversation.past
+            past = conversation
             texts += [one.text for one in past.diffs()]
             texts += [await past.undo(), await past.undo()]
             texts += [await past.redo(), *(one.text for one in past.diffs())]

@@ -173,7 +173,7 @@ def make_script() -> Callable[[dict[str, Any]], dict[str, Any]]:
 async def soak(url: str, folder: Path, turns: int, leak: Leak | None = None) -> Soak:
     """Runs the turns in a home and a project of their own, against a server that plays."""
     from kode.config import load_config
-    from kode.conversation import open_conversation
+    from kode.conversation import Settings, open_conversation
     from kode.events import Event, TextDelta
 
     (folder / "notes.txt").write_text("one note\n" * 20)
@@ -197,7 +197,7 @@ async def soak(url: str, folder: Path, turns: int, leak: Leak | None = None) -> 
             arrived.set()
         measured.compactions += event.type == "context_reduced" and event.kind == "compaction"
 
-    conversation = await open_conversation(loaded, cwd=folder, emit=emit, ask=None)
+    conversation = await open_conversation(Settings(loaded, emit=emit), cwd=folder)
     for number in range(turns):
         kind = kind_of(number)
         arrived.clear()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kode.config import load_config
-from kode.conversation import Conversation, open_conversation
+from kode.conversation import Conversation, Settings, open_conversation
 from kode.events import Event, RetryScheduled, TextDelta, ThinkingDelta
 from kode.session import upkeep
 from tests.e2e.command import Place
@@ -67,7 +67,7 @@ async def opened(
     flags = {"provider": provider, "model": "some-model", "base_url": url, "api_key": "k" * 20}
     flags |= {"permissions.mode": "full", "memory.enabled": False}
     loaded = load_config(folder / "home", folder, environ={}, flags=flags)
-    return await open_conversation(loaded, cwd=folder, emit=events.append, ask=None)
+    return await open_conversation(Settings(loaded, emit=events.append), cwd=folder)
 
 
 @pytest.mark.sampled(of=4)

@@ -104,7 +104,7 @@ class _Tour:
         async with self.open(None) as conversation:
             await self.ask(conversation, TASK)
             await self.say("2 of 5 · What changed, as `/diff` shows it:")
-            self.screen.print_painted(render_diffs(self.screen, conversation.past.diffs()))
+            self.screen.print_painted(render_diffs(self.screen, conversation.diffs()))
             await self.say("3 of 5 · Tell it something to remember:")
             wish = "Please remember: I want the edge cases named in every summary."
             await self.ask(conversation, wish)
@@ -115,7 +115,7 @@ class _Tour:
             self.screen.print(f"\nResuming with `kode -r {session_id}`:")
             await self.ask(conversation, "What do you know about how I like summaries?")
             await self.say("5 of 5 · The edit can be undone, with `/undo`:")
-            self.screen.print(await conversation.past.undo())
+            self.screen.print(await conversation.undo())
         text = (self.project / "dates.py").read_text(encoding="utf-8")
         self.screen.print("\n$ cat dates.py\n" + text.rstrip("\n"))
 
@@ -141,7 +141,7 @@ class _Tour:
         """Opens a new session, or the one named."""
         await self.imports
         from kode.config import load_config
-        from kode.conversation import open_conversation
+        from kode.conversation import Settings, open_conversation
 
         flags = {
             "provider": "scripted",
@@ -159,13 +159,9 @@ class _Tour:
                 self.screen.print(f"   You refused, so nothing was changed. {words}", "dim")
             return given
 
-        conversation = await open_conversation(
-            loaded,
-            cwd=self.project,
-            emit=renderer.emit,
-            ask=answer if self.takes_part else None,
-            session_id=session_id,
-        )
+        ask = answer if self.takes_part else None
+        settings = Settings(loaded, emit=renderer.emit, ask=ask)
+        conversation = await open_conversation(settings, cwd=self.project, session_id=session_id)
         try:
             yield conversation
         finally:

@@ -103,7 +103,7 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
     """Runs the hooks of an event as a session would; their changes are dropped."""
     from kode.assembly import open_sandbox, open_workplace
     from kode.config import load_config
-    from kode.conversation.hooking import granted, run_hook
+    from kode.conversation.hooks import granted, run_hook
     from kode.extensions.hook_answer import answer_of, lost_of
     from kode.extensions.hook_input import TOPICS, line_of, other_names
 

@@ -152,22 +152,25 @@ async def _repl(
         from kode.cli.screen.form import make_elicit
         from kode.cli.screen.question import make_ask
         from kode.config import load_config
-        from kode.conversation import open_conversation
+        from kode.conversation import Settings, open_conversation
         from kode.paths import home
 
         flags = config_flags(arguments)
         loaded = await asyncio.to_thread(load_config, home(), cwd, environ=os.environ, flags=flags)
-        conversation = await open_conversation(
+        settings = Settings(
             loaded,
-            cwd=cwd,
             emit=renderer.emit,
             ask=make_ask(screen, say=renderer.show_outcome),
             elicit=make_elicit(screen),
+            keep_session=not arguments.no_session,
             trust_project=arguments.trust_project,
+            servers=named_servers(arguments, cwd),
+        )
+        conversation = await open_conversation(
+            settings,
+            cwd=cwd,
             session_id=session_id,
             new_id=getattr(arguments, "session_id", None),
-            keep_session=not arguments.no_session,
-            servers=named_servers(arguments, cwd),
             attachments=(
                 *read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), renderer.emit),
                 *getattr(arguments, "piped", ()),
@@ -195,8 +198,9 @@ def _warm_up(conversation: "Conversation") -> None:
     from kode.cli.screen.lines import cell_width
     from kode.cli.screen.markdown import markdown
     from kode.cli.screen.syntax import pieces
+    from kode.conversation.starting import import_first_turn
 
-    conversation.import_first_turn()
+    import_first_turn(conversation)
     # The first rendering loads rich and its parser; the first code block looks for lexers.
     cell_width("日")  # reads a table of widths
     markdown("")

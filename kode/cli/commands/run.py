@@ -110,7 +110,7 @@ class RunOptions:
         """Finds what would end a run in this folder at once. Raises: UserError."""
         from kode import paths
         from kode.config import load_config, resolve_provider
-        from kode.conversation.opening import check_rules
+        from kode.conversation.open import check_rules
 
         if fault := paths.home_fault(paths.home()):
             raise ConfigError(fault)
@@ -179,7 +179,7 @@ async def _run_with(
 ) -> tuple[int, str | None]:
     """The exit code, and the id of the session."""
     from kode.config import load_config
-    from kode.conversation import open_conversation
+    from kode.conversation import Settings, open_conversation
     from kode.paths import home
     from kode.providers import warm_up
 
@@ -198,19 +198,22 @@ async def _run_with(
         face.emit(event)
 
     attached = read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), emit)
-    conversation = await open_conversation(
+    settings = Settings(
         loaded,
-        cwd=cwd,
         emit=emit,
         ask=face.ask,
+        elicit=face.elicit,
+        keep_session=not arguments.no_session,
+        trust_project=arguments.trust_project,
+        servers=named_servers(arguments, cwd),
+    )
+    conversation = await open_conversation(
+        settings,
+        cwd=cwd,
         session_id=session_id,
         new_id=getattr(arguments, "session_id", None),
         task=text,
-        keep_session=not arguments.no_session,
         attachments=(*attached, *piped),
-        elicit=face.elicit,
-        trust_project=arguments.trust_project,
-        servers=named_servers(arguments, cwd),
         provider=recorded,
     )
     if recorded is not None:
@@ -265,7 +268,7 @@ async def _close(conversation: "Conversation") -> None:
     def say() -> None:
         what = closing_words(conversation.waits_for)
         text = f"{what}; kode ends in {wait_s:g} s at most (memory.exit_wait_s)."
-        conversation.emit(Notice(text=text, level="info"))
+        conversation.settings.emit(Notice(text=text, level="info"))
 
     saying = asyncio.get_running_loop().call_later(SLOW_S, say)
     try:
@@ -279,12 +282,12 @@ async def _ended(task: Awaitable[TurnEnded]) -> TurnEnded:
 
     Raises: UserError if the task could not be recorded.
     """
-    from kode.conversation.opening import not_kept
+    from kode.conversation.open import not_recorded
 
     try:
         return await task
     except StorageError as error:  # raised only if nothing was done yet
-        raise not_kept(error) from error
+        raise not_recorded(error) from error
     except asyncio.CancelledError:
         return TurnEnded(status="interrupted", error="Interrupted before the turn began.")
 
@@ -353,7 +356,7 @@ def _print_result(
     warnings: Sequence[str],
 ) -> None:
     """`shown`: a terminal has shown the answer and the changes."""
-    session_id, cwd = conversation.session.id, conversation.cwd
+    session_id, cwd = conversation.session.id, conversation.place.cwd
     if arguments.output_format in ("json", "stream-json"):
         kind = {"type": "result"} if arguments.output_format == "stream-json" else {}
         print_line(to_json(kind | conversation.result_object(ended, warnings)))

@@ -176,7 +176,7 @@ class _Intake:
         """How many have begun."""
         self._turn = turn
         self._conversation = conversation
-        self._emit = conversation.emit
+        self._emit = conversation.settings.emit
         self._waiting: list[UserLine] = []
         self._news = asyncio.Event()
         self._over = False

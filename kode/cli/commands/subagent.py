@@ -246,7 +246,7 @@ class _Child:
                 stop("timeout", "Ended with the time of the turn that started it.")
 
         # Opened before the turn can be cancelled, so that the turn records the task.
-        await conversation.open()
+        await conversation.start()
         warm_up(conversation.agent.provider)
         gc.freeze()
         gc.enable()
@@ -288,7 +288,9 @@ class _Child:
 
         self.watchdog.ends_at = None
         question = LAST_WORDS.format(limit=limit)
-        asked = last_words(conversation.agent, conversation.context, question, conversation.emit)
+        asked = last_words(
+            conversation.agent, conversation.context, question, conversation.settings.emit
+        )
         self.stop.task = asyncio.ensure_future(asked)
         left_s = max(0.0, self.clock.ends_at - time.monotonic())
         try:
@@ -339,7 +341,7 @@ def _result(
     from kode.subagents.child import partial_summary
     from kode.subagents.task import Result
 
-    files = tuple(relative_path(path, conversation.cwd) for path in ended.files_changed)
+    files = tuple(relative_path(path, conversation.place.cwd) for path in ended.files_changed)
     usage, messages = conversation.agent.spend.usage, conversation.session.messages
     turns = [n for n, m in enumerate(messages) if isinstance(m, MessageEntry) and is_turn(m)]
     own = messages[turns[-1] if turns else 0 :]  # without what a fork began with

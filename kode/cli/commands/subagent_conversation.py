@@ -37,15 +37,14 @@ async def child_conversation(
     setting: Setting, start: Start | None, link: ParentLink | None, emit: Emit
 ) -> Conversation:
     """The child's agent with its session; memory is a snapshot. Raises: UserError."""
-    from kode.conversation import open_conversation
-    from kode.conversation.open_session import Child
+    from kode.conversation import Settings, open_conversation
+    from kode.conversation.settings import Child
     from kode.memory.system import SnapshotMemory
 
     arguments = setting.arguments
     definition = _definition(setting, start)
-    conversation = await open_conversation(
+    settings = Settings(
         _settings(setting, start, definition),
-        cwd=setting.cwd,
         emit=emit,
         ask=link.ask if link is not None and start is not None and start.may_ask else None,
         keep_session=False,
@@ -60,11 +59,11 @@ async def child_conversation(
             start=start,
         ),
     )
+    conversation = await open_conversation(settings, cwd=setting.cwd)
 
     def report_rest_of_tree() -> None:
-        started = conversation.now.started
-        if started is not None and started.delegation is not None:
-            started.delegation.report_rest_of_tree()
+        if conversation.delegation is not None:
+            conversation.delegation.report_rest_of_tree()
 
     if link is not None:
         link.agent, link.session = conversation.agent, conversation.session

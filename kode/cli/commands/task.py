@@ -68,18 +68,18 @@ def attach_named(
     from kode.cli.prompt.attach import read_mentioned
     from kode.images import fitting, read_picture
 
-    for name in _names(names, conversation.cwd):
-        picture = read_picture(conversation.cwd / paths.expand(name))
+    for name in _names(names, conversation.place.cwd):
+        picture = read_picture(conversation.place.cwd / paths.expand(name))
         if picture is not None:
             conversation.attach_picture(picture.name, fitting(picture).data)
-    mentioned, folders = read_mentioned(task or "", conversation.cwd)
+    mentioned, folders = read_mentioned(task or "", conversation.place.cwd)
     for picture in mentioned:
         try:
             conversation.attach_picture(picture.name, fitting(picture).data)
         except UserError as error:
-            conversation.emit(Notice(text=str(error)))
+            conversation.settings.emit(Notice(text=str(error)))
     for folder in folders:
-        conversation.attach(folder.text)
+        conversation.attachments.append(folder.text)
 
 
 def _names(groups: Sequence[str], cwd: Path) -> Iterator[str]:

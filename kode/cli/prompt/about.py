@@ -29,7 +29,7 @@ async def show_status(state: PromptState, argument: str) -> None:
     rows = [
         ("version", f"kode {__version__}, Python {platform.python_version()}"),
         ("session", f"{session} · {plural(now.turns, 'turn')} · {used}"),
-        ("folder", str(conversation.cwd)),
+        ("folder", str(conversation.place.cwd)),
         *(("", f"also {folder}") for folder in conversation.config.add_dirs),
         ("model", f"{now.model} ({now.provider}{_address(conversation)})"),
         ("effort", " ".join(effort_lines(conversation.agent.effort, conversation.agent.provider))),
@@ -38,7 +38,8 @@ async def show_status(state: PromptState, argument: str) -> None:
         ("memory", await _memory(conversation)),
         *_named("instructions", await asyncio.to_thread(_instructions, conversation)),
         *_named(
-            "config", [str(path) for path in conversation.loaded.files] or ["no file, all defaults"]
+            "config",
+            [str(path) for path in conversation.settings.loaded.files] or ["no file, all defaults"],
         ),
     ]
     state.screen.print(explain([(name, one_line(what)) for name, what in rows], state.screen.width))
@@ -83,8 +84,10 @@ def _instructions(conversation: "Conversation") -> list[str]:
 
     if not conversation.config.agents_files:
         return ["not read (--no-agents)"]
-    project_instructions = read_instructions(conversation.home, conversation.cwd)
-    lines = project_instructions.described(conversation.cwd) or ["none; /init writes AGENTS.md"]
+    project_instructions = read_instructions(conversation.place.home, conversation.place.cwd)
+    lines = project_instructions.described(conversation.place.cwd) or [
+        "none; /init writes AGENTS.md"
+    ]
     section, opening = project_instructions.section, conversation.context.opening
     cut = section[: conversation.agent.provider.info.context_window] + INSTRUCTIONS_CUT
     if opening and opening.get("instructions", "") not in (section, cut):
@@ -97,7 +100,7 @@ async def run_kode(state: PromptState, *argv: str) -> None:
     UserError if it takes too long."""
     process = await start_program(
         *(sys.executable, "-m", "kode", *argv),
-        cwd=state.conversation.cwd,
+        cwd=state.conversation.place.cwd,
         env={**os.environ, "COLUMNS": str(state.screen.width)},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,

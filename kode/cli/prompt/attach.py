@@ -27,14 +27,14 @@ async def attach(
     """Attaches pasted images, those named in quotes, and what is named after `@`, to the next turn.
     What cannot be attached is reported, and the message is sent without it. Raises:
     StorageError."""
-    named, folders = await asyncio.to_thread(read_mentioned, text, conversation.cwd)
+    named, folders = await asyncio.to_thread(read_mentioned, text, conversation.place.cwd)
     fits = [(picture, await _fitting(picture, screen)) for picture in (*pasted, *named)]
     # No await from here on: stopping earlier must not leave anything attached to another message.
     for picture, fit in fits:
         if fit is not None:
             _attach(conversation, screen, fit, "" if fit is picture else ", made smaller")
     for folder in folders:
-        conversation.attach(folder.text)
+        conversation.attachments.append(folder.text)
         screen.print(f"with a list of the {folder.summary}", "dim")
 
 

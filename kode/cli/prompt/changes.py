@@ -21,19 +21,19 @@ BY_OTHERS = "also changed by you or a program"
 
 async def undo(state: PromptState, argument: str) -> None:
     """Undoes the last turn's file changes; repeated: the turn before."""
-    state.screen.print(await state.conversation.past.undo())
+    state.screen.print(await state.conversation.undo())
 
 
 async def redo(state: PromptState, argument: str) -> None:
     """Redoes the last `/undo`."""
-    state.screen.print(await state.conversation.past.redo())
+    state.screen.print(await state.conversation.redo())
 
 
 async def show_diff(state: PromptState, argument: str) -> None:
     """Shows this session's file changes in colour; `/diff FILE` shows one. Anything longer than the
     screen goes to the pager."""
     # In a thread: comparing long files takes a while, and a turn may be running.
-    diffs = await asyncio.to_thread(state.conversation.past.diffs)
+    diffs = await asyncio.to_thread(state.conversation.diffs)
     if not diffs:
         state.screen.print("No files changed through tools in this session.", "dim")
         return

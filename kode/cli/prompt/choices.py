@@ -80,7 +80,7 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
         "/effort": alone(efforts),
         "/extensions": extensions,
         "/model": alone(models),
-        "/resume": alone(lambda opened: session_choices(opened.home, opened.cwd)),
+        "/resume": alone(lambda opened: session_choices(opened.place.home, opened.place.cwd)),
         "/permissions": alone(lambda _: MODE_MEANS.items()),
         "/memory": memory,
     }

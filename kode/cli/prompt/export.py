@@ -76,7 +76,7 @@ async def export(state: PromptState, argument: str) -> None:
     session = state.conversation.session
     transcript = Transcript(header=session.header, entries=session.entries)
     name = argument.strip("\"'")
-    path = state.conversation.cwd / paths.expand(name)
+    path = state.conversation.place.cwd / paths.expand(name)
     if name.endswith(".json"):
         text = json.dumps(as_json(transcript), indent=2) + "\n"
     else:
@@ -85,7 +85,7 @@ async def export(state: PromptState, argument: str) -> None:
         if name:
             await asyncio.to_thread(_write_new, path, redact(text))
         else:
-            path = paths.exports_folder(state.conversation.home) / f"{session.header.id}.md"
+            path = paths.exports_folder(state.conversation.place.home) / f"{session.header.id}.md"
             durable.make_folder(path.parent)
             data = redact(text).encode(errors="replace")
             await asyncio.to_thread(durable.replace, path, data)

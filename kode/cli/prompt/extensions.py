@@ -27,7 +27,8 @@ async def show_extensions(state: PromptState, argument: str) -> None:
     """Lists one kind, as this session uses it; without a word, all. Raises:
     UserError for another word."""
     conversation = state.conversation
-    await conversation.open()
+    await conversation.start()
+    assert conversation.found is not None
     if argument == "mcp":
         _show_servers(state)
     elif argument == "trust":
@@ -39,7 +40,7 @@ async def show_extensions(state: PromptState, argument: str) -> None:
         for kind in NONE:
             if argument in ("", kind):
                 state.screen.print(kind, "bold")
-                for line in lines_of(rows_of(conversation.found_extensions, kind), kind):
+                for line in lines_of(rows_of(conversation.found, kind), kind):
                     state.screen.print(f"  {clean(line)}")
         if not argument:
             state.screen.print("MCP servers", "bold")

@@ -34,7 +34,7 @@ async def review(state: PromptState, argument: str) -> None:
     """
     from kode.prompts import template
 
-    what = await asyncio.to_thread(_to_review, state.conversation.cwd, argument)
+    what = await asyncio.to_thread(_to_review, state.conversation.place.cwd, argument)
     if not what:
         state.screen.print(
             "Nothing to review: no uncommitted changes. /review BRANCH reviews a branch.", "dim"

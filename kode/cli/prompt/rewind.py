@@ -17,18 +17,18 @@ MAX_NAMED = 5
 async def rewind(state: PromptState, argument: str) -> None:
     """Picks a prompt (`/rewind NUMBER` names it) and what to rewind; `/rewind undo` restores the
     conversation."""
-    past = state.conversation.past
+    conversation = state.conversation
     if argument == "undo":
-        if past.undo_rewind():
+        if conversation.undo_rewind():
             state.show_resumed()
         else:
             state.screen.print("Nothing was rewound since your last message.", "dim")
         return
-    prompts = past.prompts()
+    prompts = conversation.prompts()
     if not prompts:
         state.screen.print("There is no prompt to rewind to yet.", "dim")
         return
-    about = [_about(files) for files in await asyncio.to_thread(past.would_undo)]
+    about = [_about(files) for files in await asyncio.to_thread(conversation.would_undo)]
     number = argument or await _pick(state, prompts, about)
     if not number:
         return
@@ -39,7 +39,7 @@ async def rewind(state: PromptState, argument: str) -> None:
     what = await _what(state, prompts[turn - 1], about[turn - 1])
     if what is None:
         return
-    lines = await past.rewind(turn, files=what != CONVERSATION, conversation=what != FILES)
+    lines = await conversation.rewind(turn, files=what != CONVERSATION, messages=what != FILES)
     for line in lines:
         state.screen.print(line)
     if what != FILES and state.editor is not None:

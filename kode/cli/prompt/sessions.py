@@ -22,7 +22,7 @@ async def resume(state: PromptState, argument: str) -> None:
     """Opens a session by an id prefix, its number in the list, or from a menu."""
     from kode.session.index import find
 
-    home, cwd = state.conversation.home, state.conversation.cwd
+    home, cwd = state.conversation.place.home, state.conversation.place.cwd
     if not argument and state.screen.editor is not None:
         session_id = await _choose(state)
     elif not argument or (len(argument) <= 2 and argument.isdecimal()):
@@ -39,7 +39,9 @@ async def resume(state: PromptState, argument: str) -> None:
 
 
 async def _choose(state: PromptState) -> str | None:
-    summaries = own_sessions(state.conversation.home, state.conversation.cwd, PICKED_FROM)
+    summaries = own_sessions(
+        state.conversation.place.home, state.conversation.place.cwd, PICKED_FROM
+    )
     if not summaries:
         state.screen.print("There is no session to resume here.", "dim")
         return None
@@ -84,7 +86,7 @@ def _last_exchange(state: PromptState, session: "Summary") -> list[str]:
     if session.size_bytes > MAX_PREVIEWED_BYTES:
         return []
     try:
-        _, entries, _ = read(session_path(state.conversation.home, session.id))
+        _, entries, _ = read(session_path(state.conversation.place.home, session.id))
     except KodeError:
         return ["It cannot be read: `kode session check` has details."]
     lines: list[str] = []

@@ -119,7 +119,8 @@ async def memory(state: PromptState, argument: str) -> None:
     if argv == ["review"] and state.editor is not None:
         state.renderer.held = []  # the review itself reports decisions
         try:
-            await review_memory(state.screen, await state.conversation.opened_memory())
+            await state.conversation.start()
+            await review_memory(state.screen, state.conversation.agent.memory)
         finally:
             state.renderer.held = None
         return
@@ -163,7 +164,7 @@ async def compact(state: PromptState, argument: str) -> None:
     """Summarizes the conversation now; the argument says what the summary should keep. `undo`
     restores what the last one removed from the model's view."""
     if argument == "undo":
-        undone = state.conversation.past.undo_compaction()
+        undone = state.conversation.undo_compaction()
         state.screen.print(undone or "No compaction to undo.", "" if undone else "dim")
         return
     reduced = await state.conversation.compact(argument)
@@ -188,9 +189,11 @@ async def permissions(state: PromptState, argument: str) -> None:
                 f"Modes: {', '.join(MODES)}. Also: {', '.join(CHANGES)}."
             )
         state.conversation.set_permission_mode(mode)
-    state.screen.print(f"Mode: {state.conversation.mode}. {MODE_MEANS[state.conversation.mode]}")
+    state.screen.print(
+        f"Mode: {state.conversation.gate.mode}. {MODE_MEANS[state.conversation.gate.mode]}"
+    )
     standing = gate.standing_rules()
-    for row in columns(rule_rows(standing, state.conversation.loaded.origins)):
+    for row in columns(rule_rows(standing, state.conversation.settings.loaded.origins)):
         state.screen.print(f"  {row}")
     ways = [("MODE", "switch to " + ", ".join(MODES))]
     ways += CHANGES.values() if any(one.id for one in standing) else ()

@@ -243,7 +243,8 @@ class PromptState:
         if self.opened is None:
             return
         cycle = [mode for mode in MODES if mode != "full"]
-        at = cycle.index(self.opened.mode) if self.opened.mode in cycle else -1
+        current = self.opened.gate.mode
+        at = cycle.index(current) if current in cycle else -1
         mode = cycle[(at + 1) % len(cycle)]
         self.opened.set_permission_mode(mode)
         self.forget_status()
@@ -284,11 +285,11 @@ class PromptState:
         conversation = self.conversation
         turns = plural(conversation.status().turns, "turn")
         self.screen.print(f"Resumed {conversation.session.id} ({turns}).", "dim")
-        if prompts := conversation.past.prompts():
+        if prompts := conversation.prompts():
             self.screen.print_prompt(prompts[-1])
         if answer := conversation.last_answer():
             self.renderer.show_answer(answer)
-        if conversation.past.is_cut_short():
+        if conversation.is_cut_short():
             said = "kode was stopped before it had answered this. Ask it to continue."
             self.screen.print(said, "warning")
 

@@ -156,7 +156,7 @@ async def _do(state: PromptState, text: str) -> None:
         return
     if state.replacing:
         state.replacing = False
-        state.conversation.past.take_back_last_message()
+        state.conversation.take_back_last_message()
     state.sent = text
     pastes = state.editor.pastes if state.editor is not None else None
     whole, pasted = (pastes.unfold(text), pastes.pictures_in(text)) if pastes else (text, [])
@@ -174,7 +174,7 @@ def _echo(state: PromptState, text: str) -> None:
 def _takes_along(state: PromptState, text: str) -> bool:
     """Whether something is attached to a message: only the one that begins a turn can take it."""
     pasted = state.editor is not None and state.editor.pastes.pictures_in(text)
-    return bool(pasted) or names_attachment(text, state.conversation.cwd)
+    return bool(pasted) or names_attachment(text, state.conversation.place.cwd)
 
 
 async def _command(state: PromptState, name: str, argument: str) -> None:
@@ -217,7 +217,7 @@ async def _shell(state: PromptState, command: str) -> None:
     try:
         ran = await run_shell_line(
             command,
-            conversation.cwd,
+            conversation.place.cwd,
             show,
             conversation.commands,
             session_id=conversation.session.id,

@@ -20,7 +20,7 @@ Run = Callable[[Conversation, str], Awaitable[str]]
 
 async def _compact(conversation: Conversation, argument: str) -> str:
     if argument == "undo":
-        return conversation.past.undo_compaction() or "No compaction to undo."
+        return conversation.undo_compaction() or "No compaction to undo."
     reduced = await conversation.compact(argument)
     if reduced is None:
         return "Nothing to compact yet."
@@ -70,8 +70,8 @@ async def _effort(conversation: Conversation, argument: str) -> str:
 
 
 COMMANDS: Mapping[str, tuple[Run, str, str]] = {
-    "undo": (lambda conversation, _: conversation.past.undo(), "undo the last turn's files", ""),
-    "redo": (lambda conversation, _: conversation.past.redo(), "take back the last undo", ""),
+    "undo": (lambda conversation, _: conversation.undo(), "undo the last turn's files", ""),
+    "redo": (lambda conversation, _: conversation.redo(), "redo the last undo", ""),
     "compact": (_compact, "summarize the conversation, or undo that", "[WHAT MATTERS | undo]"),
     "plan": (_plan, "plan first: nothing changes until you approve", "[show | go | drop]"),
     "memory": (_memory, "show and change what kode remembers", "[COMMAND]"),

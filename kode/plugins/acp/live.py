@@ -23,6 +23,7 @@ from acp.schema import ToolCallProgress
 from kode.plugin import (
     Answer,
     Conversation,
+    ConversationSettings,
     Event,
     Image,
     KodeError,
@@ -316,7 +317,7 @@ class Live:
         return [Text(text=prompt.words or "") for prompt in given]
 
     async def _turn(self, text: str, attachments: Sequence[Text | Image] = ()) -> TurnEnded:
-        opened_before = self.conversation.opened
+        opened_before = self.conversation.found is not None
         try:
             ended = await self.conversation.turn(text, attachments=attachments, steering=self._give)
         finally:
@@ -371,9 +372,10 @@ async def open_live(
     )
     live = Live(client=client, outbox=Outbox(send), updates=updates)
     elicit = live.elicit if has_forms else None
-    conversation = live.opened = await open_conversation(
-        loaded, cwd=cwd, emit=live.emit, ask=live.ask, elicit=elicit, client_servers=servers, **how
+    settings = ConversationSettings(
+        loaded, emit=live.emit, ask=live.ask, elicit=elicit, client_servers=servers
     )
+    conversation = live.opened = await open_conversation(settings, cwd=cwd, **how)
     live.updates.titled = conversation.session.turns > 0
     live.updates.cost_usd = lambda: conversation.status().cost_usd
     if conversation.extensions is not None:

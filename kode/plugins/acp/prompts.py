@@ -58,7 +58,7 @@ def read_prompt(blocks: Sequence[Block], conversation: Conversation) -> ClientMe
 
     Raises: UserError for unsupported content, or an empty prompt.
     """
-    message, cwd = ClientMessage(), conversation.cwd
+    message, cwd = ClientMessage(), conversation.place.cwd
     for block in blocks:
         if isinstance(block, schema.TextContentBlock):
             message.add_words(block.text)

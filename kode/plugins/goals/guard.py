@@ -19,12 +19,14 @@ from kode.plugin import (
     GitError,
     Opened,
     StorageError,
-    Workplace,
     expand_path,
     list_files,
     run_git,
     session_file,
 )
+
+Workplace = Any
+"""The `place` of an `Opened`."""
 
 CONFIG = (
     "conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml pyproject.toml tox.ini setup.cfg "

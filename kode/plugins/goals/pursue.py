@@ -30,7 +30,7 @@ async def around_turn(opened: Opened, session: Any, text: str, run: Run) -> Turn
     """A turn of a session that may have a goal."""
     pursuit = Pursuit(opened=opened, session=session)
     try:
-        if forms.current(opened.records()) is None or session.mode == "plan":
+        if forms.current(opened.records()) is None or session.gate.mode == "plan":
             pursuit.protect(Guard())
             return await run(text)
         return await pursuit.run_goal(text, run)

@@ -141,7 +141,9 @@ class Tools:
         served = await self.sessions.take_up(session)
         if mode is not None:
             served.conversation.set_permission_mode(
-                self.sessions.bounds.mode(mode, served.conversation.mode, served.conversation.cwd)
+                self.sessions.bounds.mode(
+                    mode, served.conversation.gate.mode, served.conversation.place.cwd
+                )
             )
         cursor = len(served.lines)
         await served.send(prompt)
@@ -175,7 +177,7 @@ class Tools:
     async def kode_diff(self, session: Session) -> dict[str, Any]:
         """What the session has changed in files through its tools, as unified diffs."""
         served = await self.sessions.take_up(session)
-        changes = served.conversation.past.diffs()
+        changes = served.conversation.diffs()
         files = [
             {"path": change.path, "added": change.added, "removed": change.removed}
             | ({"also_changed_by_others": True} if change.by_others else {})
@@ -194,7 +196,7 @@ class Tools:
         served = await self.sessions.take_up(session)
         if served.status in ("working", "asks"):
             raise UserError("The session is busy: wait until it is done, or `kode_stop` it first.")
-        done = await (served.conversation.past.redo() if redo else served.conversation.past.undo())
+        done = await (served.conversation.redo() if redo else served.conversation.undo())
         return {"session": served.conversation.session.id, "done": done}
 
     async def kode_sessions(

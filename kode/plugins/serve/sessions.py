@@ -12,6 +12,7 @@ from typing import Any, Literal
 from kode.plugin import (
     Answer,
     Conversation,
+    ConversationSettings,
     Event,
     KodeError,
     Question,
@@ -290,9 +291,8 @@ class ServedSessions:
             raise UserError(f"{MAX_OPEN} sessions are open here: `kode_stop` one of them first.")
         loaded = self.bounds.settings(cwd, wish)
         served = ServedSession()
-        served.opened = await open_conversation(
-            loaded, cwd=cwd, emit=served.note_event, ask=served.ask, session_id=session_id
-        )
+        settings = ConversationSettings(loaded, emit=served.note_event, ask=served.ask)
+        served.opened = await open_conversation(settings, cwd=cwd, session_id=session_id)
         session = served.conversation.session
         assert session.id is not None
         try:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kode.config import load_config
-from kode.conversation import Conversation, open_conversation
+from kode.conversation import Conversation, Settings, open_conversation
 from kode.events import Event
 from kode.extensions import found_extensions, trust
 from kode.extensions.found_extensions import FoundExtensions
@@ -82,7 +82,8 @@ async def opened(world: World, events: list[Event]) -> Any:
         }
         loaded = load_config(world.home, world.project, environ={}, flags=settings)
         conversation = await open_conversation(
-            loaded, cwd=world.project, emit=events.append, ask=ask, trust_project=trust_project
+            Settings(loaded, emit=events.append, ask=ask, trust_project=trust_project),
+            cwd=world.project,
         )
         made.append(conversation)
         return conversation

@@ -113,12 +113,12 @@ async def test_a_subagent_works_by_its_definition(world: World) -> None:
     world.write("~/.claude/agents/reviewer.md", REVIEWER)
     conversation = await child(world, "--agent", "reviewer", "--permission-mode", "full")
     try:
-        await conversation.open()
+        await conversation.start()
 
         names = [spec.name for spec in conversation.context.specs]
         assert names == ["read_file", "search_files", "shell"]
         assert conversation.context.system.endswith("You review. Be strict.")
-        assert conversation.mode == "plan"
+        assert conversation.gate.mode == "plan"
         assert conversation.status().model != "opus"
     finally:
         await conversation.close()
@@ -152,7 +152,7 @@ async def test_agents_are_offered_and_a_wrong_name_starts_nothing(
 
 async def test_no_agents_are_mentioned_when_there_are_none(opened: Open) -> None:
     conversation = await opened(mode="full")
-    await conversation.open()
+    await conversation.start()
 
     (spec,) = [spec for spec in conversation.context.specs if spec.name == "delegate_tasks"]
     assert "agent`" not in spec.description

@@ -72,7 +72,7 @@ async def test_its_text_goes_with_the_message_that_names_it(world: World, opened
     instructions = next(part.text for part in parts if part.source == "instructions")
     assert "Fix issue 12 as in @notes.md, not @missing.md." in instructions
     assert "Be brief." in instructions
-    assert conversation.past.prompts() == ["/fix 12"]
+    assert conversation.prompts() == ["/fix 12"]
 
 
 async def test_a_file_with_keys_does_not_go_along_unasked(world: World, opened: Open) -> None:

@@ -330,7 +330,7 @@ async def test_a_hooks_changes_after_a_call_are_decided_like_commands(
 
     assert (world.project / "b.txt").read_text() == "A\n"
     assert "[It changed b.txt (new).]" in finished(events)[0].for_model
-    await conversation.past.undo()
+    await conversation.undo()
     assert not (world.project / "b.txt").exists()
 
 
@@ -356,7 +356,7 @@ async def test_repository_hooks_run_after_a_yes_until_they_change(
 
     world.approve()
     after = await opened({"calls": [LIST]}, {"calls": [LIST]}, DONE)
-    await after.open()
+    await after.start()
     world.write(".claude/hooks/check.py", "open('/tmp/effect', 'w')\n")
     await after.turn("list")
 

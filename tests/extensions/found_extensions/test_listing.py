@@ -109,5 +109,5 @@ async def test_commands_and_skills_are_offered_from_the_start(world: World, open
 
     found_extensions = {"git:fix": "N Fix it.", "pdf": "Reads PDF."}
     assert conversation.offered().items() >= found_extensions.items()
-    await conversation.open()
+    await conversation.start()
     assert conversation.offered().items() >= found_extensions.items()

@@ -100,7 +100,7 @@ async def test_a_refused_change_is_asked_about_once(world: World, opened: Open) 
 async def test_a_change_before_the_first_run_counts(world: World, opened: Open) -> None:
     file = bring(world, "imported")
     talk = await opened(*with_calls(1))
-    await talk.open()
+    await talk.start()
     file.write_text("allowed = False\n")
     assert await outcomes(talk) == ["deny"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.conversation.prepared import named_in
+from kode.conversation.turns import named_in
 from kode.errors import ConfigError
 from kode.extensions import found_extensions
 from kode.extensions.mcp_config import find_servers

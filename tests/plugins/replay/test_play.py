@@ -10,7 +10,7 @@ import pytest
 
 from kode import paths
 from kode.config import load_config
-from kode.conversation import open_conversation
+from kode.conversation import Settings, open_conversation
 from kode.events import ToolStarted
 from kode.messages import Refusal, Text, results_of
 from kode.permissions.gate import Answer
@@ -46,7 +46,7 @@ def opened(project, tmp_path):
         flags = {"provider": "scripted", "script": str(script), "permissions.mode": mode}
         flags |= {"memory.enabled": False, "tool_format": face}
         loaded = load_config(paths.home(), project, environ={}, flags=flags)
-        return await open_conversation(loaded, cwd=project, emit=emit, ask=ask)
+        return await open_conversation(Settings(loaded, emit=emit, ask=ask), cwd=project)
 
     return open_with
 
@@ -75,7 +75,7 @@ async def check_same(talk, *, steps):
 async def test_an_undo_between_two_turns(opened, project):
     talk = await opened(edit("x = 1", "x = 2"), DONE, READ, DONE)
     await talk.turn("set x to 2")
-    await talk.past.undo()
+    await talk.undo()
     await talk.turn("look again")
 
     await check_same(talk, steps=4)
@@ -94,7 +94,7 @@ async def test_tools_as_a_model_is_trained_on_them(opened, face):
 async def test_a_rewind_of_files_and_conversation(opened):
     talk = await opened(edit("x = 1", "x = 2"), DONE, edit("x = 1", "x = 3"), DONE, READ, DONE)
     await talk.turn("set x to 2")
-    await talk.past.rewind(1, files=True, conversation=True)
+    await talk.rewind(1, files=True, messages=True)
     await talk.turn("set x to 3")
     await talk.turn("look again")
 
@@ -107,7 +107,7 @@ async def test_a_compaction_by_hand_and_its_undo(opened, project):
     await talk.turn("read a.py")
     assert await talk.compact() is not None
     await talk.turn("look again")
-    talk.past.undo_compaction()
+    talk.undo_compaction()
     await talk.turn("and again")
 
     await check_same(talk, steps=7)

@@ -44,7 +44,7 @@ async def test_a_reply_steers_a_running_turn_or_starts_one(serve):
         session = (await call.start(mode="auto-edit", wait_s=0))["session"]
         steered = await call("kode_reply", session=session, prompt="use tabs")
         again = await call("kode_reply", session=session[:-2], prompt="now the second")
-        prompts = call.conversation(session).past.prompts()
+        prompts = call.conversation(session).prompts()
 
     assert steered["result"]["result"] == "with tabs"
     assert any("use tabs" in line for line in steered["progress"])

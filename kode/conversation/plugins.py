@@ -1,5 +1,5 @@
-"""What plug-ins add to an open conversation: tools, sections of the system prompt, subscribers, and
-what decides about calls.
+"""What plug-ins add to a conversation: tools, sections of the system prompt, subscribers, and what
+decides about calls.
 
 A plug-in that fails costs a line on the screen and what it would have added, never the session.
 """
@@ -7,7 +7,7 @@ A plug-in that fails costs a line on the screen and what it would have added, ne
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,17 +27,8 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.config import Config
-
-CLOSE_S = 5.0
-"""How long the end of a conversation waits for one subscriber."""
-
-
-@dataclass
-class Now:
-    """The session that a conversation has open."""
-
-    session: Session
-    used: bool = False  # whether a slash command of a plug-in was
+    from kode.conversation.conversation import Conversation, RunTurn
+    from kode.conversation.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +42,12 @@ class Opened:
     config: "Config"
     place: Workplace
     emit: Emit
-    now: Now
+    host: "PluginHost"
 
     @property
     def session(self) -> Session:
         """The session that is open now: `/new` and `/resume` open another."""
-        return self.now.session
+        return self.host.session
 
     @property
     def session_id(self) -> str | None:
@@ -140,32 +131,51 @@ class ProposedCall:
         return replace(self.action, arguments=arguments, changed_by=by)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plugged:
+@dataclass(kw_only=True)
+class PluginHost:
     """The plug-ins of one conversation."""
 
-    now: Now
-    opened: tuple[tuple[Plugin, Opened], ...] = ()
-    emit: Emit
-    """Emits to the conversation and to every subscriber."""
-    heard: "tuple[_Guarded, ...]" = ()
-    tools: tuple[Tool, ...] = ()
-    interceptors: tuple[Interceptor, ...] = ()
+    session: Session
+    """The one that is open now."""
+    screen: Emit
+    """Shows an event to the person."""
+    is_used: bool = False
+    """Whether a slash command of a plug-in was."""
+    opened: list[tuple[Plugin, Opened]] = field(default_factory=list)
+    subscribers: list[tuple[Plugin, Subscriber]] = field(default_factory=list)
+    """Without those that have failed."""
+    tools: list[Tool] = field(default_factory=list)
+    interceptors: list[Interceptor] = field(default_factory=list)
     """What plug-ins decide about calls."""
+
+    def emit(self, event: Event) -> None:
+        """Emits to the conversation and to every subscriber; one that fails hears no more."""
+        self.screen(event)
+        for plugin, subscriber in list(self.subscribers):
+            try:
+                subscriber(event)
+            except Exception as error:
+                self.subscribers.remove((plugin, subscriber))
+                self.screen(Notice(text=fault_of(plugin, error)))
 
     def sections(self) -> dict[str, str]:
         """The sections of the system prompt, by name: `x-` and the names that a plug-in gives."""
-        found: dict[str, str] = {}
+
+        def render(plugin: Plugin, opened: Opened) -> dict[str, str]:
+            texts = load(plugin, plugin.sections)(opened)
+            return {f"x-{plugin.name}-{name}": str(text) for name, text in texts.items()}
+
+        sections: dict[str, str] = {}
         for plugin, opened in self.opened:
             if plugin.sections:
-                found |= try_plugin(plugin, partial(_sections, plugin, opened), {})
-        return found
+                sections |= try_plugin(plugin, partial(render, plugin, opened), {})
+        return sections
 
     def without_clashes(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """The tools of a session but for those of plug-ins whose name another one has, too."""
         times, own = Counter(tool.name for tool in tools), set(map(id, self.tools))
         for name in {tool.name for tool in self.tools if times[tool.name] > 1}:
-            self.emit(Notice(text=f"A plug-in's tool {name} is left out: its name is taken."))
+            self.screen(Notice(text=f"A plug-in's tool {name} is left out: its name is taken."))
         return tuple(tool for tool in tools if times[tool.name] == 1 or id(tool) not in own)
 
     async def answer(self, message: str) -> str | Prompt | None:
@@ -173,103 +183,78 @@ class Plugged:
         name, _, argument = message[1:].partition(" ")
         for plugin, opened in self.opened:
             if command := plugin.slash.get(name):
-                self.now.used = True
+                self.is_used = True
                 return await installed.call(plugin, command.run, opened, argument.strip()) or ""
         return None
 
-    def around(self, session: object, run: Any) -> Any:
-        """The `RunTurn` of an `OpenSession` with what plug-ins do around it."""
+    def wrap_run(self, conversation: "Conversation", run: "RunTurn") -> "RunTurn":
+        """What runs a turn, with what plug-ins do around it; not around one with the limits of a
+        command."""
         for plugin, opened in self.opened:
             where = plugin.around_turn
             if where and (around := try_plugin(plugin, partial(load, plugin, where), None)):
-                run = partial(_around, guard_plugin(plugin, around), opened, session, run)
+                around = partial(guard_plugin(plugin, around), opened, conversation)
+                run = partial(_run_around, around, run)
         return run
 
-    async def close(self, wait_s: float = CLOSE_S) -> None:
-        """Lets each subscriber finish, within `wait_s`. Never raises."""
-        for subscriber in self.heard:
+    async def close(self, wait_s: float) -> None:
+        """Lets each subscriber that wants to know the end finish, within `wait_s`. Never raises."""
+        for plugin, subscriber in self.subscribers:
             try:
-                async with asyncio.timeout(wait_s):
-                    await subscriber.aclose()
+                if hasattr(subscriber, "aclose"):
+                    async with asyncio.timeout(wait_s):
+                        await subscriber.aclose()
             except Exception as error:
-                self.emit(Notice(text=fault_of(subscriber.plugin, error)))
+                self.screen(Notice(text=fault_of(plugin, error)))
 
 
-def plug_in(
-    config: "Config", place: Workplace, emit: Emit, session: Session, *, is_child: bool = False
-) -> Plugged:
-    """Opens the plug-ins for a conversation; in a subagent, `is_child`, they only decide about
-    calls. Never raises: see `installed.faults`."""
+def open_plugins(settings: "Settings", place: Workplace, session: Session) -> PluginHost:
+    """Opens the plug-ins for a conversation; in a subagent they only decide about calls. Never
+    raises: see `installed.faults`."""
     for one in installed.installed():
         if one.fault:
-            emit(Notice(text=f"The plug-in {one.name} is not used: {one.fault}."))
-    now = Now(session)
-    opened, heard, tools = list[tuple[Plugin, Opened]](), list[_Guarded](), list[Tool]()
-    interceptors = list[Interceptor]()
+            settings.emit(Notice(text=f"The plug-in {one.name} is not used: {one.fault}."))
+    host = PluginHost(session=session, screen=settings.emit)
     for plugin in installed.plugins():
-        if plugin.name in installed.faults:
-            continue
         added = (plugin.tools, plugin.sections, plugin.subscriber, plugin.slash, plugin.around_turn)
-        if not plugin.before_call and (is_child or not any(added)):
+        adds = any(added) and settings.child is None
+        if plugin.name in installed.faults or not (plugin.before_call or adds):
             continue
-        seen = try_plugin(plugin, partial(_open, plugin, config, place, emit, now), None)
-        if seen is None:
+        opened = try_plugin(plugin, partial(_open, plugin, settings, place, host), None)
+        if opened is None:
             continue
         if plugin.before_call:
             judge = try_plugin(plugin, partial(load, plugin, plugin.before_call), None)
-            interceptors += [] if judge is None else [partial(_decide, plugin, judge, seen)]
-        if is_child:
-            continue
-        opened.append((plugin, seen))
-        ear = try_plugin(plugin, partial(_subscriber, plugin, seen), None)
-        heard += [] if ear is None else [ear]
-        if plugin.tools:
-            tools += try_plugin(plugin, partial(_tools, plugin, seen), [])
-
-    def to_all(event: Event) -> None:
-        emit(event)
-        for subscriber in heard:
-            subscriber(event)
-
-    out = to_all if heard else emit
-    return Plugged(
-        now=now,
-        opened=tuple(opened),
-        emit=out,
-        heard=tuple(heard),
-        tools=tuple(tools),
-        interceptors=tuple(interceptors),
-    )
+            host.interceptors += [] if judge is None else [partial(_decide, plugin, judge, opened)]
+        if settings.child is None:
+            host.opened.append((plugin, opened))
+            try_plugin(plugin, partial(_add_parts, plugin, opened), None)
+    return host
 
 
-def _open(plugin: Plugin, config: "Config", place: Workplace, emit: Emit, now: Now) -> Opened:
+def _open(plugin: Plugin, settings: "Settings", place: Workplace, host: PluginHost) -> Opened:
     """Raises: ConfigError for settings that are not as the plug-in's model says."""
     if not PLUGIN_TYPE.fullmatch(f"x-{plugin.name}"):
         raise ConfigError(f"{plugin.name!r} is no name: lower-case letters, digits and hyphens.")
-    settings = settings_of(plugin, config)
+    config = settings.config
     return Opened(
-        plugin=plugin.name, settings=settings, config=config, place=place, emit=emit, now=now
+        plugin=plugin.name,
+        settings=settings_of(plugin, config),
+        config=config,
+        place=place,
+        emit=settings.emit,
+        host=host,
     )
 
 
-def _sections(plugin: Plugin, opened: Opened) -> dict[str, str]:
-    given = load(plugin, plugin.sections)(opened)
-    return {f"x-{plugin.name}-{name}": str(text) for name, text in given.items()}
-
-
-def _subscriber(plugin: Plugin, opened: Opened) -> "_Guarded | None":
-    heard = load(plugin, plugin.subscriber)(opened) if plugin.subscriber else None
-    return None if heard is None else _Guarded(plugin, heard, opened.emit)
-
-
-def _tools(plugin: Plugin, opened: Opened) -> list[Tool]:
-    made = (
-        replace(one, run=guard_plugin(plugin, one.run))
-        if isinstance(one, Tool)
-        else plain_tool(one)
-        for one in load(plugin, plugin.tools)(opened)
-    )
-    return list(made)
+def _add_parts(plugin: Plugin, opened: Opened) -> None:
+    host = opened.host
+    if plugin.subscriber:
+        subscriber = load(plugin, plugin.subscriber)(opened)
+        host.subscribers += [] if subscriber is None else [(plugin, subscriber)]
+    for one in load(plugin, plugin.tools)(opened) if plugin.tools else ():
+        tool = replace(one, run=guard_plugin(plugin, one.run)) if isinstance(one, Tool) else None
+        host.tools.append(tool or plain_tool(one))
 
 
 async def _decide(
@@ -289,31 +274,5 @@ async def _decide(
         return deny(str(error), by="plugin")
 
 
-async def _around(around: Any, opened: Opened, of: Any, run: Any, text: str, *more: Any) -> Any:
-    if any(more):  # a command's own limits
-        return await run(text, *more)
-    return await around(opened, of, text, run)
-
-
-@dataclass
-class _Guarded:
-    """A subscriber that is dropped at its first fault."""
-
-    plugin: Plugin
-    subscriber: Subscriber
-    emit: Emit
-    failed: bool = False
-
-    def __call__(self, event: Event) -> None:
-        if self.failed:
-            return
-        try:
-            self.subscriber(event)
-        except Exception as error:
-            self.failed = True
-            self.emit(Notice(text=fault_of(self.plugin, error)))
-
-    async def aclose(self) -> None:
-        """Passes the end on to a subscriber that wants to know it."""
-        if not self.failed and hasattr(self.subscriber, "aclose"):
-            await self.subscriber.aclose()
+async def _run_around(around: Any, run: Any, text: str, *more: Any) -> Any:
+    return await (run(text, *more) if any(more) else around(text, run))

@@ -12,17 +12,16 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kode.conversation.figures import status_of
-from kode.conversation.open_session import OpenSession, RunTurn
 from kode.engine.agent import Agent
 from kode.engine.command import Command, about, settle_changes
 from kode.errors import KodeError, SandboxUnknownError, UserError
 from kode.events import FINISHED, Emit, Notice, TurnEnded
 from kode.extensions import trust
 from kode.extensions.hook_answer import goes_beside
-from kode.extensions.hook_input import Event, sample_line
+from kode.extensions.hook_input import MODES, Event, sample_line
 from kode.extensions.hook_moments import CHANGED, Hooks, RunHook
-from kode.extensions.hooks import CHANGES_COUNT, Hook
+from kode.extensions.hooks import CHANGES_COUNT, Hook, is_current
+from kode.extensions.places import surroundings
 from kode.extensions.session import Extensions
 from kode.sandbox.values import Grants
 from kode.session.entries import TaintEntry
@@ -32,6 +31,7 @@ from kode.tools.shell import shell
 from kode.workplace import Workplace, below_any
 
 if TYPE_CHECKING:
+    from kode.conversation.conversation import Conversation, RunTurn
     from kode.sandbox.attempt import Attempt
     from kode.sandbox.sandbox import Sandbox
 
@@ -48,8 +48,6 @@ rm -f -- "$CLAUDE_ENV_FILE"; exit $status
 `NAME=VALUE` with a NUL, after a mark."""
 _OF_THE_SHELL = frozenset(("_", "SHLVL", "PWD", "OLDPWD", "CLAUDE_ENV_FILE"))
 
-AT_END_S = 5.0
-"""For all hooks of a session's end together: nobody wants to wait for them."""
 LEAST_S = 0.1  # of one, even if others have used it up: many only write a line
 
 NOT_DONE = "A hook says the work is not done."
@@ -58,34 +56,62 @@ MAX_CONTINUATIONS = 5
 """Hooks may continue a turn this often; then it ends, whatever they say."""
 
 
-def hook_runner(opened: OpenSession, common: Callable[[], Mapping[str, Any]]) -> RunHook:
+def make_hooks(conversation: "Conversation", hooks: tuple[Hook, ...]) -> Hooks:
+    """These hooks, as they run in the session."""
+    place, session = conversation.place, conversation.session
+    where = surroundings(place.cwd, place.home, place.user_home)
+
+    def common() -> dict[str, str]:
+        return {
+            "session_id": session.id or "",
+            "transcript_path": str(session.path or ""),
+            "cwd": str(place.cwd),
+            "permission_mode": MODES[conversation.gate.mode],
+        }
+
+    return Hooks(
+        hooks=hooks,
+        cwd=place.cwd,
+        common=common,
+        record=session.append,
+        emit=conversation.settings.emit,
+        secrets=lambda: conversation.agent.secrets,
+        run=_runner(conversation, common),
+        note=conversation.note,
+        is_free=lambda hook: hook.item.scope == "home" or granted(hook, place).outside,
+        is_current=lambda hook: (
+            is_current(hook, where) and not trust.is_held(hook.item, where.home, where.project)
+        ),
+    )
+
+
+def _runner(conversation: "Conversation", common: Callable[[], Mapping[str, Any]]) -> RunHook:
     """Returns how a session's hooks run: in the sandbox if there is one, with named variables only.
     A hook that must not run there is the person's own, and says so. `common` are the fields of
     every hook's input."""
-    terms, one_at_a_time = opened.terms, asyncio.Lock()
+    settings, one_at_a_time = conversation.settings, asyncio.Lock()
 
-    async def run(hook: Hook, given: bytes, leave: Callable[[], None]) -> Ran:
-        now = opened.agent
-        if opened.end_by is not None:
-            left_s = max(LEAST_S, opened.end_by - time.monotonic())
+    async def run(hook: Hook, stdin: bytes, leave: Callable[[], None]) -> Ran:
+        agent = conversation.agent
+        if conversation.end_by is not None:
+            left_s = max(LEAST_S, conversation.end_by - time.monotonic())
             hook = replace(hook, timeout_s=min(hook.timeout_s, left_s))
-        if hook.pins_loads and not terms.trust_project:
+        if hook.pins_loads and not settings.trust_project:
             async with one_at_a_time:
                 try:
-                    line = sample_line(hook.event, hook.matcher, common(), now.place.cwd)
-                    if not await _is_as_approved(hook, now, line, terms.extensions):
+                    line = sample_line(hook.event, hook.matcher, common(), agent.place.cwd)
+                    if not await _is_as_approved(hook, agent, line, conversation.extensions):
                         return Ran(exit_code=None, begun=False, fault=CHANGED)
                 except KodeError as error:
                     return Ran(exit_code=None, begun=False, fault=f"was not run ({error})")
         # Like a command, it may read, repeat and rewrite what a marked session left in the project.
-        if source := await asyncio.to_thread(now.marks.find_source, None):
-            opened.session.append(TaintEntry(source=source))
+        if source := await asyncio.to_thread(agent.marks.find_source, None):
+            conversation.session.append(TaintEntry(source=source))
         counts = hook.event in CHANGES_COUNT and not hook.is_async
-        required, grants = opened.config.sandbox.enabled is True, granted(hook, now.place)
-        keep = _keeping(now, hook, terms.emit, grants) if counts else None
-        place, sandbox = now.place, now.sandbox
+        required, grants = conversation.config.sandbox.enabled is True, granted(hook, agent.place)
+        keep = _keeping(agent, hook, settings.emit, grants) if counts else None
         return await run_hook(
-            hook, given, place, sandbox, keep, leave, required=required, grants=grants
+            hook, stdin, agent.place, agent.sandbox, keep, leave, required=required, grants=grants
         )
 
     return run
@@ -252,41 +278,41 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit, grants: Grants) -> Keep:
     return keep
 
 
-async def begin_session(opened: OpenSession, hooks: Hooks) -> None:
+async def begin_session(conversation: "Conversation", hooks: Hooks) -> None:
     """Runs the hooks of a session's start: what they say goes with the first message, what they set
     holds for the session's commands."""
-    source, model = opened.begun_by, opened.agent.provider.model
+    source, model = conversation.begun_by, conversation.agent.provider.model
     answer = await hooks.at("SessionStart", {"source": source, "model": model}, (source,))
-    if said := _said(answer.context):
-        opened.note(said)
-    place = opened.agent.place
+    _note(conversation, answer.context)
+    place = conversation.place
     environment = {**place.environment, **answer.variables}
     inside = {**place.inside, **answer.variables_inside}
     place = replace(place, environment=environment, inside=inside)
-    opened.agent = replace(opened.agent, place=place)
+    conversation.agent = replace(conversation.agent, place=place)
 
 
-async def submit(hooks: Hooks, text: str) -> str:
-    """Runs the hooks of a message; returns what they say, which goes with it. Raises: UserError if
-    one refuses it; then nothing was done."""
+async def submit(conversation: "Conversation", hooks: Hooks, text: str) -> None:
+    """Runs the hooks of a message; what they say goes with it. Raises: UserError if one refuses it;
+    then nothing was done."""
     answer = await hooks.at("UserPromptSubmit", {"prompt": text})
     if answer.outcome == "deny":
         raise UserError(f"{answer.reason} The message was not sent.")
-    return _said(answer.context)
+    _note(conversation, answer.context)
 
 
-async def end_turn(opened: OpenSession, hooks: Hooks, ended: TurnEnded, run: RunTurn) -> TurnEnded:
+async def end_turn(
+    conversation: "Conversation", hooks: Hooks, ended: TurnEnded, run: "RunTurn"
+) -> TurnEnded:
     """Runs the hooks of a turn's end, which may continue it with what they say is missing."""
-    child = opened.terms.child
+    child = conversation.settings.child
     event: Event = "Stop" if child is None else "SubagentStop"
+    names = {} if child is None else {"agent_type": child.agent_type}
     for number in range(MAX_CONTINUATIONS):
         if ended.status not in FINISHED:
             return ended
-        given = {"stop_hook_active": number > 0, "last_assistant_message": ended.result}
-        if child is not None:
-            given["agent_type"] = child.agent_type
+        fields = {"stop_hook_active": number > 0, "last_assistant_message": ended.result, **names}
         try:
-            answer = await hooks.at(event, given, () if child is None else (child.agent_type,))
+            answer = await hooks.at(event, fields, tuple(names.values()))
         except asyncio.CancelledError:
             # The turn itself succeeded: stopping its hooks must not lose it.
             if (task := asyncio.current_task()) is not None:
@@ -295,40 +321,42 @@ async def end_turn(opened: OpenSession, hooks: Hooks, ended: TurnEnded, run: Run
         if answer.outcome != "deny" or answer.stops:
             return ended
         # A hook may print text of a file or command: no turn treats it as the person's words.
-        if said := _said(answer.reason):
-            opened.note(said)
+        _note(conversation, answer.reason)
         ended = ended.followed_by(await run(NOT_DONE))
     return ended
 
 
-def show_status(opened: OpenSession, hooks: Hooks) -> None:
+def show_status(conversation: "Conversation", hooks: Hooks) -> None:
     """Has the program of `statusLine` write its line again."""
-    now, place = status_of(opened), opened.place
+    status, place = conversation.status(), conversation.place
 
     def show(line: str) -> None:
-        opened.status_line = line.partition("\n")[0]
+        conversation.status_line = line.partition("\n")[0]
 
     hooks.show_status(
         {
-            "model": {"id": now.model, "display_name": now.model},
+            "model": {"id": status.model, "display_name": status.model},
             "workspace": {"current_dir": str(place.cwd), "project_dir": str(place.project)},
-            "cost": {"total_cost_usd": now.cost_usd or 0.0},
+            "cost": {"total_cost_usd": status.cost_usd or 0.0},
             "context_window": {
-                "context_window_size": now.context_window,
-                "used_percentage": round(100 * now.context_tokens / now.context_window),
+                "context_window_size": status.context_window,
+                "used_percentage": round(100 * status.context_tokens / status.context_window),
             },
         },
         show,
     )
 
 
-async def end_session(opened: OpenSession, hooks: Hooks, reason: str, wait_s: float) -> None:
+async def end_session(
+    conversation: "Conversation", hooks: Hooks, reason: str, wait_s: float
+) -> None:
     """Runs the hooks of a session's end, after those in the background: `wait_s` for them all.
     Raises: StorageError."""
-    opened.end_by = time.monotonic() + wait_s
+    conversation.end_by = time.monotonic() + wait_s
     await hooks.stop(wait_s / 2)
     await hooks.at("SessionEnd", {"reason": reason}, (reason,))
 
 
-def _said(text: str) -> str:
-    return f"[hook] {text}" if text else ""
+def _note(conversation: "Conversation", text: str) -> None:
+    if text:
+        conversation.note(f"[hook] {text}")

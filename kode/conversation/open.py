@@ -1,0 +1,175 @@
+"""Opens a conversation: checks the rules, creates or loads the session, builds the agent."""
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kode import durable, paths
+from kode.assembly import make_extensions, make_provider, open_named, open_workplace
+from kode.config import Faults, Loaded, flat, resolve_provider
+from kode.config.load import locate
+from kode.conversation.conversation import Conversation
+from kode.conversation.plugins import open_plugins
+from kode.conversation.sessions import (
+    child_session,
+    create_session,
+    enter_session,
+    load_session,
+    remove_abandoned_layers,
+)
+from kode.conversation.settings import Settings
+from kode.conversation.starting import no_sandbox
+from kode.conversation.turns import join_prompts
+from kode.errors import ConfigError, Setting, StorageError, UserError
+from kode.events import Notice
+from kode.extensions.mcp_config import client_entries
+from kode.memory.guarded import guard
+from kode.messages import Image, Text, text_of
+from kode.permissions.rules import parse
+from kode.programs import depth
+from kode.provider import Provider
+from kode.sandbox.deferred import missing_protection
+from kode.session import upkeep
+from kode.session.entries import TaintEntry
+from kode.session.log import Session
+from kode.tools.background import BackgroundCommands
+
+
+async def open_conversation(
+    settings: Settings,
+    *,
+    cwd: Path,
+    session_id: str | None = None,
+    fork: bool = False,
+    new_id: str | None = None,
+    task: str = "",
+    attachments: Sequence[Text | Image] = (),
+    provider: Provider | None = None,
+) -> Conversation:
+    """Opens a new session in `cwd` (under `new_id`, if given), or the one named; with `fork` a
+    copy of that one. Memory opens with the first turn. `task` is that turn's text, if it is known:
+    it is on disk before anything else is done; `attachments` go with it. `provider` replaces the
+    configured one.
+
+    Raises: UserError (no key, bad rules, session open elsewhere, disk full), SessionError.
+    """
+    home, loaded = paths.home(), settings.loaded
+    for warning in loaded.warnings:
+        settings.emit(Notice(text=warning))
+    check_rules(loaded)
+    config, origins, child = loaded.config, loaded.origins, settings.child
+    provider = provider or make_provider(config, resolve_provider(config, os.environ, origins))
+    if child is not None:
+        session, cut_short = child_session(cwd, provider, child), ""
+        if child.start is not None and child.start.tainted:
+            session.append(TaintEntry(source="the session that delegated this"))
+    else:
+        try:
+            if session_id is not None and fork:
+                session_id = upkeep.fork(home, session_id)
+            session, cut_short = _open_session(
+                settings, home, cwd, provider, session_id, new_id, task
+            )
+        except StorageError as error:
+            raise not_recorded(error) from error
+        if fault := paths.home_fault(home):
+            settings.emit(Notice(text=fault))
+    try:
+        place = open_workplace(config, home, cwd)
+        plugins = open_plugins(settings, place, session)
+        settings = replace(
+            settings,
+            emit=plugins.emit,
+            tools=(*settings.tools, *plugins.tools),
+            memory=None if settings.memory is None else guard(settings.memory, config.memory),
+        )
+        conversation = Conversation(
+            settings=settings,
+            commands=BackgroundCommands(settings.emit),
+            plugins=plugins,
+            attachments=list(attachments),
+        )
+        conversation.say_plugin_faults()
+        enter_session(
+            conversation,
+            session,
+            provider,
+            place,
+            "startup" if session_id is None else "resume",
+            cut_short=cut_short,
+            small_model=None if child is not None else open_named(config, "small_model", origins),
+        )
+        if child is None:
+            named = client_entries(settings.client_servers, cwd)
+            settings = replace(settings, servers=(*settings.servers, *named))
+            conversation.extensions = make_extensions(settings, conversation.agent)
+    except BaseException as error:
+        session.close()
+        locate(error, origins)
+        raise
+    if conversation.extensions is not None:
+        conversation.run_in_background(remove_abandoned_layers(home))
+        conversation.extensions.begin()
+        _say_protection(conversation)
+    return conversation
+
+
+def _open_session(
+    settings: Settings,
+    home: Path,
+    cwd: Path,
+    provider: Provider,
+    session_id: str | None,
+    new_id: str | None,
+    task: str,
+) -> tuple[Session, str]:
+    """The session, and what was asked in it and never begun."""
+    cut_short = ""
+    if session_id is None:
+        keep = settings.keep_session
+        session = create_session(home, cwd, provider, keep=keep, id=new_id, task=task)
+    else:
+        session = load_session(home, session_id, settings.emit)
+        cut_short = text_of(session.pending) if session.pending else ""
+        if task:
+            session.record_prompt(join_prompts(cut_short, task))
+    if depth(os.environ) and not session.tainted:
+        # Messages here come from the agent that started this kode, whatever it has read.
+        session.append(TaintEntry(source="the kode that started this one"))
+    return session, cut_short
+
+
+def _say_protection(conversation: Conversation) -> None:
+    """Says what commands lack here: to a person once in a home, to whoever reads a log each time
+    that there is no sandbox."""
+    settings, sandbox = conversation.settings, conversation.agent.sandbox
+    if sandbox is None:
+        return
+    record = paths.shown_notice(conversation.place.home, "sandbox")
+    if settings.ask is not None and (text := missing_protection()):
+        if not record.exists():
+            settings.emit(Notice(text=text))
+            with contextlib.suppress(StorageError):  # then it is said again
+                durable.make_folder(record.parent)
+                durable.replace(record, text.encode())
+    elif why := sandbox.cannot_hold():
+        settings.emit(no_sandbox(why))
+
+
+def not_recorded(error: StorageError) -> UserError:
+    """The error for a session that cannot be saved, before anything was done in it."""
+    return UserError(f"{error} With --no-session kode works without saving the session.")
+
+
+def check_rules(loaded: Loaded) -> None:
+    """Raises: ConfigError that names where an invalid rule stands."""
+    values = flat(loaded.config)
+    for key in ("permissions.allow", "permissions.ask", "permissions.deny"):
+        for text in values[key]:
+            try:
+                parse(text)
+            except ConfigError as error:
+                where = loaded.origins.get(key, "the settings of its parent")
+                raise Faults([(Setting(key, where), f"`{key}`: {error}")]) from error
