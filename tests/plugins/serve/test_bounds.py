@@ -46,10 +46,10 @@ async def test_mode_full_takes_a_flag_of_the_server(serve):
     async with serve(DONE, config={"permissions": {"mode": "full"}}) as call:
         assert "--allow-full" in await call.refused(mode="full")
         reply = {"session": (await call.start())["session"], "prompt": "x"}
-        assert call.conversation(reply["session"]).mode == "ask"
+        assert call.conversation(reply["session"]).gate.mode == "ask"
         assert "--allow-full" in await call.fault("kode_reply", **reply, mode="full")
         await call("kode_reply", **reply, mode="plan")
-        assert call.conversation(reply["session"]).mode == "plan"
+        assert call.conversation(reply["session"]).gate.mode == "plan"
     async with serve(DONE, full=True) as call:
         state = await call.start(mode="full")
         assert call.conversation(state["session"]).mode == "full"
