@@ -103,10 +103,10 @@ def _refuse_invalid(pattern: str) -> None:
             re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         at = getattr(error, "pos", None)
-        where = f" at position {at}" if at is not None else ""
         what = getattr(error, "msg", None) or "it is too large"
         raise ToolError(
-            f"`pattern` is not a regular expression: {what}{where}. To search for the characters "
+            f"`pattern` is not a regular expression: {what}"
+            f"{'' if at is None else f' at position {at}'}. To search for the characters "
             "as they are, put a backslash before each of . * + ? ( ) [ ] { } | ^ $"
         ) from None
 

@@ -129,22 +129,16 @@ def _or_none(output: str) -> str:
     return output.rstrip("\n") or "(no output)"
 
 
-def _status(returncode: int, timed_out_after_s: float | None) -> str:
+def _status(returncode: int, timed_out_after_s: float | None = None) -> str:
     """`exit status 1`, with the signal's name if one killed it."""
     if timed_out_after_s is not None:
         return f"timed out after {timed_out_after_s:g} s and was ended, with all it started"
+    number, name = -returncode if returncode < 0 else returncode - 128, ""
+    with contextlib.suppress(ValueError):
+        name = signal.Signals(number).name
     if returncode < 0:
-        return f"killed by {_signal_name(-returncode)}"
-    if returncode > 128 and (name := _signal_name(returncode - 128)).startswith("SIG"):
-        return f"exit status {returncode}, as of {name}"
-    return f"exit status {returncode}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+        return f"killed by {name or f'signal {number}'}"
+    return f"exit status {returncode}{name and f', as of {name}'}"
 
 
 class _Running:
@@ -268,7 +262,7 @@ class _Running:
         assert self._process is not None
         self.returncode = await self._process.wait()
         await self.end()
-        return _status(self.returncode, None)
+        return _status(self.returncode)
 
     def leftovers(self) -> list[processes.Process]:
         """Processes still running after the shell itself has ended."""
