@@ -30,17 +30,7 @@ from kode.function_tool import tool
 from kode.tool import Tool, ToolContext, ToolOutput
 from kode.tools import files
 from kode.tools.edit_file import Replacement, plan_change, read_target, write_change
-from kode.tools.replace_text import (
-    Ambiguous,
-    NotFound,
-    Replaced,
-    Span,
-    find_lines,
-    fit,
-    line_starts,
-    splice,
-    split,
-)
+from kode.tools.replace_text import Ambiguous, LinesOf, NotFound, Replaced, find_lines, splice
 from kode.tools.write_file import write_file
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
@@ -210,25 +200,15 @@ def apply_hunk(hunk: Hunk, text: str, position: int = 0) -> Replaced:
 
     Raises: NotFound, Ambiguous.
     """
-    lines, ends = split(text)
-    starts = line_starts(lines, ends)
+    lines = LinesOf(text)
     # What follows the last line end is no line.
-    count = len(lines) - (lines[-1] == "")
-    fitting, offset, exact = _place_hunk(lines[:count], hunk, position)
-    after, new = offset + len(fitting.old), "\n".join(fitting.new)
-    start = end = starts[offset]
-    if fitting.old and fitting.new:  # kept lines stay as the file has them
-        new = fit(fitting.old, lines[offset:after], new)
-        end = starts[after - 1] + len(lines[after - 1])
-    elif fitting.old:
-        end = starts[after]
-    else:
-        new = f"\n{new}" if offset == len(lines) else f"{new}\n"
+    count = len(lines.texts) - (lines.texts[-1] == "")
+    fitting, first, exact = _place_hunk(lines.texts[:count], hunk, position)
     return Replaced(
-        text=splice(text, [Span(start, end, new)]),
+        text=splice(text, [lines.span(first, fitting.old, fitting.new)]),
         reindented=not exact,
         is_proven=bool(hunk.old),
-        end=offset + len(fitting.new),
+        end=first + len(fitting.new),
     )
 
 

@@ -72,7 +72,7 @@ def replace(text: str, edit: Edit) -> Replaced:
     if not spans:
         raise NotFound
     if len(spans) > 1 and not edit.replace_all:
-        starts = line_starts(*split(text))
+        starts = LinesOf(text).starts
         lines = [bisect_right(starts, span.start) for span in spans]
         raise Ambiguous(lines, exact=bool(exact))
     return Replaced(
@@ -88,20 +88,39 @@ def replace(text: str, edit: Edit) -> Replaced:
 
 def _loose_spans(text: str, old: str, new: str) -> Iterator[Span]:
     """Every place whose lines equal those of `old` without indentation and trailing space."""
-    ends_line = old.endswith("\n")
     old_lines = old.removesuffix("\n").split("\n")
-    lines, ends = split(text)
-    starts = line_starts(lines, ends)
-    after, n = 0, len(old_lines)
-    for i in find_lines([line.strip() for line in lines], [line.strip() for line in old_lines]):
-        if i < after:
-            continue
-        after = i + n
-        at_end = after == len(lines)
-        with_end = ends_line and not at_end and (not new or new.endswith("\n"))
-        end = starts[after] if with_end else starts[after - 1] + len(lines[after - 1])
-        body = new.removesuffix("\n") if ends_line and at_end else new
-        yield Span(starts[i], end, fit(old_lines, lines[i:after], body))
+    new_lines = (new.removesuffix("\n") if old.endswith("\n") else new).split("\n")
+    if not new and old.endswith("\n"):
+        new_lines = []
+    lines, after = LinesOf(text), 0
+    stripped = [line.strip() for line in lines.texts]
+    for first in find_lines(stripped, [line.strip() for line in old_lines]):
+        if first >= after:
+            after = first + len(old_lines)
+            yield lines.span(first, old_lines, new_lines)
+
+
+class LinesOf:
+    """The lines of a text, and where each of them is."""
+
+    def __init__(self, text: str) -> None:
+        self.texts, ends = split(text)
+        """Without their ends; what follows the last end is one too."""
+        lengths = (len(line + end) for line, end in zip(self.texts, [*ends, ""], strict=True))
+        self.starts = [0, *itertools.accumulate(lengths)]
+        """Where each starts, and where the text ends."""
+
+    def span(self, first: int, old: Sequence[str], new: Sequence[str]) -> Span:
+        """Replaces the lines from `first` on that match `old`; without old ones, the new ones come
+        before it."""
+        start, after = self.starts[first], first + len(old)
+        if not old:
+            body = "\n".join(new)
+            return Span(start, start, f"\n{body}" if first == len(self.texts) else f"{body}\n")
+        if not new:
+            return Span(start, self.starts[after], "")
+        end = self.starts[after - 1] + len(self.texts[after - 1])
+        return Span(start, end, _fit(old, self.texts[first:after], new))
 
 
 def find_lines(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
@@ -112,15 +131,11 @@ def find_lines(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
             yield i
 
 
-def fit(old_lines: Sequence[str], lines: Sequence[str], new: str) -> str:
-    """The new text with the indentation of the matched lines; lines it shares with the old text
+def _fit(old_lines: Sequence[str], lines: Sequence[str], new_lines: Sequence[str]) -> str:
+    """The new lines with the indentation of the matched ones; those they share with the old ones
     stay as in the file."""
     import difflib
 
-    if not new:
-        return new
-    tail = "\n" if new.endswith("\n") else ""
-    new_lines = new.removesuffix("\n").split("\n")
     indents = {
         _indent(old): _indent(line)
         for old, line in zip(reversed(old_lines), reversed(lines), strict=True)
@@ -131,7 +146,7 @@ def fit(old_lines: Sequence[str], lines: Sequence[str], new: str) -> str:
     for kind, i1, i2, j1, j2 in matcher.get_opcodes():
         is_same = kind == "equal"
         fitted += lines[i1:i2] if is_same else [_reindent(x, indents) for x in new_lines[j1:j2]]
-    return "\n".join(fitted) + tail
+    return "\n".join(fitted)
 
 
 def _indent(line: str) -> str:
@@ -209,9 +224,3 @@ def split(text: str) -> tuple[list[str], list[str]]:
     """The lines without their ends, and the ends; the last line has none."""
     parts = re.split(r"(\r?\n)", text)
     return parts[::2], parts[1::2]
-
-
-def line_starts(lines: Sequence[str], ends: Sequence[str]) -> list[int]:
-    """Where each line starts in the text that was split, and where the text ends."""
-    lengths = (len(line + end) for line, end in zip(lines, [*ends, ""], strict=True))
-    return [0, *itertools.accumulate(lengths)]
