@@ -14,10 +14,9 @@ from pathlib import Path
 
 from kode.errors import ServerError
 from kode.extensions.mcp_values import SOCKET
-from kode.programs import one_deeper, start_program
+from kode.programs import one_deeper
 from kode.sandbox.values import Wrapped
-from kode.tools import processes
-from kode.tools.processes import WATCH
+from kode.tools.processes import ProcessTree
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Limit of one message."""
@@ -45,8 +44,7 @@ class ServerProcess:
 
     name: str
     process: asyncio.subprocess.Process
-    wrapped: Wrapped | None
-    mark: str
+    tree: ProcessTree
     fault: str = ""
     """Why its output was given up on; "" otherwise."""
     _errors: bytes = b""
@@ -99,18 +97,16 @@ class ServerProcess:
                 self.process.stdin.close()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ended_quietly(), GRACE_S)
-            await processes.end(self.process.pid, self.mark)
+            await self.tree.end()
             with contextlib.suppress(TimeoutError):
                 # Unread data in the pipe keeps it open.
                 await asyncio.wait_for(self._drop_output(), GRACE_S)
             await self.process.wait()
         finally:
-            processes.kill(self.process.pid, self.mark)
+            self.tree.kill()
             if self._reading_errors is not None:
                 self._reading_errors.cancel()
-            WATCH.is_over(self.mark)
-            if self.wrapped is not None:
-                self.wrapped.settle()
+            self.tree.forget()
 
     async def _ended_quietly(self) -> None:
         # Not `wait`, which also waits for the pipes, which a child of it may hold open.
@@ -140,30 +136,19 @@ async def start(
 
     Raises: ServerError if there is no such program.
     """
-    mark = processes.new_mark()
+    tree = ProcessTree(wrapped=wrapped)
     inherited = {key: os.environ[key] for key in INHERITED if key in os.environ}
-    WATCH.begins(mark)
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
+    variables = {**inherited, **environment, **one_deeper(os.environ)}
     try:
-        process = await start_program(
-            *(wrapped.argv if wrapped is not None else argv),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=cwd,
-            env={**inherited, **environment, **processes.marked(mark), **one_deeper(os.environ)},
-            start_new_session=True,
-            pass_fds=wrapped.descriptors if wrapped is not None else (),
-        )
+        process = await tree.start(*argv, environment=variables, cwd=cwd, **pipes)
     except BaseException as error:
         # After a cancellation during start there may be a process that is not known here.
-        processes.kill(processes.NO_GROUP, mark)
-        WATCH.is_over(mark)
-        if wrapped is not None:
-            wrapped.settle()
+        tree.kill()
+        tree.forget()
         if isinstance(error, OSError | ValueError):
             raise ServerError(f"{argv[0]} could not be started: {error}.") from error
         raise
-    WATCH.runs(mark, process.pid)
-    started = ServerProcess(name=name, process=process, wrapped=wrapped, mark=mark)
+    started = ServerProcess(name=name, process=process, tree=tree)
     started._reading_errors = asyncio.ensure_future(started._read_errors())
     return started

@@ -302,7 +302,8 @@ class ProcessTree:
 
     def kill(self) -> None:
         """Kills what is left of it, at once."""
-        kill(self._group, self.mark)
+        if not self._is_gone:
+            kill(self._group, self.mark)
 
     def forget(self) -> None:
         """Is called once nothing of it is left, or it could not be started."""
