@@ -140,8 +140,7 @@ class Embedder:
                 rows: Any = file.execute(sql, (json.dumps(keys),))
                 self._vectors |= {key: np.frombuffer(data, dtype="<f4") for key, data in rows}
         except (apsw.CorruptError, apsw.NotADBError):
-            with suppress(StorageError):
-                durable.remove(self.path)
+            delete_disposable(self.path)
         except (apsw.Error, OSError, StorageError):
             return
 
@@ -166,3 +165,10 @@ def open_disposable(path: Path | None) -> "apsw.Connection":
     connection.execute("PRAGMA synchronous = OFF; PRAGMA secure_delete = ON")
     connection.transaction_mode = "IMMEDIATE"
     return connection
+
+
+def delete_disposable(path: Path) -> None:
+    """Deletes such a file, as far as that is possible."""
+    for name in (path.name, f"{path.name}-journal"):
+        with suppress(StorageError):
+            durable.remove(path.with_name(name))

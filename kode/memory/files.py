@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +20,7 @@ from kode import durable
 from kode.errors import BusyError, MemoryRefused
 from kode.events import Emit, Notice
 from kode.memory import source
-from kode.memory.fold import DAMAGE, EDIT, LAYOUT, RESTORE, View, each_once, fold
+from kode.memory.fold import DAMAGE, EDIT, LAYOUT, RESTORE, View, each_once, fold, matches
 from kode.memory.log import Log
 from kode.memory.markdown import Format
 from kode.memory.relations import Plan, Relations, plan
@@ -87,20 +86,11 @@ class FileStore:
     read_only: bool = False
 
     def __post_init__(self) -> None:
-        self.log, self._view = Log(self.root / "history.jsonl"), View()
-        self._folded: Sequence[Change] = ()
-        self._count = 0
+        self.log = Log(self.root / "history.jsonl")
 
     def view(self) -> View:
         """What counts now, until the next change. Raises: StorageError."""
-        changes = self.log.changes()
-        new = changes[self._count :]
-        if changes is not self._folded or any(change.undoes for change in new):
-            self._view = fold(changes)
-        elif new:
-            self._view = self._view.grow(new)
-        self._folded, self._count = changes, len(changes)
-        return self._view
+        return self.log.view()
 
     def fact_places(self) -> list[str]:
         """The places of facts in this project that there are, in the order of a prompt."""
@@ -124,7 +114,7 @@ class FileStore:
         not."""
         project = project or self.project
         patterns = (*self.layout.facts(project), *self.layout.records(project))
-        return any(_matches(place, pattern) for pattern in patterns)
+        return any(matches(place, pattern) for pattern in patterns)
 
     def read_text(self, name: str) -> str | None:
         """The text of a file; None if there is none. Raises: MemoryRefused if it is not readable
@@ -150,7 +140,7 @@ class FileStore:
         names = list[str]()
         for pattern in patterns:
             if "*" in pattern:
-                places = (place for place in self.view().places if _matches(place, pattern))
+                places = self.view().list_places(pattern)
                 paths = (str(path.relative_to(self.root)) for path in self.root.glob(pattern))
                 names += sorted({*places, *paths})
             else:
@@ -214,7 +204,7 @@ class FileStore:
             if statement.id not in result.ends:
                 ended = (id for id, heir in result.ends.items() if heir == statement.id)
                 add.append(replace(statement, replaces=(*statement.replaces, *ended)))
-        end = (*draft.end, *(id for id in result.ends if id in view.entries))
+        end = (*draft.end, *(id for id in result.ends if view.entry(id)))
         conflicts = (*draft.conflicts, *result.conflicts)
         return replace(draft, add=tuple(add), end=end, conflicts=conflicts)
 
@@ -271,7 +261,7 @@ class FileStore:
             every = {*view.places, *after.places}
             return after, {p for p in every if view.places.get(p) != after.places.get(p)}
         ids = (id for change in changes for id in (*change.end, *change.set))
-        places = {view.entries[id].statement.place for id in ids if id in view.entries}
+        places = {entry.statement.place for entry in filter(None, map(view.entry, ids))}
         places |= {new.place for change in changes for new in change.add}
         return view.extract(filter(self.layout.format_of, places), changes), places
 
@@ -360,7 +350,9 @@ class FileStore:
             f"{self.log.path} is damaged: {damage}. What cannot be read {then}. What only the "
             "files of memory have is taken over from them, and nothing else is lost."
         )
-        return [Notice(text=text)] if damage else []
+        index = self.log.damaged_index()
+        lost = f"{index} was damaged. It only saves time, and is made again."
+        return [Notice(text=text)] * bool(damage) + [Notice(text=lost)] * bool(index)
 
     def _follow(self, name: str, place: str, format: Format, unfinished: str) -> str:
         """Brings a file and the log together; says what a person or a damage changed, "" for
@@ -389,7 +381,3 @@ class FileStore:
         if change.kind == EDIT:
             what = f"was edited: {new} new, {ended} withdrawn · undo with: {UNDO} {change.id}"
         return f"{self.layout.label(name)} {what}" if change.kind != LAYOUT else ""
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return fnmatchcase(name, pattern) and name.count("/") == pattern.count("/")

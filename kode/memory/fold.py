@@ -4,13 +4,18 @@ A change that is undone counts as never made.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import NamedTuple
+from copy import copy
+from dataclasses import asdict, dataclass, field, fields, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kode.errors import MemoryRefused
 from kode.memory.relations import Pair
 from kode.memory.statement import Change, Statement
 from kode.messages import shorten
+
+if TYPE_CHECKING:
+    from kode.memory.log import Log
 
 DAMAGE = "damage"
 """The kind of a change that only says that the log was damaged before it."""
@@ -22,6 +27,8 @@ LAYOUT = "layout"
 """The kind of an edit of headings and blank lines alone."""
 _LISTED = 8
 """How many entries an error lists."""
+MANY_PLACES = 1_000
+"""Of more places than that, a long log is read as a whole."""
 
 
 class Entry(NamedTuple):
@@ -73,13 +80,26 @@ class View:
     is_damaged: bool = False
     """Whether the log has ever lost lines."""
 
+    def part(self, *topics: str) -> "View":
+        """A view that is right about these topics, as `Log.topics` names them."""
+        return self
+
+    def entry(self, id: str) -> Entry | None:
+        """The statement with this id, also one that was withdrawn."""
+        return self.part(f"id {id}").entries.get(id)
+
     def file(self, name: str) -> FileRecord:
         """What the log says of a file, also of one that it does not name."""
-        return self.files.get(name) or FileRecord("", "", self.is_damaged)
+        part = self.part(f"file {name}", DAMAGE)
+        return part.files.get(name) or FileRecord("", "", part.is_damaged)
 
     def in_place(self, place: str) -> Sequence[Statement]:
         """The current and archived statements of a place."""
-        return [*self.places.get(place, {}).values()]
+        return [*self.part(f"place {place}").places.get(place, {}).values()]
+
+    def list_places(self, pattern: str) -> list[str]:
+        """The places that have statements and match a pattern."""
+        return [place for place in self.places if matches(place, pattern)]
 
     def current(self, place: str = "") -> list[Statement]:
         """The statements that count, of one place or of all, each text of a place once."""
@@ -93,19 +113,19 @@ class View:
 
     def alive(self, ids: Iterable[str]) -> list[Statement]:
         """Those of the statements with these ids that there are and that were not withdrawn."""
-        entries = (entry for id in ids if (entry := self.entries.get(id)))
-        return [entry.statement for entry in entries if entry.is_alive]
+        entries = map(self.entry, ids)
+        return [entry.statement for entry in entries if entry and entry.is_alive]
 
     def waiting(self) -> list[Statement]:
         """The statements that wait for the person's approval, oldest first."""
-        return [*self.proposals.values()]
+        return [*self.part("waiting").proposals.values()]
 
     def conflicts(self) -> list[tuple[Statement, Statement]]:
         """The pairs of current statements that contradict each other; the first one counts."""
-        pairs = dict[frozenset[str], tuple[Statement, Statement]]()
-        for pair in self.pairs:
+        pairs, part = dict[frozenset[str], tuple[Statement, Statement]](), self.part("pairs")
+        for pair in part.pairs:
             both = [old for old in self.alive(pair) if old.state == "current"]
-            if len(both) == 2 and frozenset(pair) not in self.distinct:
+            if len(both) == 2 and frozenset(pair) not in part.distinct:
                 pairs[frozenset(pair)] = (both[0], both[1])
         return list(pairs.values())
 
@@ -131,7 +151,7 @@ class View:
         """The statement with all that it replaced, directly or not, oldest first."""
         chain, left = dict[str, Entry](), [id]
         while left:
-            entry = self.entries.get(left.pop())
+            entry = self.entry(left.pop())
             if entry is not None and entry.statement.id not in chain:
                 chain[entry.statement.id] = entry
                 left += entry.statement.replaces
@@ -146,16 +166,15 @@ class View:
         with this one, which it replaces: a copy of them would take longer with every statement."""
         for change in changes:
             self.take(change)
-        return replace(self)
+        return copy(self)
 
     def extract(self, places: Iterable[str], changes: Iterable[Change]) -> "View":
         """What these places have after such changes, apart from this view."""
-        ids = [id for place in places for id in self.places.get(place, ())]
+        ids = [old.id for place in places for old in self.in_place(place)]
         ids += [id for change in changes for id in (*change.end, *change.set)]
         part = View()
-        for id in ids:
-            if id in self.entries:
-                part._put(self.entries[id])
+        for entry in filter(None, map(self.entry, ids)):
+            part._put(entry)
         return part.grow(changes)
 
     def take(self, change: Change, *, is_undone: bool = False) -> None:
@@ -203,6 +222,56 @@ class View:
             del self.places[statement.place]
 
 
+class PartView(View):
+    """The view of a long log: it reads the lines on a topic at the first question about it, and all
+    at the first about all."""
+
+    def __init__(self, log: "Log") -> None:
+        self._log, self._parts = log, dict[tuple[str, ...], View]()
+
+    def __getattr__(self, name: str) -> Any:
+        """A field of the whole view, which is read now."""
+        if name not in _FIELDS:
+            raise AttributeError(name)
+        self._log.changes()  # from here on, the log has the whole view
+        vars(self).update(vars(self._log.view()))
+        return vars(self)[name]
+
+    def part(self, *topics: str) -> View:
+        if self._is_whole:
+            return self
+        if topics not in self._parts:
+            lines = self._log.about(*topics)
+            if lines is None:  # the index was of no use
+                return self._log.view()
+            self._parts[topics] = fold(lines)
+        return self._parts[topics]
+
+    def list_places(self, pattern: str) -> list[str]:
+        names = [] if self._is_whole else self._log.list_places(pattern.partition("*")[0])
+        if self._is_whole or len(names) > MANY_PLACES:
+            return super().list_places(pattern)
+        return [name for name in names if matches(name, pattern) and self.in_place(name)]
+
+    def grow(self, changes: Iterable[Change]) -> View:
+        """The view after further changes, also undos."""
+        for change in changes:
+            topics = self._log.topics(change)
+            for key in [key for key in self._parts if not topics.isdisjoint(key)]:
+                if change.undoes:
+                    del self._parts[key]
+                else:
+                    self._parts[key].take(change)
+        return copy(self)
+
+    @property
+    def _is_whole(self) -> bool:
+        return "entries" in vars(self)
+
+
+_FIELDS = frozenset(field.name for field in fields(View))
+
+
 def each_once(statements: Iterable[Statement]) -> list[Statement]:
     """The first statement with each text of a place."""
     texts = dict[tuple[str, str], Statement]()
@@ -220,6 +289,11 @@ def fold(changes: Sequence[Change]) -> View:
     for change in changes:
         view.take(change, is_undone=change.id in undone)
     return view
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a place matches a pattern, whose `*` stands for any characters but `/`."""
+    return fnmatchcase(name, pattern) and name.count("/") == pattern.count("/")
 
 
 def the_only(entries: Sequence[Entry], words: str, called: str = "") -> Entry:

@@ -3,21 +3,41 @@
 Each line is a checksum and the JSON of one change. Lines are only appended; `set_damage_aside` and
 `erase`, which rewrite the file, need the lock of the memory folder, as every append of a store has
 it. A line that cannot be read is skipped and counted.
+
+Of a long log an index says which lines concern what, so that opening it need not read them all. It
+holds no text, and may be deleted at any time.
 """
 
 import json
 import os
 import zlib
+from collections import defaultdict
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 from kode import durable
 from kode.credentials import redact, redact_values
+from kode.errors import StorageError
+from kode.memory.embed import delete_disposable, open_disposable
+from kode.memory.fold import DAMAGE, PartView, View, fold
 from kode.memory.statement import Change, Statement, change_from, to_row
+
+if TYPE_CHECKING:
+    import apsw
 
 ERASED = "(erased)"
 """Takes the place of a text that a person erased."""
+MIN_LINES, BATCH = 2_000, 100
+"""From how many changes on a log has an index, and how many more are then written to it at once."""
+_TABLES = """
+CREATE TABLE lines (topic TEXT, start INTEGER, PRIMARY KEY (topic, start)) WITHOUT ROWID;
+CREATE TABLE mark (size INTEGER, time INTEGER, end INTEGER, last INTEGER, checksum INTEGER);
+INSERT INTO mark VALUES (0, 0, 0, 0, 0);
+"""
+"""The mark: size and time of the log as it was last seen, and the part of it that is indexed."""
 
 
 class Log:
@@ -25,19 +45,75 @@ class Log:
     at its end. Methods raise StorageError."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._inode = 0
+        self.path, self._index = path, _Index(path)
         self._forget()
+
+    def view(self) -> View:
+        """What counts now, until the next change."""
+        self._read_on()
+        return self._view
 
     def changes(self) -> Sequence[Change]:
         """Every change so far, oldest first, each once."""
         self._read_on()
+        if self._is_partial:
+            self._read_on(whole=True)
         return self._changes
 
     def change(self, id: str) -> Change | None:
         """The change with this id."""
         self._read_on()
+        if self._is_partial and id not in self._by_id:
+            lines = self.about(f"change {id}") or ()
+            self._by_id |= {line.id: line for line in lines if line.id == id}
         return self._by_id.get(id)
+
+    def last_id(self) -> str:
+        """The id of the newest change; "" for an empty log."""
+        self._read_on()
+        if self._is_partial and not self._changes:
+            line = _read(self._last_line.rstrip(b"\n"))
+            return line.id if line else self.changes()[-1].id
+        return self._changes[-1].id if self._changes else ""
+
+    # ── for a view of a part ─────────────────────────────────────────────────────────────────
+
+    def about(self, *topics: str) -> list[Change] | None:
+        """The changes on some topics, oldest first; None if the index is of no use any more: then
+        all were read."""
+        with suppress(ValueError):
+            return self._index.find(topics)
+        self._index.delete()
+        self._read_on(whole=True)
+        return None
+
+    def list_places(self, prefix: str) -> list[str]:
+        """The places that begin so and that any change concerns."""
+        start = f"place {prefix}"
+        topics = dict.fromkeys(self._index.list_topics(start))
+        return [topic.removeprefix("place ") for topic in topics]
+
+    def topics(self, change: Change) -> set[str]:
+        """What a change concerns: statements, their places, files, itself; `waiting`, `pairs` and
+        `damage`, as the parts of a view. An undo concerns all that the undone change does."""
+        topics = {f"change {change.id}", *(f"file {name}" for name in change.files)}
+        topics |= {change.kind} & {DAMAGE}
+        topics |= {"pairs"} if change.conflicts or change.distinct else set()
+        for new in change.add:
+            topics |= {f"id {new.id}", f"place {new.place}"}
+            topics |= {"waiting"} if new.state == "waiting" else set()
+        for id in (*change.end, *change.set):
+            topics.add(f"id {id}")
+            states = {amendment.state for amendment in change.set.values()}
+            for earlier in self._index.find([f"id {id}"]):
+                states |= {new.state for new in earlier.add if new.id == id}
+                topics |= {f"place {new.place}" for new in earlier.add if new.id == id}
+            topics |= {"waiting"} & states
+        for undone in self._index.find([f"change {change.undoes}"]) if change.undoes else ():
+            topics |= self.topics(undone) if undone.id == change.undoes else set()
+        return topics
+
+    # ── what changes it ──────────────────────────────────────────────────────────────────────
 
     def append(self, changes: Sequence[Change]) -> list[Change]:
         """Appends changes durably, with one sync, and returns them as written: with credentials
@@ -47,7 +123,9 @@ class Log:
             for change in changes
         ]
         durable.make_folder(self.path.parent)
+        is_verified = self._index.is_current()
         durable.append_lines(self.path, [_line(change) for change in masked], note_end=True)
+        self._read_on(is_verified=is_verified)
         return masked
 
     def damage(self) -> str:
@@ -59,6 +137,11 @@ class Log:
         parts = [f"{bad} of its lines cannot be read"] if bad else []
         parts += [f"{cut_bytes:,} bytes are gone from its end"] if cut_bytes else []
         return " and ".join(parts)
+
+    def damaged_index(self) -> Path | None:
+        """The file beside it that was damaged, and deleted, since this was last asked."""
+        is_damaged, self._index.is_damaged = self._index.is_damaged, False
+        return self._index.path if is_damaged else None
 
     def set_damage_aside(self) -> None:
         """Rewrites the file without its unreadable lines, which stay in a file beside it. The
@@ -90,32 +173,196 @@ class Log:
         self._changes: list[Change] = []
         self._by_id: dict[str, Change] = {}
         self._bad_lines: list[bytes] = []
-        self._position, self._last_line = 0, b""
+        self._unnoted: list[tuple[int, Change]] = []
+        """The changes that the index may not have, with the start of their lines."""
+        self._view, self._is_partial = View(), False
+        self._inode, self._position, self._last_line = 0, 0, b""
 
-    def _read_on(self) -> None:
-        """Reads what is new; all, if the file is another one, or has not the line that was read
-        last where it was."""
+    def _read_on(self, *, whole: bool = False, is_verified: bool = False) -> None:
+        """Reads what is new; if the file is another one, or has not the line that was read last
+        where it was, what its index does not know, or the `whole` of it. `is_verified`: what was
+        read before is unchanged."""
         with durable.storage_errors(self.path, "read"):
             if not self.path.exists():
                 self._forget()
                 return
             with open(self.path, "rb") as file:
-                inode, start = os.fstat(file.fileno()).st_ino, self._position - len(self._last_line)
-                file.seek(start)
-                if inode != self._inode or file.read(len(self._last_line)) != self._last_line:
+                inode = os.fstat(file.fileno()).st_ino
+                file.seek(self._position - len(self._last_line))
+                is_same = inode == self._inode
+                is_same = is_same and file.read(len(self._last_line)) == self._last_line
+                if not is_same:
+                    self._index.resume(file)
+                if whole or not is_same:
                     self._forget()
-                    file.seek(0)
-                self._inode = inode
+                    self._inode = inode
+                    if self._index.end and not whole:
+                        self._position, self._last_line = self._index.end, self._index.last_line
+                        self._view, self._is_partial = PartView(self), True
+                file.seek(self._position)
                 lines = file.read().split(b"\n")[:-1]
+                try:
+                    self._take(lines)
+                    if is_verified or whole or not is_same:
+                        self._index.save(file, self._position, self._last_line)
+                    return
+                except ValueError:
+                    self._index.delete()
+        self._read_on(whole=True)
+
+    def _has(self, id: str) -> bool:
+        is_indexed = self._is_partial and self._index.find([f"change {id}"])
+        return bool(is_indexed) or id in self._by_id
+
+    def _take(self, lines: Sequence[bytes]) -> None:
+        """Adds lines to what was read. Raises: ValueError if that needs all lines."""
+        new = list[Change]()
         for line in lines:
             change = _read(line)
             if change is None:
                 self._bad_lines += [line] if line.strip() else []
-            elif change.id not in self._by_id:
+            elif not self._has(change.id):
                 self._by_id[change.id] = change
-                self._changes.append(change)
+                new.append(change)
+                if self._position >= self._index.end:
+                    self._unnoted.append((self._position, change))
             self._last_line = line + b"\n"
             self._position += len(self._last_line)
+        if self._bad_lines:
+            self._index.delete()
+            if self._is_partial:
+                raise ValueError("there are lines that cannot be read")
+        elif self._index.end or len(self._unnoted) >= MIN_LINES:
+            for start, change in self._unnoted:
+                self._index.note(start, change, self.topics(change))
+            self._unnoted.clear()
+        self._changes += new
+        if not self._is_partial and any(change.undoes for change in new):
+            self._view = fold(self._changes)
+        elif new:
+            self._view = self._view.grow(new)
+
+
+class _Index:
+    """Which lines of a log concern what. `find` raises ValueError if it does not fit the log."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self.path = log, log.with_name("index-history.sqlite")
+        self.is_damaged = self._is_off = False
+        self._close()
+
+    def _close(self) -> None:
+        self._connection: apsw.Connection | None = None
+        self.recent = defaultdict[str, list[tuple[int, Change]]](list)
+        """Topic → the changes that are not written yet, with the start of their lines."""
+        self._count = 0
+        self.end, self.last_line, self._checksum, self._seen = 0, b"", 0, (0, 0)
+
+    def delete(self) -> None:
+        """Removes the file, which does not fit the log or is damaged."""
+        self._close()
+        delete_disposable(self.path)
+
+    def is_current(self) -> bool:
+        """Whether the log is as it was when this object saw it last."""
+        with suppress(OSError):
+            return self.end > 0 and _stamp(os.stat(self._log)) == self._seen
+        return False
+
+    def resume(self, log: IO[bytes]) -> None:
+        """Opens the file, unless it is missing or was made for another log."""
+        self._close()
+        if not self.path.exists():
+            return
+        import apsw
+
+        try:
+            self._connection = open_disposable(self.path)
+            rows: Any = self._connection.execute("SELECT * FROM mark")
+            *seen, end, last, checksum = next(rows)
+            if tuple(seen) != _stamp(os.fstat(log.fileno())):
+                log.seek(0)
+                if zlib.crc32(log.read(end)) != checksum:
+                    raise ValueError("the log has changed")
+            log.seek(last)
+            self.last_line, self._seen = log.read(end - last), (seen[0], seen[1])
+            self.end, self._checksum = end, checksum
+        except (apsw.Error, OSError, StorageError, ValueError, StopIteration) as error:
+            self.is_damaged = isinstance(error, (apsw.CorruptError, apsw.NotADBError))
+            self.delete()
+
+    def find(self, topics: Sequence[str]) -> list[Change]:
+        """The changes on some topics, oldest first."""
+        lines = dict[int, Change]()
+        if self._connection and self.end:
+            import apsw
+
+            names = ", ".join("?" * len(topics))
+            sql = f"SELECT start FROM lines WHERE topic IN ({names}) AND start < ?"
+            try:
+                rows: Any = self._connection.execute(sql, (*topics, self.end))
+                with open(self._log, "rb") as file:
+                    for start in sorted(start for (start,) in rows):
+                        file.seek(start)
+                        change = _read(file.readline().rstrip(b"\n"))
+                        if change is None:
+                            raise ValueError(f"there is no change at {start}")
+                        lines[start] = change
+            except (apsw.Error, OSError) as error:
+                raise ValueError(str(error)) from error
+        for topic in topics:
+            lines |= self.recent.get(topic, ())
+        return [lines[start] for start in sorted(lines)]
+
+    def list_topics(self, prefix: str) -> list[str]:
+        """The topics that begin so."""
+        sql = "SELECT DISTINCT topic FROM lines WHERE topic >= ? AND topic < ?"
+        rows: Any = self._connection and self._connection.execute(
+            sql, (prefix, f"{prefix}\U0010ffff")
+        )
+        topics = [topic for (topic,) in rows or ()]
+        return topics + [topic for topic in self.recent if topic.startswith(prefix)]
+
+    def note(self, start: int, change: Change, topics: Collection[str]) -> None:
+        """Adds a change, whose line begins at `start`."""
+        self._count += 1
+        for topic in topics:
+            self.recent[topic].append((start, change))
+
+    def save(self, log: IO[bytes], end: int, last_line: bytes) -> None:
+        """Writes that the log was seen as it is, and what was noted if it is much. It is left to
+        others once that failed."""
+        stamp, is_full = _stamp(os.fstat(log.fileno())), self._count >= BATCH
+        if self._is_off or not (is_full or (self.end and stamp != self._seen)):
+            return
+        import apsw
+
+        rows = sorted((topic, at) for topic, lines in self.recent.items() for at, _ in lines)
+        log.seek(self.end)
+        mark = end, end - len(last_line), zlib.crc32(log.read(end - self.end), self._checksum)
+        try:
+            self._connection = self._connection or open_disposable(self.path)
+            with self._connection as index:
+                if not self.end:
+                    index.execute(_TABLES)  # fails if another process has made them
+                if [*index.execute("SELECT end FROM mark")] != [(self.end,)]:
+                    return  # another process has gone on
+                index.execute("UPDATE mark SET size = ?, time = ?", stamp)
+                if is_full:
+                    index.executemany("INSERT INTO lines VALUES (?, ?)", rows)
+                    index.execute("UPDATE mark SET end = ?, last = ?, checksum = ?", mark)
+        except (apsw.Error, OSError, StorageError):
+            self._is_off = True
+            return
+        self._seen = stamp
+        if is_full:
+            self.end, _, self._checksum = mark
+            self.recent.clear()
+            self._count = 0
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int]:
+    return status.st_size, status.st_mtime_ns
 
 
 def _line(change: Change) -> bytes:

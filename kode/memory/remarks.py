@@ -95,11 +95,11 @@ def _fate(entry: Entry, view: View) -> str:
 def news(store: Store, last_change: str, last_day: str, today: date, session: str) -> str:
     """What others changed of the current facts of this project since a session's model was told:
     after the change `last_change`, or because they expired since `last_day`. "" for nothing."""
+    if last_change == (store.log.last_id() or NO_CHANGE) and last_day == today.isoformat():
+        return ""
     changes, view = store.log.changes(), store.view()
     ids = [NO_CHANGE, *(change.id for change in changes)]
     position = ids.index(last_change) if last_change in ids else len(changes)
-    if position == len(changes) and last_day == today.isoformat():
-        return ""
     before = fold(changes[:position]) if position < len(changes) else view
     old, new = (
         {fact.id: fact for fact in visible_facts(store, of, day) if fact.kind in _LASTING}

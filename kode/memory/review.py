@@ -72,10 +72,8 @@ async def items(system: MemorySystem) -> list[Item]:
     store, view = memory.store, memory.store.view()
     doubts = dict(remarks(store, memory.today()))
     waiting = [
-        Item(
-            reason="outside", id=new.id, statements=(new,), batch=view.entries[new.id].change.batch
-        )
-        for new in view.waiting()
+        Item(reason="outside", id=new.id, statements=(new,), batch=change.batch)
+        for new, change, *_ in filter(None, (view.entry(old.id) for old in view.waiting()))
         if store.is_here(new.place)
     ]
     for pair in view.conflicts():

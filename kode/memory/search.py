@@ -7,12 +7,10 @@ processes share and that may be deleted at any time. `search` serves a person an
 """
 
 import math
-import os
 import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import nlargest
@@ -23,7 +21,7 @@ from kode import credentials
 from kode.errors import StorageError
 from kode.memory.ask import MemoryModel, read_numbers
 from kode.memory.contract import Hit
-from kode.memory.embed import Embedder, open_disposable
+from kode.memory.embed import Embedder, delete_disposable, open_disposable
 from kode.memory.words import (
     COMMON_WORDS,
     MAX_PARTS,
@@ -279,9 +277,7 @@ class TextIndex:
         except (apsw.Error, OSError, StorageError):
             if self._path is None:
                 raise
-            for suffix in ("", "-journal"):
-                with suppress(OSError):
-                    os.unlink(f"{self._path}{suffix}")
+            delete_disposable(self._path)
             self._path, self._connection, self._places = None, None, {}
             self._update(math.inf)
             return work()

@@ -73,8 +73,8 @@ class Store(FileStore):
             change = self.settle(view, fresh, every, draft)
             heir = self.plan(view, fresh, every).ends.get(first.id, "")
             stays = present.get(first.text, first)
-            if heir in view.entries:
-                stays = view.entries[heir].statement
+            if entry := view.entry(heir):
+                stays = entry.statement
             return change if change.add or change.end or change.conflicts else None
 
         outcome = await self._commit(make)
@@ -215,8 +215,8 @@ class Store(FileStore):
                         f"{change.id} is undone already. To make it again, undo that undo: "
                         "`kode memory log` lists its id."
                     )
-                ended = (view.entries[id].statement for id in change.end if id in view.entries)
-                if any(ERASED in old.text for old in ended):
+                ended = filter(None, map(view.entry, change.end))
+                if any(ERASED in entry.statement.text for entry in ended):
                     raise MemoryRefused(
                         f"{change.id} removed a text that was erased: it cannot be brought back."
                     )
@@ -255,18 +255,16 @@ class Store(FileStore):
         return Amendment(until="", source_hash=source_hash)
 
     def _alive(self, view: View, id: str) -> Statement:
-        entry = view.entries.get(id)
+        entry = view.entry(id)
         return the_only([entry] if entry and entry.is_alive else [], id).statement
 
     def _is_of_project(self, change: Change) -> bool:
         """Whether this system made a change of statements of this project, other than an undo."""
         if change.kind in _PASSED_OVER or change.origin or change.system != self.system:
             return False
-        entries, ids = (
-            self.view().entries,
-            (*(new.id for new in change.add), *change.end, *change.set),
-        )
-        return any(self.is_here(entries[id].statement.place) for id in ids if id in entries)
+        ids = (*(new.id for new in change.add), *change.end, *change.set)
+        entries = filter(None, map(self.view().entry, ids))
+        return any(self.is_here(entry.statement.place) for entry in entries)
 
     def _followers(self, view: View, meant: Sequence[Change]) -> list[Change]:
         """The other changes in effect that replace, withdraw or amend what these added or brought
@@ -291,11 +289,15 @@ class Store(FileStore):
 
     def _describe(self, change: Change) -> Outcome:
         """What a change that was made did, for whom asked."""
-        entries, undone = self.view().entries, self.log.change(change.undoes)
+        view, undone = self.view(), self.log.change(change.undoes)
         gone = {new.id: new for new in undone.add} if undone else {}
 
+        def find(id: str) -> Statement | None:
+            entry = view.entry(id)
+            return entry.statement if entry else gone.get(id)
+
         def quote_all(words: str, ids: Iterable[str]) -> str:
-            known = (entries[id].statement if id in entries else gone.get(id) for id in ids)
+            known = map(find, ids)
             texts = ", ".join(quoted(old) for old in known if old)  # a damaged log lost the others
             return f"{words} {texts}" if texts else ""
 
@@ -306,7 +308,7 @@ class Store(FileStore):
             return Outcome(text=": ".join(filter(None, parts)), change=change)
         new, pairs = [add.id for add in change.add], (*change.distinct, *change.conflicts)
         ids = [*new, *change.set, *change.end, *chain.from_iterable(pairs)]
-        statement = entries[ids[0]].statement if ids else None
+        statement = find(ids[0]) if ids else None
         where = self.layout.label(statement.place) if statement else ""
         verb, ended = f"added to {where}", change.end
         if change.kind == "confirm":
@@ -317,10 +319,10 @@ class Store(FileStore):
         parts.append(quote_all("kept", change.set if change.end else ()))
         parts.append(quote_all(f"removed from {where}:", ended))
         for pair in change.conflicts:
-            counts, other = (quoted(entries[id].statement) for id in pair)
+            counts, other = map(quoted, view.alive(pair))
             rule = "counts until the user decides (`kode memory review`)"
             parts.append(f"{counts} contradicts {other} and {rule}")
         text = "; ".join(filter(None, parts)) or quote_all(f"{change.kind} in {where}:", ids[:1])
-        rivals = {other: entries[counts].statement for counts, other in change.conflicts}
+        rivals = {other: find(counts) for counts, other in change.conflicts}
         conflict = rivals.get(ids[0]) if ids else None
         return Outcome(text=text, change=change, statement=statement, conflict=conflict)

@@ -156,8 +156,7 @@ class Memory(OpenMemory):
 
     def _mark_news(self) -> None:
         """Notes what the session's model was told of: all changes, as they are today."""
-        changes = self.store.log.changes()
-        self._horizon = changes[-1].id if changes else NO_CHANGE, self.today().isoformat()
+        self._horizon = self.store.log.last_id() or NO_CHANGE, self.today().isoformat()
 
     async def _follow_files(self) -> None:
         """Takes over what a person edited in the files of facts."""

@@ -92,7 +92,7 @@ async def import_file(
                 statement, who="import", quote="", state="waiting", source=str(path), replaces=()
             )
             for statement in fold(changes).statements()
-            if statement.id not in store.view().entries and not _is_known(store.view(), statement)
+            if store.view().entry(statement.id) is None and not _is_known(store.view(), statement)
         ]
     else:
         new, lines = _statements_of_agents(memory, path, agent)

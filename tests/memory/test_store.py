@@ -1,6 +1,8 @@
 """Changes to statements: files follow the log, edits of a person count, nothing is lost."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kode.errors import MemoryRefused
+from kode.memory import log
 from kode.memory.files import PREPARED
-from kode.memory.fold import fold
+from kode.memory.fold import View, fold
 from kode.memory.markdown import display
 from kode.memory.relations import Relations
 from kode.memory.statement import Amendment, Author
@@ -45,10 +48,9 @@ _TEXTS = st.sampled_from(
 _EDITS = st.sampled_from(
     ("- Port 80\n", "# Title\r\n\r\n- by hand\r\n", "", "x\n§\ny\n", "```\nopen")
 )
+_KINDS = ("add", "model", "edit", "forget", "archive", "undo", "redo", "hand", "delete", "write")
 _OPERATIONS = st.tuples(
-    st.sampled_from(
-        ("add", "model", "edit", "forget", "archive", "undo", "redo", "hand", "delete", "write")
-    ),
+    st.sampled_from((*_KINDS, "wait", "approve", "revise")),
     _PLACES,
     _TEXTS,
     _EDITS,
@@ -73,6 +75,12 @@ async def _operate(
         await store.add(life.statement(text, place))
     elif what == "model":
         await store.add(life.statement(text, place, MODEL))
+    elif what == "wait":
+        await store.add(replace(life.statement(text, place, MODEL), state="waiting"))
+    elif what == "approve":
+        for waiting in store.view().waiting()[:1]:
+            typed.add(waiting.text)
+            await store.decide(waiting.id, "approve")
     elif what == "hand":
         typed |= set(format.texts(edit))
         life.write(place, edit)
@@ -91,6 +99,8 @@ async def _operate(
         assert other
         typed.add(other.fit(text))
         await store.edit(entry.id, text, PERSON)
+    elif entry and what == "revise":
+        await store.edit(entry.id, f"{text}, says the model", MODEL)
     elif entry and what == "forget":
         await store.forget(entry.id, PERSON)
     elif entry:
@@ -309,3 +319,80 @@ async def test_relations_end_what_is_outdated(life: Life) -> None:
 def test_places_are_found_by_pattern(life: Life) -> None:
     assert life.store.fact_places() == ["facts/user.md", "facts/notes.md", "facts/months.md"]
     assert not life.store.is_here(f"project-facts/{HASH}/env.md")
+
+
+@pytest.fixture(scope="module")
+def _short_logs_have_an_index() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log, "MIN_LINES", 3)
+        patch.setattr(log, "BATCH", 2)
+        yield
+
+
+def _parts(view: View, whole: View) -> dict[str, object]:
+    """What a view says of each thing when it is asked for it alone."""
+    return {
+        "entries": {id: view.entry(id) for id in (*whole.entries, "none")},
+        "places": {place: [*view.in_place(place)] for place in (*whole.places, "none")},
+        "files": {name: view.file(name) for name in (*whole.files, "none")},
+        "names": sorted(view.list_places("facts/*.md")),
+        "waiting": sorted(new.id for new in view.waiting()),
+        "conflicts": view.conflicts(),
+    }
+
+
+@pytest.mark.usefixtures("_short_logs_have_an_index")
+@given(st.lists(_OPERATIONS, min_size=3, max_size=14), st.booleans())
+@settings(max_examples=share(200), deadline=None)
+def test_an_index_finds_what_the_whole_log_says(
+    operations: list[tuple[str, str, str, str, int, int]], is_damaged: bool
+) -> None:
+    """In a process that goes on, and in one that starts; also if kode is killed, or a line is
+    damaged."""
+    with TemporaryDirectory() as folder:
+        life = Life(Path(folder))
+        for number, operation in enumerate(operations):
+            if number == 5:
+                steady = Life(life.root).store
+                steady.view()
+            with suppress(MemoryRefused, Killed), killed_at(operation[-1]):
+                asyncio.run(_operate(life, operation, set()))
+            if is_damaged and number == 7:
+                text = life.read("history.jsonl")
+                life.write("history.jsonl", text.replace('"user"', '"usEr"', 1))
+                asyncio.run(life.open().reconcile())
+            changes = life.open().log.changes()
+            whole = fold(changes)
+            for store in (life.open(), steady if number >= 5 else life.open()):
+                assert _parts(store.view(), whole) == _parts(whole, whole)
+                assert store.log.last_id() == "".join(change.id for change in changes[-1:])
+
+
+@pytest.mark.usefixtures("_short_logs_have_an_index")
+@pytest.mark.parametrize(
+    ("name", "old", "new", "texts", "says"),
+    [
+        pytest.param("index-history.sqlite", "SQLite", "SQLitf", 5, 1, id="damaged index"),
+        pytest.param("index-history.sqlite", None, "", 5, 0, id="no index"),
+        pytest.param("history.jsonl", "Port 1", "Port 7", 4, 2, id="changed line"),
+        pytest.param("history.jsonl", "\n", "\n\n", 5, 0, id="longer log"),
+    ],
+)
+async def test_an_index_that_does_not_fit_is_made_again(
+    life: Life, name: str, old: str | None, new: str, texts: int, says: int
+) -> None:
+    for number in range(5):
+        await life.store.add(life.statement(f"Port {number}"))
+    life.open().view()
+    path = life.root / name
+    if old is None:
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes().replace(old.encode(), new.encode(), 1))
+    assert len(life.open().view().current("facts/user.md")) == texts
+    if name.endswith("sqlite") and old:
+        path.write_bytes(b"not a database" * 100)
+    notices = await life.open().reconcile()
+    assert len(notices) == says
+    assert len(life.open().view().current("facts/user.md")) == 5
+    assert path.exists()

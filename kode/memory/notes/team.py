@@ -103,7 +103,7 @@ class Team:
     async def _exchange(self, memory: OpenMemory) -> None:
         """Sends and takes what is new, and shows what arrived."""
         store, progress = memory.store, self._read(memory.store)
-        last = "".join(change.id for change in store.log.changes()[-1:])
+        last = store.log.last_id()
         answer = await self.remote.exchange(progress.number, outgoing(store, progress.sent))
         membership = [answer.person, *answer.scopes]
         if membership != progress.membership:  # all is read and offered again
