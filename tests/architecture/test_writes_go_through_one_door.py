@@ -41,7 +41,6 @@ BY_PATH: dict[str, dict[str, str]] = {
     },
     "extensions/mcp_cache.py": {"remove": HOME},
     "memory/embed.py": {"open_disposable": HOME},
-    "memory/search.py": {"_with_index": HOME},
     "memory/pending.py": {"take": HOME},
     "providers/stream.py": dict.fromkeys(("__aenter__", "_touching", "harden", "soften"), NO_FILE),
     "plugins/replay/recording.py": {"read_cassette": NEW},
