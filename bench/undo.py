@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bench.measure import report, sized
-from kode.sandbox.sandbox import Sandbox, open_sandbox
+from kode.sandbox.sandbox import Sandbox
 from kode.undo.journal import TurnId
 from kode.undo.outside import survey
 from kode.undo.store import MEGABYTE
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _measure(folder: Path, files: int) -> dict[str, float | None]:
     root = _repository(folder / "project", files)
-    sandbox = open_sandbox(workplace(root, home=folder / "home"), network=False)
+    sandbox = Sandbox(place=workplace(root, home=folder / "home"))
     layered = sandbox.kind() == "layered"
     times: dict[str, list[float]] = {name: [] for name in ("survey", "first", "full", "commit")}
     times |= {"layer": [], "bare": []}

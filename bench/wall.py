@@ -31,7 +31,7 @@ from bench.corpora import DATA, rows
 from bench.measure import Pair, median_ratio, paired, report, sized
 from kode.permissions.gate import Gate, GateState
 from kode.permissions.rules import Rules
-from kode.sandbox.sandbox import Sandbox, open_sandbox
+from kode.sandbox.sandbox import Sandbox
 from kode.tool import Action
 from kode.tools.shell import shell
 from tests.attacks import jail
@@ -54,8 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     with _project() as sandbox:
         figures: dict[str, Any] = {
-            "kind": sandbox.standing().kind,
-            "layered": sandbox.standing().layered,
+            "kind": sandbox.support().kind,
+            "layered": sandbox.support().layered,
         }
         figures |= _cost(sandbox)
         figures |= _questions(sandbox, options.data)
@@ -84,14 +84,14 @@ def _project() -> Iterator[Sandbox]:
             (project / "README.md").open("a").write(f"\n{message}\n")
             subprocess.run([*git, "add", "-A"], check=True)
             subprocess.run([*git, "commit", "-q", "-m", message], check=True)
-        yield open_sandbox(workplace(project, home=Path(folder) / "kode-home"), network=False)
+        yield Sandbox(place=workplace(project, home=Path(folder) / "kode-home"))
 
 
 # ── what it costs ────────────────────────────────────────────────────────────────────────────
 
 
 def _cost(sandbox: Sandbox) -> dict[str, Any]:
-    if not sandbox.holds():
+    if not sandbox.is_available():
         return {"overhead_ratio": None, "overhead": None}
     commands = {"true": "true", "git_status": "git status"}
     if (
@@ -197,7 +197,7 @@ def _asked(sandbox: Sandbox, command: str) -> str:
 
 
 def _passing(sandbox: Sandbox) -> dict[str, Any]:
-    if not sandbox.holds():
+    if not sandbox.is_available():
         return {"everyday_passed": None, "everyday_failed": None, "not_tried": None}
     passed, failed, not_tried = 0, {}, {}
     for row in _everyday():

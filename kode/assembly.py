@@ -45,7 +45,7 @@ from kode.providers.asked import PATIENCE_S
 from kode.providers.exchange import SdkProvider
 from kode.providers.models import cost_usd
 from kode.registry import system_row
-from kode.sandbox.deferred import defer
+from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.values import Opens
 from kode.session.log import Session
 from kode.session.provenance import Provenance
@@ -59,7 +59,6 @@ from kode.workplace import Workplace
 if TYPE_CHECKING:
     from kode.conversation.settings import Settings
     from kode.sandbox.named import Named
-    from kode.sandbox.sandbox import Sandbox
     from kode.subagents.task import Start
     from kode.tools.background import BackgroundCommands
     from kode.tools.program import Ran
@@ -376,19 +375,13 @@ def _named(project: Path) -> "Named":
     return Named(project)
 
 
-def open_sandbox(config: Config, place: Workplace) -> "Sandbox | None":
+def open_sandbox(config: Config, place: Workplace) -> Sandbox | None:
     """The sandbox of a workplace, not yet tried. Raises: ConfigError for bad rules."""
     rules = _rules(config)
     if config.sandbox.enabled is False:
         return None
-
-    def make() -> "Sandbox":
-        from kode.sandbox import sandbox
-
-        denied = path_denier(rules, place)
-        return sandbox.open_sandbox(place, network=config.sandbox.network, denied=denied)
-
-    return defer(make)
+    denied = path_denier(rules, place)
+    return Sandbox(place=place, network=config.sandbox.network, denied=denied)
 
 
 async def run_check(
@@ -423,7 +416,7 @@ async def run_beside(
     from kode.tools.program import run_program
 
     sandbox = open_sandbox(config, place)
-    if sandbox is not None and not await asyncio.to_thread(sandbox.holds):
+    if sandbox is not None and not await asyncio.to_thread(sandbox.is_available):
         sandbox = None
     try:
         ran = await run_program(

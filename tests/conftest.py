@@ -20,8 +20,9 @@ from hypothesis import settings
 from pytest_socket import socket_allow_hosts
 
 from kode import credentials
-from kode.sandbox.attempt import Kind
+from kode.sandbox import support
 from kode.sandbox.sandbox import Sandbox
+from kode.sandbox.values import Kind
 from tests.effort import ALL, EVERYTHING, IS_SEEDED, PART, unsampled
 from tests.needs import Lacking, skip_without, summary
 
@@ -137,12 +138,12 @@ def isolated(
     if not request.path.is_relative_to(FAULTS):
         monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     if not str(request.path).startswith(PROBED):
-        monkeypatch.setattr(Sandbox, "_run_probe", _probed)
+        monkeypatch.setattr(support, "run_probe", _probed)
     socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
 
 
 _passed: dict[tuple[Kind, bool], subprocess.CompletedProcess[str]] = {}
-_run_probe = Sandbox._run_probe
+_run_probe = support.run_probe
 
 
 def _probed(sandbox: Sandbox, kind: Kind, *, layered: bool) -> subprocess.CompletedProcess[str]:

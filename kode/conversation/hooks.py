@@ -165,7 +165,9 @@ async def run_hook(
     Without a sandbox, a project's hook runs only if a person approved just that. Raises nothing but
     CancelledError."""
     try:
-        outside = grants.outside or sandbox is None or not await asyncio.to_thread(sandbox.holds)
+        outside = (
+            grants.outside or sandbox is None or not await asyncio.to_thread(sandbox.is_available)
+        )
     except SandboxUnknownError as error:
         return Ran(exit_code=None, begun=False, fault=f"was not run. {error}")
     is_foreign = not grants.outside and hook.item.scope in trust.FOREIGN

@@ -30,7 +30,7 @@ from kode.messages import Image, Text, text_of
 from kode.permissions.rules import parse
 from kode.programs import depth
 from kode.provider import Provider
-from kode.sandbox.deferred import missing_protection
+from kode.sandbox.sandbox import missing_protection
 from kode.session import upkeep
 from kode.session.entries import TaintEntry
 from kode.session.log import Session
@@ -154,7 +154,7 @@ def _say_protection(conversation: Conversation) -> None:
             with contextlib.suppress(StorageError):  # then it is said again
                 durable.make_folder(record.parent)
                 durable.replace(record, text.encode())
-    elif why := sandbox.cannot_hold():
+    elif why := sandbox.unavailable_reason():
         settings.emit(no_sandbox(why))
 
 

@@ -228,7 +228,7 @@ def _show(conversation: "Conversation", undone: Undone) -> str:
     for path in undone.touched:
         agent.seen_files.pop(path, None)
     if agent.sandbox is not None:
-        agent.sandbox.show(undone.touched)
+        agent.sandbox.refresh_running_commands(undone.touched)
     return undo_text(undone, agent.place.cwd, partial(_prompt_start, conversation.session))
 
 

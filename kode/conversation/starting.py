@@ -50,7 +50,7 @@ FIRST_TURN = (
     "kode.conversation.hooks",
     "kode.extensions.skill_tool",
     "kode.subagents.tool",
-    "kode.sandbox.sandbox",
+    "kode.sandbox.support",
     "kode.sandbox.probe",
     "kode.sandbox.seatbelt",
     "kode.sandbox.view",
@@ -188,9 +188,9 @@ async def _maintain(conversation: "Conversation") -> None:
 async def _try_sandbox(conversation: "Conversation") -> None:
     """Probes the sandbox while the model works on its first reply."""
     sandbox, emit = conversation.agent.sandbox, conversation.settings.emit
-    if sandbox is not None and not sandbox.cannot_hold():
+    if sandbox is not None and not sandbox.unavailable_reason():
         try:
-            await asyncio.to_thread(sandbox.holds)
+            await asyncio.to_thread(sandbox.is_available)
         except SandboxUnknownError as error:
             emit(Notice(text=str(error)))
         if why := sandbox.why_missing():

@@ -468,7 +468,7 @@ async def _run_tool(agent: Agent, action: Action, context: ToolContext) -> ToolO
         if path in output.files_changed and path in agent.seen_files:
             saved.written[path] = agent.seen_files[path]
         if agent.sandbox is not None:
-            await asyncio.to_thread(agent.sandbox.show, output.files_changed)
+            await asyncio.to_thread(agent.sandbox.refresh_running_commands, output.files_changed)
         return output
 
 

@@ -94,7 +94,7 @@ async def run_command(command: Command) -> ToolOutput:
 
 async def _run_outside(command: Command, decision: Decision) -> ToolOutput:
     sandbox = command.agent.sandbox
-    if sandbox is not None and sandbox.carries:
+    if sandbox is not None and sandbox.carried:
         await asyncio.to_thread(sandbox.forget)
     if decision.line is None or decision.only_reads:
         return await command.run()
@@ -190,10 +190,12 @@ async def settle_changes(
     agent.marks.record(changed, command.context.decision.untrusted)
     agent.undo.changed_by_commands.extend(changed)
     if agent.sandbox is not None:
-        await asyncio.to_thread(agent.sandbox.show, [change.path for change in made])
+        await asyncio.to_thread(
+            agent.sandbox.refresh_running_commands, [change.path for change in made]
+        )
     unwanted = [(change, decision) for change, decision in decided if not decision.is_allowed]
     stays = [change for change, _ in unwanted if _is_carried(change)]
-    await asyncio.to_thread(attempt.carry_over, stays)
+    await asyncio.to_thread(attempt.carry_layer, stays)
     refused = [
         (change, replace(decision.refusal, of="changes"))
         for change, decision in unwanted

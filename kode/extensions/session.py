@@ -112,7 +112,7 @@ class Extensions:
             return True
         if self.sandbox is None:
             return server.entry.scope in trust.FOREIGN
-        return bool(self.sandbox.cannot_hold())
+        return bool(self.sandbox.unavailable_reason())
 
     async def open(self, window_tokens: int) -> tuple[Tool, ...]:
         """Asks about what is new or changed, waits briefly for servers, and returns the tools of

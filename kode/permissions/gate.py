@@ -242,7 +242,7 @@ class Gate:
         """
         if action.tool.effect == "run" and self.sandbox is not None:
             with contextlib.suppress(SandboxUnknownError):  # then its kind says so
-                await asyncio.to_thread(self.sandbox.holds)
+                await asyncio.to_thread(self.sandbox.is_available)
         advice, decision = action.advice, self.decide(action)
         if advice is not None and advice.run_in == "read_only":
             if not decision.is_allowed:

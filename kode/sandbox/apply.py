@@ -158,14 +158,14 @@ def _clean(file: int, status: os.stat_result) -> None:
         os.close(file)
 
 
-def supersede(layer: Layer, below: Path) -> None:
+def drop_replaced(layer: Layer, below: Path) -> None:
     """Drops what earlier commands left and this one deleted or replaced. Never raises."""
     for path in list(_replaced(layer.upper, below)):
         with contextlib.suppress(OSError):
             _remove(below / path)
 
 
-def carry_over(layer: Layer, changes: Iterable[FileChange], below: Path) -> set[Path]:
+def carry_layer(layer: Layer, changes: Iterable[FileChange], below: Path) -> set[Path]:
     """Moves files that a command wrote to where the session's next command finds them: a build's
     products are there for the tests, but not in the real folder. Returns the whiteouts among them,
     relative. Never raises: what cannot be moved is rebuilt."""
@@ -208,7 +208,7 @@ def _whiteouts(upper: Path, path: Path) -> Iterator[Path]:
 
 def take_carried(layer: Layer, folders: Iterable[str], below: Path) -> list[str]:
     """Moves what earlier commands left in these folders into the layer, where it is not newer; what
-    `supersede` drops must be gone. Returns the folders that had any. Never raises."""
+    `drop_replaced` drops must be gone. Returns the folders that had any. Never raises."""
     taken = []
     for folder in folders:
         path = Path(folder).relative_to(layer.root)

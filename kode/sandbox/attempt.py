@@ -1,11 +1,12 @@
 """One command in the sandbox: how it starts, what it hits, what it changes in its layers."""
 
 import asyncio
+import contextlib
 import errno
 import itertools
 import marshal
 import os
-import shutil
+import stat
 import sys
 import threading
 import time
@@ -13,21 +14,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kode import beneath
 from kode.paths import real_path
 from kode.sandbox import layer as layers
-from kode.sandbox import limits, live, seatbelt, view
-from kode.sandbox.apply import apply, supersede, take_carried
-from kode.sandbox.deferred import WHERE
+from kode.sandbox import limits, seatbelt, view
+from kode.sandbox.apply import apply, drop_replaced, take_carried
 from kode.sandbox.layer import Layer
 from kode.sandbox.loopback import Loopback
 from kode.sandbox.masks import make_mask
-from kode.sandbox.shared import Kind, Shared
-from kode.sandbox.values import Opens, Wrapped
+from kode.sandbox.values import Kind, Opens, Wrapped, find_program
 from kode.sandbox.view import Ground, Reach
 from kode.sandbox.wall import View, Wall, listening_ports
 from kode.tool import Blocked, FileChange
+
+if TYPE_CHECKING:
+    from kode.sandbox.sandbox import Sandbox
 
 _LEFT_OUT = (
     "SSH_AUTH_SOCK", "DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS",
@@ -63,7 +66,7 @@ class Attempt:
     """One command in the sandbox: what it hit, and what it changed in its layers. Call `close` once
     the command has ended; it drops what was not applied."""
 
-    shared: Shared
+    sandbox: "Sandbox"
     kind: Kind
     layers: tuple[Layer, ...]
     probe: tuple[CodeType, dict[str, Any]] | None = None
@@ -80,7 +83,7 @@ class Attempt:
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        self.ground = self.shared.ground
+        self.ground = self.sandbox.ground
 
     def wrap(self, argv: tuple[str, ...]) -> Wrapped:
         """What runs the command; see `WrapCommand`. Raises: OSError."""
@@ -95,7 +98,7 @@ class Attempt:
         if self._wall is not None:
             self._wall.start()
         if self.probe is None:
-            self.shared.showing.append(self.show)
+            self.sandbox.running.append(self)
         reporting = () if self._wall is None else (self._wall.descriptor,)
         loopback = self._loopback()
         network = () if loopback is None else loopback.descriptors
@@ -120,10 +123,10 @@ class Attempt:
 
     def _changes_in(self, layer: Layer) -> tuple[FileChange, ...]:
         found = layers.changes(layer)
-        below = self.shared.below.get(layer.root)
+        below = self.sandbox.carried.get(layer.root)
         if below is None:
             return found
-        supersede(layer, below / "upper")
+        drop_replaced(layer, below / "upper")
         since_ns = below.stat().st_ctime_ns  # its first command's end
         folders = {change.ignored for change in found if change.kind != "cache" and change.ignored}
         if taken := take_carried(layer, folders, below / "upper"):
@@ -156,21 +159,22 @@ class Attempt:
                 layer,
                 [change for change in those if Path(change.path).is_relative_to(layer.root)],
                 since_ns,
-                lambda path: view.is_hidden(self.shared.ground, Path(path)),
+                lambda path: view.is_hidden(self.sandbox.ground, Path(path)),
             )
         return left
 
-    def show(self, paths: Iterable[Path]) -> None:
-        """Shows the running command these files as they are now; see `live`."""
+    def refresh(self, paths: Iterable[Path]) -> None:
+        """Shows the running command these files as they are now."""
         with self._one_at_a_time:
             copies = self._wall.copies if self._wall is not None else []
             for layer, copy in zip(self.layers, copies, strict=False):
                 for path in paths:
                     if path.is_relative_to(layer.root):
-                        live.show(copy, layer.root, path)
+                        refresh_file(copy, layer.root, path)
 
-    def carry_over(self, changes: Sequence[FileChange]) -> None:
-        self.shared.carry_over(self.layers, changes)
+    def carry_layer(self, changes: Sequence[FileChange]) -> None:
+        """Keeps what it wrote for the session's next commands."""
+        self.sandbox.carry_layer(self.layers, changes)
 
     def close(self) -> None:
         for layer in self.layers:
@@ -192,14 +196,14 @@ class Attempt:
         if self._wall is not None and not self.ended.is_set():
             with self._one_at_a_time:  # nothing may be written to a descriptor of something else
                 self._wall.stop()
-        if self.show in self.shared.showing:
-            self.shared.showing.remove(self.show)
+        if self in self.sandbox.running:
+            self.sandbox.running.remove(self)
         self.ended.set()
 
     def _view(self) -> View:
-        shared, ground = self.shared, self.ground
+        sandbox, ground = self.sandbox, self.ground
         layered = [layer.root for layer in self.layers]
-        writable = [shared.temporary_inside(self.kind)]
+        writable = [sandbox.temporary_inside(self.kind)]
         if self.kind == "bubblewrap":
             writable = view.writable_in_bubblewrap(ground, layered)
         return View(
@@ -212,10 +216,10 @@ class Attempt:
 
     def _launcher(self) -> tuple[str, ...]:
         """The beginning of a command's argument list; keeps the descriptors it names open."""
-        shared, ground = self.shared, self.ground
+        sandbox, ground = self.sandbox, self.ground
         alone = self.kind == "landlock"
-        masked = shared.masked()
-        masks = {} if alone else {path: _mask_for(path, shared.store()) for path in masked}
+        masked = sandbox.masked()
+        masks = {} if alone else {path: _mask_for(path, sandbox.store()) for path in masked}
         read = None
         if alone:
             reach = self._reach(masked)
@@ -234,7 +238,7 @@ class Attempt:
             environment=self._environment(masked),
             layers=[layer.mount() for layer in self.layers],
             masks=[
-                (str(path), mask and mask.replace(str(self.shared.store()), layers.STAGE))
+                (str(path), mask and mask.replace(str(self.sandbox.store()), layers.STAGE))
                 for path, mask in masks.items()
             ]
             if self.layers
@@ -250,13 +254,13 @@ class Attempt:
 
     def _environment(self, masked: Sequence[Path]) -> dict[str, str | None]:
         """Variables to set, or to leave out where the value is None."""
-        inside = self.shared.temporary_inside(self.kind)
+        inside = self.sandbox.temporary_inside(self.kind)
         return {
             **dict.fromkeys(_LEFT_OUT),
             **_QUIET,
             **(_TRUST_SIZES if masked else {}),
             "TMPDIR": inside,
-            "XDG_CACHE_HOME": str(self.shared.ground.cache or f"{inside}/.cache"),
+            "XDG_CACHE_HOME": str(self.sandbox.ground.cache or f"{inside}/.cache"),
             # Byte code beside a source would be one more file to approve, and any run makes it.
             **({"PYTHONPYCACHEPREFIX": f"{inside}/.cache"} if self.records_opens else {}),
         }
@@ -265,7 +269,7 @@ class Attempt:
         has_network = self._loopback() is not None
         return view.reach(
             self.ground,
-            self.shared.temporary_folder(),
+            self.sandbox.temporary_folder(),
             masked=masked,
             network="all" if self.ground.network else "loopback" if has_network else "none",
         )
@@ -274,27 +278,27 @@ class Attempt:
         """The network of the session's commands; None for one with its own, or the machine's."""
         if self.kind != "bubblewrap" or self.ground.network:
             return None
-        return self.shared.loopback()
+        return self.sandbox.loopback()
 
     def _in_bubblewrap(self, masks: Mapping[Path, str]) -> tuple[str, ...]:
-        shared, loopback = self.shared, self._loopback()
+        sandbox, loopback = self.sandbox, self._loopback()
         # Over layers, the launcher hides the files with keys.
         mounts = view.bubblewrap_arguments(
             self.ground,
             self._reach(() if self.layers else masks),
             masks=masks,
-            store=str(shared.store()) if self.layers else "",
+            store=str(sandbox.store()) if self.layers else "",
             lowers=[
                 (layer.root, f"{layers.STAGE}/{layer.holder.name}/lower") for layer in self.layers
             ],
         )
         carried = _carried("\0".join(mounts).encode(errors="surrogateescape"), self._descriptors)
-        bubblewrap = shutil.which("bwrap", path=WHERE) or "bwrap"
+        bubblewrap = find_program("bwrap") or "bwrap"
         enter = () if loopback is None else loopback.enter
         return (*enter, bubblewrap, "--args", str(carried), "--")
 
     def _in_seatbelt(self) -> tuple[str, ...]:
-        masked = self.shared.masked()
+        masked = self.sandbox.masked()
         given = self._environment(masked).items()
         unset = [word for name, value in given if value is None for word in ("-u", name)]
         changed = [f"{name}={value}" for name, value in given if value is not None]
@@ -303,6 +307,28 @@ class Attempt:
             return launcher
         python = real_path(sys.executable)
         return (*launcher, python, "-I", "-S", "-c", _RUN_PROBE, marshal.dumps(self.probe).hex())
+
+
+def refresh_file(view: int, root: Path, path: Path) -> None:
+    """Makes a file below the folder of the descriptor `view`, a command's copy, what it is below
+    `root`: there with this content, or gone. The kernel's overlay does not promise that a command
+    sees files of the real folder that changed under it; since the copy then equals the real file,
+    it is no change to apply. Never follows a link, of the command or of the project. Never raises:
+    what cannot be shown stays as the command has it."""
+    *folders, name = path.relative_to(root).parts
+    with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
+        open_below = beneath.open_below(view, folders, make=beneath.usual_mode)
+        folder = opened.enter_context(open_below)
+        try:
+            real = opened.enter_context(beneath.open_folder(root / Path(*folders)))
+            status = os.lstat(name, dir_fd=real)
+        except (FileNotFoundError, NotADirectoryError, beneath.LinkInTheWay):
+            os.unlink(name, dir_fd=folder)
+            return
+        if stat.S_ISLNK(status.st_mode):
+            beneath.link_in(os.readlink(name, dir_fd=real), folder, name)
+        elif stat.S_ISREG(status.st_mode):
+            beneath.copy_in(real, name, folder, name, stat.S_IMODE(status.st_mode) & 0o777)
 
 
 def _is_new_folder(layer: Layer, change: FileChange) -> bool:

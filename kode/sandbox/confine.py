@@ -6,14 +6,15 @@ For commands of the model, which are tried on a copy of the project, see `attemp
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from kode.errors import SandboxError
 from kode.paths import real_path
-from kode.sandbox.sandbox import kinds, open_sandbox, said_of
+from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.values import WrapCommand, Wrapped
-from kode.sandbox.view import Ground, is_hidden
+from kode.sandbox.view import is_hidden
 from kode.workplace import Workplace
 
 
@@ -29,57 +30,39 @@ class MissingError(SandboxError):
     """There is no such program."""
 
 
-def confine(
-    place: Workplace,
-    *,
-    writable: bool = False,
-    network: bool = False,
-    records_opens: bool = False,
-    denied: Callable[[str], bool] = lambda path: False,
-    shown: Iterable[Path] = (),
-    cache: Path | None = None,
-) -> WrapCommand:
-    """Returns a wrapper for programs in a sandbox with a read-only project unless `writable`, and
-    with the home and kode's own folder hidden. Probes the machine first (about 0.1 s).
-    `records_opens`: see `Sandbox.begin`; `shown`, `cache`: see `view.Ground`. The wrapper
-    raises HiddenError and MissingError.
+def confine(place: Workplace, *, records_opens: bool = False, **terms: Any) -> WrapCommand:
+    """Returns a wrapper for programs in a sandbox without a copy of the project; `terms` are fields
+    of the `Sandbox`. Tries the machine first (about 0.1 s). `records_opens`: see `Sandbox.begin`.
+    The wrapper raises HiddenError and MissingError.
 
     Raises: SandboxError if this machine has none, SandboxUnknownError if that is not known.
     """
-    sandbox = open_sandbox(
-        place, network=network, writable=writable, denied=denied, shown=shown, cache=cache
-    )
-    faults = {}
-    for kind in kinds():
-        faults[kind] = sandbox.fault(kind)
-        if not faults[kind]:
-            break
-    else:
-        raise SandboxError(f"there is no sandbox here ({said_of(faults)})")
+    sandbox = Sandbox(place=place, has_layers=False, **terms)
+    if not sandbox.is_available():
+        raise SandboxError(f"there is no sandbox here ({sandbox.why_missing().rstrip('.')})")
 
     def wrap(argv: tuple[str, ...]) -> Wrapped:
         # The launcher does not search for programs; it becomes the one that is named.
-        found = shutil.which(argv[0], path=place.environment.get("PATH"))
-        program = found or str(place.cwd / argv[0])
-        if found is None and ("/" not in argv[0] or not os.path.exists(program)):
+        path = shutil.which(argv[0], path=place.environment.get("PATH"))
+        program = path or str(place.cwd / argv[0])
+        if path is None and ("/" not in argv[0] or not os.path.exists(program)):
             raise MissingError(f"there is no program {argv[0]}: install it, or correct the name")
-        if hidden := hidden_of(sandbox.ground, program):
+        if hidden := _find_hidden(sandbox, program):
             raise HiddenError(argv[0], hidden)
-        attempt = sandbox.attempt(kind, layered=False, records_opens=records_opens)
-        return attempt.wrap((program, *argv[1:]))
+        return sandbox.begin(records_opens=records_opens).wrap((program, *argv[1:]))
 
     return wrap
 
 
 def hidden_words(place: Workplace, words: Iterable[str], shown: Iterable[Path]) -> list[str]:
     """Which words of a command name something that it would not find in the sandbox."""
-    ground = open_sandbox(place, network=False, shown=shown).ground
-    return [path for word in words if "/" in word for path in hidden_of(ground, word)]
+    sandbox = Sandbox(place=place, shown=shown)
+    return [path for word in words if "/" in word for path in _find_hidden(sandbox, word)]
 
 
-def hidden_of(ground: Ground, path: str) -> list[str]:
+def _find_hidden(sandbox: Sandbox, path: str) -> list[str]:
     """What a program would not find of an existing path in the sandbox: the path, and where its
     links lead."""
     ways = dict.fromkeys((os.path.abspath(path), real_path(path)))
     there = ways if os.path.exists(path) else ()
-    return [way for way in there if is_hidden(ground, Path(way), by_temporary=True)]
+    return [way for way in there if is_hidden(sandbox.ground, Path(way), by_temporary=True)]

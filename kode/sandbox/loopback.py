@@ -9,11 +9,10 @@ import contextlib
 import fcntl
 import json
 import os
-import shutil
 import subprocess
 from dataclasses import dataclass
 
-from kode.sandbox.deferred import WHERE
+from kode.sandbox.values import SYSTEM_PATH, find_program
 
 TIMEOUT_S = 10.0  # takes milliseconds; a loaded machine is slow
 
@@ -36,7 +35,7 @@ class Loopback:
 
 def make_loopback() -> Loopback | None:
     """Makes the network, and tries it (about 10 ms); None where this machine cannot."""
-    bubblewrap, nsenter = (shutil.which(name, path=WHERE) for name in ("bwrap", "nsenter"))
+    bubblewrap, nsenter = map(find_program, ("bwrap", "nsenter"))
     if bubblewrap is None or nsenter is None:
         return None
     descriptors: list[int] = []
@@ -79,7 +78,7 @@ def _made(bubblewrap: str) -> tuple[int, int]:
                 *(bubblewrap, *_WHOLE, "--unshare-net", "--json-status-fd", str(told)),
                 *("--", "/bin/sh", "-c", "echo; read end"),
             ],
-            env={"PATH": WHERE},
+            env={"PATH": SYSTEM_PATH},
             pass_fds=(told,),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

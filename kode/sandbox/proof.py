@@ -21,8 +21,8 @@ from typing import Any, Literal
 
 from kode import paths
 from kode.errors import SandboxUnknownError
-from kode.sandbox.sandbox import Sandbox, open_sandbox, run_attempt
-from kode.sandbox.shared import Shared
+from kode.sandbox.sandbox import Sandbox
+from kode.sandbox.support import run_attempt
 from kode.workplace import Workplace
 
 TIMEOUT_S = 20.0  # each attempt takes milliseconds; a loaded machine is slow
@@ -118,8 +118,9 @@ class Scene:
             outputs=kode / "outputs",
             user_home=home,
         )
-        ground = open_sandbox(place, network=False, writable=True).ground
-        self.sandbox = Sandbox(Shared(replace(ground, homes=(*ground.homes, home))))
+        self.sandbox = Sandbox(place=place, writable=True, has_layers=False)
+        ground = self.sandbox.ground
+        self.sandbox.ground = replace(ground, homes=(*ground.homes, home))
         stack.callback(self.sandbox.close)
         self.listeners = dict[str, socket.socket]()
         """How to reach it → a socket that waits."""
@@ -138,7 +139,7 @@ class Scene:
 
     def run(self, *argv: str) -> str:
         """The output of a command in the sandbox. Raises: OSError, TimeoutExpired."""
-        attempt = self.sandbox.attempt(self.sandbox.standing().kind, layered=False)
+        attempt = self.sandbox.begin()
         environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.folder)}
         done = run_attempt(attempt, argv, TIMEOUT_S, cwd=self.project, env=environment)
         return done.stdout + done.stderr
@@ -150,14 +151,14 @@ def prove() -> Iterator[Proof]:
         folder = paths.real_path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kode-")))
         scene = Scene(Path(folder), stack)
         try:
-            standing = scene.sandbox.standing()
+            support = scene.sandbox.support()
         except SandboxUnknownError as error:
             yield Proof("sandbox", "missing", str(error))
             return
-        if standing.kind == "none":
-            yield Proof("sandbox", "missing", f"none on this machine: {standing.why}")
+        if support.kind == "none":
+            yield Proof("sandbox", "missing", f"none on this machine: {support.why}")
             return
-        yield Proof("sandbox", "ok", "; ".join((standing.kind, *standing.gaps)))
+        yield Proof("sandbox", "ok", "; ".join((support.kind, *support.gaps)))
         faults, untried = Faults(), ""
         for check in (_use, _escape, _leave_child):
             try:
@@ -165,7 +166,7 @@ def prove() -> Iterator[Proof]:
             except (OSError, subprocess.SubprocessError) as error:
                 untried = f"could not be tried ({error})"
         for what, promise in PROMISES.items():
-            if what == "git" and standing.kind == "landlock":
+            if what == "git" and support.kind == "landlock":
                 yield Proof(
                     what, "optional", "can be changed by a server that may write in the project"
                 )

@@ -1,5 +1,5 @@
-"""Finds out by trying which sandbox this machine supports, once per process. One command in it is
-an `Attempt`.
+"""The sandbox of a session: which one this machine has, and what its commands share. One command in
+it is an `Attempt`. What enforces it is imported when a command first needs it.
 
     bubblewrap   complete: root read-only, the home and kode's folder hidden, a private temporary
                  folder, no other processes, no network; inside it Landlock and seccomp (`limits`);
@@ -9,106 +9,148 @@ an `Attempt`.
     none         neither: then only plain reading commands run unasked
 """
 
+import atexit
 import contextlib
-import json
 import os
-import pwd
 import shutil
-import socket
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kode import paths
 from kode.errors import SandboxUnknownError
 from kode.paths import real_path
-from kode.sandbox import layer as layers
-from kode.sandbox import limits, seatbelt, view
-from kode.sandbox.attempt import Attempt
-from kode.sandbox.deferred import WHERE
-from kode.sandbox.launcher import landlock_version
-from kode.sandbox.layer import Layer
-from kode.sandbox.masks import settle_indexes
-from kode.sandbox.shared import Kind, Shared
-from kode.sandbox.values import Grants, SandboxKind
-from kode.sandbox.view import Ground
+from kode.sandbox.values import SEATBELT, Grants, Kind, SandboxKind, Support, find_program
+from kode.tool import FileChange
 from kode.workplace import Workplace
 
-TEST_TIMEOUTS_S = (10.0, 40.0)
-"""The self-test takes milliseconds; on a loaded machine it is repeated with more time."""
+if TYPE_CHECKING:
+    from kode.sandbox.attempt import Attempt
+    from kode.sandbox.layer import Layer
+    from kode.sandbox.loopback import Loopback
+    from kode.sandbox.masks import Masks
+    from kode.sandbox.store import Store
+    from kode.sandbox.view import Ground
 
 
-@dataclass(frozen=True, kw_only=True)
-class Standing:
-    """How good the sandbox is on this machine."""
-
-    kind: Kind
-    why: str
-    """For `none` and `landlock`: the reason, with the next step."""
-    gaps: tuple[str, ...] = ()
-    """What it does not cover."""
-    layered: bool = False
-    """Whether commands can change a throw-away copy of the project."""
-
-
-@dataclass
+@dataclass(eq=False, kw_only=True)
 class Sandbox:
-    """The sandbox of one process; probed on first use."""
+    """The sandbox of one process; tried on first use. Everything that its commands share is made
+    when it is first needed."""
 
-    shared: Shared
-    _standing: Standing | None = None
+    place: Workplace
+    network: bool = False
+    writable: bool = False
+    """Whether changes to the project are real."""
+    has_layers: bool = True
+    """Whether commands are to change a copy of the project, where the machine can make one."""
+    denied: Callable[[str], bool] = lambda path: False
+    """Whether a rule of the person denies reading a path."""
+    shown: Iterable[Path] = ()
+    cache: Path | None = None
+    """See `Ground`, as for `shown`."""
+    running: "list[Attempt]" = field(default_factory=list)
+    """The commands in it that have not ended."""
+    carried: dict[Path, Path] = field(default_factory=dict)
+    """Working folder → holder of what commands of this session wrote and is not real."""
+    _whiteouts: dict[Path, set[Path]] = field(default_factory=dict)
+    """Working folder → the paths in it that such a holder hides."""
+    _support: Support | None = None
     _is_unknown: bool = False
     """Whether the last self-test ran out of time."""
-    _one_probe: threading.RLock = field(default_factory=threading.RLock)
-    """A hook and the first probe may run at the same time: parallel self-tests would spoil each
-    other's folders, and select a weaker sandbox."""
+    _temporary: str = ""
+    _store: "Store | None" = None
+    _masks: "tuple[Masks, ...]" = ()
+    _loopback: "Loopback | None" = None
+    _can_share: bool = True
+    """Whether to try for a network that its commands share: False once that has failed."""
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    """A hook and a command may need something for the first time at once; parallel self-tests would
+    spoil each other's folders, and select a weaker sandbox."""
 
-    @property
-    def ground(self) -> Ground:
-        return self.shared.ground
+    @cached_property
+    def ground(self) -> "Ground":
+        from kode.sandbox.view import make_ground
 
-    def standing(self) -> Standing:
-        """The supported sandbox; probes (about 0.1 s) while it is not known. Raises:
-        SandboxUnknownError."""
-        with self._one_probe:
-            if self._standing is None:
+        return make_ground(
+            self.place,
+            network=self.network,
+            writable=self.writable,
+            shown=self.shown,
+            cache=self.cache,
+        )
+
+    # ── what this machine has ────────────────────────────────────────────────────────────────
+
+    def support(self) -> Support:
+        """The supported sandbox; tries (about 0.1 s) while it is not known. Raises:
+        SandboxUnknownError where the trial runs out of time; the next call tries again. Nothing may
+        run outside for that reason."""
+        with self._lock:
+            if self._support is None:
+                from kode.sandbox.support import find_support
+
                 try:
-                    self._standing = self._find_out()
+                    self._support = find_support(self)
                 except SandboxUnknownError:
                     self._is_unknown = True
                     raise
                 self._is_unknown = False
-            return self._standing
+            return self._support
 
-    def holds(self) -> bool:
-        """Whether this machine can run one; finds out by trying (about 0.1 s) while that is not
-        known. Raises: SandboxUnknownError where the trial runs out of time; the next call tries
-        again. Nothing may run outside for that reason."""
-        return self.standing().kind != "none"
+    def is_available(self) -> bool:
+        """Whether this machine can run one; see `support`. Raises: SandboxUnknownError."""
+        return self.support().kind != "none"
 
     def kind(self) -> SandboxKind:
         """Where commands can be tried, as far as is known; tries once if nobody has."""
         with contextlib.suppress(SandboxUnknownError):
-            if not self._is_unknown and (standing := self.standing()).kind != "none":
-                return "layered" if standing.layered else "plain"
+            if not self._is_unknown and (support := self.support()).kind != "none":
+                return "layered" if support.layered else "plain"
         return "unknown" if self._is_unknown else "none"
+
+    def unavailable_reason(self) -> str:
+        """Why there is certainly no sandbox, without trying; "" if only a trial can tell."""
+        if sys.platform == "darwin":
+            return "" if os.access(SEATBELT, os.X_OK) else f"{SEATBELT} is missing"
+        if sys.platform != "linux":
+            return "it needs Linux or macOS"
+        if find_program("bwrap") is None:
+            from kode.sandbox import launcher, limits
+
+            if launcher.landlock_version() < limits.SUFFICES_ALONE:
+                return "bubblewrap is not installed"
+        return ""
+
+    def why_missing(self) -> str:
+        """Why a trial has found none; "" where nobody has tried, or it has."""
+        return self._support.why if self._support and self._support.kind == "none" else ""
+
+    def fault(self, kind: Kind, *, layered: bool = False) -> str:
+        """Tries one kind; returns what is wrong with it, or "". Raises: SandboxUnknownError if the
+        trial runs out of time."""
+        from kode.sandbox.support import find_fault
+
+        return find_fault(self, kind, layered=layered)
+
+    # ── its commands ─────────────────────────────────────────────────────────────────────────
 
     def begin(self, *, records_opens: bool = False, grants: Grants | None = None) -> "Attempt":
         """Starts an attempt at one command. Not on the event loop: it may ask git. Raises: OSError
-        when the sandbox cannot be created.
+        when the sandbox cannot be created, SandboxUnknownError.
 
         records_opens: whether to record what it opens of the project, which is then as it is on
             disk, without the ignored files of earlier commands. Costs about 0.05 ms for each file.
         grants: for a program of its own, as a hook: what it may do besides. Of such a one
-            `Attempt.hits` has the writes to the empty home too, which are lost.
+            `Attempt.blocked` has the writes to the empty home too, which are lost.
         """
-        standing = self.standing()
-        attempt = self.attempt(standing.kind, layered=standing.layered, records_opens=records_opens)
+        support = self.support()
+        attempt = self.attempt(support.kind, layered=support.layered, records_opens=records_opens)
         if grants is not None:
             write = tuple(folder for name in grants.write if (folder := Path(name)).is_dir())
             network = self.ground.network or grants.network
@@ -123,288 +165,151 @@ class Sandbox:
         probe: tuple[CodeType, dict[str, Any]] | None = None,
         records_opens: bool = False,
     ) -> "Attempt":
-        """Starts an attempt in one kind of sandbox, probed or not. `probe`: see `limits.launch`;
-        `records_opens`: see `begin`.
+        """Starts an attempt in one kind of sandbox, tried or not. `probe`: see `limits.launch`;
+        `records_opens`: see `begin`. Raises: OSError."""
+        from kode.sandbox import masks
+        from kode.sandbox.attempt import Attempt
+        from kode.sandbox.layer import make_layer
 
-        Raises: OSError.
-        """
-        if probe is None:
-            settle_indexes(
-                self.shared.masked(), self.ground.git
-            )  # before it counts as somebody else's change
-        over: tuple[Layer, ...] = ()
+        ground = self.ground
+        if probe is None:  # before it counts as somebody else's change
+            masks.settle_indexes(self.masked(), ground.git)
+        layers: tuple[Layer, ...] = ()
         if layered and kind == "bubblewrap":
-            store = self.shared.store()
-            if store is None:
+            if (store := self.store()) is None:
                 raise OSError("there is no place for a copy of the project")
-            over = tuple(
-                layers.make_layer(
-                    store,
-                    folder,
-                    None if records_opens else self.shared.carried_layer(folder),
-                    self.ground.git,
-                )
-                for folder in self.ground.folders
-            )
+            lower = (lambda folder: None) if records_opens else self.carried_layer
+            layers = tuple(make_layer(store, f, lower(f), ground.git) for f in ground.folders)
         return Attempt(
-            shared=self.shared, kind=kind, layers=over, probe=probe, records_opens=records_opens
+            sandbox=self, kind=kind, layers=layers, probe=probe, records_opens=records_opens
         )
 
-    def cannot_hold(self) -> str:
-        """Why there is certainly no sandbox, without probing; "" if only a probe can tell."""
-        if sys.platform == "darwin":
-            return "" if os.access(seatbelt.PROGRAM, os.X_OK) else f"{seatbelt.PROGRAM} is missing"
-        if sys.platform != "linux":
-            return "it needs Linux or macOS"
-        if not shutil.which("bwrap", path=WHERE) and landlock_version() < limits.SUFFICES_ALONE:
-            return "bubblewrap is not installed"
-        return ""
+    def refresh_running_commands(self, names: Iterable[str]) -> None:
+        """Shows commands that still run these files as they are now. Never raises."""
+        if running := tuple(self.running):
+            masked = set(self.masked())
+            real = [path for path in map(Path, names) if masked.isdisjoint((path, *path.parents))]
+            for attempt in running:
+                attempt.refresh(real)
 
-    def why_missing(self) -> str:
-        return self._standing.why if self._standing and self._standing.kind == "none" else ""
+    def carry_layer(self, layers: "Sequence[Layer]", changes: Sequence[FileChange]) -> None:
+        """Keeps what a command wrote for the next ones."""
+        from kode.sandbox.apply import carry_layer
 
-    @property
-    def carries(self) -> bool:
-        return bool(self.shared.below)
+        store = self.store()
+        for layer in layers:
+            inside = [each for each in changes if Path(each.path).is_relative_to(layer.root)]
+            if store is not None and inside:
+                holder = store / f"below-{paths.path_hash(layer.root)}"
+                (holder / "upper").mkdir(parents=True, exist_ok=True)
+                whiteouts = carry_layer(layer, inside, holder / "upper")
+                self._whiteouts.setdefault(layer.root, set()).update(whiteouts)
+                self.carried[layer.root] = holder
+
+    def carried_layer(self, root: Path) -> Path | None:
+        """The holder of what commands wrote in a working folder, as it fits what is real now."""
+        from kode.sandbox.apply import drop_idle_whiteouts
+
+        holder = self.carried.get(root)
+        if holder is not None:
+            drop_idle_whiteouts(root, holder / "upper", self._whiteouts[root])
+        return holder
 
     def forget(self) -> None:
-        """Whether `carry_over` has kept anything."""
-        self.shared.forget()
+        """Drops ignored files of earlier commands: what a build created outside is newer."""
+        for holder in self.carried.values():
+            shutil.rmtree(holder, ignore_errors=True)
+        self.carried, self._whiteouts = {}, {}
 
-    def show(self, paths: Iterable[str]) -> None:
-        """Shows commands that still run these files as they are now. Never raises."""
-        showing = tuple(self.shared.showing)
-        if not showing:
-            return
-        masked = set(self.shared.masked())
-        real = [path for path in map(Path, paths) if masked.isdisjoint((path, *path.parents))]
-        for show in showing:
-            show(real)
+    # ── what they share ──────────────────────────────────────────────────────────────────────
+
+    def masked(self) -> list[Path]:
+        """The files and folders with keys in the working folders, as they are now."""
+        with self._lock:
+            if not self._masks:
+                from kode.sandbox.masks import Masks
+
+                git = frozenset(folder.path for folder in self.ground.git)
+                self._masks = tuple(Masks(tree, self.denied, git) for tree in self.ground.trees)
+        return [path for masks in self._masks for path in masks.paths()]
 
     def private_tmp(self) -> Path | None:
         """The folder that its commands see as `/tmp`; None where they see the machine's or none.
         The first call may try the sandbox."""
-        if self.kind() in ("none", "unknown") or self.standing().kind != "bubblewrap":
+        if self._support is None and self.unavailable_reason():
             return None
-        return Path(self.shared.temporary_folder())
+        if self.kind() in ("none", "unknown") or self.support().kind != "bubblewrap":
+            return None
+        return Path(self.temporary_folder())
+
+    def temporary_inside(self, kind: Kind) -> str:
+        return "/tmp" if kind == "bubblewrap" else self.temporary_folder()
+
+    def temporary_folder(self) -> str:
+        """One folder for all commands of a process, because one leaves files for the next."""
+        with self._lock:
+            if not os.path.isdir(self._temporary):  # never created, or deleted
+                store = self.store()
+                if store is None:
+                    import tempfile
+
+                    self._temporary = real_path(tempfile.mkdtemp(prefix="kode-sandbox-"))
+                    atexit.register(shutil.rmtree, self._temporary, ignore_errors=True)
+                else:
+                    (store / "tmp").mkdir(mode=0o700, exist_ok=True)
+                    self._temporary = real_path(store / "tmp")
+            return self._temporary
+
+    def loopback(self) -> "Loopback | None":
+        """The network that its commands share; None where each has its own, or the machine's."""
+        with self._lock:
+            if self._loopback is None and self._can_share and not self.ground.network:
+                from kode.sandbox.loopback import make_loopback
+
+                self._loopback = make_loopback()
+                self._can_share = self._loopback is not None
+            return self._loopback
+
+    def store(self) -> Path | None:
+        """The folder for layers and masks, not in a working folder, and hidden from commands; None
+        if none can be created."""
+        from kode.sandbox.store import open_store, places
+
+        with self._lock:
+            if self._store is None:
+                ground = self.ground
+                folders = ground.folders
+                self._store = open_store(
+                    place
+                    for place in places(ground.kode_home)
+                    if not any(place.is_relative_to(folder) for folder in folders)
+                )
+                if self._store is not None:
+                    atexit.register(self._store.close)
+            return None if self._store is None else self._store.folder
 
     def close(self) -> None:
-        """Removes its `/tmp` and copies once no command runs in it. It can be used again."""
-        self.shared.close()
-
-    # ── what holds here ──────────────────────────────────────────────────────────────────────
-
-    def _find_out(self) -> Standing:
-        faults = {}
-        for kind in kinds():
-            faults[kind] = self.fault(kind)
-            if faults[kind]:
-                continue
-            if kind != "bubblewrap":
-                why = " ".join(f"{other}: {fault}." for other, fault in faults.items() if fault)
-                return Standing(kind=kind, why=why, gaps=_GAPS[kind])
-            no_layer = self.fault(kind, layered=True)
-            gaps = [] if landlock_version() else ["named pipes elsewhere can be written to"]
-            gaps += [f"commands cannot write in the project ({no_layer})"] if no_layer else []
-            if self.shared.loopback() is None and not self.ground.network:
-                gaps.append("a command cannot ask a server that another one runs (no `nsenter`)")
-            return Standing(kind=kind, why="", gaps=tuple(gaps), layered=not no_layer)
-        return Standing(kind="none", why=f"{said_of(faults)}. {_NEXT_STEP}")
-
-    def fault(self, kind: Kind, *, layered: bool = False) -> str:
-        """Probes one kind; returns what is wrong with it, or "". Raises: SandboxUnknownError if the
-        probe runs out of time."""
-        if kind not in kinds():
-            return f"is not of this system ({sys.platform})"
-        if kind == "seatbelt" and (missing := self.cannot_hold()):
-            return missing
-        if kind == "bubblewrap" and not shutil.which("bwrap", path=WHERE):
-            return "not installed"
-        if kind == "landlock" and (fault := self._fault_of_landlock()):
-            return fault
-        if layered and (fault := _fault_of_layers(self.ground)):
-            return fault
-        try:
-            done = self._run_probe(kind, layered=layered)
-            leaks = json.loads(done.stdout or "null")
-        except subprocess.TimeoutExpired as error:
-            raise SandboxUnknownError(
-                f"The sandbox's self-test took over {error.timeout:g} s, so whether there is a "
-                "sandbox is not known: try again when the machine is less busy."
-            ) from None
-        except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
-            return f"its self-test failed ({error!r})"
-        if leaks is None:
-            said = done.stderr.strip()[-300:] or f"exit status {done.returncode}"
-            return f"it does not start ({said})"
-        return f"its self-test found that it {', '.join(leaks)}" if leaks else ""
-
-    def _fault_of_landlock(self) -> str:
-        version = landlock_version()
-        if version < limits.SUFFICES_ALONE:
-            return (
-                "this kernel's is too old (Linux 6.12 is needed)"
-                if version
-                else "not in this kernel"
-            )
-        inside = view.cannot_hide(self.ground)
-        return f"it cannot hide {inside} inside the working folder" if inside else ""
-
-    def _run_probe(self, kind: Kind, *, layered: bool) -> "subprocess.CompletedProcess[str]":
-        """Runs the self-test inside, with more time if it runs out of it; it prints what leaks."""
-        with contextlib.ExitStack() as stack:
-            orders = self._probe(kind, layered=layered)
-            if kind == "seatbelt":
-                listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-                orders["port"] = listener.getsockname()[1]
-            probe = (limits.code_of("probe"), orders)
-
-            def run(timeout_s: float) -> "subprocess.CompletedProcess[str]":
-                attempt = self.attempt(kind, layered=layered, probe=probe)
-                return run_attempt(attempt, (), timeout_s, env={"PATH": WHERE})
-
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return run(TEST_TIMEOUTS_S[0])
-            return run(TEST_TIMEOUTS_S[1])
-
-    def _probe(self, kind: Kind, *, layered: bool) -> dict[str, Any]:
-        ground = self.ground
-        hidden = [ground.kode_home / name for name in ("config.json", "history")]
-        memory = (ground.kode_home / "memory", *ground.elsewhere)
-        hidden += [folder / "history.jsonl" for folder in memory]  # a log beside it may be shown
-        for home in ground.homes:
-            names = (".ssh", ".aws") if home in ground.folders else (".ssh", ".aws", ".bashrc")
-            hidden += [home / name for name in names]
-        if kind == "seatbelt":
-            hidden += [home for home in ground.homes if home not in ground.folders]
-        fixed = [Path(name) for name in ("/", "/usr", "/proc/sys/kernel/core_pattern")]
-        above = [p for p in fixed if not any(p.is_relative_to(f) for f in ground.folders)]
-        kept_paths = [ground.cwd] if layered and os.access(ground.cwd, os.W_OK) else []
-        fixed_work = [] if layered or ground.writable else [ground.cwd]
-        if kind == "seatbelt":
-            fixed_work += [*hidden, Path(real_path("/tmp"))]
-        return {
-            "hidden": [str(path) for path in hidden],
-            "fixed": [*map(str, above), *map(str, fixed_work)],
-            "kept": [*map(str, kept_paths), self.shared.temporary_inside(kind)],
-            "network": ground.network,
-            "outer_pid": os.getpid(),
-            "port": None,
-        }
+        """Removes its `/tmp` and copies, unless a command still runs in it. It can be used
+        again."""
+        with self._lock:
+            if self.running:
+                return
+            self.carried, self._whiteouts, self._temporary = {}, {}, ""
+            if self._store is not None:
+                atexit.unregister(self._store.close)
+                self._store.close()
+                self._store = None
+            if self._loopback is not None:
+                self._loopback.close()
+                self._loopback = None
 
 
-def run_attempt(
-    attempt: Attempt, argv: Sequence[str], timeout_s: float, **options: Any
-) -> "subprocess.CompletedProcess[str]":
-    """Runs a program of kode to its end, with `options` of `subprocess.run`, and closes the
-    attempt. Raises: OSError, TimeoutExpired."""
-    try:
-        wrapped = attempt.wrap(tuple(argv))
-        try:
-            return subprocess.run(
-                wrapped.argv,
-                pass_fds=wrapped.descriptors,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=timeout_s,
-                check=False,
-                **options,
-            )
-        finally:
-            wrapped.settle()
-    finally:
-        attempt.close()
-
-
-def open_sandbox(
-    place: Workplace,
-    *,
-    network: bool,
-    writable: bool = False,
-    denied: Callable[[str], bool] = lambda path: False,
-    shown: Iterable[Path] = (),
-    cache: Path | None = None,
-) -> Sandbox:
-    """A sandbox for a session, not yet probed. `denied` says whether a rule of the person denies
-    reading a path; `writable`, whether changes to the project are real; `shown`, `cache`: see
-    `Ground`."""
-    homes = [paths.user_home() or paths.NO_HOME]
-    with contextlib.suppress(KeyError):  # a user without an entry, as in containers
-        homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
-    # What a program writes for real is never git's, unless it lies in the project.
-    git = () if writable else (Path(folder.path) for folder in place.git)
-    folders = dict.fromkeys(map(_real, (place.project, place.cwd, *place.roots, *git)))
-    ground = Ground(
-        cwd=_real(place.cwd),
-        folders=tuple(f for f in folders if not any(other in f.parents for other in folders)),
-        git=place.git,
-        homes=tuple(
-            home for home in dict.fromkeys(map(_real, homes)) if home != Path("/") and home.is_dir()
-        ),
-        kode_home=_real(place.home),
-        outputs=_real(place.outputs),
-        elsewhere=tuple(_real(folder) for folder in place.protected if folder != place.home),
-        readable=tuple(_real(path.parent) / path.name for path in place.readable),
-        own=tuple(dict.fromkeys((_real(Path(sys.base_prefix)), _real(Path(sys.executable))))),
-        network=network,
-        writable=writable,
-        shown=tuple(map(_real, shown)),
-        cache=cache and _real(cache),
-    )
-    return Sandbox(Shared(ground, denied))
-
-
-def kinds() -> tuple[Kind, ...]:
-    """The kinds of sandbox of this operating system, the best first."""
-    return _KINDS.get(sys.platform, ())
-
-
-def said_of(faults: Mapping[Kind, str]) -> str:
-    """Why there is none, in words."""
-    said = "; ".join(f"{kind}: {fault}" for kind, fault in faults.items())
-    return said or "it needs Linux or macOS"
-
-
-_KINDS: Mapping[str, tuple[Kind, ...]] = {
-    "linux": ("bubblewrap", "landlock"),
-    "darwin": ("seatbelt",),
-}
-_GAPS = {
-    "landlock": (
-        "commands cannot write in the project, and have no network of their own",
-        "names and arguments of other processes can be seen",
-    ),
-    "seatbelt": ("commands cannot write in the project, and have no network of their own",),
-}
-_NEXT_STEP = (
-    "Please report it with the output of `kode doctor --sandbox`."
-    if sys.platform == "darwin"
-    else "Install bubblewrap (package `bubblewrap`)."
-)
-
-
-def _fault_of_layers(ground: Ground) -> str:
-    """Why the working folders cannot be copied on write; "" if they can."""
-    for folder in ground.folders:
-        kept_paths = (ground.kode_home, *ground.elsewhere, *ground.homes)
-        if any(path.is_relative_to(folder) for path in kept_paths):
-            return f"{folder} contains a home, or kode's own folder"
-        if inside := _mounted_inside(folder):
-            return f"{inside} is a file system of its own"
-    return ""
-
-
-def _mounted_inside(folder: Path) -> str:
-    """A mount below a folder, which an overlay would not show."""
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            points = [line.split()[4].encode().decode("unicode_escape") for line in file]
-    except (OSError, IndexError, UnicodeError):
+def missing_protection() -> str:
+    """What commands lack on a Linux without bubblewrap, and how to get it; "" elsewhere."""
+    if sys.platform != "linux" or find_program("bwrap"):
         return ""
-    return next((point for point in points if point.startswith(f"{folder}/")), "")
-
-
-def _real(path: Path) -> Path:
-    return Path(real_path(path))
+    return (
+        "bubblewrap is not installed: no copy of the project takes what commands write, other "
+        "processes are not hidden from them, and kode asks before each that writes. Install your "
+        "system's package `bubblewrap`; `kode doctor` says what this machine has."
+    )

@@ -8,10 +8,10 @@ loopback of its own, so only `all` gives a network: the machine's loopback has i
 import os
 from collections.abc import Iterable, Sequence
 
+from kode.sandbox.values import SEATBELT
 from kode.sandbox.view import RUN_BY_GIT, Place, Reach
 from kode.workplace import below
 
-PROGRAM = "/usr/bin/sandbox-exec"
 ENV = "/usr/bin/env"
 
 _READ = "file-read* file-read-metadata file-test-existence"
@@ -66,7 +66,7 @@ def command(reach: Reach) -> tuple[str, ...]:
     """The beginning of the argument list of a command that may reach this and nothing else."""
     text, parameters = profile(reach)
     given = (word for name, path in parameters.items() for word in ("-D", f"{name}={path}"))
-    return (PROGRAM, "-p", text, *given)
+    return (SEATBELT, "-p", text, *given)
 
 
 def profile(reach: Reach) -> tuple[str, dict[str, str]]:

@@ -8,7 +8,9 @@ under a `layer` and read-only otherwise.
 
 import contextlib
 import os
+import pwd
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,10 +19,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
+from kode import paths
 from kode.paths import real_path
 from kode.permissions import places
 from kode.sandbox.layer import STAGE
-from kode.workplace import GitFolder
+from kode.workplace import GitFolder, Workplace
 
 SHOWN_IN_HOME = (
     ".local/bin", ".local/lib", ".local/share/uv/python", ".local/share/uv/tools",
@@ -89,6 +92,44 @@ class Ground:
         """The working folders without git's."""
         git = {Path(folder.path) for folder in self.git}
         return tuple(folder for folder in self.folders if folder not in git)
+
+
+def make_ground(
+    place: Workplace,
+    *,
+    network: bool,
+    writable: bool = False,
+    shown: Iterable[Path] = (),
+    cache: Path | None = None,
+) -> Ground:
+    """What commands work on in this place, for a sandbox."""
+    homes = [paths.user_home() or paths.NO_HOME]
+    with contextlib.suppress(KeyError):  # a user without an entry, as in containers
+        homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
+    # What a program writes for real is never git's, unless it lies in the project.
+    git = () if writable else (Path(folder.path) for folder in place.git)
+    folders = dict.fromkeys(map(_real, (place.project, place.cwd, *place.roots, *git)))
+    return Ground(
+        cwd=_real(place.cwd),
+        folders=tuple(f for f in folders if not any(other in f.parents for other in folders)),
+        git=place.git,
+        homes=tuple(
+            home for home in dict.fromkeys(map(_real, homes)) if home != Path("/") and home.is_dir()
+        ),
+        kode_home=_real(place.home),
+        outputs=_real(place.outputs),
+        elsewhere=tuple(_real(folder) for folder in place.protected if folder != place.home),
+        readable=tuple(_real(path.parent) / path.name for path in place.readable),
+        own=tuple(dict.fromkeys(map(_real, (Path(sys.base_prefix), Path(sys.executable))))),
+        network=network,
+        writable=writable,
+        shown=tuple(map(_real, shown)),
+        cache=cache and _real(cache),
+    )
+
+
+def _real(path: Path) -> Path:
+    return Path(real_path(path))
 
 
 Access = Literal["readable", "writable", "empty", "hidden"]
@@ -257,6 +298,13 @@ def _own_hidden(ground: Ground) -> list[Path]:
     ]
 
 
+def find_private_inside(ground: Ground) -> str:
+    """A home or kode's own folder inside a working folder; "" if there is none."""
+    hidden = (ground.kode_home, *ground.elsewhere, *ground.homes)
+    inside = [path for path in hidden if any(path.is_relative_to(f) for f in ground.folders)]
+    return str(inside[0]) if inside else ""
+
+
 def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]:
     """The folders that a command may write to, for real or not."""
     real = ground.folders if ground.writable else ()
@@ -358,14 +406,6 @@ def _secrets_of_system(ground: Ground) -> list[str]:
 
 
 # ── Landlock alone ───────────────────────────────────────────────────────────────────────────
-
-
-def cannot_hide(ground: Ground) -> str:
-    """A home or kode's own folder inside a working folder, where Landlock alone could not hide new
-    files of it; "" if there is none."""
-    hidden = (ground.kode_home, *ground.elsewhere, *ground.homes)
-    inside = [path for path in hidden if any(path.is_relative_to(f) for f in ground.folders)]
-    return str(inside[0]) if inside else ""
 
 
 def landlock_write(reach: Reach) -> list[tuple[str, bool]]:

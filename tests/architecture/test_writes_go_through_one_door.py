@@ -48,9 +48,9 @@ BY_PATH: dict[str, dict[str, str]] = {
     "sandbox/layer.py": {"_ignored_by_rules": PRIVATE, "make_layer": PRIVATE},
     "sandbox/masks.py": {"make_mask": PRIVATE},
     "sandbox/probe.py": {"_writable": "what the self-test tries from within the sandbox"},
-    "sandbox/shared.py": {
+    "sandbox/sandbox.py": {
         "forget": PRIVATE,
-        "carry_over": PRIVATE,
+        "carry_layer": PRIVATE,
         "temporary_folder": PRIVATE,
     },
     "sandbox/store.py": {"let_in": PRIVATE, "open_store": PRIVATE, "remove_tree": PRIVATE},

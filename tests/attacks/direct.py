@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from kode.errors import SandboxError
-from kode.sandbox.sandbox import open_sandbox
+from kode.sandbox.sandbox import Sandbox
 from kode.tools import processes
 from tests.workplaces import workplace
 
@@ -23,8 +23,8 @@ MAX_OUTPUT_BYTES = 1 << 20
 def main() -> int:
     project, home = Path.cwd(), Path.home() / ".kode"
     place = workplace(project, home=home, outputs=home / "sessions" / "2" / "outputs")
-    sandbox = open_sandbox(place, network=False)
-    print(json.dumps(sandbox.standing().kind), flush=True)
+    sandbox = Sandbox(place=place)
+    print(json.dumps(sandbox.support().kind), flush=True)
     for row in sys.stdin:
         attempt = sandbox.begin()
         wrapped = attempt.wrap(("/bin/bash", "-c", json.loads(row)))

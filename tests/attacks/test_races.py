@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from kode import beneath, durable
 from kode.errors import StorageError
 from kode.sandbox.apply import apply
+from kode.sandbox.attempt import refresh_file
 from kode.sandbox.layer import Layer
-from kode.sandbox.live import show
 from kode.tool import FileChange
 from kode.undo.journal import Step
 from kode.undo.store import LINK, Contents, Seen
@@ -74,7 +74,7 @@ def by_live(tree: Tree, depth: int) -> None:
         real.parent.mkdir(parents=True, exist_ok=True)
         real.write_text("new")
         with contextlib.suppress(OSError), beneath.open_folder(tree.work) as view:
-            show(view, source, real)
+            refresh_file(view, source, real)
 
 
 def stored(tree: Tree) -> tuple[Contents, str]:

@@ -9,7 +9,7 @@ from kode.extensions.hooks import Hook
 from kode.extensions.trust import Item
 from tests.workplaces import workplace
 
-BROKEN = SimpleNamespace(holds=lambda: False)
+BROKEN = SimpleNamespace(is_available=lambda: False)
 
 
 @pytest.mark.parametrize(("scope", "runs"), [("project", False), ("home", True)])

@@ -16,7 +16,6 @@ from kode.engine.context import NO_LONGER
 from kode.events import Event, Notice, silent
 from kode.messages import Message, Text
 from kode.permissions.gate import Answer, Question
-from kode.sandbox import deferred, sandbox
 from tests.scripted_server import ScriptedServer
 
 
@@ -154,9 +153,8 @@ async def test_a_person_reads_once_what_commands_lack_without_bubblewrap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A run that nobody attends says each time that there is no sandbox."""
-    for module in (deferred, sandbox):
-        monkeypatch.setattr(module, "WHERE", "/nowhere")
-    monkeypatch.setattr(sandbox, "landlock_version", lambda: landlock)
+    monkeypatch.setattr("kode.sandbox.values.SYSTEM_PATH", "/nowhere")
+    monkeypatch.setattr("kode.sandbox.launcher.landlock_version", lambda: landlock)
     flags = {"provider": "openai", "base_url": "http://127.0.0.1:9", "api_key": "k", "model": "m"}
     loaded = load_config(home, tmp_path, environ={}, flags=flags)
     events: list[Event] = []

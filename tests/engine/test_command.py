@@ -24,7 +24,7 @@ from kode.errors import SandboxError
 from kode.events import silent
 from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules
-from kode.sandbox.sandbox import Sandbox, open_sandbox
+from kode.sandbox.sandbox import Sandbox
 from kode.tool import ALLOWED, Action, Blocked, Decision, FileChange, ToolContext, ToolOutput
 from kode.tools.shell import shell
 from tests.needs import lacking_sandbox
@@ -36,7 +36,7 @@ from tests.workplaces import make_call, workplace
 @pytest.fixture
 def made(tmp_path: Path) -> Sandbox:
     (tmp_path / "work").mkdir()
-    return open_sandbox(workplace(tmp_path / "work", home=tmp_path / "kode"), network=False)
+    return Sandbox(place=workplace(tmp_path / "work", home=tmp_path / "kode"))
 
 
 async def test_a_cancellation_during_application_completes_it_and_allows_undo(
@@ -155,7 +155,7 @@ async def test_a_trial_begun_in_mode_plan_changes_nothing_later(
         version=lambda path: tmp_path / "none",
         apply=lambda changes: applied.extend(changes) or {},
         files=lambda change: (change.path,),
-        carry_over=lambda changes: None,
+        carry_layer=lambda changes: None,
         close=lambda: None,
     )
 
@@ -166,7 +166,7 @@ async def test_a_trial_begun_in_mode_plan_changes_nothing_later(
         return "bg1"
 
     agent = SimpleNamespace(
-        sandbox=SimpleNamespace(begin=lambda: attempt, show=lambda paths: None),
+        sandbox=SimpleNamespace(begin=lambda: attempt, refresh_running_commands=lambda paths: None),
         gate=SimpleNamespace(judge_changes=judge_changes),
         undo=undo_in(tmp_path / "undo"),
         marks=SimpleNamespace(record=lambda paths, source: marked.extend(paths)),
@@ -204,7 +204,7 @@ async def test_a_command_that_keeps_nothing_is_not_asked_about(tmp_path: Path) -
         hits=lambda said: (Blocked("write", "/etc/hosts"),),
         changes=lambda: (change,),
         version=lambda path: tmp_path / "none",
-        carry_over=lambda changes: left.extend(changes),
+        carry_layer=lambda changes: left.extend(changes),
         close=lambda: None,
     )
 
@@ -212,7 +212,7 @@ async def test_a_command_that_keeps_nothing_is_not_asked_about(tmp_path: Path) -
         return ToolOutput(text="denied", exit_status=1)
 
     agent = SimpleNamespace(
-        sandbox=SimpleNamespace(begin=lambda: attempt, show=lambda paths: None),
+        sandbox=SimpleNamespace(begin=lambda: attempt, refresh_running_commands=lambda paths: None),
         gate=None,
         undo=undo_in(tmp_path / "undo"),
         marks=SimpleNamespace(record=lambda paths, source: None),
@@ -253,7 +253,7 @@ def of_changes(
         version=lambda path: root / "none",
         apply=lambda wanted: {str(root / name): why for name, why in left.items()},
         files=lambda change: (change.path,),
-        carry_over=lambda changes: None,
+        carry_layer=lambda changes: None,
     )
 
     async def judge_changes(*given: Any, **more: Any) -> Any:

@@ -164,7 +164,7 @@ async def extensions(home, project):
             ask=None,
             opener=open_entry,
             sandbox=SimpleNamespace(
-                kind=lambda: "layered", holds=lambda: True, cannot_hold=lambda: ""
+                kind=lambda: "layered", is_available=lambda: True, unavailable_reason=lambda: ""
             ),
             **given,
         )

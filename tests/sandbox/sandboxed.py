@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from kode.git import git_folders
 from kode.sandbox.attempt import Attempt
-from kode.sandbox.sandbox import Sandbox, open_sandbox
+from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.values import Wrapped
 from kode.tools import processes
 from tests.workplaces import workplace
@@ -243,7 +243,7 @@ def opened(
         readable=readable,
         git=git_folders((work, *roots)),
     )
-    return open_sandbox(place, network=network, denied=denied)
+    return Sandbox(place=place, network=network, denied=denied)
 
 
 def end_of_all(text: str, within_s: float = 10.0) -> bool:

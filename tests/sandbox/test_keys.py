@@ -56,9 +56,9 @@ def test_kode_s_folder_is_hidden_wherever_it_lies(home: Path, work: Path, where:
         lacking(where, "not writable")
     try:
         (kode_home / "config.json").write_text(CANARY)
-        from kode.sandbox.sandbox import open_sandbox
+        from kode.sandbox.sandbox import Sandbox
 
-        made = open_sandbox(workplace(work, home=kode_home), network=False)
+        made = Sandbox(place=workplace(work, home=kode_home))
         for kind in KINDS:
             if not fault(made, kind):
                 done = attempted_in(made, kind, f"cat {kode_home}/*; echo x > {kode_home}/planted")
@@ -88,9 +88,9 @@ def test_a_key_created_while_its_folder_is_read_hides_later(made: Sandbox, work:
     for at in range(50):
         folder = work / str(at)
         folder.mkdir()
-        made.shared.masked()
+        made.masked()
         (folder / ".env").write_text(CANARY)
-        assert folder / ".env" in made.shared.masked()
+        assert folder / ".env" in made.masked()
 
 
 @needs("git")
@@ -118,7 +118,7 @@ def test_git_is_asked_in_the_thread_that_begins_commands(
     if why := fault(made, "bubblewrap"):
         lacking_sandbox("bubblewrap", why)
     asked: list[object] = []
-    monkeypatch.setattr("kode.sandbox.sandbox.settle_indexes", lambda *given: asked.append(given))
+    monkeypatch.setattr("kode.sandbox.masks.settle_indexes", lambda *given: asked.append(given))
 
     attempt = made.attempt("bubblewrap", layered=False)
     assert len(asked) == 1

@@ -621,7 +621,7 @@ def building(made: Sandbox, work: Path) -> Sandbox:
 def carried(made: Sandbox, command: str) -> str:
     attempt = begun(made, "layered")
     done = ran(attempt.wrap(("/bin/bash", "-c", command)), made.ground.cwd)
-    attempt.carry_over([one for one in attempt.changes() if one.ignored])
+    attempt.carry_layer([one for one in attempt.changes() if one.ignored])
     attempt.close()
     return done.out
 
@@ -723,7 +723,7 @@ def test_a_key_file_is_masked_whatever_was_carried_over_there(
 
 
 def test_leftovers_of_killed_processes_go_and_used_ones_stay(made: Sandbox, work: Path) -> None:
-    store = made.shared.store()
+    store = made.store()
     assert store is not None
     code = (
         "import os, sys; sys.path.insert(0, sys.argv[1])\n"
@@ -786,7 +786,7 @@ def test_two_sandboxes_change_one_project_at_once(home: Path, work: Path) -> Non
 
 
 def test_an_attempt_that_is_closed_leaves_nothing(made: Sandbox, work: Path) -> None:
-    store = made.shared.store()
+    store = made.store()
     assert store is not None
     attempt = tried(made, "mkdir d; echo 1 > d/x; chmod 000 d")
     attempt.close()

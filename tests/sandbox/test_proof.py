@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from kode.cli.commands import doctor
-from kode.sandbox import sandbox
-from kode.sandbox.sandbox import Sandbox, Standing
-from kode.sandbox.values import Wrapped
+from kode.sandbox.sandbox import Sandbox
+from kode.sandbox.values import Support, Wrapped
 from tests.needs import needs
 
 
@@ -38,7 +37,7 @@ def test_bubblewrap_passes_every_check(capsys: pytest.CaptureFixture[str], home:
 def test_landlock_alone_passes_every_check_it_can(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "WHERE", "/nowhere")
+    monkeypatch.setattr("kode.sandbox.values.SYSTEM_PATH", "/nowhere")
     code, found = proved(capsys)
     if found["sandbox"]["state"] == "missing":
         pytest.skip(found["sandbox"]["detail"])
@@ -55,9 +54,9 @@ def test_every_check_finds_a_sandbox_that_limits_nothing(
 
         def close(self) -> None: ...
 
-    standing = Standing(kind="bubblewrap", why="")
-    monkeypatch.setattr(Sandbox, "standing", lambda self: standing)
-    monkeypatch.setattr(Sandbox, "attempt", lambda self, kind, layered: Nothing())
+    support = Support(kind="bubblewrap", why="")
+    monkeypatch.setattr(Sandbox, "support", lambda self: support)
+    monkeypatch.setattr(Sandbox, "attempt", lambda self, kind, **more: Nothing())
     code, found = proved(capsys)
     holding = [what for what, one in found.items() if one["state"] == "ok"]
     assert holding == ["sandbox", "programs", "project"]
@@ -77,10 +76,10 @@ def test_a_missing_sandbox_fails_and_names_the_next_step(
 def test_a_fault_of_one_check_leaves_the_others(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(self: Sandbox, kind: str, layered: bool) -> Any:
+    def fails(self: Sandbox, kind: str, **more: object) -> Any:
         raise OSError("no room")
 
-    monkeypatch.setattr(Sandbox, "standing", lambda self: Standing(kind="bubblewrap", why=""))
+    monkeypatch.setattr(Sandbox, "support", lambda self: Support(kind="bubblewrap", why=""))
     monkeypatch.setattr(Sandbox, "attempt", fails)
     with contextlib.suppress(OSError):
         code, found = proved(capsys)

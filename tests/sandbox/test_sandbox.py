@@ -16,7 +16,7 @@ import pytest
 
 from kode.errors import SandboxUnknownError
 from kode.permissions.shell.line import CheckPart, Line
-from kode.sandbox import limits, sandbox, view
+from kode.sandbox import limits, support, view
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
 from kode.tool import ALLOWED, ToolContext
@@ -41,8 +41,8 @@ from tests.workplaces import workplace
 
 @pytest.fixture
 def any_kind(made: Sandbox) -> Sandbox:
-    if made.standing().kind == "none":
-        lacking("a sandbox", made.standing().why)
+    if made.support().kind == "none":
+        lacking("a sandbox", made.support().why)
     return made
 
 
@@ -77,11 +77,11 @@ def test_memory_shows_its_log_alone_and_moved_parts_are_hidden(
 def test_a_missing_sandbox_comes_with_the_next_step(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "WHERE", "/nowhere")
-    monkeypatch.setattr(sandbox, "landlock_version", lambda: 0)
-    standing = made.standing()
-    assert (standing.kind, standing.layered, made.holds()) == ("none", False, False)
-    assert "Install bubblewrap" in standing.why
+    monkeypatch.setattr("kode.sandbox.values.SYSTEM_PATH", "/nowhere")
+    monkeypatch.setattr("kode.sandbox.launcher.landlock_version", lambda: 0)
+    found = made.support()
+    assert (found.kind, found.layered, made.is_available()) == ("none", False, False)
+    assert "Install bubblewrap" in found.why
 
 
 def test_a_missing_bubblewrap_comes_with_the_gaps(
@@ -89,21 +89,21 @@ def test_a_missing_bubblewrap_comes_with_the_gaps(
 ) -> None:
     if why := fault(made, "landlock"):
         lacking_sandbox("landlock", why)
-    monkeypatch.setattr(sandbox, "WHERE", "/nowhere")
-    standing = made.standing()
-    assert (standing.kind, standing.layered, made.holds()) == ("landlock", False, True)
-    assert "not installed" in standing.why
-    assert standing.gaps
+    monkeypatch.setattr("kode.sandbox.values.SYSTEM_PATH", "/nowhere")
+    found = made.support()
+    assert (found.kind, found.layered, made.is_available()) == ("landlock", False, True)
+    assert "not installed" in found.why
+    assert found.gaps
 
 
 @pytest.mark.parametrize("version", [0, 1, 5])
 def test_an_old_landlock_is_no_sandbox(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    monkeypatch.setattr(sandbox, "WHERE", "/nowhere")
-    monkeypatch.setattr(sandbox, "landlock_version", lambda: version)
-    assert not made.holds()
-    assert made.cannot_hold()
+    monkeypatch.setattr("kode.sandbox.values.SYSTEM_PATH", "/nowhere")
+    monkeypatch.setattr("kode.sandbox.launcher.landlock_version", lambda: version)
+    assert not made.is_available()
+    assert made.unavailable_reason()
 
 
 def test_a_self_test_that_finds_a_leak_fails_the_sandbox(
@@ -132,7 +132,7 @@ def test_simultaneous_askers_share_one_self_test(
 
     monkeypatch.setattr(made, "fault", fault)
     with ThreadPoolExecutor(2) as pool:
-        asked = [pool.submit(made.standing) for _ in range(2)]
+        asked = [pool.submit(made.support) for _ in range(2)]
         while not tried:
             time.sleep(0.001)
         time.sleep(0.05)  # in which the other would begin its own
@@ -155,17 +155,17 @@ def test_a_self_test_out_of_time_is_no_answer(
             raise subprocess.TimeoutExpired(["bwrap"], timeout_s)
         return subprocess.CompletedProcess([], 0, stdout="[]")
 
-    monkeypatch.setattr(sandbox.shutil, "which", lambda name, **more: name)
-    monkeypatch.setattr(sandbox, "run_attempt", probe)
-    with pytest.raises(SandboxUnknownError, match=f"took over {sandbox.TEST_TIMEOUTS_S[-1]:g} s"):
-        made.holds()
-    assert tuple(given[-2:]) == sandbox.TEST_TIMEOUTS_S
+    monkeypatch.setattr(support, "find_program", lambda name: name)
+    monkeypatch.setattr(support, "run_attempt", probe)
+    with pytest.raises(SandboxUnknownError, match=f"took over {support.TEST_TIMEOUTS_S[-1]:g} s"):
+        made.is_available()
+    assert tuple(given[-2:]) == support.TEST_TIMEOUTS_S
     tries = len(given)
     assert (made.kind(), made.private_tmp(), made.why_missing()) == ("unknown", None, "")
     assert len(given) == tries, "what is not known must not be tried where somebody waits"
 
     hangs = False
-    assert made.holds()
+    assert made.is_available()
     assert made.kind() == "layered"
 
 
@@ -174,12 +174,12 @@ def test_a_slow_self_test_is_repeated_with_more_time(
 ) -> None:
     def probe(attempt: Attempt, argv: object, timeout_s: float, **options: object) -> object:
         attempt.close()
-        if timeout_s < sandbox.TEST_TIMEOUTS_S[-1]:
+        if timeout_s < support.TEST_TIMEOUTS_S[-1]:
             raise subprocess.TimeoutExpired(["bwrap"], timeout_s)
         return subprocess.CompletedProcess([], 0, stdout="[]")
 
-    monkeypatch.setattr(sandbox.shutil, "which", lambda name, **more: name)
-    monkeypatch.setattr(sandbox, "run_attempt", probe)
+    monkeypatch.setattr(support, "find_program", lambda name: name)
+    monkeypatch.setattr(support, "run_attempt", probe)
     assert made.kind() == "layered"
 
 
@@ -209,7 +209,7 @@ def test_a_user_without_an_entry_has_a_sandbox_too(
     def unknown(uid: int) -> object:
         raise KeyError(uid)
 
-    monkeypatch.setattr(sandbox.pwd, "getpwuid", unknown)
+    monkeypatch.setattr(view.pwd, "getpwuid", unknown)
     assert opened(home, work).ground.homes == (home,)
 
 

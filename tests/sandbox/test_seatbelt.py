@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.sandbox import probe, seatbelt
-from kode.sandbox.sandbox import Sandbox, open_sandbox
+from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.view import Access, Place, Reach, reach
 from tests.sandbox.sandboxed import ran
 from tests.workplaces import workplace
@@ -102,7 +102,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def opened(home: Path, *, writable: bool = False, network: bool = False) -> Sandbox:
     place = workplace(home / "work", home=home / ".kode")
-    return open_sandbox(place, network=network, writable=writable)
+    return Sandbox(place=place, network=network, writable=writable)
 
 
 def rules(home: Path, *, writable: bool = False, network: bool = False) -> Rules:
@@ -262,7 +262,8 @@ def on_macos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         'while [ "$1" = -D ]; do shift 2; done\nexec "$@"\n'
     )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(seatbelt, "PROGRAM", str(program))
+    for module in ("sandbox", "seatbelt"):
+        monkeypatch.setattr(f"kode.sandbox.{module}.SEATBELT", str(program))
     monkeypatch.setattr(sys, "platform", "darwin")
     return program
 
@@ -272,7 +273,7 @@ def test_a_program_that_limits_nothing_fails_the_self_test(home: Path, on_macos:
     fault = opened(home).fault("seatbelt")
     for leak in (f"reads {home}/.kode/config.json", f"writes {home}/work", "has a network"):
         assert leak in fault
-    assert opened(home).standing().kind == "none"
+    assert opened(home).support().kind == "none"
 
 
 def test_a_machine_without_the_program_has_no_sandbox(
@@ -280,8 +281,8 @@ def test_a_machine_without_the_program_has_no_sandbox(
 ) -> None:
     on_macos.unlink()
     made = opened(home)
-    assert made.cannot_hold()
-    assert not made.holds()
+    assert made.unavailable_reason()
+    assert not made.is_available()
 
 
 def test_a_command_gets_the_private_folder_without_sockets(
@@ -292,7 +293,7 @@ def test_a_command_gets_the_private_folder_without_sockets(
     attempt = made.attempt("seatbelt", layered=False)
     command = 'echo "$TMPDIR:$SSH_AUTH_SOCK"; rm /nowhere; echo EPERM: Operation not permitted'
     done = ran(attempt.wrap(("/bin/sh", "-c", command)), home / "work", dict(os.environ))
-    assert done.out.splitlines()[0] == f"{made.shared.temporary_folder()}:"
+    assert done.out.splitlines()[0] == f"{made.temporary_folder()}:"
     assert attempt.ended.is_set()
     assert attempt.hits(done.out)
     assert not attempt.hits(done.err)

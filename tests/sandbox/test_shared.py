@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from kode import durable
-from kode.sandbox import shared
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
 from tests.needs import lacking, lacking_sandbox, needs
@@ -65,7 +64,7 @@ def running(made: Sandbox, command: str) -> Iterator[tuple[Attempt, "subprocess.
 def layered(made: Sandbox) -> Sandbox:
     if why := fault(made, "layered"):
         lacking_sandbox("layered", why)
-    if made.shared.loopback() is None:
+    if made.loopback() is None:
         lacking("nsenter", "apt install util-linux")
     return made
 
@@ -86,7 +85,7 @@ def test_a_server_of_one_command_answers_another(layered: Sandbox) -> None:
 def test_its_own_port_is_no_hit_despite_one_outside(layered: Sandbox) -> None:
     ask = script(layered, "ask.py", ASKS)
     with running(layered, script(layered, "serve.py", SERVES)):
-        port = int(Path(layered.shared.temporary_folder(), "port").read_text())
+        port = int(Path(layered.temporary_folder(), "port").read_text())
         with socket.create_server(("127.0.0.1", port)):
             done = attempted_in(layered, "layered", ask)
     assert (done.out, done.hits) == ("answer\n", ())
@@ -97,8 +96,8 @@ def test_a_server_of_another_sandbox_is_out_of_reach(layered: Sandbox) -> None:
     other = opened(ground.kode_home.parent, ground.cwd)
     ask = script(layered, "ask.py", ASKS)
     with running(layered, script(layered, "serve.py", SERVES)):
-        port = Path(layered.shared.temporary_folder(), "port").read_text()
-        Path(other.shared.temporary_folder(), "port").write_text(port)
+        port = Path(layered.temporary_folder(), "port").read_text()
+        Path(other.temporary_folder(), "port").write_text(port)
         done = attempted_in(other, "layered", ask)
     other.close()
     assert "ConnectionRefusedError" in done.err
@@ -107,11 +106,11 @@ def test_a_server_of_another_sandbox_is_out_of_reach(layered: Sandbox) -> None:
 def test_each_command_has_its_own_network_where_sharing_fails(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared, "make_loopback", lambda: None)
+    monkeypatch.setattr("kode.sandbox.loopback.make_loopback", lambda: None)
     made = opened(home, home / "work")
     if why := fault(made, "layered"):
         lacking_sandbox("layered", why)
-    assert any("nsenter" in gap for gap in made.standing().gaps)
+    assert any("nsenter" in gap for gap in made.support().gaps)
     done = attempted_in(made, "layered", "cat /proc/net/dev")
     assert [line.split(":")[0].strip() for line in done.out.splitlines() if ":" in line] == ["lo"]
 
@@ -148,7 +147,7 @@ def test_a_running_command_is_shown_what_became_of_files(layered: Sandbox) -> No
         (cwd / "gone").unlink()
         (cwd / "new").mkdir()
         (cwd / "new" / "file").write_text("new now\n")
-        layered.show([str(cwd / name) for name in ("kept", "gone", "new/file")])
+        layered.refresh_running_commands([str(cwd / name) for name in ("kept", "gone", "new/file")])
         out, _ = process.communicate("\n")
         changes = [(Path(one.path).name, one.change) for one in attempt.changes()]
     assert out == "kept now\nnew now\nmine\n{}\n"
@@ -164,7 +163,7 @@ def test_showing_a_file_follows_none_of_its_links(layered: Sandbox, place: Path)
     with running(layered, trap):
         (cwd / "folder" / "file").write_text("written by a tool")
         (cwd / "file").write_text("written by a tool")
-        layered.show([str(cwd / "folder" / "file"), str(cwd / "file")])
+        layered.refresh_running_commands([str(cwd / "folder" / "file"), str(cwd / "file")])
     assert (target / "file").read_text() == "as it was"
 
 
@@ -173,7 +172,7 @@ def test_it_is_not_shown_a_file_with_keys(layered: Sandbox) -> None:
     (cwd / ".env").write_text("KEY=old-secret")
     with running(layered, "echo ready; read now; cat .env") as (_, process):
         durable.replace(cwd / ".env", b"KEY=new-secret", mode=0o644)
-        layered.show([str(cwd / ".env")])
+        layered.refresh_running_commands([str(cwd / ".env")])
         out, _ = process.communicate("\n")
     assert "secret" not in out
 
@@ -189,7 +188,7 @@ def test_files_behind_a_folder_turned_into_a_link_stay_hidden(layered: Sandbox) 
         (cwd / "folder" / "key").unlink()
         (cwd / "folder").rmdir()
         (cwd / "folder").symlink_to(hidden)
-        layered.show([str(cwd / name) for name in ("folder/key", "folder")])
+        layered.refresh_running_commands([str(cwd / name) for name in ("folder/key", "folder")])
         out, _ = process.communicate("\n")
     assert "secret" not in out
 

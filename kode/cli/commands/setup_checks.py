@@ -88,29 +88,29 @@ def extensions(case: Case) -> Finding:
 
 def sandbox(case: Case) -> Finding:
     from kode.assembly import open_workplace
-    from kode.sandbox.sandbox import open_sandbox
+    from kode.sandbox.sandbox import Sandbox
 
     config, plain = case.loaded.config, "only plain reading commands run without asking"
     if config.sandbox.enabled is False:
         return optional(f"off: {plain}", 'set sandbox.enabled to "auto"')
     place = open_workplace(config, paths.home(), case.cwd)
     try:
-        standing = open_sandbox(place, network=config.sandbox.network).standing()
+        support = Sandbox(place=place, network=config.sandbox.network).support()
     except SandboxUnknownError as error:
         return optional(str(error))
-    gaps = "; ".join(standing.gaps)
-    match standing.kind:
-        case "bubblewrap" if standing.layered:
+    gaps = "; ".join(support.gaps)
+    match support.kind:
+        case "bubblewrap" if support.layered:
             return ok("bubblewrap, with a copy of the project to write in")
         case "bubblewrap":
             return ok(f"bubblewrap; {gaps}")
         case "seatbelt":
             return optional(f"Seatbelt: {gaps}", "`kode doctor --sandbox` proves what it holds")
         case "landlock":
-            step = f"install bubblewrap for the rest ({standing.why})"
+            step = f"install bubblewrap for the rest ({support.why})"
             return optional(f"Landlock and seccomp only: {gaps}", step)
     state = missing if config.sandbox.enabled is True else optional
-    return state(f"none: {plain}", standing.why)
+    return state(f"none: {plain}", support.why)
 
 
 def sandbox_proofs() -> Iterator[Finding]:

@@ -23,7 +23,7 @@ SERVERS = Path(__file__).parent.parent / "servers"
 def no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     named = "kode.sandbox.sandbox.Sandbox"
     monkeypatch.setattr(f"{named}.fault", lambda self, kind, layered=False: "broken")
-    monkeypatch.setattr("kode.sandbox.deferred.DeferredSandbox.cannot_hold", lambda self: "broken")
+    monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.unavailable_reason", lambda self: "broken")
 
 
 class Person:
@@ -80,7 +80,7 @@ async def test_a_guard_whose_sandbox_cannot_be_made_blocks_the_call(
     def begin(self: Any, **given: Any) -> None:
         raise OSError("no room")
 
-    monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.holds", lambda self: True)
+    monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.is_available", lambda self: True)
     monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.begin", begin)
     bring_hook(world)
     talk = await opened({"calls": [EDIT]}, DONE, mode="full")
