@@ -7,16 +7,10 @@ from dataclasses import asdict
 from typing import Any
 
 from kode.broken_json import object_of
-from kode.messages import Image, Message, ServerItem, Text, Thinking, Usage, images_of, text_of
+from kode.messages import Image, Message, Text, images_of, text_of
 from kode.plain_text import clean
-from kode.session.entries import (
-    AnyEntry,
-    MessageEntry,
-    StateEntry,
-    SystemEntry,
-    TurnEntry,
-    UsageEntry,
-)
+from kode.session.entries import AnyEntry, MessageEntry, StateEntry, SystemEntry, TurnEntry
+from kode.session.spending import Spending
 from kode.session.transcript import Call, Item, Transcript
 
 MAX_DEPTH = 6
@@ -27,14 +21,7 @@ def as_json(transcript: Transcript) -> dict[str, Any]:
     """The document of `kode session export --format json`. `messages` are all messages, the system
     prompt first, except trimmed and rewound ones."""
     header, entries = transcript.header, transcript.entries
-    usage = Usage()
-    cost_usd, is_known = 0.0, True
-    for entry in entries:
-        if isinstance(entry, MessageEntry | UsageEntry):
-            usage += entry.usage or Usage()
-        if isinstance(entry, TurnEntry | UsageEntry):
-            cost_usd += entry.cost_usd or 0.0
-            is_known &= entry.cost_usd is not None
+    spent = Spending.of(entries).total
     system = next((e.text for e in reversed(entries) if isinstance(e, SystemEntry)), "")
     messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     for message, item, answered in _messages(transcript):
@@ -53,11 +40,11 @@ def as_json(transcript: Transcript) -> dict[str, Any]:
         "messages": messages,
         "buffer": _buffer(entries),
         "usage": {
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cached_tokens": usage.cached_tokens,
+            "input_tokens": spent.usage.input_tokens,
+            "output_tokens": spent.usage.output_tokens,
+            "cached_tokens": spent.usage.cached_tokens,
         },
-        "cost_usd": round(cost_usd, 6) if is_known else None,
+        "cost_usd": None if spent.unpriced else round(spent.cost_usd, 6),
         "warnings": list(transcript.faults),
     }
 
@@ -81,11 +68,9 @@ def as_markdown(transcript: Transcript) -> str:
                 case Text():
                     lines += [part.text, ""]
                 case Call(call=call):
-                    lines += [f"`{call.name}`", *_fenced(readable_arguments(call.arguments))]
+                    lines += [f"`{call.name}`", *_fenced(_readable_arguments(call.arguments))]
                 case Image():
                     lines += _picture(part)
-                case Thinking() | ServerItem():
-                    pass
         if answered:
             lines += _results(answered, places)
     end = next((one for one in reversed(transcript.entries) if isinstance(one, TurnEntry)), None)
@@ -96,9 +81,9 @@ def as_markdown(transcript: Transcript) -> str:
 
 def _messages(transcript: Transcript) -> Iterator[tuple[MessageEntry, Item, list[Call]]]:
     """Each message, and those of its calls that have a result: the last one's may still run."""
-    said = list(transcript.messages)
-    for number, (message, item) in enumerate(said, 1):
-        is_last = number == len(said)
+    messages = list(transcript.messages)
+    for number, (message, item) in enumerate(messages, 1):
+        is_last = number == len(messages)
         yield message, item, [call for call in item.calls if call.message or not is_last]
 
 
@@ -126,11 +111,11 @@ def _fenced(text: str) -> tuple[str, ...]:
     return fence, text, fence, ""
 
 
-def readable_arguments(text: str) -> str:
+def _readable_arguments(text: str) -> str:
     """The arguments of a call for a person: one per line, multi-line texts below their name.
     Anything that is not a JSON object stays as it is."""
-    given = object_of(text)
-    return "\n".join(_lines_of(given)) if given else text
+    arguments = object_of(text)
+    return "\n".join(_lines_of(arguments)) if arguments else text
 
 
 def _lines_of(value: Any, depth: int = 0) -> list[str]:
@@ -161,7 +146,7 @@ def _result(call: Call) -> dict[str, Any]:
     }
 
 
-def _message(message: Message, made: Sequence[Call]) -> dict[str, Any]:
+def _message(message: Message, calls: Sequence[Call]) -> dict[str, Any]:
     """One message as plain JSON. Additions to a person's message by memory or attachments are in
     `added`; pictures are described without their bytes."""
     added = [(p.source, p.text) for p in message.parts if isinstance(p, Text) and p.source]
@@ -171,18 +156,14 @@ def _message(message: Message, made: Sequence[Call]) -> dict[str, Any]:
     }
     if added and text_of(message):
         plain["added"] = [{"source": source, "text": text} for source, text in added]
-    pictures = [
-        {"name": p.name, "media_type": p.media_type, "width": p.width, "height": p.height}
-        for p in images_of(message)
-    ]
-    if pictures:
-        plain["images"] = pictures
-    calls = [
-        {"id": call.call.id, "name": call.call.name, "arguments": call.call.arguments}
-        for call in made
-    ]
+    if pictures := images_of(message):
+        names = ("name", "media_type", "width", "height")
+        plain["images"] = [{name: getattr(one, name) for name in names} for one in pictures]
     if calls:
-        plain["tool_calls"] = calls
+        plain["tool_calls"] = [
+            {"id": call.call.id, "name": call.call.name, "arguments": call.call.arguments}
+            for call in calls
+        ]
     return plain
 
 
