@@ -212,7 +212,9 @@ def fork_of(session: Session, call_id: str) -> Callable[[], bytes]:
     )
     add_message(messages, list(session.answers), Message(role="tool", parts=tuple(parts)))
     entries: list[AnyEntry] = [session.beginning] if session.beginning else []
-    entries += (SectionUpdateEntry(section=name, text=text) for name, text in session.told.items())
+    entries += (
+        SectionUpdateEntry(section=name, text=text) for name, text in session.section_texts.items()
+    )
     entries += [TaintEntry(source=session.tainted_by)] if session.tainted else []
     entries += map(_entry_without_cost, messages)
     rest, header = b"\n".join(map(line_of, entries)), session.header
@@ -243,7 +245,7 @@ def begin_as_parent(agent: Agent, session: Session) -> Agent:
     """The agent of a fork, with the system prompt that its session begins with, also after a
     compaction, and not one of its own."""
     beginning = session.beginning
-    texts = {**(beginning.texts if beginning else {}), **session.told}
+    texts = {**(beginning.texts if beginning else {}), **session.section_texts}
     servers = tuple(texts.pop("servers", "").splitlines())
     return replace(agent, render_system=lambda late: texts, servers=servers)
 

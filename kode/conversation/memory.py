@@ -18,7 +18,7 @@ from kode.messages import Message, Usage
 from kode.provider import AskReply, Provider, Request
 from kode.providers.exchange import SdkProvider
 from kode.session.entries import UsageEntry
-from kode.session.messages import said
+from kode.session.messages import visible_messages
 from kode.session.record import session_record, typed_texts
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def memory_context(conversation: "Conversation") -> MemoryContext:
 
 def _typed(conversation: "Conversation") -> tuple[str, ...]:
     """What the person typed in the session, the message of the running turn included."""
-    messages, pending = said(conversation.session.entries), conversation.session.pending
+    messages, pending = visible_messages(conversation.session.entries), conversation.session.pending
     return typed_texts(messages if pending is None else [*messages, pending])
 
 

@@ -25,7 +25,7 @@ from kode.provider import Provider
 from kode.session import log
 from kode.session.entries import Header, line_of, new_session_id, timestamp
 from kode.session.log import Session
-from kode.session.notes import conversation as conversation_messages
+from kode.session.notes import conversation_messages
 from kode.session.upkeep import in_use
 from kode.undo.store import MEGABYTE, drop_oldest_of_all
 from kode.workplace import Workplace
@@ -207,7 +207,7 @@ async def _let_memory_process(conversation: "Conversation", reason: DropReason) 
     """Shows memory the session that is about to be left, if there is anything in it."""
     session = conversation.session
     if session.messages:
-        undone = conversation_messages(session.untold)
+        undone = conversation_messages(session.unreported)
         await conversation.agent.memory.before_drop([*session.messages, *undone], reason)
 
 

@@ -134,15 +134,17 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
 def _record(run: Run, parts: Sequence[ToolResult | Image], ended_job: str = "") -> None:
     """Records results, with what the model has not been told yet."""
     session, (first, *rest) = run.context.session, parts
-    untold = session.untold
+    unreported = session.unreported
     unknown = (
-        entry for entry in untold if not (isinstance(entry, JobEntry) and entry.name == ended_job)
+        entry
+        for entry in unreported
+        if not (isinstance(entry, JobEntry) and entry.name == ended_job)
     )
     if isinstance(first, ToolResult) and (news := notes(unknown)):
         text = "\n".join(note.text for note in news)
         first = replace(first, text=f"{first.text}\n\n{mask(text, run.agent.secrets)}")
     taints = [TaintEntry(source=source) for source in run.untrusted]
-    ids = tuple(entry.id for entry in untold)
+    ids = tuple(entry.id for entry in unreported)
     session.append(*taints, MessageEntry(role="tool", parts=(first, *rest), notes_of=ids))
     run.untrusted.clear()
 

@@ -38,7 +38,7 @@ from kode.prompts import compaction_prompt
 from kode.provider import Request
 from kode.session.entries import CompactionEntry, MessageEntry, UsageEntry
 from kode.session.log import Session
-from kode.session.messages import EARLIER, effective, said
+from kode.session.messages import EARLIER, effective, visible_messages
 
 WORDS_PER_TOKEN = 0.35
 """How many words to ask the model for, so that it ends before its limit."""
@@ -281,6 +281,6 @@ def words_before(session: Session, kept_messages: Sequence[Message]) -> list[Mes
     stay = {message.id for message in kept_messages if isinstance(message, MessageEntry)}
     return [
         message
-        for message in said(session.entries)
+        for message in visible_messages(session.entries)
         if not (isinstance(message, MessageEntry) and message.id in stay)
     ]

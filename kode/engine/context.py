@@ -34,7 +34,7 @@ from kode.session.entries import (
     SystemEntry,
 )
 from kode.session.log import Session
-from kode.session.masking import masked
+from kode.session.masking import mask
 from kode.session.plan import plan_in_force
 from kode.session.requests import tool_object
 from kode.tool import CALLS_ANY
@@ -121,7 +121,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     begun = begun or _begin(agent, session, sections, reason)
     context.sections = begun.texts
     context.specs = tuple(ToolSpec(**tool) for tool in begun.tools)
-    known = {**context.sections, **session.told}
+    known = {**context.sections, **session.section_texts}
     has_pair = any(spec.name == CALLS_ANY for spec in context.specs)
     sections["servers"] = "\n".join(agent.servers) if has_pair else known.get("servers", "")
     context.news = news_of(sections, known)
@@ -141,7 +141,7 @@ def _begin(
         text=BETWEEN_SECTIONS.join(sections.values()),
         reason=reason,
         sections={name: len(text) for name, text in sections.items()},
-        tools=tuple(masked(tool_object(spec)) for spec in specs),
+        tools=tuple(mask(tool_object(spec)) for spec in specs),
         after=last.id if isinstance(last, CompactionEntry) else None,
     )
     begun = session.beginning

@@ -68,7 +68,7 @@ from kode.messages import (
 )
 from kode.session.entries import StateEntry, TaintEntry, TurnEntry, UnboundEntry
 from kode.session.log import Session
-from kode.session.messages import said
+from kode.session.messages import visible_messages
 from kode.session.notes import notes
 
 _MOST = {"length": 3, "malformed_call": 2, "paused": 10}
@@ -170,7 +170,7 @@ async def run_turn(
         text=text,
         answer=run.answer,
         status=status,
-        messages=tuple(said(session.entries[begins_at:])),
+        messages=tuple(visible_messages(session.entries[begins_at:])),
         steps=run.steps,
         tools=tuple(run.tools),
         files_changed=tuple(run.files_changed),
@@ -226,14 +226,14 @@ def _record_text(
     typed: str | None,
 ) -> None:
     session = run.context.session
-    untold = session.untold
+    unreported = session.unreported
     record_pending(run.context)
     if any(isinstance(part, Text) and part.source == "outside" for part in attachments):
         session.append(TaintEntry(source="an attached or piped text"))
     memory = (Text(text=recalled, source="memory"),) if recalled else ()
     opening, news = missing_opening(run.context), news_parts(run.context)
-    parts = (*opening, *news, *memory, *notes(untold), *attachments)
-    session.begin_prompt(text, typed, parts, untold)
+    parts = (*opening, *news, *memory, *notes(unreported), *attachments)
+    session.begin_prompt(text, typed, parts, unreported)
     record_news(run.context)
     run.context.opened = session.messages
     run.recorded = True

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 from kode.events import FINISHED, Check, Denial, Status
 from kode.messages import Message, Part, Text, Usage
 from kode.record_log import is_intact, seal
-from kode.session.masking import masked
+from kode.session.masking import mask
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -426,7 +426,7 @@ def _join(message: MessageEntry, context: ContextEntry) -> MessageEntry:
     )
 
 
-def settled(entries: Iterable[AnyEntry]) -> list[AnyEntry]:
+def settle_all(entries: Iterable[AnyEntry]) -> list[AnyEntry]:
     """The entries that count of those of a file; a message that is still pending comes last."""
     pending, counting = None, list[AnyEntry]()
     for entry in entries:
@@ -441,7 +441,7 @@ def line_of(entry: "Header | AnyEntry") -> bytes:
     # `type` first, so that a person reading the file sees what a line is.
     plain: dict[str, Any] = {"type": entry.type, **_plain(entry)}
     if not isinstance(entry, Header | RequestEntry):  # which hold only names and digests
-        value, plain = plain, masked(plain)
+        value, plain = plain, mask(plain)
         if plain is not value and isinstance(entry, MessageEntry | ContextEntry):
             plain["masked"] = True
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))

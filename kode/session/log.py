@@ -56,7 +56,7 @@ from kode.session.messages import (
     unanswered,
     unknown_results,
 )
-from kode.session.notes import untold
+from kode.session.notes import find_unreported
 from kode.session.plan import read_plan, write_plan
 from kode.session.reading import ID, no_session, not_new, read, session_path
 from kode.session.requests import Chain, beginning_digest, digest_of
@@ -76,9 +76,9 @@ class Session:
     """Results for the last message's calls, while others are pending."""
     beginning: SystemEntry | None = None
     """What every request begins with."""
-    begins: str = ""
+    beginning_digest: str = ""
     """Its digest."""
-    told: dict[str, str] = field(default_factory=dict)
+    section_texts: dict[str, str] = field(default_factory=dict)
     """The sections of it of which the model was told a newer text, by name."""
     chain: Chain = field(default_factory=Chain)
     """The digests of the messages."""
@@ -102,7 +102,7 @@ class Session:
     """The person's message whose turn has not begun."""
     ids: set[str] = field(default_factory=set)
     """Ids of all entries, for uniqueness."""
-    _untold: tuple[AnyEntry, ...] | None = ()
+    _unreported: tuple[AnyEntry, ...] | None = ()
     """None: to be found in the entries."""
 
     @property
@@ -176,14 +176,16 @@ class Session:
         """The digest of the beginning and the first `count` messages, by default all: what a reply
         answers, and its thinking is bound to."""
         count = len(self.messages) if count is None else count
-        return digest_of(f"{self.begins}{self.chain.bound(self.messages, count)}".encode())
+        return digest_of(
+            f"{self.beginning_digest}{self.chain.bound(self.messages, count)}".encode()
+        )
 
     @property
-    def untold(self) -> tuple[AnyEntry, ...]:
+    def unreported(self) -> tuple[AnyEntry, ...]:
         """The entries that the next message tells the model of; see `notes.py`."""
-        if self._untold is None:
-            self._untold = tuple(untold(self.entries))
-        return self._untold
+        if self._unreported is None:
+            self._unreported = tuple(find_unreported(self.entries))
+        return self._unreported
 
     @property
     def tainted(self) -> bool:
@@ -233,7 +235,7 @@ class Session:
         match entry:
             case MessageEntry():
                 if entry.notes_of:
-                    self._untold = None
+                    self._unreported = None
                 if entry.bound and entry.bound != self.bound():
                     entry = replace(entry, moved=True)
                 add_message(self.messages, self.answers, entry)
@@ -259,12 +261,12 @@ class Session:
                 self.cost_usd += entry.cost_usd or 0.0
                 self.unpriced |= entry.cost_usd is None
             case UndoEntry() | JobEntry() | NoteEntry():
-                self._untold = None
+                self._unreported = None
             case RewindEntry() | RestoreEntry():
-                self._untold = None
+                self._unreported = None
                 kept = effective(self.entries)
                 self.turns = turns_of(kept)
-                self.beginning, self.begins, self.told = None, "", {}
+                self.beginning, self.beginning_digest, self.section_texts = None, "", {}
                 for one in kept:
                     self._take_beginning(one)
                 self._rebuild()
@@ -273,9 +275,13 @@ class Session:
 
     def _take_beginning(self, entry: AnyEntry) -> None:
         if isinstance(entry, SystemEntry):
-            self.beginning, self.begins, self.told = entry, beginning_digest(entry), {}
+            self.beginning, self.beginning_digest, self.section_texts = (
+                entry,
+                beginning_digest(entry),
+                {},
+            )
         elif isinstance(entry, SectionUpdateEntry):
-            self.told[entry.section] = entry.text
+            self.section_texts[entry.section] = entry.text
 
     def _rebuild(self) -> None:
         self.messages, self.answers = messages_so_far(self.entries)

@@ -15,19 +15,19 @@ _NOT_MASKED = frozenset(
 _HOLDS_TEXT = (str, list, tuple, dict)
 
 
-def masked(value: Any) -> Any:
+def mask(value: Any) -> Any:
     """The JSON value of an entry, or part of one, with credentials masked: the same object if there
     are none. Idempotent."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, list | tuple):
-        items = [masked(item) if isinstance(item, _HOLDS_TEXT) else item for item in value]
+        items = [mask(item) if isinstance(item, _HOLDS_TEXT) else item for item in value]
         return value if all(map(operator.is_, items, value)) else items
     if not isinstance(value, dict):
         return value
     own = value.get("own")
     if own is not None:
-        plain = masked({key: v for key, v in value.items() if key != "own"})
+        plain = mask({key: v for key, v in value.items() if key != "own"})
         # A part of which a word is masked has no form that its provider would know again.
         same = _is_clean(own) and all(value[key] == v for key, v in plain.items())
         if same:
@@ -38,7 +38,7 @@ def masked(value: Any) -> Any:
     found = {
         key: v
         if not v or key in _NOT_MASKED or not isinstance(v, _HOLDS_TEXT)
-        else masked(v)
+        else mask(v)
         if not isinstance(v, str)
         else _masked_arguments(v)
         if is_call and key == "arguments"

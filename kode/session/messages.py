@@ -67,7 +67,7 @@ def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Me
                 lasting = lasting_texts(messages[: len(messages) - len(kept_messages)])
                 messages = [compaction_message(entry, lasting), *kept_messages]
             case TrimEntry():
-                messages = _trim(messages, entry)
+                messages = _begin_with_person(_trim(messages, entry), entry)
             case PruneEntry():
                 messages = _prune(messages, entry)
             case UnboundEntry():
@@ -80,7 +80,7 @@ def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Me
     return messages, answers
 
 
-def said(entries: Sequence[AnyEntry]) -> list[Message]:
+def visible_messages(entries: Sequence[AnyEntry]) -> list[Message]:
     """The messages for a person to look back on: includes what a compaction or pruning hides from
     the model, but nothing trimmed or rewound."""
     messages: list[Message] = []
@@ -89,9 +89,7 @@ def said(entries: Sequence[AnyEntry]) -> list[Message]:
         if isinstance(entry, MessageEntry):
             add_message(messages, answers, entry)
         elif isinstance(entry, TrimEntry):
-            position = _index(messages, entry.kept_from)
-            if entry.kept_from is None or position is not None:
-                messages = messages[position:] if position is not None else []
+            messages = _trim(messages, entry)
     return messages
 
 
@@ -275,15 +273,17 @@ def _from(messages: list[Message], first: str | None) -> list[Message]:
 
 
 def _trim(messages: list[Message], trim: TrimEntry) -> list[Message]:
-    """Applies a trim. It may keep more than is sent, after a compaction: then nothing changes. The
-    result begins with a user message, because not every server accepts another."""
-    if trim.kept_from is not None and _index(messages, trim.kept_from) is None:
+    """Applies a trim. It may keep more than is sent, after a compaction: then nothing changes."""
+    is_there = trim.kept_from is None or _index(messages, trim.kept_from) is not None
+    return _from(messages, trim.kept_from) if is_there else messages
+
+
+def _begin_with_person(messages: list[Message], trim: TrimEntry) -> list[Message]:
+    """With a user message first, because not every server accepts another."""
+    if not messages or messages[0].role == "user":
         return messages
-    kept_messages = _from(messages, trim.kept_from)
-    if not kept_messages or kept_messages[0].role == "user":
-        return kept_messages
     note = Text(text="[What was said before was trimmed by the person.]", source="note")
-    return [MessageEntry(role="user", parts=(note,), id=trim.id, at=trim.at), *kept_messages]
+    return [MessageEntry(role="user", parts=(note,), id=trim.id, at=trim.at), *messages]
 
 
 def _index(messages: Sequence[Message], entry_id: str | None) -> int | None:

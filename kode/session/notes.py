@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from kode.messages import Message, Text
 from kode.session.entries import AnyEntry, JobEntry, MessageEntry, NoteEntry, UndoEntry
-from kode.session.messages import effective, said
+from kode.session.messages import effective, visible_messages
 
 
 def note_of(entry: AnyEntry) -> str:
@@ -27,7 +27,7 @@ def note_of(entry: AnyEntry) -> str:
     return ""
 
 
-def untold(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
+def find_unreported(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
     """The entries that the model has yet to be told of, oldest first. What a rewind dropped matters
     no more, but an undo, or the end of a job, that came later than what it is about."""
     found = [entry for entry in entries if note_of(entry)]
@@ -56,10 +56,10 @@ def as_message(entry: AnyEntry) -> MessageEntry | None:
     return entry if isinstance(entry, MessageEntry) else None
 
 
-def conversation(entries: Iterable[AnyEntry]) -> list[Message]:
-    """The messages as `said` gives them, for whoever judges what was done: undo and redo are
+def conversation_messages(entries: Iterable[AnyEntry]) -> list[Message]:
+    """The visible messages, for whoever judges what was done: undo and redo are
     messages of kode's, where they happened."""
-    return said([as_message(entry) or entry for entry in entries])
+    return visible_messages([as_message(entry) or entry for entry in entries])
 
 
 def running_jobs(entries: Iterable[AnyEntry]) -> list[JobEntry]:

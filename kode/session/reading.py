@@ -17,7 +17,7 @@ from kode.session.entries import (
     Header,
     MessageEntry,
     parse_line,
-    settled,
+    settle_all,
     timestamp,
 )
 
@@ -45,7 +45,7 @@ def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
         data = path.read_bytes()
         changed = path.stat().st_mtime
     lines, name = read_lines(data, path.stem), f"session {path.stem}"
-    header, entries, faults = lines.header, settled(lines.entries.values()), []
+    header, entries, faults = lines.header, settle_all(lines.entries.values()), []
     damaged = lines.damaged
     if header is None:
         damaged = [number for number in damaged if number > 1]

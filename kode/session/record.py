@@ -11,7 +11,7 @@ from kode.errors import SessionError, StorageError
 from kode.messages import Message, Text
 from kode.session.entries import TaintEntry
 from kode.session.messages import turns_of
-from kode.session.notes import conversation
+from kode.session.notes import conversation_messages
 from kode.session.reading import read, session_path
 
 
@@ -60,7 +60,7 @@ def session_record(home: Path, id: str) -> SessionRecord | None:
         return None
     # A pending message is the next turn's: nothing was done for it yet.
     entries = [entry for entry in entries if not getattr(entry, "is_pending", False)]
-    messages = conversation(entries)
+    messages = conversation_messages(entries)
     if not messages:
         return None
     root = paths.repository_root(Path(header.cwd))

@@ -13,7 +13,7 @@ from pathlib import Path
 from kode.messages import Image, Message, Part
 from kode.provider import ToolSpec
 from kode.session.entries import SystemEntry
-from kode.session.masking import masked
+from kode.session.masking import mask
 
 _NOT_SENT = ("section_name", "refusals", "cut")
 """Fields of parts that no request has: they are kept for kode itself."""
@@ -32,7 +32,7 @@ def message_bytes(message: Message) -> bytes:
 def part_object(part: Part) -> dict[str, object]:
     """A part of a message as a JSON object, masked. A picture is identified by the name of kode's
     copy, which moves with its session."""
-    value: dict[str, object] = masked(asdict(part))
+    value: dict[str, object] = mask(asdict(part))
     for name in ("own", "call_id"):
         if not value.get(name):
             value.pop(name, None)

@@ -26,7 +26,7 @@ from kode.session.entries import (
 )
 from kode.session.index import files, seconds_of, summarize
 from kode.session.log import copy_to, load
-from kode.session.messages import model_messages, said
+from kode.session.messages import model_messages, visible_messages
 from kode.session.reading import read, session_path, sound_lines
 from kode.undo.undo import check_undo
 
@@ -61,7 +61,7 @@ def trim(home: Path, session_id: str, keep: int) -> tuple[int, int]:
     """
     session, _ = load(home, session_id)
     try:
-        messages = said(session.entries)
+        messages = visible_messages(session.entries)
         start = max(0, len(messages) - keep)
         while start < len(messages) and messages[start].role == "tool":
             start += 1

@@ -382,7 +382,7 @@ async def test_the_next_result_reports_the_end_of_a_background_command(
     ]
     assert "It runs on" in results[0]
     assert "bg1 (`touch begun" in results[1]
-    assert conversation.session.untold == ()
+    assert conversation.session.unreported == ()
 
 
 async def test_closing_ends_what_runs_in_the_background(opened: Open, tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_taint_and_news_go_along_and_secrets_do_not(parent: Session, tmp_path: P
     child = forked(parent, tmp_path / "a", "call_0")
 
     assert child.tainted
-    assert child.told == {"memory": "New."}
+    assert child.section_texts == {"memory": "New."}
     assert child.path is not None
     assert SECRET not in child.path.read_text()
     # Its thinking was bound to other words than the fork has.

@@ -604,7 +604,7 @@ async def test_news_is_told_once_and_recorded_as_told(bench: MakeBench) -> None:
     await run.turn("one")
     await run.turn("two")
 
-    assert run.session.told == {"memory": "Use spaces."}
+    assert run.session.section_texts == {"memory": "Use spaces."}
     texts = [part.text for message in run.session.messages for part in message.parts]
     assert texts.count("It is spaces now.") == 1
 

@@ -26,7 +26,7 @@ from kode.events import Event
 from kode.prompts.agents_files import MAX_BYTES, read_agents_files
 from kode.providers.scripted import load_script
 from kode.session import index, log
-from kode.session.messages import said
+from kode.session.messages import visible_messages
 from kode.subagents.parent import Child, Delegation
 from kode.subagents.records import report_text
 from kode.subagents.task import Snapshot, Start, Task, parse_file, snapshot_text
@@ -137,7 +137,7 @@ def test_a_session_is_always_sendable_and_listed(tmp_path: Path, data: st.DataOb
     except SessionError as error:
         assert "newer" in str(error)
         return
-    said(entries)
+    visible_messages(entries)
     session, _ = log.load(home, path.stem)
     session.close()
     assert_sendable(session.messages)

@@ -39,8 +39,8 @@ from kode.session.messages import (
     UNKNOWN_RESULT,
     compaction_message,
     model_messages,
-    said,
     unanswered,
+    visible_messages,
 )
 from tests.session.stories import answer, asks, assert_sendable, results
 from tests.tables import for_each
@@ -77,7 +77,7 @@ def test_a_compaction_is_one_message_before_those_that_stay() -> None:
     for piece in ("did things", "one", "a.py", "b.py"):
         assert piece in note.parts[0].text
     assert last == kept
-    assert texts(said(s.entries)) == ["one", "two", "three"]
+    assert texts(visible_messages(s.entries)) == ["one", "two", "three"]
 
 
 def test_a_compaction_keeps_every_message_from_its_first_one_on() -> None:
@@ -130,7 +130,7 @@ def test_a_trimmed_conversation_begins_with_a_user_message() -> None:
     s.append(TrimEntry(kept_from=kept.id))
 
     assert [message.role for message in s.messages] == ["user", "assistant"]
-    assert texts(said(s.entries)) == ["two"]
+    assert texts(visible_messages(s.entries)) == ["two"]
 
 
 def test_a_trim_beyond_a_compaction_changes_nothing() -> None:
@@ -219,7 +219,7 @@ def test_separate_results_become_one_message_in_order(
     assert [(r.call_id, r.text) for r in results_of(joined)] == [("a", "a"), ("b", "b"), ("c", "c")]
     assert isinstance(joined, MessageEntry)
     assert joined.id == last.id
-    assert model_messages(s.entries) == said(s.entries) == s.messages
+    assert model_messages(s.entries) == visible_messages(s.entries) == s.messages
 
 
 def test_pictures_of_results_follow_them_and_go_with_old_output() -> None:

@@ -16,7 +16,7 @@ from kode.session.entries import (
     RewindEntry,
     UndoEntry,
 )
-from kode.session.notes import conversation, note_of, untold
+from kode.session.notes import conversation_messages, find_unreported, note_of
 from tests.session.stories import answer, new_session
 
 
@@ -50,20 +50,20 @@ STORIES: dict[str, tuple[list[AnyEntry], list[AnyEntry]]] = {
 def test_the_model_is_told_what_it_does_not_know(
     tmp_path: Path, entries: list[AnyEntry], expected: list[AnyEntry]
 ) -> None:
-    assert untold(entries) == expected
+    assert find_unreported(entries) == expected
     session = new_session(tmp_path)
     for entry in entries:
         session.append(entry)
-    assert list(session.untold) == expected
+    assert list(session.unreported) == expected
     session.close()
     again, _ = log.load(tmp_path, str(session.id))
-    assert list(again.untold) == expected
+    assert list(again.unreported) == expected
     again.close()
 
 
 def test_undo_and_redo_can_be_read_as_messages() -> None:
     done = MessageEntry(role="assistant", parts=answer("done").parts, id="d")
-    messages = conversation([FIRST, done, UNDO, REDO, SECOND])
+    messages = conversation_messages([FIRST, done, UNDO, REDO, SECOND])
 
     texts = [text_of(one) or one.parts[0].text for one in messages]  # type: ignore[union-attr]
     assert texts == ["m1", "done", note_of(UNDO), note_of(REDO), "m2"]

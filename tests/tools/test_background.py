@@ -57,7 +57,7 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
     output = await _moved(context, background, command, project / "begun")
     assert "bg1" in output.summary
     assert output.text == "begun"
-    assert session.untold == ()
+    assert session.unreported == ()
     [known] = background.running()
     path = known.running.output_path
     assert path is not None
@@ -70,11 +70,11 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
     assert path.read_text() == "begun\nlast\n"
     assert known.outcome == "exit status 3"
     assert known.last_line() == "last"
-    [ended] = session.untold
+    [ended] = session.unreported
     assert isinstance(ended, JobEntry)
     assert (ended.name, ended.outcome, ended.output) == ("bg1", "exit status 3", str(path))
     session.begin_prompt("go on", None, (), [ended])
-    assert session.untold == ()
+    assert session.unreported == ()
     [notice] = [event for event in events if isinstance(event, Notice)]
     assert "bg1 has ended, exit status 3" in notice.text
 
@@ -232,10 +232,10 @@ def test_news_of_a_closed_session_waits_for_it(tmp_path: Path) -> None:
     background.enter(other)
 
     background.tell(session.id, "[It changed a.txt.]")
-    assert (session.untold, other.untold) == ((), ())
+    assert (session.unreported, other.unreported) == ((), ())
     background.enter(session)
 
-    assert [note_of(entry) for entry in session.untold] == ["[It changed a.txt.]"]
+    assert [note_of(entry) for entry in session.unreported] == ["[It changed a.txt.]"]
     session.close()
     other.close()
 
@@ -249,7 +249,7 @@ def test_a_job_without_an_end_has_ended_with_its_kode(tmp_path: Path) -> None:
     BackgroundCommands().enter(again)
     BackgroundCommands().enter(again)
 
-    [ended] = again.untold
+    [ended] = again.unreported
     assert isinstance(ended, JobEntry)
     assert (ended.of, ended.outcome) == (begun.id, "ended with kode")
     again.close()

@@ -80,7 +80,7 @@ def _last_exchange(state: PromptState, session: "Summary") -> list[str]:
     """The last prompt and the beginning of its answer."""
     from kode.errors import KodeError
     from kode.messages import text_of
-    from kode.session.messages import said
+    from kode.session.messages import visible_messages
     from kode.session.reading import read, session_path
 
     if session.size_bytes > MAX_PREVIEWED_BYTES:
@@ -90,7 +90,7 @@ def _last_exchange(state: PromptState, session: "Summary") -> list[str]:
     except KodeError:
         return ["It cannot be read: `kode session check` has details."]
     lines: list[str] = []
-    for message in reversed(said(entries)):
+    for message in reversed(visible_messages(entries)):
         if message.role == "assistant" and text_of(message).strip() and not lines:
             lines = [one_line(line) for line in text_of(message).splitlines() if line.strip()][:4]
         if message.role == "user":

@@ -146,7 +146,7 @@ async def test_background_output_is_kept_and_not_shown(room):
     assert room.shown == ["a"]
     assert known.outcome == "exit status 4"
     assert known.running.output_path.read_text() == "a\nb\n"
-    [ended] = session.untold
+    [ended] = session.unreported
     assert ended.outcome == "exit status 4"
 
 
