@@ -272,6 +272,8 @@ def _expand(layer: Layer, environ: Mapping[str, str] | None) -> Layer:
     def expand(value: Any, uses: str) -> Any:
         if isinstance(value, list):
             return [expand(item, uses) for item in value]
+        if isinstance(value, dict):
+            return {key: expand(item, uses) for key, item in value.items()}
         if not isinstance(value, str):
             return value
         for name in _VARIABLE.findall(value):
@@ -322,30 +324,30 @@ def _may_set(key: str, asked: Any, own: Any) -> bool:
 
 
 def _environment_layer(environ: Mapping[str, str]) -> Layer:
-    layer: Layer = {}
-    for variable, key in ENVIRONMENT.items():
-        if text := environ.get(variable, "").strip():
-            is_whole = key == "max_steps" and re.fullmatch(r"-?[0-9]{1,18}", text)
-            layer[tuple(key.split("."))] = (int(text) if is_whole else text, variable)
-    return _choose_memory(layer)
+    texts = {key: environ.get(name, "").strip() for name, key in ENVIRONMENT.items()}
+    values: dict[str, Any] = {key: text for key, text in texts.items() if text}
+    if re.fullmatch(r"-?[0-9]{1,18}", texts["max_steps"]):
+        values["max_steps"] = int(texts["max_steps"])
+    return _layer_of(values, {key: name for name, key in ENVIRONMENT.items()})
 
 
 def _flag_layer(flags: Mapping[str, Any], flags_of: str | None) -> Layer:
-    layer: Layer = {}
-    for key, value in flags.items():
-        if key != SETTINGS:
-            place = flags_of or FLAGS.get(key, "--" + key.replace("_", "-"))
-            values = [*value] if isinstance(value, tuple) else value
-            layer[tuple(key.split("."))] = (values, place)
-    return _choose_memory(layer)
+    values = {key: value for key, value in flags.items() if key != SETTINGS}
+    names = {key: FLAGS.get(key, "--" + key.replace("_", "-")) for key in values}
+    return _layer_of(values, dict.fromkeys(values, flags_of) if flags_of else names)
 
 
-def _choose_memory(layer: Layer) -> Layer:
-    """Naming a memory system turns memory on; `off` names none."""
-    if (system := layer.get(("memory", "system"))) is not None:
-        is_off = system[0] in MEMORY_OFF
-        layer.setdefault(("memory", "enabled"), (not is_off, system[1]))
-        if is_off:
+def _layer_of(values: Mapping[str, Any], places: Mapping[str, str]) -> Layer:
+    """The layer of values by dotted keys. Naming a memory system turns memory on; `off` names
+    none."""
+    layer: Layer = {
+        tuple(key.split(".")): ([*value] if isinstance(value, tuple) else value, places[key])
+        for key, value in values.items()
+    }
+    if (system := values.get("memory.system")) is not None:
+        is_on = system not in MEMORY_OFF
+        layer.setdefault(("memory", "enabled"), (is_on, places["memory.system"]))
+        if not is_on:
             del layer["memory", "system"]
     return layer
 
