@@ -41,29 +41,19 @@ def make_folder(folder: Path, *, follow: bool = True) -> None:
 
     Raises: StorageError.
     """
-    if not follow:
-        with (
-            storage_errors(folder, "create the folder"),
-            beneath.open_folder(folder, make=beneath.private_mode),
-        ):
-            pass
-    if folder.is_dir():
-        sync_names(folder)
-        return
-    missing = [folder]
-    while not missing[-1].parent.is_dir():
-        missing.append(missing[-1].parent)
-        if missing[-1].parent == missing[-1]:
-            break
     with storage_errors(folder, "create the folder"):
-        for path in reversed(missing):
+        if not follow:
+            with beneath.open_folder(folder, make=beneath.private_mode):
+                pass
+        for path in reversed((folder, *folder.parents)):
+            if path.is_dir():
+                continue
             try:
                 os.mkdir(path, 0o700)
+                sync_folder(path.parent)
             except FileExistsError:
                 if not path.is_dir():
                     raise
-            else:
-                sync_folder(path.parent)
     sync_names(folder)
 
 
@@ -143,29 +133,19 @@ def open_folder(path: Path, *, follow: bool = False) -> Iterator[int]:
 def is_at(descriptor: int, path: Path) -> bool:
     """Whether `path`, without following links, names the open file or folder. True if the system
     cannot tell."""
-    real = _real_path(descriptor)
-    if real is None:
+    try:
+        if hasattr(fcntl, "F_GETPATH"):
+            name = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0")
+        else:
+            name = os.fsencode(os.readlink(f"/proc/self/fd/{descriptor}"))
+    except OSError:
         return True
     # Some file systems ignore case or normalize names; a link to another spelling is no escape.
-    return _plain(real) == _plain(str(path))
+    plain = (unicodedata.normalize("NFC", it).casefold() for it in (os.fsdecode(name), str(path)))
+    return len(set(plain)) == 1
 
 
-def _real_path(descriptor: int) -> str | None:
-    try:
-        return os.readlink(f"/proc/self/fd/{descriptor}")
-    except OSError:
-        pass
-    if not hasattr(fcntl, "F_GETPATH"):
-        return None
-    found = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024))
-    return os.fsdecode(found.rstrip(b"\0"))
-
-
-def _plain(path: str) -> str:
-    return unicodedata.normalize("NFC", path).casefold()
-
-
-def append_lines(path: Path, lines: Sequence[bytes], *, note_end: bool = False) -> None:
+def append_lines(path: Path, lines: Sequence[bytes]) -> None:
     """Appends lines under a lock with one sync, creating the file (0600) if it is missing; a crash
     may keep only the first ones. A torn last line from a crash is first moved to `NAME.torn`, or
     the new ones would be glued to it.
@@ -175,11 +155,18 @@ def append_lines(path: Path, lines: Sequence[bytes], *, note_end: bool = False) 
     """
     if any(b"\n" in line for line in lines):
         raise ValueError("a line holds no line feed")
-    line = b"\n".join(lines)
+    with locked_log(path) as file:
+        append_to(file, b"\n".join(lines), path)
+
+
+@contextlib.contextmanager
+def locked_log(path: Path) -> Iterator[IO[bytes]]:
+    """A file of lines, created if it is missing, whose lock is held for `append_to`. Raises:
+    StorageError."""
     with storage_errors(path, "append to"), open_for_append(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         try:
-            append_to(file, line, path, note_end=note_end)
+            yield file
         finally:
             unlock(file)
 
@@ -190,9 +177,9 @@ def open_for_append(path: Path) -> IO[bytes]:
     return os.fdopen(descriptor, "r+b", buffering=0)
 
 
-def append_to(file: IO[bytes], line: bytes, path: Path, *, note_end: bool = False) -> None:
-    """`append_lines` on an open file whose lock the caller holds; raises OSError. With `note_end` a
-    later loss of the file's end is found: see `ends`.
+def append_to(file: IO[bytes], line: bytes, path: Path) -> None:
+    """`append_lines` on an open file whose lock the caller holds; raises OSError. A later loss of
+    the file's end is found: see `lost_bytes`.
 
     A write that fails half way is truncated, so that the file keeps only whole lines.
     """
@@ -202,16 +189,19 @@ def append_to(file: IO[bytes], line: bytes, path: Path, *, note_end: bool = Fals
         # process was killed when.
         sync_folder(path.parent)
     try:
-        data = memoryview(line + b"\n")
-        while data:
-            data = data[os.write(file.fileno(), data) :]
+        _write_all(file.fileno(), line + b"\n")
         os.fsync(file.fileno())
     except OSError:
         with contextlib.suppress(OSError):
             os.ftruncate(file.fileno(), end)
         raise
-    if note_end:
-        note_length(path, end + len(line) + 1)
+    note_length(path, end + len(line) + 1)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
 def cut_torn_line(file: IO[bytes], path: Path) -> int:
@@ -221,24 +211,16 @@ def cut_torn_line(file: IO[bytes], path: Path) -> int:
     end = os.fstat(descriptor).st_size
     if end == 0 or os.pread(descriptor, 1, end - 1) == b"\n":
         return end
-    whole = end
-    while whole > 0:
-        start = max(0, whole - _BLOCK_BYTES)
-        found = os.pread(descriptor, whole - start, start).rfind(b"\n")
-        if found >= 0:
-            whole = start + found + 1
-            break
-        whole = start
-    torn = os.pread(descriptor, end - whole, whole)
+    torn = next(_pieces_backwards(file))
     aside = path.with_name(path.name + ".torn")
-    kept = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    saved = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
-        os.write(kept, torn + b"\n")
-        os.fsync(kept)
+        os.write(saved, torn + b"\n")
+        os.fsync(saved)
     finally:
-        os.close(kept)
-    os.ftruncate(descriptor, whole)
-    return whole
+        os.close(saved)
+    os.ftruncate(descriptor, end - len(torn))
+    return end - len(torn)
 
 
 def lines_backwards(file: IO[bytes]) -> Iterator[bytes]:
@@ -246,16 +228,19 @@ def lines_backwards(file: IO[bytes]) -> Iterator[bytes]:
 
     Raises: OSError.
     """
-    position, rest, size = file.seek(0, os.SEEK_END), b"", _BLOCK_BYTES
+    return filter(bytes.strip, _pieces_backwards(file))
+
+
+def _pieces_backwards(file: IO[bytes]) -> Iterator[bytes]:
+    """What stands between the line feeds of a file, last first."""
+    position, rest = file.seek(0, os.SEEK_END), b""
     while position > 0:
-        start = max(0, position - size)
+        start = max(0, position - _BLOCK_BYTES)
         file.seek(start)
         rest, *lines = (file.read(position - start) + rest).split(b"\n")
-        size = _BLOCK_BYTES if lines else size * 2  # a long line costs no more than its length
-        yield from filter(bytes.strip, reversed(lines))
+        yield from reversed(lines)
         position = start
-    if rest.strip():
-        yield rest
+    yield rest
 
 
 @contextlib.contextmanager
@@ -319,17 +304,15 @@ def set_aside(path: Path) -> Path:
     Raises: StorageError.
     """
     with storage_errors(path, "set aside"):
-        aside = _aside(path)
-        os.rename(path, aside)
+        os.rename(path, aside := _aside(path))
         sync_folder(path.parent)
-        return aside
+    return aside
 
 
 def keep_aside(path: Path, data: bytes) -> Path:
     """Saves what a damaged file holds under such a name, before it is rewritten. Raises:
     StorageError."""
-    aside = _aside(path)
-    replace(aside, data)
+    replace(aside := _aside(path), data)
     return aside
 
 
@@ -434,9 +417,7 @@ def _new_file(name: str, data: bytes, mode: int, folder: int) -> Iterator[None]:
         if os.fstat(descriptor).st_nlink == 0:
             raise OSError(errno.EAGAIN, "another process removed it as stale before it was locked")
         os.fchmod(descriptor, mode)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
+        _write_all(descriptor, data)
         os.fsync(descriptor)
         yield
     finally:
@@ -456,26 +437,17 @@ def note_length(log: Path, size_bytes: int) -> None:
     finds less. It never says more than was on disk.
     """
     digits = b"%020d" % size_bytes
-    with contextlib.suppress(OSError):
-        file = _open_note(log, os.O_RDWR | os.O_CREAT)
-        try:
-            os.pwrite(file, b"%s %08x\n" % (digits, zlib.crc32(digits)), 0)
-        finally:
-            os.close(file)
+    with contextlib.suppress(OSError), _open_note(log, os.O_RDWR | os.O_CREAT) as file:
+        os.pwrite(file, b"%s %08x\n" % (digits, zlib.crc32(digits)), 0)
 
 
 def noted_length(log: Path) -> int:
     """The length in bytes that a log has had; 0 where that is unknown. Read it before the log, to
     which another kode may append meanwhile."""
-    try:
-        file = _open_note(log, os.O_RDONLY)
-        try:
-            found = _LENGTH.fullmatch(os.pread(file, 100, 0))
-        finally:
-            os.close(file)
-    except OSError:
-        return 0
-    return int(found[1]) if found and zlib.crc32(found[1]) == int(found[2], 16) else 0
+    note = None
+    with contextlib.suppress(OSError), _open_note(log, os.O_RDONLY) as file:
+        note = _LENGTH.fullmatch(os.pread(file, 100, 0))
+    return int(note[1]) if note and zlib.crc32(note[1]) == int(note[2], 16) else 0
 
 
 def lost_bytes(log: Path) -> int:
@@ -483,10 +455,8 @@ def lost_bytes(log: Path) -> int:
     before = noted_length(log)
     try:
         return max(0, before - os.stat(log).st_size)
-    except FileNotFoundError:
-        return before
-    except OSError:
-        return 0
+    except OSError as error:
+        return before if isinstance(error, FileNotFoundError) else 0
 
 
 def forget_length(log: Path) -> None:
@@ -495,12 +465,15 @@ def forget_length(log: Path) -> None:
         os.unlink(f"{log}.end")
 
 
-def _open_note(log: Path, flags: int) -> int:
+@contextlib.contextmanager
+def _open_note(log: Path, flags: int) -> Iterator[int]:
     """The note, where it is a file: a queue from elsewhere may have a link or a pipe of its name.
     Raises: OSError."""
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     file = os.open(f"{log}.end", flags, 0o600)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(errno.EINVAL, "no file")
+        yield file
+    finally:
         os.close(file)
-        raise OSError(errno.EINVAL, "no file")
-    return file

@@ -9,7 +9,6 @@ they are laid out.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -91,17 +90,11 @@ class RecordLog:
     def locked(self) -> Iterator[None]:
         """Holds the file's lock, under which `append` works; creates the file if it is missing.
         Raises: StorageError."""
-        with (
-            durable.storage_errors(self.path, "append to"),
-            durable.open_for_append(self.path) as file,
-        ):
-            fcntl.flock(file, fcntl.LOCK_EX)
-            self._locked = file
+        with durable.locked_log(self.path) as self._locked:
             try:
                 yield
             finally:
                 self._locked = None
-                durable.unlock(file)
 
     def append(self, line: bytes) -> None:
         """Appends one JSON object, without a line feed, durably. Raises: OSError."""
@@ -110,4 +103,4 @@ class RecordLog:
         # Not sealed, and no record to any reader: it counts as damaged from then on.
         loss = [b'{"lost_bytes":%d}' % lost] if lost else []
         lines = b"\n".join([*loss, seal(line)])
-        durable.append_to(self._locked, lines, self.path, note_end=True)
+        durable.append_to(self._locked, lines, self.path)

@@ -12,7 +12,7 @@ from kode import durable
 def log(tmp_path: Path) -> Path:
     path = tmp_path / "log.jsonl"
     for number in range(3):
-        durable.append_lines(path, [b'{"number":%d}' % number], note_end=True)
+        durable.append_lines(path, [b'{"number":%d}' % number])
     return path
 
 
@@ -29,14 +29,15 @@ def test_a_log_that_lost_its_last_line_is_found(log: Path) -> None:
 
 
 def test_a_log_longer_than_its_note_lost_nothing(log: Path) -> None:
-    durable.append_lines(log, [b"unnoted"])
+    with log.open("ab") as file:
+        file.write(b"unnoted\n")
 
     assert durable.lost_bytes(log) == 0
     assert durable.noted_length(log) > 0
 
 
 def test_a_log_without_a_note_lost_nothing(tmp_path: Path) -> None:
-    durable.append_lines(tmp_path / "old.jsonl", [b"{}"])
+    (tmp_path / "old.jsonl").write_bytes(b"{}\n")
 
     assert durable.lost_bytes(tmp_path / "old.jsonl") == 0
 
@@ -56,10 +57,10 @@ def test_a_note_leads_nowhere_else_and_stops_nothing(tmp_path: Path) -> None:
     victim.write_text("whole")
     beside = tmp_path / "log.jsonl.end"
     beside.symlink_to(victim)
-    durable.append_lines(log, [b"{}"], note_end=True)
+    durable.append_lines(log, [b"{}"])
     beside.unlink()
     os.mkfifo(beside)
-    durable.append_lines(log, [b"{}"], note_end=True)
+    durable.append_lines(log, [b"{}"])
 
     assert durable.lost_bytes(log) == 0
     assert victim.read_text() == "whole"
@@ -69,6 +70,6 @@ def test_a_place_without_room_for_a_note_stops_no_append(tmp_path: Path) -> None
     log = tmp_path / "log.jsonl"
     (tmp_path / "log.jsonl.end").mkdir()
 
-    durable.append_lines(log, [b"{}"], note_end=True)
+    durable.append_lines(log, [b"{}"])
 
     assert log.read_bytes() == b"{}\n"

@@ -71,7 +71,7 @@ def child_session(cwd: Path, provider: Provider, child: "Child") -> Session:
     )
     with durable.storage_errors(path, "create"):
         file = durable.open_for_append(path)
-        durable.append_to(file, line_of(header), path, note_end=True)
+        durable.append_to(file, line_of(header), path)
     return Session(header=header, path=path, file=file)
 
 

@@ -124,7 +124,7 @@ class Log:
         ]
         durable.make_folder(self.path.parent)
         is_verified = self._index.is_current()
-        durable.append_lines(self.path, [_line(change) for change in masked], note_end=True)
+        durable.append_lines(self.path, [_line(change) for change in masked])
         self._read_on(is_verified=is_verified)
         return masked
 

@@ -120,7 +120,7 @@ class Session:
             with durable.storage_errors(self.path, "append to"):
                 if self.file is None:
                     raise OSError(errno.EBADF, "the session is closed")
-                durable.append_to(self.file, lines, self.path, note_end=True)
+                durable.append_to(self.file, lines, self.path)
         for entry in entries:
             self._take(entry)
         is_asked = any(is_turn(entry) or getattr(entry, "is_pending", False) for entry in entries)
@@ -341,7 +341,7 @@ def create(
         try:
             _lock(file, session_id)
             lines = [line_of(header), *map(line_of, prompts)]
-            durable.append_to(file, b"\n".join(lines), path, note_end=True)
+            durable.append_to(file, b"\n".join(lines), path)
         except BaseException:
             # After a full disk an empty file would be listed as a damaged session.
             with contextlib.suppress(OSError):
@@ -399,7 +399,7 @@ def load_file(path: Path, session_id: str) -> tuple[Session, list[str]]:
         session = Session(header=header, path=path, file=file, loaded=True)
         if whole == 0:
             with durable.storage_errors(path, "repair"):
-                durable.append_to(file, line_of(header), path, note_end=True)
+                durable.append_to(file, line_of(header), path)
         for entry in entries:
             session._take(entry)
         session.has_requested = False

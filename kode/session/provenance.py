@@ -186,7 +186,7 @@ class Record:
             durable.storage_errors(self._path, "append to"),
         ):
             with durable.open_for_append(self._path) as file:
-                durable.append_to(file, lines, self._path, note_end=True)
+                durable.append_to(file, lines, self._path)
             self.read()
             counting = self._marks()
             if self._lines >= min(len(counting), MAX_MARKS) + SPARE_LINES:

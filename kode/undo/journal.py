@@ -98,7 +98,7 @@ class Journal:
         lines = [*map(line_of, added)]
         if lost := durable.lost_bytes(self.path):
             lines.insert(0, line_of(Lost(lost)))
-        durable.append_lines(self.path, lines, note_end=True)
+        durable.append_lines(self.path, lines)
 
     def read(self) -> list[Line | None]:
         """Every line; None for one that cannot be read. Never raises."""

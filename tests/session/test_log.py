@@ -444,7 +444,7 @@ def test_a_closed_session_is_free_despite_a_childs_handle(tmp_path: Path) -> Non
 def test_a_session_that_fails_to_be_created_leaves_nothing_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object, note_end: bool) -> None:
+    def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(durable, "append_to", full)
