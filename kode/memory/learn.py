@@ -23,6 +23,7 @@ from kode.memory.relations import Relations
 from kode.memory.source import cite, verify_quote
 from kode.memory.statement import Author, Change, Outcome, Statement, timestamp
 from kode.memory.store import Store, quoted
+from kode.memory.words import telling_stems
 from kode.messages import plural
 from kode.session.record import SessionRecord
 
@@ -121,14 +122,11 @@ class _Lesson:
                 ended += replaced
         relations = _relations(view, answer, ids)
         if self.record.tainted_by:
-            # Outside text may have worded the answer: nothing ends because of it.
+            # Outside text may have worded the answer: nothing ends because of it alone.
             added = {statement.id for statement in new if statement.state == "current"}
             pairs = (*relations.outdated, *relations.conflict)
             relations = Relations(conflict=tuple(pair for pair in pairs if added & {*pair}))
-        else:
-            for line, quote in answer.withdrawn:
-                if line in ids and verify_quote(quote, self.record.typed):
-                    ended.append(ids[line])
+        ended += (id for id in self._withdrawn(view) if id in current)
         change = self.store.settle(view, new, relations, draft)
         # What was said and changed again in the session was never current, but the log knows it.
         outdated, stays = {old for old, _ in relations.outdated}, {add.id for add in change.add}
@@ -152,6 +150,15 @@ class _Lesson:
                 source, source_hash = cite(self.store.project.root, fact.source)
                 return replace(statement, source=source, source_hash=source_hash)
         return statement
+
+    def _withdrawn(self, view: View) -> Iterator[str]:
+        """The ids of the known facts that the person withdrew in what they typed. Where outside
+        text may have chosen the fact, a telling word of it stands in these words."""
+        for line, quote in self.answer.withdrawn:
+            words = verify_quote(quote, self.record.typed)
+            for old in view.alive(self.shown[line - 1 : line]) if words else ():
+                if not self.record.tainted_by or telling_stems(words) & telling_stems(old.text):
+                    yield old.id
 
     def _draft(self, kind: str) -> Change:
         """A change with an id that tells, after a kill, whether it was made for these messages."""
@@ -206,7 +213,9 @@ async def learn(
     for change in await apply(memory.store, policy, record, answer, progress.shown):
         text = describe_change(change)
         memory.context.emit(MemoryChanged(text=text, change_id=change.id, of_session=True))
-    if record.tainted_by and any(verify_quote(q, record.typed) for _, q in answer.withdrawn):
+    quotes = {shown: quote for n, quote in answer.withdrawn for shown in progress.shown[n - 1 : n]}
+    alive = memory.store.view().alive(quotes)
+    if any(verify_quote(quotes[old.id], record.typed) for old in alive):
         memory.warn(
             f"You withdrew something in session {record.id}, which read {record.tainted_by}: no "
             "fact ended. Say which with `kode memory forget WHAT`."

@@ -390,16 +390,25 @@ async def test_a_model_that_fails_is_not_asked_for_ever(tmp_path):
     assert [event.type for event in life.events] == ["notice", "memory_changed"]
 
 
-async def test_a_withdrawal_beside_outside_text_ends_nothing_and_says_so(tmp_path):
+@pytest.mark.parametrize(
+    ("typed", "quote", "left"),
+    [
+        pytest.param("Forget the JDK", "Forget the JDK", [], id="typed"),
+        pytest.param("Look at the page", "Forget the JDK", [OLD], id="not typed"),
+        pytest.param("Forget the JDK?", "Forget the JDK", [OLD], id="asked"),
+        pytest.param("Look at the page", "Look at the page", [OLD], id="about something else"),
+    ],
+)
+async def test_beside_outside_text_only_what_was_typed_withdraws(tmp_path, typed, quote, left):
     life = marked(tmp_path)
     await add(life, OLD)
-    withdrawn = [{"line": 1, "quote": "Forget the port"}]
-    model = Model([json.dumps({"narrative": "N", "facts": [], "withdrawn": withdrawn})])
+    answer = {"narrative": "N", "facts": [], "withdrawn": [{"line": 1, "quote": quote}]}
 
-    assert await sum_up(life, model, record(life, "Forget the port", tainted_by="a page"))
+    assert await sum_up(life, Model([json.dumps(answer)]), record(life, typed, tainted_by="a page"))
 
-    assert life.texts() == [OLD]
-    assert "kode memory forget" in str(life.events[-1])
+    assert life.texts() == left
+    is_said = any("kode memory forget" in str(event) for event in life.events)
+    assert is_said == (typed == quote and left == [OLD])
 
 
 @pytest.mark.parametrize("step", range(8))
