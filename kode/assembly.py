@@ -28,7 +28,6 @@ from kode.events import Emit, Notice, silent
 from kode.extensions.instructions import read_instructions
 from kode.extensions.mcp_open import opener
 from kode.extensions.session import Extensions
-from kode.fault_reports import write_report
 from kode.git import git_folders
 from kode.memory.guarded import open_memory
 from kode.messages import Usage
@@ -37,6 +36,7 @@ from kode.permissions import approvals
 from kode.permissions.gate import Gate, GateState, path_denier
 from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rules, parse_all
+from kode.process_end import write_report
 from kode.programs import one_deeper
 from kode.prompts import opening_sections, system_sections
 from kode.provider import Provider, ToolFormat

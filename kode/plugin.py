@@ -36,10 +36,8 @@ HOMES = {
     "kode.extensions.found_extensions": "BundleItems",
     "kode.extensions.places": "Bundle",
     "kode.extras": "require_extra=require",
-    "kode.fault_reports": "describe_fault=describe",
     "kode.git": "run_git",
     "kode.installed": "Command ExportFile Page Place Plugin",
-    "kode.interrupts": "cancelled_by_signals",
     "kode.memory.commands": "open_memory=open_outside",
     "kode.memory.contract": "Injection RemoteAnswer RemoteLine",
     "kode.memory.system": "NullMemory",
@@ -48,6 +46,7 @@ HOMES = {
     "kode.paths": "expand_path=expand kode_home=home project_root real_path session_file",
     "kode.permissions.gate": "Answer Question visible",
     "kode.permissions.modes": "PermissionMode",
+    "kode.process_end": "cancelled_by_signals describe_fault",
     "kode.provider": "Request ToolSpec",
     "kode.providers.models": "model_info_of=info_of",
     "kode.record_log": "RecordLog",
@@ -123,14 +122,12 @@ if TYPE_CHECKING:
     from kode.extensions.found_extensions import BundleItems as BundleItems
     from kode.extensions.places import Bundle as Bundle
     from kode.extras import require as _require_extra
-    from kode.fault_reports import describe as _describe_fault
     from kode.git import run_git as run_git
     from kode.installed import Command as Command
     from kode.installed import ExportFile as ExportFile
     from kode.installed import Page as Page
     from kode.installed import Place as Place
     from kode.installed import Plugin as Plugin
-    from kode.interrupts import cancelled_by_signals as cancelled_by_signals
     from kode.memory.commands import open_outside as _open_memory
     from kode.memory.contract import Injection as Injection
     from kode.memory.contract import RemoteAnswer as RemoteAnswer
@@ -154,6 +151,8 @@ if TYPE_CHECKING:
     from kode.permissions.gate import Question as Question
     from kode.permissions.gate import visible as visible
     from kode.permissions.modes import PermissionMode as PermissionMode
+    from kode.process_end import cancelled_by_signals as cancelled_by_signals
+    from kode.process_end import describe_fault as describe_fault
     from kode.provider import Request as Request
     from kode.provider import ToolSpec as ToolSpec
     from kode.providers.models import info_of as _model_info_of
@@ -185,7 +184,6 @@ if TYPE_CHECKING:
     lock_file = _lock_file
     replace_file = _replace_file
     require_extra = _require_extra
-    describe_fault = _describe_fault
     expand_path = _expand_path
     kode_home = _kode_home
     model_info_of = _model_info_of

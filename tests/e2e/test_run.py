@@ -549,7 +549,7 @@ def test_a_report_of_a_fault_has_no_secret(place: Place) -> None:
     canary = "sk-proj-" + "C4n4ry" * 8
     place.extra = {"OPENAI_API_KEY": canary}
     report = (
-        "from kode.fault_reports import write_report\n"
+        "from kode.process_end import write_report\n"
         "import os\n"
         "try: raise ValueError('bad header: Bearer ' + os.environ['OPENAI_API_KEY'])\n"
         "except ValueError as error: print(write_report(error))\n"

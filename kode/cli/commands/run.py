@@ -27,8 +27,8 @@ from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import complain, on_screen, print_line, to_json
 from kode.errors import ConfigError, StorageError
 from kode.events import EXIT_CODES, FINISHED, Emit, Event, Notice, TurnEnded, silent
-from kode.interrupts import cancelled_by_signals, interrupt_by_signals
 from kode.messages import Usage, first_of
+from kode.process_end import cancelled_by_signals, interrupt_by_signals
 
 if TYPE_CHECKING:
     from kode.cli.prompt.state import PromptState, RunningPrompt

@@ -27,8 +27,8 @@ from pydantic import (
 from kode.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, KodeError
 from kode.events import EXIT_CODES, Notice, TurnEnded
 from kode.images import Picture, fitting
-from kode.interrupts import cancelled_by_signals
 from kode.messages import Text
+from kode.process_end import cancelled_by_signals
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

@@ -83,9 +83,9 @@ def main(argv: Sequence[str]) -> int:
     except SystemExit:  # --help
         raise
     except BaseException as error:
-        from kode import fault_reports
+        from kode.process_end import describe_fault
 
-        text = fault_reports.describe(error)
+        text = describe_fault(error)
         code = EXIT_FAILED
     text = clean(text)
     print(text if text.startswith("kode subagent") else f"kode subagent: {text}", file=sys.stderr)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kode import paths
 from kode.errors import ConfigError, Interrupted, Setting, UserError
 from kode.events import Emit, Notice
-from kode.interrupts import interrupt_by_signals
+from kode.process_end import interrupt_by_signals
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation

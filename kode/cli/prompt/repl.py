@@ -24,7 +24,7 @@ from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
 from kode.events import TurnEnded
-from kode.interrupts import heeding
+from kode.process_end import handle_signals
 
 if TYPE_CHECKING:
     from kode.conversation.structured import Form
@@ -182,7 +182,7 @@ def _signals(state: PromptState) -> Iterator[list[signal.Signals]]:
         signal.SIGTERM: lambda: leave(signal.SIGTERM),
         signal.SIGHUP: lambda: leave(signal.SIGHUP),
     }
-    with heeding(actions):
+    with handle_signals(actions):
         yield ended_by
 
 

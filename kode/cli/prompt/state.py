@@ -186,7 +186,7 @@ class PromptState:
         if isinstance(error, KodeError):
             self.screen.print(f"Error: {error}", "error")
             return
-        from kode.fault_reports import write_report
+        from kode.process_end import write_report
 
         self.screen.print(f"An internal error in kode. {write_report(error)}", "error")
 
