@@ -294,20 +294,16 @@ def _real_path(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> str:
 def _without_label(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Strips `path:` from a path `path:a.py` if only `a.py` exists: small models copy the
     argument's name into its value."""
-    path = arguments.get("path")
+    path, place = arguments.get("path"), agent.place
     if tool.effect not in ("read", "edit") or not isinstance(path, str):
         return arguments
     plain = path.removeprefix("path:").lstrip()
-    exists = partial(_exists, agent)
-    return {**arguments, "path": plain} if not exists(path) and exists(plain) else arguments
-
-
-def _exists(agent: Agent, path: str) -> bool:
-    try:
-        full = str(agent.place.cwd / paths.expand(path))
-        return bool(path) and os.path.lexists(located(agent.place, full))
-    except ValueError:  # a NUL, which the tool refuses
-        return False
+    if plain and plain != path:
+        with contextlib.suppress(ValueError):  # a NUL, which the tool refuses
+            full = [located(place, str(place.cwd / paths.expand(name))) for name in (path, plain)]
+            if [*map(os.path.lexists, full)] == [False, True]:
+                return {**arguments, "path": plain}
+    return arguments
 
 
 # ── whether it may run ───────────────────────────────────────────────────────────────────────
@@ -486,10 +482,10 @@ def _joined(outputs: Sequence[ToolOutput]) -> ToolOutput:
     return replace(
         first,
         text="\n".join(output.text for output in outputs),
-        notes=tuple(note for output in outputs for note in output.notes),
-        refusals=tuple(refusal for output in outputs for refusal in output.refusals),
         summary=", ".join(output.summary for output in outputs),
         diff="".join(output.diff for output in outputs),
+        notes=tuple(note for output in outputs for note in output.notes),
+        refusals=tuple(refusal for output in outputs for refusal in output.refusals),
         lost=tuple(path for output in outputs for path in output.lost),
         files_changed=tuple(path for output in outputs for path in output.files_changed),
     )
@@ -612,20 +608,16 @@ async def _conclude(
 
 
 def _masked(output: ToolOutput, secrets: tuple[str, ...]) -> ToolOutput:
-    refusals = tuple(
-        replace(
-            refusal,
-            message=mask(refusal.message, secrets),
-            decisive=mask(refusal.decisive, secrets),
-        )
-        for refusal in output.refusals
-    )
+    hide = partial(mask, values=secrets)
     return replace(
         output,
-        text=mask(output.text, secrets),
-        notes=tuple(mask(note, secrets) for note in output.notes),
-        diff=mask(output.diff, secrets),
-        refusals=refusals,
+        text=hide(output.text),
+        notes=tuple(map(hide, output.notes)),
+        diff=hide(output.diff),
+        refusals=tuple(
+            replace(refusal, message=hide(refusal.message), decisive=hide(refusal.decisive))
+            for refusal in output.refusals
+        ),
     )
 
 

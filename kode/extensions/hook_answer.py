@@ -56,17 +56,17 @@ class HookAnswer:
 
 def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
     """The answer of a hook that has run. Never raises."""
-    name, hits = hook.item.name, ", ".join(hit.words for hit in ran.hits)
+    name, blocked = hook.item.name, ", ".join(hit.words for hit in ran.blocked)
     if ran.exit_code == _BLOCKS:
         said = (ran.stderr.strip() or ran.stdout.strip())[:MAX_REASON_CHARS]
-        hit = f"\n(In the sandbox it {hits}.)" if hits else ""
+        hit = f"\n(In the sandbox it {blocked}.)" if blocked else ""
         return HookAnswer(outcome="deny", reason=f"The hook {name} refused it: {said or 'no'}{hit}")
     fault = _fault(ran)
     value = object_of(ran.stdout)
     if not fault and value is None and ran.stdout.lstrip().startswith("{"):
         fault = "printed invalid JSON"
     if fault:
-        hit = f"; in the sandbox it {hits}" if hits else ""
+        hit = f"; in the sandbox it {blocked}" if blocked else ""
         setting = Setting(f"hooks.{hook.event}", str(hook.item.origin))
         message = f"The hook {name} of {setting} {fault}{hit}."
         # A hook that judges calls must not be got around by keeping it from starting.
@@ -115,13 +115,13 @@ def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
 def lost_of(hook: Hook, ran: Ran) -> str:
     """What a hook did in vain because of the sandbox, and what would let it, in sentences; "" for
     nothing."""
-    hits, files = ran.hits, [Path(path).name for path in ran.dropped]
-    did = [hit.words for hit in hits] + ([f"changed {', '.join(files)}"] if files else [])
+    blocked, files = ran.blocked, [Path(path).name for path in ran.dropped]
+    did = [hit.words for hit in blocked] + ([f"changed {', '.join(files)}"] if files else [])
     if not did:
         return ""
-    writes = [hit.where for hit in hits if hit.what == "write"] + [*ran.dropped]
+    writes = [hit.where for hit in blocked if hit.what == "write"] + [*ran.dropped]
     flags = [f"--write {shlex.quote(folder)}" for folder in dict.fromkeys(map(_above, writes))]
-    flags += ["--network"] if any(hit.what not in ("write", "unknown") for hit in hits) else []
+    flags += ["--network"] if any(hit.what not in ("write", "unknown") for hit in blocked) else []
     return (
         f"The hook {hook.item.name} {', '.join(first_of(did, MAX_NAMED))}: in the sandbox that has "
         f"no effect. `kode extensions approve {shlex.quote(hook.item.name)} "

@@ -192,7 +192,7 @@ class Opener:
                 f"{fault}. The sandbox allows no unix socket, such as that of a container engine: "
                 '`"outside": true` in its entry runs it without one, once you have said yes.'
             )
-        reached = sys.platform == "darwin" or any(one.what in _NETWORK for one in wrapped.hits())
+        reached = sys.platform == "darwin" or any(one.what in _NETWORK for one in wrapped.blocked())
         if not start.server.network and reached:
             return DownloadNeededError(
                 f"it never ran here, and reached for the network, perhaps for a download ({fault})"

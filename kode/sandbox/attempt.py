@@ -1,4 +1,4 @@
-"""One command in the sandbox: how it starts, what it hits, what it changes in its layers."""
+"""One command in the sandbox: how it starts, what was blocked, what it changes in its layers."""
 
 import asyncio
 import contextlib
@@ -107,15 +107,17 @@ class Attempt:
             descriptors=(*self._descriptors, *reporting, *network),
             settle=self._settle,
             opened=self._opened,
-            hits=lambda: self.hits(""),
+            blocked=lambda: self.blocked(""),
         )
 
-    def hits(self, said: str) -> tuple[Blocked, ...]:
-        """What the sandbox blocked. `said` is the command's output, where the kernel reports
+    def blocked(self, output: str) -> tuple[Blocked, ...]:
+        """What the sandbox blocked. `output` is the command's output, where the kernel reports
         nothing else."""
         if self.kind == "seatbelt":  # which reports nothing: its refusals are errors in the output
-            return (Blocked("unknown"),) if os.strerror(errno.EPERM).lower() in said.lower() else ()
-        return tuple(self._wall.hits) if self._wall is not None else ()
+            return (
+                (Blocked("unknown"),) if os.strerror(errno.EPERM).lower() in output.lower() else ()
+            )
+        return tuple(self._wall.blocked) if self._wall is not None else ()
 
     def changes(self) -> tuple[FileChange, ...]:
         """The command's changes in the working folders. Raises: SandboxError."""

@@ -73,7 +73,7 @@ class Wrapped:
     """Call when everything the command started has ended. Idempotent. Never raises."""
     opened: Callable[[], Opens | None] = lambda: None
     """What it has opened so far; None if that is not recorded."""
-    hits: Callable[[], tuple[Blocked, ...]] = lambda: ()
+    blocked: Callable[[], tuple[Blocked, ...]] = lambda: ()
     """What the sandbox has blocked so far, as far as it reports."""
 
 

@@ -67,10 +67,10 @@ class View:
 
 @dataclass
 class Wall:
-    """Listens while one command runs. Each of `hits` is there once."""
+    """Listens while one command runs. Each of `blocked` is there once."""
 
     view: View
-    hits: dict[Blocked, None] = field(default_factory=dict)
+    blocked: dict[Blocked, None] = field(default_factory=dict)
     opened: dict[str, None] = field(default_factory=dict)
     """Absolute paths below `View.opens_below`, as they were named, whether they were there or not;
     at most `MAX_OPENED`, as of the following."""
@@ -98,7 +98,7 @@ class Wall:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops listening and completes `hits`. Call once, when the command has ended."""
+        """Stops listening and completes `blocked`. Call once, when the command has ended."""
         os.close(self._stopping)
         if self._thread.ident is not None:
             self._thread.join()
@@ -167,10 +167,10 @@ class Wall:
         reads = flags is not None and not arguments[flags] & OPENS_FOR_WRITING
         if name in RUNS or (name in OPENS and reads):
             return
-        if len(self.hits) >= MAX_HITS:
+        if len(self.blocked) >= MAX_HITS:
             return
         if number == SOCKET:
-            self.hits[Blocked("socket")] = None
+            self.blocked[Blocked("socket")] = None
             return
         if not name:
             return
@@ -184,7 +184,7 @@ class Wall:
             is_there = name.startswith(_MAKES) and os.path.lexists(path)
             hit = None if is_there else self._of_path(path)
         if hit is not None:
-            self.hits[hit] = None
+            self.blocked[hit] = None
 
     def _keep(self, path: str, paths: dict[str, None]) -> bool:
         """Whether the path is below `View.opens_below`; it is kept then."""

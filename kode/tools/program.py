@@ -44,7 +44,7 @@ class Ran:
     """A phrase that completes "it ...": "did not end within 60 s"."""
     opened: "Opens | None" = None
     """See `sandbox.values.Wrapped`."""
-    hits: tuple[Blocked, ...] = ()
+    blocked: tuple[Blocked, ...] = ()
     """What the sandbox blocked."""
     notes: tuple[str, ...] = ()
     """What became of its changes."""
@@ -85,8 +85,8 @@ async def run_program(
         ran = await _run(tree, argv, environment, cwd, timeout_s, given, takes, gently=gently)
         if attempt is not None:
             notes = await keep(attempt) if keep is not None and not ran.fault else ()
-            hits = attempt.hits(ran.stdout + ran.stderr)
-            ran = replace(ran, hits=hits, notes=notes)
+            blocked = attempt.blocked(ran.stdout + ran.stderr)
+            ran = replace(ran, blocked=blocked, notes=notes)
     except OSError as error:
         fault = f"could not be started ({error.strerror or error})"
         ran = Ran(exit_code=None, begun=False, fault=fault)

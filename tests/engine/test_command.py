@@ -201,7 +201,7 @@ async def test_a_command_that_keeps_nothing_is_not_asked_about(tmp_path: Path) -
     attempt = SimpleNamespace(
         wrap=None,
         ended=ended,
-        hits=lambda said: (Blocked("write", "/etc/hosts"),),
+        blocked=lambda said: (Blocked("write", "/etc/hosts"),),
         changes=lambda: (change,),
         version=lambda path: tmp_path / "none",
         carry_layer=lambda changes: left.extend(changes),

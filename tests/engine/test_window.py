@@ -5,7 +5,9 @@ import pytest
 from kode.engine.context import fixed_tokens
 from kode.engine.tokens import clip_middle, note_tokens, tokens_of
 from kode.engine.window import KINDS, window_of
+from kode.function_tool import tool
 from kode.messages import Image, Message, Usage
+from kode.tool import ToolContext
 from tests.engine.conftest import MakeBench, calls, says
 
 
@@ -24,10 +26,15 @@ async def test_the_window_first_holds_the_system_prompt_and_tools(
 async def test_shares_of_all_kinds_add_up_to_the_providers_count(
     bench: MakeBench,
 ) -> None:
+    @tool(effect="mcp")
+    async def remote(context: ToolContext) -> str:
+        return "from a server"
+
     big = '{"text": "' + "x" * 4_000 + '"}'
     run = bench(
-        calls(("touch", '{"path": "a.txt"}'), ("echo", big)),
+        calls(("touch", '{"path": "a.txt"}'), ("echo", big), ("remote", "{}")),
         says("done " * 100, usage=Usage(input_tokens=9_000, output_tokens=100)),
+        tools=(remote,),
     )
     await run.turn("please")
 
@@ -35,7 +42,7 @@ async def test_shares_of_all_kinds_add_up_to_the_providers_count(
 
     parts = dict(window.parts)
     assert set(parts) <= set(KINDS)
-    assert parts["files"] > 0
+    assert min(parts["files"], parts["MCP servers"]) > 0
     assert parts["conversation"] > 500
     assert window.used == 9_100
     assert abs(sum(parts.values()) - 9_100) <= len(parts)

@@ -38,7 +38,7 @@ class Done:
     code: int
     out: str
     err: str
-    hits: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
     changes: tuple[tuple[str, str, str], ...] = ()
     """Relative path, what was done, what git ignores that it is in."""
 
@@ -110,7 +110,9 @@ def attempted_in(sandbox: Sandbox, kind: Kind, text: str, *, apply: bool = False
         for one in changes
     )
     return replace(
-        done, hits=tuple(hit.words for hit in attempt.hits(done.out + done.err)), changes=found
+        done,
+        blocked=tuple(hit.words for hit in attempt.blocked(done.out + done.err)),
+        changes=found,
     )
 
 
@@ -195,7 +197,7 @@ class Run:
             said["code"],
             said["out"],
             said["err"],
-            tuple(said["hits"]),
+            tuple(said["blocked"]),
             tuple((path, change, ignored) for path, change, ignored in said["changes"]),
         )
 

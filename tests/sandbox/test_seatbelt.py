@@ -295,8 +295,8 @@ def test_a_command_gets_the_private_folder_without_sockets(
     done = ran(attempt.wrap(("/bin/sh", "-c", command)), home / "work", dict(os.environ))
     assert done.out.splitlines()[0] == f"{made.temporary_folder()}:"
     assert attempt.ended.is_set()
-    assert attempt.hits(done.out)
-    assert not attempt.hits(done.err)
+    assert attempt.blocked(done.out)
+    assert not attempt.blocked(done.err)
 
 
 def test_the_self_test_finds_a_port_that_can_be_reached() -> None:

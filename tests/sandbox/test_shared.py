@@ -79,7 +79,7 @@ def test_a_server_of_one_command_answers_another(layered: Sandbox) -> None:
     with running(layered, script(layered, "serve.py", SERVES)):
         done = attempted_in(layered, "layered", ask)
     assert done.out == "answer\n", done.err
-    assert done.hits == ()
+    assert done.blocked == ()
 
 
 def test_its_own_port_is_no_hit_despite_one_outside(layered: Sandbox) -> None:
@@ -88,7 +88,7 @@ def test_its_own_port_is_no_hit_despite_one_outside(layered: Sandbox) -> None:
         port = int(Path(layered.temporary_folder(), "port").read_text())
         with socket.create_server(("127.0.0.1", port)):
             done = attempted_in(layered, "layered", ask)
-    assert (done.out, done.hits) == ("answer\n", ())
+    assert (done.out, done.blocked) == ("answer\n", ())
 
 
 def test_a_server_of_another_sandbox_is_out_of_reach(layered: Sandbox) -> None:

@@ -32,7 +32,7 @@ def of(made: Sandbox, kind: Kind) -> Run:
 def test_a_write_outside_is_reported(run: Run, place: Path) -> None:
     run.user.owns(place)
     done = run(f"echo x > {place}/new; exit 1")
-    assert done.hits == (f"wrote to {place}/new",)
+    assert done.blocked == (f"wrote to {place}/new",)
 
 
 WAYS = ("rm o", "mv o new", "ln o new", "ln -s o new", "mkdir new", "rmdir d", "truncate -s 0 o",
@@ -48,7 +48,7 @@ def test_every_way_to_change_a_file_outside_is_seen(run: Run, place: Path) -> No
     each = (f"(cd {place}/w{at}; {way}) 2>/dev/null && echo DID" for at, way in enumerate(WAYS))
     done = run("; ".join(each))
     assert "DID" not in done.out
-    folders = {hit.removeprefix(f"wrote to {place}/").split("/")[0] for hit in done.hits}
+    folders = {hit.removeprefix(f"wrote to {place}/").split("/")[0] for hit in done.blocked}
     assert folders == {f"w{at}" for at in range(len(WAYS))}
 
 
@@ -56,8 +56,8 @@ def test_a_change_of_a_read_only_project_is_reported(made: Sandbox) -> None:
     for kind in KINDS:
         if not fault(made, kind):
             done = attempted_in(made, kind, "mkdir built")
-            hits = () if kind == "layered" else (f"wrote to {made.ground.cwd}/built",)
-            assert done.hits == hits, kind
+            blocked = () if kind == "layered" else (f"wrote to {made.ground.cwd}/built",)
+            assert done.blocked == blocked, kind
 
 
 def test_a_connection_is_reported(run: Run) -> None:
@@ -65,7 +65,7 @@ def test_a_connection_is_reported(run: Run) -> None:
     expected = "opened a network connection" if run.kind == "landlock" else (
         "opened a connection to 192.0.2.1:80")  # fmt: skip
     done = run(run.python(code))
-    assert (done.code != 0, done.hits) == (True, (expected,))
+    assert (done.code != 0, done.blocked) == (True, (expected,))
 
 
 def test_datagrams_and_looked_up_names_are_reported(run: Run) -> None:
@@ -73,7 +73,7 @@ def test_datagrams_and_looked_up_names_are_reported(run: Run) -> None:
     expected = ["opened a connection to 192.0.2.1:9", "looked up a name on the network"]
     if run.kind == "landlock":
         expected = ["opened a network connection"] * 2
-    assert [run(run.python(code.format(port))).hits for port in (9, 53)] == [
+    assert [run(run.python(code.format(port))).blocked for port in (9, 53)] == [
         (hit,) for hit in expected
     ]
 
@@ -105,7 +105,7 @@ def test_a_command_that_merely_fails_reports_nothing(made: Sandbox, command: str
     for kind in KINDS:
         if fault(made, kind) or (kind == "landlock" and "~" in command):
             continue
-        assert attempted_in(made, kind, command).hits == (), kind
+        assert attempted_in(made, kind, command).blocked == (), kind
 
 
 def test_caches_of_python_and_its_tools_are_no_hit(made: Sandbox) -> None:
@@ -114,7 +114,7 @@ def test_caches_of_python_and_its_tools_are_no_hit(made: Sandbox) -> None:
         run = of(made, kind)
         code = "import sys; sys.path.insert(0, '.'); import m; sys.exit(1)"
         caches = "mkdir .pytest_cache; touch .mypy_cache/x; mkdir .hypothesis"
-        assert run(f"{caches}; {run.python(code)}").hits == (), kind
+        assert run(f"{caches}; {run.python(code)}").blocked == (), kind
 
 
 def test_inner_loopback_is_no_hit_but_outer_ports_are(made: Sandbox) -> None:
@@ -127,9 +127,11 @@ def test_inner_loopback_is_no_hit_but_outer_ports_are(made: Sandbox) -> None:
         port = outside.server_address[1]
         for kind in ("layered", "plain"):
             run = of(made, kind)
-            assert run(run.python(serve)).hits == ()
+            assert run(run.python(serve)).blocked == ()
             connect = f"import socket; socket.create_connection(('127.0.0.1', {port}), 1)"
-            assert run(run.python(connect)).hits == (f"connected to port {port} of this machine",)
+            assert run(run.python(connect)).blocked == (
+                f"connected to port {port} of this machine",
+            )
 
 
 def test_a_name_chosen_by_a_command_adds_no_line(made: Sandbox) -> None:
@@ -140,14 +142,14 @@ def test_a_name_chosen_by_a_command_adds_no_line(made: Sandbox) -> None:
         f"import os\nfor name in {[name, deep]!r}:\n"
         "    try: os.mkdir('/srv/' + name)\n    except OSError: pass"
     ))  # fmt: skip
-    assert done.hits
-    assert all(hit.isprintable() and len(hit) < 300 for hit in done.hits)
+    assert done.blocked
+    assert all(hit.isprintable() and len(hit) < 300 for hit in done.blocked)
 
 
 def test_reports_of_one_command_have_an_end(made: Sandbox) -> None:
     run = of(made, "plain")
     done = run("for i in $(seq 500); do echo > /srv/kode-$i; done")
-    assert len(done.hits) == 20
+    assert len(done.blocked) == 20
 
 
 def test_paths_relative_to_descriptors_and_folders_are_understood(
@@ -161,7 +163,7 @@ def test_paths_relative_to_descriptors_and_folders_are_understood(
         "for f in (lambda: os.mkdir('a', dir_fd=d), lambda: (os.chdir(d), os.mkdir('sub/b'))):\n"
         "    try: f()\n    except OSError: pass"
     )
-    assert run(run.python(code)).hits == (f"wrote to {place}/a", f"wrote to {place}/sub/b")
+    assert run(run.python(code)).blocked == (f"wrote to {place}/a", f"wrote to {place}/sub/b")
 
 
 # ── it never holds a command up ──────────────────────────────────────────────────────────────
@@ -275,7 +277,7 @@ def test_opened_files_are_recorded_for_who_wants_them(made: Sandbox, kind: Kind)
         ran(wrapped, cwd)
         attempt.close()
         seen.append(wrapped.opened())
-        assert attempt.hits("") == ()
+        assert attempt.blocked("") == ()
     opens, nothing = seen
     assert opens is not None
     names = ("read", "run", "script", "missing", "")

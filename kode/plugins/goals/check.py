@@ -59,9 +59,9 @@ async def run_check(
         ran, opens = await session.run_program(line, min(CHECK_S, timeout_s))
     finally:
         session.note_work("")
-    blocked = ran.hits if ran.exit_code != 0 else ()
-    hits = (f"[In the sandbox it {hit.words}, which is not possible there.]" for hit in blocked)
-    output = "\n".join(filter(None, (ran.stdout.rstrip(), *hits)))
+    blocked = ran.blocked if ran.exit_code != 0 else ()
+    lines = (f"[In the sandbox it {hit.words}, which is not possible there.]" for hit in blocked)
+    output = "\n".join(filter(None, (ran.stdout.rstrip(), *lines)))
     if len(output) > OUTPUT_CHARS:
         output = f"[...]\n{output[-OUTPUT_CHARS:]}"
     inside, scripts = (_names(one, place.project) for one in (opens.project, opens.scripts))
