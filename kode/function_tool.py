@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Preview = Callable[[ToolContext, Mapping[str, Any]], str]
 Function = Callable[..., Awaitable[ToolOutput | str]]
+_NAMED = ("POSITIONAL_OR_KEYWORD", "KEYWORD_ONLY")
 
 
 def tool(
@@ -63,7 +64,7 @@ def tool(
             effect_of=effect_of,
             subject=subject,
             parallel=parallel,
-            parameters=functools.cache(lambda: _listed(_schema(model()), unlisted)),
+            parameters=functools.cache(lambda: _schema(model(), unlisted)),
             check=lambda arguments: _check(model(), tool_name, arguments),
             run=run,
             preview=preview,
@@ -97,10 +98,7 @@ def plain_tool(function: Callable[..., Any]) -> Tool:
         raise UserError(f"{name} cannot be a tool: a type in its signature: {error}.") from None
     parameters = list(inspect.signature(function).parameters.values())
     for parameter in parameters:
-        if parameter.name not in hints or parameter.kind not in (
-            parameter.POSITIONAL_OR_KEYWORD,
-            parameter.KEYWORD_ONLY,
-        ):
+        if parameter.name not in hints or parameter.kind.name not in _NAMED:
             raise UserError(
                 f"{name} cannot be a tool: its parameter {parameter.name} needs a type, and a "
                 "name that the model can give it by (no *args, no **kwargs)."
@@ -108,16 +106,16 @@ def plain_tool(function: Callable[..., Any]) -> Tool:
 
     async def call(context: ToolContext, **arguments: Any) -> ToolOutput | str:
         try:
-            if inspect.iscoroutinefunction(function):
-                return _output_of(await function(**arguments))
-            return _output_of(await asyncio.to_thread(function, **arguments))
+            is_async = inspect.iscoroutinefunction(function)
+            result = function if is_async else functools.partial(asyncio.to_thread, function)
+            return _output_of(await result(**arguments))
         except KodeError:
             raise
         except Exception as error:
             raise ToolError(f"{name} failed ({type(error).__name__}: {error}).") from error
 
     first = inspect.Parameter("context", inspect.Parameter.POSITIONAL_ONLY)
-    by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    by_name = [it.replace(kind=inspect.Parameter.KEYWORD_ONLY) for it in parameters]
     call.__signature__ = inspect.Signature([first, *by_name])  # type: ignore[attr-defined]
     call.__annotations__ = hints
     return tool(effect="none", name=name, description=inspect.getdoc(function))(call)
@@ -131,12 +129,6 @@ def _output_of(value: Any) -> ToolOutput | str:
     from pydantic_core import to_json
 
     return to_json(value, indent=2, fallback=str).decode()
-
-
-def _listed(schema: Mapping[str, Any], unlisted: Sequence[str]) -> Mapping[str, Any]:
-    properties = schema.get("properties", {})
-    left = {name: value for name, value in properties.items() if name not in unlisted}
-    return {**schema, "properties": left} if unlisted else schema
 
 
 def _arguments_model(function: Function, tool_name: str) -> "type[BaseModel]":
@@ -154,46 +146,37 @@ def _arguments_model(function: Function, tool_name: str) -> "type[BaseModel]":
     return create_model(tool_name, __config__=ConfigDict(extra="forbid"), **fields)
 
 
-def _schema(model: "type[BaseModel]") -> Mapping[str, Any]:
-    schema = _slim(model.model_json_schema())
-    definitions = schema.pop("$defs", {})
-    schema = _inline(schema, definitions)
-    schema.setdefault("properties", {})
+def _schema(model: "type[BaseModel]", unlisted: Sequence[str]) -> Mapping[str, Any]:
+    full = model.model_json_schema()
+    schema = _slim(full, full.pop("$defs", {}))
+    properties = schema.get("properties", {})
+    schema["properties"] = {name: properties[name] for name in properties if name not in unlisted}
     return {"type": "object", **{k: v for k, v in schema.items() if k != "type"}}
 
 
-def _slim(node: Any) -> Any:
+def _slim(node: Any, definitions: Mapping[str, Any]) -> Any:
     """Drops what costs tokens and tells a model nothing: titles, null alternatives, defaults that
-    are as good as nothing (None, false, 0, ""), `additionalProperties: false`."""
+    are as good as nothing (None, false, 0, ""), `additionalProperties: false`. References are
+    resolved in place, because some servers do not follow `$ref`."""
     if isinstance(node, list):
-        return [_slim(item) for item in node]
+        return [_slim(item, definitions) for item in node]
     if not isinstance(node, dict):
         return node
+    if "$ref" in node:
+        rest = {key: value for key, value in node.items() if key != "$ref"}
+        node = {**definitions[node["$ref"].removeprefix("#/$defs/")], **rest}
     slim = {
-        key: {name: _slim(value) for name, value in node[key].items()}
-        if key in ("properties", "$defs")
-        else _slim(node[key])
-        for key in node
-        if key not in ("title", "additionalProperties") and not (key == "default" and not node[key])
+        key: {name: _slim(item, definitions) for name, item in value.items()}
+        if key == "properties"
+        else _slim(value, definitions)
+        for key, value in node.items()
+        if key not in ("title", "additionalProperties") and not (key == "default" and not value)
     }
     choices = [c for c in slim.get("anyOf", []) if c != {"type": "null"}]
     if "anyOf" in slim and len(choices) == 1:
         del slim["anyOf"]
         slim = {**choices[0], **slim}
     return slim
-
-
-def _inline(node: Any, definitions: Mapping[str, Any]) -> Any:
-    """Resolves references in place, because some servers do not follow `$ref`."""
-    if isinstance(node, list):
-        return [_inline(item, definitions) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
-        rest = {key: value for key, value in node.items() if key != "$ref"}
-        target = definitions[node["$ref"].removeprefix("#/$defs/")]
-        return {**_inline(target, definitions), **rest}
-    return {key: _inline(value, definitions) for key, value in node.items()}
 
 
 def _check(
@@ -204,28 +187,26 @@ def _check(
     try:
         checked = model.model_validate(dict(arguments))
     except ValidationError as error:
-        faults = "; ".join(_fault(model, fault) for fault in error.errors()[:5])
+        faults = "; ".join(map(_fault, error.errors()[:5]))
+        names = ", ".join(
+            name if field.is_required() else f"{name}?"
+            for name, field in model.model_fields.items()
+        )
         raise ToolError(
-            f"{tool_name} was not run: {faults}. Its parameters are: {_parameters(model)}."
+            f"{tool_name} was not run: {faults}. Its parameters are: {names}."
         ) from None
     return {name: getattr(checked, name) for name in type(checked).model_fields}
 
 
-def _fault(model: "type[BaseModel]", fault: Any) -> str:
+def _fault(fault: Any) -> str:
     where = ".".join(str(step) for step in fault["loc"]) or "arguments"
     if fault["type"] == "missing":
         return f"`{where}` is required"
     if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"there is no parameter `{where}`"
-    found = repr(fault["input"])
-    found = found if len(found) <= 80 else found[:77] + "..."
-    return f"`{where}`: {fault['msg'][:1].lower()}{fault['msg'][1:]}, got {found}"
-
-
-def _parameters(model: "type[BaseModel]") -> str:
-    return ", ".join(
-        name if field.is_required() else f"{name}?" for name, field in model.model_fields.items()
-    )
+    value = repr(fault["input"])
+    value = value if len(value) <= 80 else value[:77] + "..."
+    return f"`{where}`: {fault['msg'][:1].lower()}{fault['msg'][1:]}, got {value}"
 
 
 def parse_arguments(call: ToolCall, *, free_text: bool = False) -> dict[str, Any]:
