@@ -11,7 +11,6 @@ from kode.memory import log, statement
 from kode.messages import Text
 from kode.record_log import is_intact, seal, seal_object, unseal_object
 from kode.session import entries
-from kode.undo import journal, store
 
 LINES: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
     "session": (
@@ -19,14 +18,6 @@ LINES: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
             entries.MessageEntry(role="user", parts=(Text(text="keep the port at 8080"),))
         ),
         entries.parse_line,
-    ),
-    "undo": (
-        journal.line_of(
-            journal.Step(
-                turn=journal.TurnId("a" * 8, 1), before={"/work/a.txt": store.Seen("a" * 64)}
-            )
-        ),
-        journal._parse,
     ),
 }
 MEMORY = (

@@ -189,7 +189,7 @@ def _finish(session: Session, undo: Undo) -> Undone | None:
     """Completes an undo or a redo that was cut short, and its entry in the session; None if there
     was nothing to do. Raises: StorageError."""
     undone = undo.finish()
-    of_undone = undone and (undone.step, undone.touched)
+    of_undone = undone and undone.step and (undone.step.id, undone.touched)
     entries = (entry for entry in session.entries if isinstance(entry, UndoEntry))
     if undone is None or any((entry.step, entry.files) == of_undone for entry in entries):
         undo.confirm()
@@ -207,15 +207,15 @@ def _conclude(conversation: "Conversation", undone: Undone) -> str:
 
 def _record(session: Session, undo: Undo, undone: Undone) -> None:
     """Records what an undo or a redo did to files, if anything. Raises: StorageError."""
-    if undone.turn is None:
+    if (step := undone.step) is None:
         return
     if undone.touched:
         entry = UndoEntry(
-            turn=undone.turn,
+            turn=step.turn.number,
             redo=undone.redo,
             files=undone.touched,
-            of=undone.message if undone.message in {m.id for m in _prompts_of(session)} else "",
-            step=undone.step,
+            of=step.turn.id if step.turn.id in {m.id for m in _prompts_of(session)} else "",
+            step=step.id,
         )
         session.append(entry)
     if not undone.failed:

@@ -6,38 +6,18 @@ with what is there now. An undo or a redo is a step whose goal is in its first l
 starts next after a kill can finish it. The id of the person's message groups the steps of a turn.
 """
 
-import contextlib
 import functools
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from kode import durable
 from kode.messages import plural
-from kode.record_log import is_intact, seal
+from kode.record_log import RecordLog, seal
 from kode.undo.store import Seen
-
-Kind = Literal["change", "undo", "redo"]
-States = Mapping[str, Seen]
-"""Absolute path → what is there."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RepositoryChange:
-    """What a command did to a repository apart from its files."""
-
-    root: str
-    head: str = ""
-    """The commit before, if another one or another branch is checked out now."""
-    branch: str = ""
-    """The branch before; "" for a detached HEAD."""
-    switched: bool = False
-    """Whether another branch is checked out now."""
-    stashes: Sequence[tuple[str, str]] = ()
-    """(commit, message) of each stash that disappeared, newest first."""
 
 
 class TurnId(NamedTuple):
@@ -48,153 +28,33 @@ class TurnId(NamedTuple):
     number: int
 
 
+class RepositoryChange(NamedTuple):
+    """What a command did to a repository apart from its files."""
+
+    root: str
+    head: str
+    """The commit before, if another one or another branch is checked out now; else ""."""
+    branch: str
+    """The branch before; "" for a detached HEAD."""
+    stashes: Sequence[Sequence[str]]
+    """(commit, message) of each stash that disappeared, newest first."""
+
+
 @dataclass(kw_only=True)
 class Step:
-    """One change of files by kode."""
+    """One change of files by kode. Paths are absolute."""
 
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     turn: TurnId
-    kind: Kind = "change"
+    kind: Literal["change", "undo", "redo"] = "change"
     of: str = ""
     """Of an undo or a redo: the id of the first step that it takes back or brings back."""
     before: dict[str, Seen] = field(default_factory=dict)
     goal: dict[str, Seen] = field(default_factory=dict)
     """Of an undo or a redo."""
-    folders: dict[str, int] = field(default_factory=dict)
-    """How many of the folders that hold a path did not exist before; 0 is left out."""
     after: dict[str, Seen] | None = None
     """What has changed; None if it was cut short."""
-    repositories: tuple[RepositoryChange, ...] = ()
-
-
-class Done(NamedTuple):
-    """The second line of a step."""
-
-    id: str
-    before: States
-    """Of files that were found to have changed only afterwards."""
-    after: States
-    repositories: tuple[RepositoryChange, ...] = ()
-
-
-class Lost(NamedTuple):
-    """Here the journal was cut: so many bytes that it once had are missing."""
-
-    size_bytes: int
-
-
-Line = Step | Done | Lost
-
-
-@dataclass(frozen=True)
-class Journal:
-    """The file. Several kodes may write to it."""
-
-    path: Path
-
-    def append(self, *added: Line) -> None:
-        """Adds lines; they are on disk when this returns. Raises: StorageError."""
-        durable.make_folder(self.path.parent)
-        lines = [*map(line_of, added)]
-        if lost := durable.lost_bytes(self.path):
-            lines.insert(0, line_of(Lost(lost)))
-        durable.append_lines(self.path, lines)
-
-    def read(self) -> list[Line | None]:
-        """Every line; None for one that cannot be read. Never raises."""
-        noted, data = durable.noted_length(self.path), b""
-        with contextlib.suppress(OSError):
-            data = self.path.read_bytes()
-        lost = [Lost(noted - len(data))] if len(data) < noted else []
-        return [*_parse_all(data), *lost]
-
-    def check(self, *, repair: bool) -> list[str]:
-        """A plain sentence for each damage that has not been reported and repaired before. With
-        `repair` the file is set aside in full and rewritten, so that it says what it has lost.
-        Raises: StorageError."""
-        noted, data = durable.noted_length(self.path), b""
-        with durable.storage_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
-            data = self.path.read_bytes()
-        lines, parsed = data.split(b"\n")[:-1], _parse_all(data)
-        cut = max(0, noted - len(data))
-        faults = []
-        if bad := parsed.count(None):
-            faults.append(f"{self.path} has {plural(bad, 'damaged line')}: undo leaves them out.")
-        if cut:
-            faults.append(f"{self.path} has lost its end ({cut} bytes): undo leaves it out.")
-        if repair and faults:
-            faults.append(f"The old file is saved as {durable.keep_aside(self.path, data).name}.")
-            whole = [line for line, value in zip(lines, parsed, strict=True) if value is not None]
-            # A line that is there twice is not lost.
-            if lost := cut + sum(map(len, {*lines} - {*whole})):
-                whole.append(line_of(Lost(lost)))
-            rewritten = b"".join(line + b"\n" for line in whole)
-            durable.replace(self.path, rewritten)
-            durable.note_length(self.path, len(rewritten))
-        return faults
-
-
-def line_of(line: Line) -> bytes:
-    """One sealed line, unlike every other."""
-    match line:
-        case Step():
-            value = {"begin": line.id, **asdict(line)}
-            for name in ("id", "after", "repositories"):
-                del value[name]
-        case Done():
-            value = {"done": line.id, "before": line.before, "after": line.after}
-            value["repositories"] = [asdict(change) for change in line.repositories]
-        case Lost():
-            value = {"lost": line.size_bytes, "id": secrets.token_hex(4)}
-    return seal(json.dumps(value).encode())
-
-
-def _parse_all(data: bytes) -> list[Line | None]:
-    """The whole lines; None for one that cannot be read, or that is there twice."""
-    lines = data.split(b"\n")[:-1]
-    first = {line: number for number, line in reversed([*enumerate(lines)])}
-    return [_parse(line) if first[line] == number else None for number, line in enumerate(lines)]
-
-
-def _parse(line: bytes) -> Line | None:
-    """None if the line is torn, damaged, or from a later version."""
-    if not is_intact(line):
-        return None
-    try:
-        value = json.loads(line)
-        if "lost" in value:
-            return Lost(int(value["lost"]))
-        if "done" in value:
-            repositories = tuple(RepositoryChange(**change) for change in value["repositories"])
-            before, after = _states(value["before"]), _states(value["after"])
-            return Done(str(value["done"]), before, after, repositories)
-        if value["kind"] not in ("change", "undo", "redo"):
-            return None
-        return Step(
-            id=str(value["begin"]),
-            turn=TurnId(str(value["turn"][0]), int(value["turn"][1])),
-            kind=value["kind"],
-            of=str(value["of"]),
-            before=_states(value["before"]),
-            goal=_states(value["goal"]),
-            folders={str(path): int(count) for path, count in value["folders"].items()},
-        )
-    except (ValueError, KeyError, IndexError, AttributeError, RecursionError, TypeError):
-        return None
-
-
-def _states(value: Mapping[str, Any]) -> dict[str, Seen]:
-    """Raises: ValueError for what cannot name a file and its state; TypeError."""
-    states = {}
-    for path, (state, mode) in value.items():
-        texts = (path, "" if state is None else state)
-        if not path.startswith("/") or not 0 <= mode <= 0o7777 or any("\0" in it for it in texts):
-            raise ValueError("no file and its state")
-        states[path] = Seen(state, mode)
-    return states
-
-
-# ── turns ────────────────────────────────────────────────────────────────────────────────────
+    repositories: list[RepositoryChange] = field(default_factory=list)
 
 
 class Change(NamedTuple):
@@ -204,10 +64,6 @@ class Change(NamedTuple):
     after: Seen | None
     """None if the step was cut short, so that nobody knows."""
 
-    @property
-    def has_effect(self) -> bool:
-        return self.before != self.after
-
 
 @dataclass(kw_only=True)
 class Group:
@@ -216,7 +72,7 @@ class Group:
     turn: TurnId
     steps: list[Step] = field(default_factory=list)
     is_undone: bool = False
-    last_undo: dict[str, Change] = field(default_factory=dict)
+    last_undo: dict[str, list[Change]] = field(default_factory=dict)
     """What the undos of it have changed: what can be redone never shrinks."""
 
     @functools.cached_property
@@ -224,43 +80,31 @@ class Group:
         """The changes of each file that has one, by absolute path, in order."""
         files: dict[str, list[Change]] = {}
         for step in self.steps:
-            names = step.before if step.after is None else step.after
-            for path in names:
+            for path in step.before if step.after is None else step.after:
                 after = None if step.after is None else step.after[path]
                 change = Change(step.before.get(path, Seen(None)), after)
                 files.setdefault(path, []).append(change)
-        return files
+        return {path: many for path, many in files.items() if any(a != b for a, b in many)}
 
     @property
     def changed(self) -> list[str]:
         """The absolute paths of the files that it changed."""
-        return [path for path, done in self.files.items() if any(one.has_effect for one in done)]
-
-    @property
-    def repositories(self) -> list[RepositoryChange]:
-        return [change for step in self.steps for change in step.repositories]
-
-    def folders(self, path: str) -> int:
-        """How many of the folders that hold a path did not exist before the turn."""
-        return max(step.folders.get(path, 0) for step in self.steps)
+        return innermost(self.files)
 
 
 @dataclass(frozen=True, kw_only=True)
 class History:
     """What can be undone and redone."""
 
-    groups: tuple[Group, ...] = ()
+    groups: Sequence[Group]
     """That have an effect, the oldest first."""
-    undone: tuple[Group, ...] = ()
+    undone: Sequence[Group]
     """That can be redone, the last undone at the end."""
-    last: Step | None = None
+    last: Step | None
     """The last undo or redo."""
-    unfinished: tuple[Step, ...] = ()
-    """Steps that were cut short, or that run now."""
-    damaged: int = 0
-    """Lines that could not be read, or were there twice."""
-    lost_bytes: int = 0
-    """Missing where the journal was cut."""
+    steps: Sequence[Step]
+    damaged: int
+    """Parts of the journal that are damaged or lost."""
 
     @property
     def standing(self) -> list[Group]:
@@ -278,28 +122,105 @@ class History:
         return groups
 
 
-def history(lines: Iterable[Line | None]) -> History:
-    """What can be undone and redone after these lines."""
-    steps: dict[str, Step] = {}
-    damaged = lost_bytes = 0
-    for line in lines:
-        match line:
-            case None:
-                damaged += 1
-            case Lost():
-                lost_bytes += line.size_bytes
-            case Step():
-                steps[line.id] = line
-            case Done() if line.id in steps:
-                step = steps[line.id]
-                step.before |= line.before
-                step.after = {**line.after}
-                step.repositories = line.repositories
+@dataclass(frozen=True)
+class Journal:
+    """The file. Several kodes may write to it."""
+
+    path: Path
+
+    def begin(self, step: Step) -> None:
+        """Notes a step that is about to change files. Raises: StorageError."""
+        names = ("turn", "kind", "of", "before", "goal")
+        self._append({"begin": step.id, **{name: getattr(step, name) for name in names}})
+
+    def end(self, step: Step, more: Mapping[str, Seen]) -> None:
+        """Notes what a step has changed; `more` is what was there before of files that were found
+        to have changed only afterwards. Raises: StorageError."""
+        names = ("after", "repositories")
+        values = {name: getattr(step, name) for name in names}
+        self._append({"done": step.id, "before": more, **values})
+
+    def _append(self, value: Mapping[str, Any]) -> None:
+        durable.make_folder(self.path.parent)
+        log = RecordLog(self.path)
+        with durable.storage_errors(self.path, "append to"), log.locked():
+            log.append(json.dumps(value).encode())
+
+    def history(self) -> History:
+        """What can be undone and redone. Raises: StorageError."""
+        steps, _, damaged, repaired = self._read()
+        return history(steps, damaged + repaired)
+
+    def check(self, *, repair: bool) -> list[str]:
+        """A plain sentence for damage that has not been reported and repaired before. With `repair`
+        the file is set aside in full and rewritten, so that it says what it has lost. Raises:
+        StorageError."""
+        _, lines, damaged, _ = self._read()
+        if not damaged:
+            return []
+        faults = [f"{self.path}: {plural(damaged, 'part')} damaged or lost, which undo leaves out."]
+        if repair:
+            aside = durable.keep_aside(self.path, self.path.read_bytes())
+            lines += [seal(b'{"lost":"%d parts"}' % damaged)]
+            data = b"".join(line + b"\n" for line in lines)
+            durable.replace(self.path, data)
+            durable.note_length(self.path, len(data))
+            faults.append(f"The old file is saved as {aside.name}.")
+        return faults
+
+    def _read(self) -> tuple[list[Step], list[bytes], int, int]:
+        """The steps, the sound lines, how many parts are damaged or lost, and how many lines say
+        that something was."""
+        steps: dict[str, Step] = {}
+        lines, bad, losses, log = list[bytes](), 0, 0, RecordLog(self.path)
+        for line in log.read():
+            try:
+                value = json.loads(line)
+                if value.keys() & {"lost", "lost_bytes"}:
+                    losses += 1
+                else:
+                    _take_in(steps, value)
+                lines.append(line)
+            except (ValueError, KeyError, IndexError, AttributeError, RecursionError, TypeError):
+                bad += 1  # or from a later version
+        bad += log.damaged + log.duplicates + bool(log.lost_bytes)
+        return [*steps.values()], lines, bad, losses
+
+
+def _take_in(steps: dict[str, Step], value: Mapping[str, Any]) -> None:
+    """Adds what a line says. Raises: what one with another content causes."""
+    before = _states(value["before"])
+    if "done" in value:
+        after = _states(value["after"])
+        changes = [RepositoryChange(*change) for change in value["repositories"]]
+        if step := steps.get(value["done"]):
+            step.before |= before
+            step.after, step.repositories = after, changes
+        return
+    step = Step(id=str(value["begin"]), turn=TurnId(*value["turn"]), of=str(value["of"]))
+    step.before, step.goal, step.kind = before, _states(value["goal"]), value["kind"]
+    if step.kind not in ("change", "undo", "redo"):
+        raise ValueError("no kind of step")
+    steps[step.id] = step
+
+
+def _states(value: Mapping[str, Any]) -> dict[str, Seen]:
+    """Raises: ValueError for what cannot name a file and its state; TypeError."""
+    states = {}
+    for path, (state, mode) in value.items():
+        if not path.startswith("/") or not 0 <= mode <= 0o7777 or "\0" in path + (state or ""):
+            raise ValueError("no file and its state")
+        states[path] = Seen(state, mode)
+    return states
+
+
+def history(steps: Sequence[Step], damaged: int = 0) -> History:
+    """What can be undone and redone after these steps."""
     groups: list[Group] = []
     undone: list[Group] = []
     last: Step | None = None
     is_open = False
-    for step in steps.values():
+    for step in steps:
         if step.kind == "change":
             if not is_open or groups[-1].turn.id != step.turn.id:
                 groups.append(Group(turn=step.turn))
@@ -309,48 +230,49 @@ def history(lines: Iterable[Line | None]) -> History:
                 undone.clear()
             continue
         last, is_open = step, False
-        _take_back(groups, undone, step)
+        for group in groups:  # the one that it is about may be lost
+            if group.steps[0].id == step.of and group.is_undone == (step.kind == "redo"):
+                group.is_undone = step.kind == "undo"
+                after = step.goal if step.after is None else step.after
+                if group.is_undone:
+                    undone.append(group)
+                    both = step.before.keys() & after.keys()
+                    group.last_undo |= {
+                        path: [Change(step.before[path], after[path])] for path in both
+                    }
+                elif group in undone:
+                    undone.remove(group)
     return History(
-        groups=tuple(group for group in groups if group.changed or group.repositories),
-        undone=tuple(undone),
+        groups=[
+            group
+            for group in groups
+            if group.files or any(step.repositories for step in group.steps)
+        ],
+        undone=undone,
         last=last,
-        unfinished=tuple(step for step in steps.values() if step.after is None),
+        steps=steps,
         damaged=damaged,
-        lost_bytes=lost_bytes,
     )
 
 
-def _take_back(groups: Sequence[Group], undone: list[Group], step: Step) -> None:
-    """Notes an undo or a redo in the group that it is about, which may be lost."""
-    for group in groups:
-        if group.steps[0].id == step.of and group.is_undone == (step.kind == "redo"):
-            group.is_undone = step.kind == "undo"
-            if group.is_undone:
-                undone.append(group)
-                after = step.goal if step.after is None else step.after
-                group.last_undo |= {
-                    path: Change(step.before[path], after[path])
-                    for path in step.before
-                    if path in after
-                }
-            elif group in undone:
-                undone.remove(group)
-
-
-# ── one file ─────────────────────────────────────────────────────────────────────────────────
-
-
 def way_back(changes: Sequence[Change], now: Seen) -> tuple[Seen, bool, bool]:
-    """What a file reverts to when the group of these changes is undone; whether that is known, or
-    it was changed after the last of them and is left alone; and whether that is the state before
-    them, or one that somebody else made in between. A change cut short by a crash has no known end:
-    the current state counts."""
+    """What a file reverts to when these changes are undone; whether that is known, or it was
+    changed after the last of them and is left alone; and whether that is the state before them, or
+    one that somebody else made in between. A change cut short by a crash has no known end: the
+    current state counts."""
     goal, is_known = now, False
     for change in reversed(changes):
-        if change.after is not None and change.after.state != goal.state:
-            if change.before.state == goal.state and not is_known:
-                is_known = True  # already reverted
-                continue
+        if change.after is None or change.after.state == goal.state:
+            goal, is_known = change.before, True
+        elif change.before.state != goal.state:
             return goal, is_known, False
-        goal, is_known = change.before, True
+        else:  # already reverted
+            is_known = True
     return goal, is_known, True
+
+
+def innermost(paths: Iterable[str]) -> list[str]:
+    """The paths without the folders that others of them are in."""
+    every = [*paths]
+    folders = {str(folder) for path in every for folder in Path(path).parents}
+    return [path for path in every if path not in folders]

@@ -118,12 +118,14 @@ class Contents:
             return None
         return data if hashlib.sha256(data).hexdigest() == state else None
 
-    def why_missing(self, state: str) -> str:
-        """Why a content that was saved has no `data`. What is left of a damaged one is set aside,
-        so that the content can be saved again. Never raises."""
+    def why_not_restorable(self, state: State) -> str:
+        """Why there is nothing to restore from; "" if there is. What is left of a damaged content
+        is set aside, so that it can be saved again. Never raises."""
+        if not is_digest(state) or self.data(str(state)) is not None:
+            return WHY_NOT_SAVED.get(state, "")
         with contextlib.suppress(StorageError):
-            if (self.folder / state).exists():
-                durable.set_aside(self.folder / state)
+            if (self.folder / str(state)).exists():
+                durable.set_aside(self.folder / str(state))
         aside = next(iter(self.folder.glob(f"{state}.damaged-*")), None)
         if aside is None:
             return "its old content is no longer saved (oldest deleted first)"
@@ -152,7 +154,7 @@ class Contents:
             status = beneath.status(folder, path.name)
             is_folder = status is not None and stat.S_ISDIR(status.st_mode)
             if is_folder and state != FOLDER:
-                _remove_if_empty(folder, path.name)
+                os.rmdir(path.name, dir_fd=folder)
             if state == FOLDER:
                 if status is not None and not is_folder:
                     os.unlink(path.name, dir_fd=folder)
@@ -164,7 +166,7 @@ class Contents:
                 return
         data = self.data(state)
         if data is None:
-            raise StorageError(self.why_missing(state))
+            raise StorageError(self.why_not_restorable(state))
         durable.replace(path, data, mode=mode, follow=False, sync_name=sync_name)
 
     def _look(self, path: str, limit: int) -> tuple[Seen, bytes]:
@@ -214,15 +216,6 @@ class Contents:
         if self.folder.is_dir():
             with durable.storage_errors(self.folder, "make durable"):
                 durable.sync_folder(self.folder)
-
-
-def _remove_if_empty(folder: int, name: str) -> None:
-    """Removes a folder that holds nothing but folders. Raises: OSError."""
-    with beneath.open_below(folder, [name]) as inner:
-        for entry in os.listdir(inner):
-            if stat.S_ISDIR(os.lstat(entry, dir_fd=inner).st_mode):
-                _remove_if_empty(inner, entry)
-    os.rmdir(name, dir_fd=folder)
 
 
 def drop_oldest(folders: list[Path], max_bytes: int, *, spare: Path | None = None) -> int:

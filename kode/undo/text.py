@@ -1,12 +1,11 @@
 """What a person reads: the report of an undo, and the diffs of what a session has changed."""
 
 import contextlib
-import difflib
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kode.diffs import unified_diff
 from kode.messages import first_of, plural
 from kode.results import relative_path
 from kode.undo.journal import Change
@@ -32,11 +31,9 @@ def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str]) -> str:
     ):
         lines += first_of(files, MAX_NAMED)
     if undone.damaged:
-        lines.append(f"Skipped {plural(undone.damaged, 'damaged line')} of the session's record.")
-    if undone.lost_bytes:
         lines.append(
-            f"A part of the session's record of changes is lost ({undone.lost_bytes} bytes): files "
-            "that only it named are left as they are."
+            f"{plural(undone.damaged, 'part')} of the session's record of changes damaged or lost: "
+            "files that only they named are left as they are."
         )
     if undone.turn is not None:
         lines.append(_next(undone))
@@ -103,39 +100,31 @@ def _diff_of(
     before, now = changes[0].before.state, contents.see(path).state
     if before == now or {before, now} <= {None, FOLDER}:
         return None
-    name = relative_path(path, cwd)
-    has_gaps = any(
-        change.after is not None and change.after.state != later.before.state
-        for change, later in itertools.pairwise(changes)
-    )
-    old, new = _lines(contents, before, None), _lines(contents, now, path)
-    lines: list[str] = []
+    name, text = relative_path(path, cwd), ""
+    old, new = _text(contents, before, None), _text(contents, now, path)
     if old is not None and new is not None:
-        fromfile = "/dev/null" if before is None else name
-        tofile = "/dev/null" if now is None else name
-        lines = list(difflib.unified_diff(old, new, fromfile=fromfile, tofile=tofile))
-    text = "".join(line if line.endswith("\n") else line + "\n" for line in lines)
-    last = changes[-1].after
+        text = unified_diff(name, old, new)
+    lines, (*earlier, last) = text.splitlines()[2:], changes
+    pairs = zip(earlier, changes[1:], strict=True)
+    has_gaps = any(one.after and one.after.state != other.before.state for one, other in pairs)
     return FileDiff(
         path=name,
         text=text or f"{name}: changed; too large, or no text, to compare\n",
-        added=sum(line.startswith("+") for line in lines[2:]),
-        removed=sum(line.startswith("-") for line in lines[2:]),
-        by_others=has_gaps or (last is not None and last.state != now),
+        added=sum(line.startswith("+") for line in lines),
+        removed=sum(line.startswith("-") for line in lines),
+        by_others=has_gaps or (last.after is not None and last.after.state != now),
     )
 
 
-def _lines(contents: Contents, state: State, path: str | None) -> list[str] | None:
-    """The lines of a state, or of the file itself if `path` is given; None if it is not text or too
+def _text(contents: Contents, state: State, path: str | None) -> str | None:
+    """The text of a state, or of the file itself if `path` is given; None if it is not text or too
     long."""
-    if state is None:
-        return []
-    if state.startswith(LINK):
-        return [state + "\n"]
+    if state is None or state.startswith(LINK):
+        return f"{state}\n" if state else ""
     data: bytes | None = None
     if is_digest(state):
         with contextlib.suppress(OSError):
             data = Path(path).read_bytes() if path else contents.data(state)
     if data is None or b"\0" in data[:8192] or data.count(b"\n") > MAX_COMPARED_LINES:
         return None
-    return data.decode("utf-8", "replace").splitlines(keepends=True)
+    return data.decode("utf-8", "replace")

@@ -1,57 +1,43 @@
 """Saves what kode changes in files, and takes it back turn by turn.
 
 What a step changes is on disk before it happens: the contents in `store`, the plan in `journal`. A
-command on the host is surveyed (`outside`). An undo is a step too, with a known goal.
+command on the host is surveyed (`outside`). An undo is a step too, with a known goal: to finish one
+that was cut short is to apply it again.
 """
 
 import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from kode import beneath, durable, paths
 from kode.credentials import redact
-from kode.errors import GitError, StorageError
+from kode.errors import StorageError
 from kode.events import Emit, Notice, silent
 from kode.git import git_record
 from kode.undo import outside
-from kode.undo.journal import (
-    Change,
-    Done,
-    Group,
-    History,
-    Journal,
-    RepositoryChange,
-    Step,
-    TurnId,
-    history,
-    way_back,
-)
-from kode.undo.outside import Backup
+from kode.undo.journal import History, Journal, Step, TurnId, innermost, way_back
+from kode.undo.outside import RunningStep
 from kode.undo.store import FOLDER, WHY_NOT_SAVED, Contents, Seen, is_digest
 from kode.workplace import GitFolder
 
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 """Errors after which the same may succeed; any other leaves the file alone."""
 
-STASHES_STAY = "Stashes and commits stay as they are."
+_CHANGED_SINCE = "it has changed since"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Undone:
     """What an undo or a redo did. Paths are absolute."""
 
-    turn: int | None = None
-    """The number of the turn; None: there was nothing to do."""
-    message: str = ""
-    """The id of the message that began the turn."""
-    step: str = ""
-    """The id of the step."""
+    step: Step | None = None
+    """None: there was nothing to do."""
     redo: bool = False
     resumed: bool = False
     """Whether it had begun before, and was cut short."""
@@ -69,9 +55,12 @@ class Undone:
     next_redo: int | None = None
     """The turn that a redo brings back."""
     damaged: int = 0
-    """Lines of the journal that could not be read."""
-    lost_bytes: int = 0
-    """Of the journal, where it was cut: what they named is left as it is."""
+    """Parts of the journal that are damaged or lost: files that only they named are left."""
+
+    @property
+    def turn(self) -> int | None:
+        """The number of the turn."""
+        return None if self.step is None else self.step.turn.number
 
     @property
     def touched(self) -> tuple[str, ...]:
@@ -103,85 +92,90 @@ class Undo:
         return Journal(self.folder / "journal.jsonl")
 
     def history(self) -> History:
-        return history(self.journal.read())
+        """What can be undone and redone. Raises: StorageError."""
+        return self.journal.history()
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────
 
     @contextlib.asynccontextmanager
-    async def step(self, files: Sequence[str]) -> AsyncIterator[Backup]:
+    async def step(self, files: Sequence[str]) -> AsyncIterator[RunningStep]:
         """Wraps changes of exactly these files: saves what is there, except for what is in
         `not_saved`, and notes what is there afterwards."""
-        async with self._run(lambda: self.begin(self.turn(), files)) as backup:
-            yield backup
+        async with self._run(partial(self.begin, self.turn(), files)) as step:
+            yield step
 
     @contextlib.asynccontextmanager
     async def outside(self, writes: Sequence[str]) -> AsyncIterator[None]:
         """Wraps a command on the host, which is known to write these paths, and perhaps more: saves
         what it may lose, and notes what it did."""
-        async with self._run(lambda: self.begin_outside(self.turn(), writes)) as backup:
-            if backup.problem or backup.not_saved:
-                self.emit(Notice(text=backup.describe()))
+        async with self._run(partial(self.begin_outside, self.turn(), writes)) as step:
+            if step.problem or step.not_saved:
+                self.emit(Notice(text=step.describe()))
             yield
 
     @contextlib.asynccontextmanager
-    async def _run(self, begin: Callable[[], Backup]) -> AsyncIterator[Backup]:
-        backups: list[Backup] = []
+    async def _run(self, begin: Callable[[], RunningStep]) -> AsyncIterator[RunningStep]:
+        beginning = asyncio.ensure_future(asyncio.to_thread(begin))
         try:
-            await _in_thread(lambda: backups.append(begin()))
-            yield backups[0]
-        finally:
+            yield await asyncio.shield(beginning)
+        finally:  # if it was cancelled meanwhile, too: half a step is none
             try:
-                for backup in backups:
-                    await _in_thread(partial(self.end, backup))
+                await asyncio.to_thread(self.end, await beginning)
             except StorageError as error:
                 self.emit(Notice(text=str(error), level="error"))
 
     async def describe(self, writes: Sequence[str]) -> str:
         """Saves what a command on the host may lose; returns a sentence about it for the
         permission question."""
-        backup = await asyncio.to_thread(self._save_trees, self.turn(), writes)
-        return backup.describe()
+        step = RunningStep(turn=self.turn())
+        await asyncio.to_thread(self._save_trees, step, writes)
+        return step.describe()
 
-    def begin(self, turn: TurnId, files: Sequence[str]) -> Backup:
+    def begin(self, turn: TurnId, files: Sequence[str]) -> RunningStep:
         """Before these files change: saves them, large ones too, since each is sure to change.
         Never raises: `problem` says what could not be saved."""
-        limit = self.contents.max_bytes // 2
-        return self._announce(outside.save_files(self.contents, Step(turn=turn), files, limit))
+        step = RunningStep(turn=turn)
+        outside.save_files(self.contents, step, files, self.contents.max_bytes // 2)
+        return self._announce(step)
 
-    def begin_outside(self, turn: TurnId, writes: Sequence[str]) -> Backup:
+    def begin_outside(self, turn: TurnId, writes: Sequence[str]) -> RunningStep:
         """Before a command runs on the host: saves what it may lose. Never raises."""
-        return self._announce(self._save_trees(turn, writes))
+        step = RunningStep(turn=turn)
+        self._save_trees(step, writes)
+        return self._announce(step)
 
-    def _save_trees(self, turn: TurnId, writes: Sequence[str]) -> Backup:
-        trees = [Path(folder.worktree) for folder in self.git if folder.worktree]
-        submodules = [tree for tree in trees if any(map(tree.is_relative_to, self.roots))]
-        trees = [*self.roots, *submodules]
-        return outside.save_trees(self.contents, Step(turn=turn), writes, trees)
+    def _save_trees(self, step: RunningStep, writes: Sequence[str]) -> None:
+        trees = (Path(folder.worktree) for folder in self.git if folder.worktree)
+        inner = (tree for tree in trees if any(map(tree.is_relative_to, self.roots)))
+        outside.save_trees(self.contents, step, writes, [*self.roots, *inner])
 
-    def _announce(self, backup: Backup) -> Backup:
+    def _announce(self, step: RunningStep) -> RunningStep:
         try:
             # On disk before the change, so that a crash in the middle can be undone too.
-            if backup.step.before:
-                self.journal.append(backup.step)
+            if step.before:
+                self.journal.begin(step)
         except StorageError as error:
-            return replace(backup, problem=backup.problem or str(error))
-        return backup
+            step.problem = step.problem or str(error)
+        return step
 
-    def end(self, backup: Backup) -> None:
+    def end(self, step: RunningStep) -> None:
         """Notes what a step has changed. Raises: StorageError."""
-        done = outside.find_changes(self.contents, backup)
-        if backup.step.before:
-            self.journal.append(done)
-        elif done.after or done.repositories:
-            self.journal.append(backup.step, done)
-        if backup.surveys:
-            files = [path for path, seen in done.after.items() if seen.state != FOLDER]
+        is_announced = bool(step.before)
+        more = outside.find_changes(self.contents, step)
+        if not (is_announced or step.after or step.repositories):
+            return
+        if not is_announced:
+            self.journal.begin(step)
+        self.journal.end(step, more)
+        if step.surveys:
+            after = step.after or {}
+            files = (path for path in innermost(after) if after[path].state != FOLDER)
             self.changed_by_commands += [path for path in files if not git_record(self.git, path)]
 
     def remove_stale_temporaries(self) -> None:
         """Removes what a write that a crash cut short left beside the person's files."""
-        paths = (path for step in self.history().unfinished for path in step.before)
-        for folder in {Path(path).parent for path in paths}:
+        steps = (step for step in self.history().steps if step.after is None)
+        for folder in {Path(path).parent for step in steps for path in step.before}:
             durable.remove_stale_temporaries(folder)
 
     # ── the way back ─────────────────────────────────────────────────────────────────────────
@@ -211,18 +205,7 @@ class Undo:
             return self._report(step, resumed=True) if step and is_marked else None
         for folder in {Path(path).parent for path in step.before}:
             durable.remove_stale_temporaries(folder)
-        plan, there = _Plan(), dict[str, Seen]()
-        for path, was in step.before.items():
-            now, goal = self.contents.see(path), step.goal[path]
-            if (now.state == was.state and now != goal) or _is_between(now, was, goal):
-                plan.goals[path] = goal
-            elif now.state == goal.state:
-                there[path] = goal
-                if goal.state is None and path in step.folders:
-                    plan.goals[path] = goal
-            else:
-                plan.left.append((path, "it has changed since"))
-        return self._make(step, plan, there)
+        return self._apply(step, resumed=True)
 
     def _take_back(self, kind: Literal["undo", "redo"]) -> Undone:
         finished = self.finish()
@@ -233,251 +216,159 @@ class Undo:
         if not groups or (past.last is not None and past.last.after is None):
             return finished or self._report(None, redo=kind == "redo")
         group = groups[-1]
-        plan = self._plan_redo(group) if kind == "redo" else self._plan_undo(group)
-        step = Step(turn=group.turn, kind=kind, of=group.steps[0].id, goal=plan.goals)
-        for path, seen in self.contents.save(plan.goals).items():
+        step = Step(turn=group.turn, kind=kind, of=group.steps[0].id)
+        left, notes = [], []
+        for path, changes in (group.files if kind == "undo" else group.last_undo).items():
+            now = self.contents.see(path)
+            goal, is_known, is_whole = way_back(changes, now)
+            last = changes[-1].after or now
+            is_other_mode = now.mode == last.mode != goal.mode and now.state is not None
+            if is_known and goal.state == now.state and not is_other_mode:
+                continue
+            why = WHY_NOT_SAVED.get(now.state) or self.contents.why_not_restorable(goal.state)
+            if not is_known or why:
+                left.append((path, why if is_known else _CHANGED_SINCE))
+                continue
+            step.goal[path] = goal
+            if not is_whole:
+                notes.append(f"{path} has your own edit from during the turn.")
+        for path, seen in self.contents.save(step.goal).items():
             if isinstance(seen, StorageError):
                 raise seen
             step.before[path] = seen
-        if kind == "undo":
-            folders = {path: group.folders(path) for path in plan.goals}
-            step.folders = {path: count for path, count in folders.items() if count}
         if self.marker is not None:
             durable.make_folder(self.marker.parent)
             durable.replace(self.marker, b"")
-        self.journal.append(step)
-        return self._make(step, plan)
+        self.journal.begin(step)
+        return self._apply(step, left, notes)
 
-    def _make(self, step: Step, plan: "_Plan", there: Mapping[str, Seen] | None = None) -> Undone:
-        """Changes the files as planned; nothing is lost if it is killed in between. `there` are
-        the goals that an earlier try has reached."""
-        left, failed = change_files(self.contents, step, plan.goals)
-        goals = plan.goals.items()
-        step.after = {path: goal for path, goal in goals if path not in {**left, **failed}}
-        step.after |= there or {}
+    def _apply(
+        self,
+        step: Step,
+        left: Sequence[tuple[str, str]] = (),
+        notes: Sequence[str] = (),
+        *,
+        resumed: bool = False,
+    ) -> Undone:
+        """Changes the files as planned, durably; nothing is lost if it is killed in between.
+        Removals come first, folders after what was in them, so that a folder may replace a file and
+        the reverse; then folders and links, so that no file is written through a link that is being
+        removed."""
+        why_left: dict[str, str] = {}
+        failed: dict[str, str] = {}
+
+        def change(path: str) -> None:
+            try:
+                if why := change_file(self.contents, path, step.before[path], step.goal[path]):
+                    why_left[path] = why
+            except (StorageError, OSError) as error:
+                cause = error.__cause__ if isinstance(error, StorageError) else error
+                is_passing = isinstance(cause, OSError) and cause.errno in _PASSING
+                (failed if is_passing else why_left)[path] = str(error)
+
+        gone = sorted(path for path, goal in step.goal.items() if goal.state is None)
+        emptied = [path for path in reversed(gone) if step.before[path].state == FOLDER]
+        there = sorted(step.goal.keys() - {*gone})
+        files = [path for path in there if is_digest(step.goal[path].state)]
+        durable.for_each(change, [path for path in gone if path not in {*emptied}])
+        for path in (*emptied, *(path for path in there if path not in {*files})):
+            change(path)
+            if path in why_left and any(other.startswith(f"{path}/") for other in failed):
+                failed[path] = why_left.pop(path)
+        durable.for_each(change, files)
+        done = {path: goal for path, goal in step.goal.items() if path not in why_left | failed}
+        for folder in {os.path.dirname(path) for path in done}:
+            try:
+                durable.sync_folder(Path(folder))
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # removed together with its contents
+            except OSError as error:
+                failed |= {path: str(error) for path in done if os.path.dirname(path) == folder}
+        step.after = {path: goal for path, goal in done.items() if path not in failed}
         if not failed:
             # Without this line the next start looks at the same files, and finds all done.
             with contextlib.suppress(StorageError):
-                self.journal.append(Done(step.id, {}, step.after))
-        groups = (group for group in self.history().groups if group.steps[0].id == step.of)
-        for change in (change for group in groups for change in group.repositories):
-            plan.notes += _bring_back(change) if step.kind == "undo" else [STASHES_STAY]
+                self.journal.end(step, {})
         return self._report(
             step,
-            resumed=there is not None,
-            left_alone=(*plan.left, *left.items()),
+            resumed=resumed,
+            left_alone=(*left, *why_left.items()),
             failed=tuple(failed.items()),
-            notes=tuple(dict.fromkeys(plan.notes)),
+            notes=tuple(dict.fromkeys((*notes, *self._take_back_repositories(step)))),
         )
+
+    def _take_back_repositories(self, step: Step) -> list[str]:
+        """Stashes that a command dropped come back; no branch is moved, but the notes say how."""
+        groups = (group for group in self.history().groups if group.steps[0].id == step.of)
+        changes = [change for group in groups for one in group.steps for change in one.repositories]
+        if step.kind == "redo":
+            return ["Stashes and commits stay as they are."] if changes else []
+        notes = []
+        for change in changes:
+            if change.stashes:
+                notes += outside.bring_back_stashes(Path(change.root), change.stashes)
+            if change.head:
+                commit, branch = change.head[:12], change.branch
+                way = f"git symbolic-ref HEAD refs/heads/{branch} && git reset {commit}"
+                notes.append(
+                    f"{branch or 'HEAD'} was at {commit} and is not moved back"
+                    + (f": `{way}` does that and leaves the files as they are." if branch else ".")
+                )
+        return notes
 
     def _report(self, step: Step | None, **more: Any) -> Undone:
         past, states = self.history(), {} if step is None else step.after or {}
-        if step is not None:
-            more |= {"turn": step.turn.number, "message": step.turn.id, "step": step.id}
-            more["redo"] = step.kind == "redo"
+        touched = innermost(states)
         return Undone(
-            **more,
-            restored=tuple(path for path, seen in states.items() if seen.state is not None),
-            removed=tuple(path for path, seen in states.items() if seen.state is None),
+            step=step,
+            **more if step is None else {**more, "redo": step.kind == "redo"},
+            restored=tuple(path for path in touched if states[path].state is not None),
+            removed=tuple(path for path in touched if states[path].state is None),
             next_undo=past.standing[-1].turn.number if past.standing else None,
             next_redo=past.undone[-1].turn.number if past.undone else None,
             damaged=past.damaged,
-            lost_bytes=past.lost_bytes,
         )
 
-    def _plan_undo(self, group: Group) -> "_Plan":
-        plan = _Plan()
-        for path, changes in group.files.items():
-            if not any(change.has_effect for change in changes):
-                continue
-            now = self.contents.see(path)
-            goal, is_known, is_whole = way_back(changes, now)
-            if is_known and goal.state == now.state:
-                last = changes[-1].after or now
-                is_other_mode = now.mode == last.mode != goal.mode and now.state is not None
-                # A kill may have come after some of its folders were made, and before it was.
-                folders = Path(path).parents[: group.folders(path)]
-                if not is_other_mode and (now.state or not any(map(_is_empty_folder, folders))):
-                    continue
-            self._plan_file(plan, path, now, goal, is_known=is_known)
-            if path in plan.goals and not is_whole:
-                plan.notes.append(f"{path} has your own edit from during the turn.")
-        return plan
 
-    def _plan_redo(self, group: Group) -> "_Plan":
-        plan = _Plan()
-        for path, (goal, left) in group.last_undo.items():
-            now = self.contents.see(path)
-            if now != goal and left is not None:
-                self._plan_file(plan, path, now, goal, is_known=now.state == left.state)
-        return plan
-
-    def _plan_file(
-        self, plan: "_Plan", path: str, now: Seen, goal: Seen, *, is_known: bool
-    ) -> None:
-        """`is_known`: whether what is there now is kode's doing."""
-        if not is_known:
-            plan.left.append((path, "it has changed since"))
-        elif why := WHY_NOT_SAVED.get(goal.state) or WHY_NOT_SAVED.get(now.state):
-            plan.left.append((path, why))
-        elif is_digest(goal.state) and self.contents.data(str(goal.state)) is None:
-            plan.left.append((path, self.contents.why_missing(str(goal.state))))
-        else:
-            plan.goals[path] = goal
-
-
-@dataclass
-class _Plan:
-    """An undo or a redo, before it begins."""
-
-    goals: dict[str, Seen] = field(default_factory=dict)
-    left: list[tuple[str, str]] = field(default_factory=list)
-    """See `Undone.left_alone`."""
-    notes: list[str] = field(default_factory=list)
-
-
-async def _in_thread(do: Callable[[], object]) -> None:
-    """Runs it to its end, also if the caller is cancelled meanwhile: half a step is none. Raises:
-    what it raises."""
-    task = asyncio.ensure_future(asyncio.to_thread(do))
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
-
-
-def change_files(
-    contents: Contents, step: Step, goals: Mapping[str, Seen]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Changes the files, durably; returns those that are left, and those that have still to be
-    changed because the disk was full, each with the reason. Removals come first, folders after what
-    was in them, so that a folder may replace a file and the reverse; then folders and links, so
-    that no file is written through a link that is being removed."""
-    left: dict[str, str] = {}
-    failed: dict[str, str] = {}
-
-    def change(path: str) -> None:
-        try:
-            if why := _change_file(contents, path, step.before[path], goals[path], step.folders):
-                left[path] = why
-        except (StorageError, OSError) as error:
-            cause = error.__cause__ if isinstance(error, StorageError) else error
-            is_passing = isinstance(cause, OSError) and cause.errno in _PASSING
-            (failed if is_passing else left)[path] = str(error)
-
-    gone = sorted(path for path, goal in goals.items() if goal.state is None)
-    emptied = [path for path in reversed(gone) if step.before[path].state == FOLDER]
-    there = sorted(goals.keys() - {*gone})
-    files = [path for path in there if is_digest(goals[path].state)]
-    durable.for_each(change, [path for path in gone if step.before[path].state != FOLDER])
-    for path in (*emptied, *(path for path in there if not is_digest(goals[path].state))):
-        change(path)
-    durable.for_each(change, files)
-    for folder in {os.path.dirname(path) for path in goals.keys() - left.keys() - failed.keys()}:
-        try:
-            durable.sync_folder(Path(folder))
-        except (FileNotFoundError, NotADirectoryError):
-            continue  # removed together with its contents
-        except OSError as error:
-            failed |= {path: str(error) for path in goals if os.path.dirname(path) == folder}
-    return left, failed
-
-
-def _change_file(
-    contents: Contents, path: str, was: Seen, goal: Seen, folders: Mapping[str, int]
-) -> str:
-    """Changes one file; returns why it was left, or "". Its folder is not synced yet. Raises:
-    StorageError, OSError."""
+def change_file(contents: Contents, path: str, was: Seen, goal: Seen) -> str:
+    """Changes one file as planned, unless that is done; returns why it was left, or "". Its folder
+    is not synced yet. Raises: StorageError, OSError."""
     folder = os.path.dirname(path)
     if paths.real_path(folder) != folder:
         return "its folder is a link now"
     now = contents.see(path)
-    if now.state is not None or goal.state is not None:
-        if now.state != was.state and not _is_between(now, was, goal):
-            return "it has changed just now"
-        if now.state == FOLDER and goal.state is None:
-            try:
-                beneath.remove_folder(Path(path))
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise
-                return "it holds something else"
-            return ""
-        contents.restore(Path(path), goal.state, goal.mode)
-    if goal.state is None:
-        # A kill may have kept the folders that go with the last file in them.
-        beneath.remove_empty(Path(path).parents[: folders.get(path, 0)])
+    if now.state == goal.state and (now.mode == goal.mode or goal.state not in (was.state, FOLDER)):
+        return ""
+    # A kill may have come after a folder went, and before something else came, or the reverse.
+    is_between = now.state is None and FOLDER in (was.state, goal.state)
+    if now.state not in (was.state, goal.state) and not is_between:
+        return _CHANGED_SINCE
+    if now.state == FOLDER and goal.state is None:
+        try:
+            beneath.remove_folder(Path(path))
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            return "it holds something else"
+        return ""
+    contents.restore(Path(path), goal.state, goal.mode)
     return ""
 
 
-def _is_between(now: Seen, was: Seen, goal: Seen) -> bool:
-    """Whether a kill came after a folder went, and before something else came, or the reverse."""
-    return now.state is None and FOLDER in (was.state, goal.state)
-
-
-def _bring_back(change: RepositoryChange) -> list[str]:
-    """Stashes that a command dropped come back; where the branch stood is reported."""
-    notes = []
-    if change.stashes:
-        try:
-            back, gone = outside.bring_back_stashes(Path(change.root), change.stashes)
-            if back:
-                notes.append(
-                    f"{back} stash{'es are' if back > 1 else ' is'} back (git stash list)."
-                )
-            if gone:
-                notes.append(f"{gone} stash(es) could not be found again in {change.root}.")
-        except GitError as error:
-            notes.append(f"The stashes of {change.root} could not be restored: {error}.")
-    if change.head:
-        notes.append(_way_to_head(change))
-    return notes
-
-
-def _way_to_head(change: RepositoryChange) -> str:
-    """Undo moves no branch; this says how to, with the files left as undo put them."""
-    commit = change.head[:12]
-    if not change.branch:
-        return f"HEAD was at {commit}, on no branch; it is not moved back."
-    if change.switched:
-        return (
-            f"You were on {change.branch}: `git symbolic-ref HEAD refs/heads/{change.branch} && "
-            "git reset` returns there and leaves the files as they are."
-        )
-    return (
-        f"{change.branch} was at {commit} and is not moved back: `git reset {commit}` does that "
-        "and leaves the files as they are now."
-    )
-
-
-def _is_empty_folder(path: Path) -> bool:
-    try:
-        return not os.listdir(path)
-    except OSError:
-        return False
-
-
-@dataclass(frozen=True, kw_only=True)
 class FileChanges:
     """What the turns of a session changed in files, for reading alone."""
 
-    groups: tuple[Group, ...] = ()
-    """The oldest first."""
-    contents: Contents | None = None
-
-    @classmethod
-    def of_session(cls, session_folder: Path) -> "FileChanges":
-        """The record beside a session; empty if there is none."""
-        undo = open_undo(paths.undo_folder(session_folder))
-        return cls(groups=undo.history().groups, contents=undo.contents)
+    def __init__(self, session_folder: Path | None = None) -> None:
+        """The record beside a session; empty if there is none. Raises: StorageError."""
+        undo = open_undo(paths.undo_folder(session_folder or Path(os.devnull)))
+        self._contents = undo.contents
+        self.groups = undo.history().groups if session_folder else ()
 
     def before(self, turn: int, path: str) -> str:
         """A file's content before its first change in a turn, credentials masked; "" if unknown."""
         for group in self.groups:
-            changes: Sequence[Change] = group.files.get(path, ())
-            if group.turn.number == turn and changes and self.contents is not None:
-                data = self.contents.data(changes[0].before.state or "") or b""
+            if group.turn.number == turn and path in group.files:
+                data = self._contents.data(group.files[path][0].before.state or "") or b""
                 return redact(data.decode("utf-8", "replace"))
         return ""
 

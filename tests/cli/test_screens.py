@@ -34,6 +34,7 @@ from kode.events import ContextReduced, MemoryChanged, ToolFinished, TurnStarted
 from kode.messages import Usage
 from kode.providers.boundary import Endpoint, from_status
 from kode.session.spending import Spending, Spent
+from kode.undo.journal import Step, TurnId
 from kode.undo.text import undo_text
 from kode.undo.undo import Undone
 from tests.cli.fake_conversation import DIFF, FakeConversation
@@ -271,7 +272,7 @@ async def test_the_screen_of_a_command_is_as_before(tmp_path: Path, command: str
 
 def test_the_report_of_an_undo_is_as_before() -> None:
     undone = Undone(
-        turn=3,
+        step=Step(turn=TurnId("a message", 3)),
         restored=("/work/calc.py",),
         removed=("/work/notes.txt",),
         left_alone=(("/work/app.py", "it was changed since"),),

@@ -29,7 +29,6 @@ from kode.plugins.fleet.records import Finished as Ended
 from kode.plugins.fleet.records import Fleet, Task
 from kode.session import index, log
 from kode.shared_budget import SharedBudget
-from kode.undo.journal import Step
 from kode.undo.store import is_digest
 from kode.undo.undo import Undo, open_undo
 from tests.faults.in_process import FAULT, Finished, Here, undone_and_diffed
@@ -122,7 +121,7 @@ def newest(here: Here) -> str:
 
 
 def changes(here: Here) -> set[Any]:
-    steps = [line for line in undo_data(here).journal.read() if isinstance(line, Step)]
+    steps = undo_data(here).history().steps
     return {(step.turn, path) for step in steps for path in step.before}
 
 

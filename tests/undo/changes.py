@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kode.undo.journal import TurnId
-from kode.undo.outside import Backup
+from kode.undo.outside import RunningStep
 from kode.undo.store import MEGABYTE
 from kode.undo.undo import Undo, open_undo
 
@@ -20,13 +20,13 @@ def turn_id(number: int) -> TurnId:
 
 
 @contextmanager
-def step(undo: Undo, turn: int | TurnId, *paths: Path | str) -> Iterator[Backup]:
+def step(undo: Undo, turn: int | TurnId, *paths: Path | str) -> Iterator[RunningStep]:
     """A step of a turn that changes these files."""
     of = turn_id(turn) if isinstance(turn, int) else turn
-    backup = undo.begin(of, [*map(str, paths)])
-    assert not backup.problem
-    yield backup
-    undo.end(backup)
+    running = undo.begin(of, [*map(str, paths)])
+    assert not running.problem
+    yield running
+    undo.end(running)
 
 
 def change(undo: Undo, turn: int | TurnId, path: Path, *texts: str | None) -> None:

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+from kode.undo.journal import Step, TurnId
 from kode.undo.text import MAX_NAMED, undo_text
 from kode.undo.undo import Undone
 
 
 def test_a_large_undo_names_some_files_and_counts_others() -> None:
     undone = Undone(
-        turn=1,
+        step=Step(turn=TurnId("a message", 1)),
         removed=tuple(f"/work/many/{number}.py" for number in range(3000)),
         left_alone=(("/work/a.py", "it has changed since"),),
         next_redo=1,
@@ -24,7 +25,11 @@ def test_a_large_undo_names_some_files_and_counts_others() -> None:
 
 
 def test_an_undo_leaving_every_file_alone_claims_nothing() -> None:
-    undone = Undone(turn=2, left_alone=(("/work/a.py", "it has changed since"),), next_redo=2)
+    undone = Undone(
+        step=Step(turn=TurnId("a message", 2)),
+        left_alone=(("/work/a.py", "it has changed since"),),
+        next_redo=2,
+    )
 
     lines = undo_text(undone, Path("/work"), lambda turn: "edit").splitlines()
 

@@ -100,9 +100,9 @@ def count_changes(opened: Opened, first: int, more: Iterable[str]) -> list[FileC
     session_id, project = opened.session_id, opened.place.project
     past = FileChanges()
     if session_id is not None:
-        past = FileChanges.of_session(session_file(opened.home, session_id).with_suffix(""))
+        past = FileChanges(session_file(opened.home, session_id).with_suffix(""))
     groups = [group for group in reversed(past.groups) if group.turn.number >= first]
-    turns = {path: group.turn.number for group in groups for path in group.files}
+    turns = {path: group.turn.number for group in groups for path in group.changed}
     counts = []
     for path in dict.fromkeys((*turns, *more)):
         before, after = past.before(turns.get(path, first), path).splitlines(), _lines(path)

@@ -230,7 +230,7 @@ def session_view(transcript: Transcript) -> SessionView:
     """A session for display. Raises: StorageError."""
     assert transcript.path is not None  # it was read
     folder = transcript.path.with_suffix("")
-    turns = [*turns_of(transcript, FileChanges.of_session(folder))]
+    turns = [*turns_of(transcript, FileChanges(folder))]
     titles = (turn.title for turn in turns if turn.title)
     return SessionView(
         transcript=transcript,
