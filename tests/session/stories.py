@@ -5,6 +5,7 @@ from pathlib import Path
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, user_message
 from kode.session import log
 from kode.session.entries import (
+    Entry,
     PruneEntry,
     StateEntry,
     SystemEntry,
@@ -57,6 +58,33 @@ def turn_entry(number: int, session: Session) -> TurnEntry:
 
 def new_session(home: Path, cwd: Path | None = None) -> Session:
     return log.create(home, cwd=cwd or home, model="m", provider="openai")
+
+
+def story(home: Path, *steps: str | Message | Entry, is_open: bool = False) -> Session:
+    """A session of these steps: `user TEXT`, `answer TEXT`, `asks IDS`, `results IDS`."""
+    session = new_session(home)
+    for step in steps:
+        if isinstance(step, Entry):
+            session.append(step)
+            continue
+        verb, _, rest = step.partition(" ") if isinstance(step, str) else ("", "", "")
+        makers = {"user": user_message, "answer": answer}
+        makers |= {"asks": lambda ids: asks(*ids.split()), "results": _results}
+        session.append_message(makers[verb](rest) if isinstance(step, str) else step)
+    if not is_open:
+        session.close()
+    return session
+
+
+def _results(ids: str) -> Message:
+    return results(*ids.split())
+
+
+def reopened(home: Path, session_id: str | None) -> tuple[Session, list[str]]:
+    """The session as another process has it, closed again, and what was repaired."""
+    session, repairs = log.load(home, str(session_id))
+    session.close()
+    return session, repairs
 
 
 def plain_turn(session: Session, text: str) -> None:
