@@ -70,7 +70,7 @@ async def _session(
     project: Path, home: Path, window: int, compactions: int, server: ScriptedServer
 ) -> list[tuple[float, float]]:
     """(share of the facts, of the words) in the first request after each compaction."""
-    from kode.config import load_config
+    from kode.config.load import load_config
     from kode.conversation import Settings, open_conversation
     from kode.events import Event
 

@@ -145,7 +145,7 @@ async def _sessions(
     route: Route, project: Path, home: Path, turns: int, cache: WatchedCache
 ) -> int:
     """All turns; how many requests had been sent when the compaction was done."""
-    from kode.config import load_config
+    from kode.config.load import load_config
     from kode.conversation import Settings, open_conversation
     from kode.events import silent
 

@@ -199,7 +199,7 @@ class Life:
         figures.tokens.append((whole or unasked + self._looked_up) / CHARS_A_TOKEN)
 
     def _system(self) -> MemorySystem:
-        from kode.config import MemoryConfig
+        from kode.config.model import MemoryConfig
         from kode.memory.guarded import make_system
 
         if self._name in BASELINES:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bench.corpora import DATA, rows
-from kode.config import MemoryConfig
+from kode.config.model import MemoryConfig
 from kode.memory.judge import near
 
 Label = Literal["distinct", "similar", "duplicate", "update"]

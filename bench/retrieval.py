@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from kode import paths
-from kode.config import MemoryConfig
+from kode.config.model import MemoryConfig
 from kode.events import silent
 from kode.memory.contract import MemoryContext
 from kode.memory.guarded import make_system

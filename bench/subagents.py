@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from bench.measure import Pair, median_baseline, median_ratio, report, sized, workplace
-from kode.config import Config
+from kode.config.model import Config
 from kode.engine.agent import Spend
 from kode.memory.system import SnapshotMemory
 from kode.subagents.parent import Delegation, prepare, run_children

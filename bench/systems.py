@@ -87,7 +87,7 @@ class Figures:
 
 async def live(name: str, days: int = sized(month.DAYS, 3)) -> dict[str, Any]:
     """One system's month, or its first `days`."""
-    from kode.config import MemoryConfig
+    from kode.config.model import MemoryConfig
     from kode.memory.guarded import make_system
 
     figures = Figures()

@@ -109,7 +109,7 @@ def first_shared() -> float:
 
 async def thousand_turns() -> dict[str, Any]:
     """One session, 1,000 turns without tools, through a real connection."""
-    from kode.config import load_config
+    from kode.config.load import load_config
     from kode.conversation import Settings, open_conversation
     from kode.events import silent
 

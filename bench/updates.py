@@ -32,7 +32,7 @@ from typing import Any, Literal
 
 from bench.measure import report
 from kode import paths
-from kode.config import MemoryConfig
+from kode.config.model import MemoryConfig
 from kode.events import silent
 from kode.memory.contract import MemoryContext, Turn
 from kode.memory.guarded import make_system

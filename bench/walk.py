@@ -46,7 +46,7 @@ def sizes() -> dict[str, Any]:
 
 async def walks() -> dict[str, Any]:
     """One conversation: a file is read after a turn that warmed up, then three facts are kept."""
-    from kode.config import load_config
+    from kode.config.load import load_config
     from kode.conversation import Settings, open_conversation
     from kode.events import silent
     from kode.tool import ToolContext

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, overload
 
 from kode import conversation as inner
 from kode import paths
-from kode.config import load_config
+from kode.config.load import load_config
 from kode.conversation.structured import Form, form_of_schema, form_of_type
 from kode.errors import ConfigError, KodeError, ToolError, TurnFailed, UserError
 from kode.events import Event, Notice, TurnEnded

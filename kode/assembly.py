@@ -13,14 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kode import paths
-from kode.config import (
-    Config,
-    ProviderChoice,
-    given_prices,
-    load_config,
-    resolve_provider,
-    small_choice,
-)
+from kode.config.choice import ProviderChoice, resolve_provider, small_choice
+from kode.config.load import load_config
+from kode.config.model import Config, given_prices
 from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Limits, Spend
 from kode.errors import ConfigError, Setting, StorageError, UserError

@@ -22,7 +22,8 @@ HOMES = {
     "kode.cli.screen.describe": "describe_event",
     "kode.cli.screen.lines": "money",
     "kode.cli.screen.printer": "print_either",
-    "kode.config": "load_config resolve_provider",
+    "kode.config.choice": "resolve_provider",
+    "kode.config.load": "load_config",
     "kode.conversation": "Conversation ConversationSettings=Settings open_conversation",
     "kode.conversation.bare": "BareSession",
     "kode.conversation.plugins": "Opened Prompt",
@@ -91,8 +92,8 @@ if TYPE_CHECKING:
     from kode.cli.screen.describe import describe_event as describe_event
     from kode.cli.screen.lines import money as money
     from kode.cli.screen.printer import print_either as print_either
-    from kode.config import load_config as load_config
-    from kode.config import resolve_provider as resolve_provider
+    from kode.config.choice import resolve_provider as resolve_provider
+    from kode.config.load import load_config as load_config
     from kode.conversation import Conversation as Conversation
     from kode.conversation import Settings as _ConversationSettings
     from kode.conversation import open_conversation as open_conversation

@@ -6,22 +6,16 @@ from typing import Any
 
 import pytest
 
-from kode.config import (
+from kode.config.choice import (
     LOCAL_KEY,
-    Config,
-    Faults,
-    Loaded,
-    flat,
-    load_config,
     named_model,
-    project_file,
     resolve_provider,
-    shown,
+    row_of,
     small_choice,
     switched,
 )
-from kode.config.choice import row_of
-from kode.config.load import ALLOWED_IN_PROJECT, LIMITS
+from kode.config.load import ALLOWED_IN_PROJECT, LIMITS, Faults, Loaded, load_config, project_file
+from kode.config.model import Config, flat, shown
 from kode.errors import ConfigError, Setting, UserError
 from kode.permissions.modes import MODE_CALLED
 from kode.registry import PROVIDERS

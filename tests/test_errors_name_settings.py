@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from kode.cli.main import main
-from kode.config import load_config
-from kode.config.load import locate
+from kode.config.load import load_config, locate
 from kode.conversation import Settings, open_conversation
 from kode.errors import EXIT_NOT_STARTED, KodeError, ServerError, Setting
 from kode.events import silent

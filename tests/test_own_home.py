@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kode.config import load_config
 from kode.config.files import guard_home
+from kode.config.load import load_config
 from kode.errors import ConfigError
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from kode import paths
 from kode.assembly import make_agent, of_session, open_workplace, simplify
-from kode.config import Config, Loaded
+from kode.config.load import Loaded
+from kode.config.model import Config
 from kode.conversation.settings import Settings
 from kode.engine.agent import Agent
 from kode.engine.context import Context, open_context

@@ -24,7 +24,8 @@ from kode.assembly import (
     secrets_of,
     tool_format_of,
 )
-from kode.config import Config, provider_for, resolve_provider, switched
+from kode.config.choice import provider_for, resolve_provider, switched
+from kode.config.model import Config
 from kode.conversation import rewind, sessions, starting, turns
 from kode.conversation.attachments import file_part, read_text
 from kode.conversation.extensions import find_extensions_here

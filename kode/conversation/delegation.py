@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode.config import Config, Embedding, ProviderPart, resolve_provider, small_choice
+from kode.config.choice import resolve_provider, small_choice
+from kode.config.model import Config, Embedding, ProviderPart
 from kode.engine.agent import Agent
 from kode.errors import StorageError, ToolError
 from kode.events import Notice, silent

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.assembly import cost_function, is_small, make_provider
-from kode.config import ProviderChoice, small_choice
+from kode.config.choice import ProviderChoice, small_choice
 from kode.engine.tokens import asked_in_passing
 from kode.errors import AuthenticationError, RefusedError
 from kode.events import Notice, silent

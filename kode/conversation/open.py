@@ -8,8 +8,9 @@ from pathlib import Path
 
 from kode import durable, paths
 from kode.assembly import make_extensions, make_provider, open_named, open_workplace
-from kode.config import Faults, Loaded, flat, resolve_provider
-from kode.config.load import locate
+from kode.config.choice import resolve_provider
+from kode.config.load import Faults, Loaded, locate
+from kode.config.model import flat
 from kode.conversation.conversation import Conversation
 from kode.conversation.plugins import open_plugins
 from kode.conversation.sessions import (

@@ -26,7 +26,7 @@ from kode.tool import Action, CallDecision, Decision, Effect, Interceptor, Tool
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
-    from kode.config import Config
+    from kode.config.model import Config
     from kode.conversation.conversation import Conversation, RunTurn
     from kode.conversation.settings import Settings
 

@@ -5,7 +5,8 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode.config import Config, Loaded
+from kode.config.load import Loaded
+from kode.config.model import Config
 from kode.events import Emit
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_values import Elicit

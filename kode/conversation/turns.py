@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kode.config import named_model
+from kode.config.choice import named_model
 from kode.engine.agent import Agent
 from kode.engine.call import run_aside
 from kode.engine.run import Evidence, Run

@@ -15,8 +15,8 @@ from pydantic.alias_generators import to_camel
 
 from kode import paths
 from kode.broken_json import object_of
-from kode.config import project_file
 from kode.config.files import read_document, write_document
+from kode.config.load import project_file
 from kode.config.model import must_be
 from kode.credentials import redact
 from kode.errors import ConfigError, Setting

@@ -33,7 +33,7 @@ from kode.provider import AskReply
 from kode.registry import SYSTEMS
 
 if TYPE_CHECKING:
-    from kode.config import Config
+    from kode.config.model import Config
 
 LOG_LINES = 20  # fits on a screen
 HIT_CHARS = 200  # two lines of a terminal

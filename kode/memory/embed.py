@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kode.config import Embedding
+    from kode.config.model import Embedding
 
     Vector = NDArray[np.float32]
 

@@ -22,7 +22,7 @@ from kode.registry import SYSTEMS
 from kode.tool import Tool
 
 if TYPE_CHECKING:
-    from kode.config import MemoryConfig
+    from kode.config.model import MemoryConfig
 
 SLOW_S = 1.0
 """After this time the person is notified that a hook is slow."""

@@ -21,7 +21,7 @@ from kode.memory.statement import Statement
 from kode.memory.words import telling_stems
 
 if TYPE_CHECKING:
-    from kode.config import MemoryConfig
+    from kode.config.model import MemoryConfig
 
 MAX_CANDIDATES = 2
 """Of one question: what a fact outdates is often only the second nearest, after a lookalike."""

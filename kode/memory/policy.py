@@ -43,7 +43,7 @@ from kode.session.record import Project, SessionRecord
 from kode.tool import Tool
 
 if TYPE_CHECKING:
-    from kode.config import MemoryConfig
+    from kode.config.model import MemoryConfig
 
 About = Literal["user", "project"]
 """What an entry from elsewhere is about."""

@@ -31,7 +31,7 @@ from kode.messages import Message
 from kode.tool import Tool
 
 if TYPE_CHECKING:
-    from kode.config import MemoryConfig
+    from kode.config.model import MemoryConfig
 
 OPEN_WAIT_S, TURN_WAIT_S = 4.0, 1.0
 """How long opening, and a message, wait for what others share; the rest comes with a later one."""

@@ -10,8 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kode.config import Config, configured, named_model, resolve_provider, switched
-from kode.config.choice import ProviderChoice
+from kode.config.choice import ProviderChoice, configured, named_model, resolve_provider, switched
+from kode.config.model import Config
 from kode.errors import UserError
 from kode.provider import Provider
 from kode.providers.offered import model_names, offers

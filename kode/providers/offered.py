@@ -13,7 +13,7 @@ from kode.providers.models import names_of
 from kode.registry import provider_names
 
 if TYPE_CHECKING:
-    from kode.config import Config
+    from kode.config.model import Config
 
 
 def model_names(provider: str | None, configured: Iterable[str]) -> list[str]:

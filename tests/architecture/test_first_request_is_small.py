@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.first_request import FORMATS, first_request, parts
-from kode.config import load_config
+from kode.config.load import load_config
 from kode.conversation import Settings, open_conversation
 from kode.engine.context import fixed_tokens
 from kode.events import silent

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kode.config import load_config
+from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
 from kode.events import Event
 from kode.permissions.gate import Ask

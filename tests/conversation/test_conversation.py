@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kode import durable, paths
-from kode.config import load_config
+from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
 from kode.errors import SessionError, StorageError
 from kode.events import Event, Notice, ToolFinished, Working, silent

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from kode.config import Config, load_config
 from kode.config.choice import small_choice
+from kode.config.load import load_config
+from kode.config.model import Config
 from kode.conversation import delegation
 
 KEYS = {"OPENAI_API_KEY": "sk-parent", "ANTHROPIC_API_KEY": "sk-other"}

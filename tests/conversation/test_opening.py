@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kode import assembly
-from kode.config import load_config
+from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
 from kode.engine.context import NO_LONGER
 from kode.events import Event, Notice, silent

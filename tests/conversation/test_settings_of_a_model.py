@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kode.config import load_config
+from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
 from kode.conversation.memory import memory_context
 from kode.events import Event, Notice

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kode
-from kode.config import load_config
+from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
 from kode.engine.context import NO_LONGER, fixed_tokens, open_context, record_pending
 from kode.events import Event, Notice

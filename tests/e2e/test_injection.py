@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kode.config import load_config
+from kode.config.load import load_config
 from kode.conversation import Settings, open_conversation
 from kode.events import silent
 from kode.permissions.gate import Answer, Question

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kode.config import load_config
+from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
 from kode.events import silent
 from tests.e2e.background import LONGEST_S

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kode.config import Loaded, load_config
+from kode.config.load import Loaded, load_config
 from kode.errors import ConfigError
 from kode.events import Event, Notice, ToolFinished
 from kode.extensions import foreign, trust

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from kode.config import load_config
+from kode.config.load import load_config
 from kode.errors import ConfigError
 from kode.extensions import mcp_config, trust
 

@@ -16,7 +16,7 @@ from typing import Any
 from unittest import mock
 
 from kode.cli.main import main
-from kode.config import load_config
+from kode.config.load import load_config
 from kode.conversation import Settings, open_conversation
 from kode.errors import KodeError
 from kode.events import silent

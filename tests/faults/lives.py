@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import Any
 
 from kode import paths
-from kode.config import MemoryConfig
+from kode.config.model import MemoryConfig
 from kode.errors import KodeError
 from kode.memory.contract import MemoryContext
 from kode.memory.guarded import make_system

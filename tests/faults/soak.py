@@ -172,7 +172,7 @@ def make_script() -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 async def soak(url: str, folder: Path, turns: int, leak: Leak | None = None) -> Soak:
     """Runs the turns in a home and a project of their own, against a server that plays."""
-    from kode.config import load_config
+    from kode.config.load import load_config
     from kode.conversation import Settings, open_conversation
     from kode.events import Event, TextDelta
 

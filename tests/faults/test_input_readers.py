@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kode.cli.prompt.history import open_history
 from kode.cli.screen.output import event_object
 from kode.cli.screen.printer import to_json
-from kode.config import load_config
+from kode.config.load import load_config
 from kode.config.model import Subagent
 from kode.credentials import redact
 from kode.engine.agent import Spend

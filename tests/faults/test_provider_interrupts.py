@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.config import load_config
+from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
 from kode.events import Event, RetryScheduled, TextDelta, ThinkingDelta
 from kode.session import upkeep

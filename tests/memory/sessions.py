@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kode import paths
-from kode.config import MemoryConfig
+from kode.config.model import MemoryConfig
 from kode.events import Event
 from kode.memory.contract import MemoryContext, Turn
 from kode.memory.guarded import make_system

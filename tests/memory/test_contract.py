@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kode.config import MemoryConfig
+from kode.config.model import MemoryConfig
 from kode.errors import KodeError
 from kode.events import silent
 from kode.memory.commands import memory_command

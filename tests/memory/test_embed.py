@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.config import Embedding
+from kode.config.model import Embedding
 from kode.memory.embed import BATCH, Embedder
 from kode.memory.search import IndexedText, TextIndex, search
 from tests.memory.test_search import NOW

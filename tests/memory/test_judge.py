@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.config import Embedding, MemoryConfig
+from kode.config.model import Embedding, MemoryConfig
 from kode.memory.ask import MemoryModel
 from kode.memory.embed import Embedder
 from kode.memory.judge import SAME, UNRELATED, by_words, compare, near

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kode.config import MemoryConfig
+from kode.config.model import MemoryConfig
 from kode.errors import MemoryRefused
 from kode.memory.contract import Injection, InjectReason, MemoryContext
 from kode.memory.fold import View

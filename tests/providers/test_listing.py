@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kode.config import Config
+from kode.config.model import Config
 from kode.errors import UserError
 from kode.providers.listing import Listing, Offer, find, lacks
 from kode.providers.models import info_of

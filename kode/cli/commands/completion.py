@@ -20,7 +20,8 @@ from kode import paths
 from kode.cli.commands import interactive
 from kode.cli.parser import COMMANDS, Described, Parser, of_plugins
 from kode.cli.prompt.choices import session_choices
-from kode.config import Config, load_config
+from kode.config.load import load_config
+from kode.config.model import Config
 from kode.errors import EXIT_OK, KodeError
 from kode.extensions.mcp_config import find_servers
 from kode.extensions.review import find_items, named

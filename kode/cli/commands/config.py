@@ -10,9 +10,10 @@ from kode.cli.flags import directory
 from kode.cli.parser import Parser, nearest
 from kode.cli.screen.output import DEFAULTS, settings_rows
 from kode.cli.screen.printer import Answer
-from kode.config import Faults, Loaded, flat, is_url, load_config, project_file, shown
+from kode.config.choice import is_url
 from kode.config.files import read_document, write_document
-from kode.config.load import with_value
+from kode.config.load import Faults, Loaded, load_config, project_file, with_value
+from kode.config.model import flat, shown
 from kode.errors import EXIT_NOT_STARTED, ConfigError
 from kode.messages import plural
 

@@ -14,7 +14,8 @@ from kode.cli.parser import Parser
 from kode.cli.screen.lines import cost_text, money, one_line
 from kode.cli.screen.printer import Answer
 from kode.cli.screen.session_table import local_time
-from kode.config import given_prices, load_config
+from kode.config.load import load_config
+from kode.config.model import given_prices
 from kode.errors import ConfigError
 from kode.messages import columns
 from kode.providers import models

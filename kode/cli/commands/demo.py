@@ -140,7 +140,7 @@ class _Tour:
     async def open(self, session_id: str | None) -> AsyncIterator["Conversation"]:
         """Opens a new session, or the one named."""
         await self.imports
-        from kode.config import load_config
+        from kode.config.load import load_config
         from kode.conversation import Settings, open_conversation
 
         flags = {

@@ -20,7 +20,8 @@ from kode.programs import find_program
 from kode.providers.reach import Reached, reach
 
 if TYPE_CHECKING:
-    from kode.config import Loaded, ProviderChoice
+    from kode.config.choice import ProviderChoice
+    from kode.config.load import Loaded
 
 MIN_FREE_BYTES = 100 * 1024 * 1024  # room for the undo copies of a few sessions
 PROGRAM_TIMEOUT_S = 10.0  # `git --version` and the like answer at once
@@ -61,7 +62,7 @@ class Case:
     @functools.cached_property
     def loaded(self) -> "Loaded":
         """Raises: UntriedError."""
-        from kode.config import load_config
+        from kode.config.load import load_config
 
         with contextlib.suppress(KodeError):
             return load_config(paths.home(), self.cwd, environ=os.environ, flags={})
@@ -70,7 +71,7 @@ class Case:
     @functools.cached_property
     def choice(self) -> "ProviderChoice":
         """The provider to ask. Raises: UntriedError."""
-        from kode.config import resolve_provider
+        from kode.config.choice import resolve_provider
 
         with contextlib.suppress(KodeError):
             return resolve_provider(self.loaded.config, os.environ)

@@ -102,7 +102,7 @@ def _read_input(name: str | None) -> Mapping[str, Any]:
 async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
     """Runs the hooks of an event as a session would; their changes are dropped."""
     from kode.assembly import open_sandbox, open_workplace
-    from kode.config import load_config
+    from kode.config.load import load_config
     from kode.conversation.hooks import granted, run_hook
     from kode.extensions.hook_answer import answer_of, lost_of
     from kode.extensions.hook_input import TOPICS, line_of, other_names

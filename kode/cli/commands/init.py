@@ -131,7 +131,8 @@ def write_config(target: Path, settings: Settings) -> None:
 
 
 def _reach(settings: Settings, *timeout_s: float) -> "Reached":
-    from kode.config import Config, resolve_provider
+    from kode.config.choice import resolve_provider
+    from kode.config.model import Config
     from kode.providers import reach
 
     return reach.reach(resolve_provider(Config.model_validate(settings), {}), *timeout_s)

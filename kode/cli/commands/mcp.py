@@ -172,7 +172,7 @@ async def _open(entry: McpServerEntry, *, unasked: bool) -> "AsyncIterator[Conne
     """Starts or reaches a server while a person waits. Raises: ServerError, ConfigError."""
     from kode.assembly import open_workplace
     from kode.cli.screen.form import make_elicit
-    from kode.config import load_config
+    from kode.config.load import load_config
     from kode.extensions.mcp_open import opener
 
     home, cwd = paths.home(), directory(None, "")

@@ -25,7 +25,8 @@ from kode.plain_text import clean
 from kode.provider import Request
 
 if TYPE_CHECKING:
-    from kode.config import Config, Loaded
+    from kode.config.load import Loaded
+    from kode.config.model import Config
 
 ASKS_A_MODEL = ("consolidate", "search")
 """Commands that may ask a model. A search continues without one."""
@@ -61,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _load(flags: argparse.Namespace) -> "Loaded":
     """Raises: ConfigError."""
-    from kode.config import load_config
+    from kode.config.load import load_config
 
     system = {"memory.system": flags.memory} if flags.memory else {}
     return load_config(paths.home(), working_directory(flags), environ=os.environ, flags=system)
@@ -111,7 +112,7 @@ async def _review(system: MemorySystem) -> None:
 
 async def _ask_reply(config: "Config", request: Request) -> Message:
     """Memory's model, resolved on first use: most commands never need it."""
-    from kode.config import small_choice
+    from kode.config.choice import small_choice
 
     choice = small_choice(config, os.environ, config.memory.model or config.small_model)
     from kode.assembly import make_provider  # slow, and not needed without a provider

@@ -72,7 +72,8 @@ def is_set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
         return True
     if not config_file(home()).exists() and not os.environ.get("KODE_BASE_URL"):
         return any(os.environ.get(row.url_variable) for row in PROVIDERS)
-    from kode.config import load_config, resolve_provider
+    from kode.config.choice import resolve_provider
+    from kode.config.load import load_config
 
     loaded = load_config(home(), cwd, environ=os.environ, flags=config_flags(arguments))
     try:
@@ -151,7 +152,7 @@ async def _repl(
         from kode.cli.commands.task import attach_named, read_attachments
         from kode.cli.screen.form import make_elicit
         from kode.cli.screen.question import make_ask
-        from kode.config import load_config
+        from kode.config.load import load_config
         from kode.conversation import Settings, open_conversation
         from kode.paths import home
 

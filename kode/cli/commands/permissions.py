@@ -10,7 +10,7 @@ from kode.cli.flags import directory
 from kode.cli.parser import Parser
 from kode.cli.screen.permission_rules import CHANGES, change_rules, rule_rows
 from kode.cli.screen.printer import Answer, Answered
-from kode.config import load_config
+from kode.config.load import load_config
 from kode.permissions import approvals
 from kode.permissions.rules import Rules, parse_all
 

@@ -12,7 +12,7 @@ from kode.errors import KodeError
 from kode.providers.reach import reach, url_of
 
 if TYPE_CHECKING:
-    from kode.config import Config
+    from kode.config.model import Config
     from kode.provider import ModelInfo
     from kode.registry import ProviderRow
 
@@ -32,7 +32,7 @@ ABILITIES = {
 
 
 def key(case: Case) -> Finding:
-    from kode.config import LOCAL_KEY, resolve_provider
+    from kode.config.choice import LOCAL_KEY, resolve_provider
 
     config = case.loaded.config
     try:
@@ -115,7 +115,7 @@ def _describe(info: "ModelInfo") -> list[str]:
 
 def small_model(case: Case) -> Finding:
     """Which model does small work."""
-    from kode.config import small_choice
+    from kode.config.choice import small_choice
 
     config, current = case.loaded.config, case.choice.name
     name = config.memory.model or config.small_model
@@ -152,7 +152,7 @@ def web_search(case: Case) -> Finding:
 def others(case: Case) -> Finding:
     """A line for each further provider that could be asked: does it answer, accept the key, and
     offer the model?"""
-    from kode.config import configured
+    from kode.config.choice import configured
 
     config, current = case.loaded.config, case.choice.name
     rows = [row for row in configured(config, os.environ) if row.name not in (current, "scripted")]
@@ -168,7 +168,7 @@ def others(case: Case) -> Finding:
 
 def _ask_other(config: "Config", row: "ProviderRow") -> tuple[bool, str]:
     """(whether it can be used, what it answers)"""
-    from kode.config import resolve_provider, switched
+    from kode.config.choice import resolve_provider, switched
 
     try:
         choice = resolve_provider(switched(config, os.environ, row.name, None), os.environ)

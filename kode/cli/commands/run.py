@@ -109,7 +109,8 @@ class RunOptions:
     def check(self, cwd: Path) -> None:
         """Finds what would end a run in this folder at once. Raises: UserError."""
         from kode import paths
-        from kode.config import load_config, resolve_provider
+        from kode.config.choice import resolve_provider
+        from kode.config.load import load_config
         from kode.conversation.open import check_rules
 
         if fault := paths.home_fault(paths.home()):
@@ -178,7 +179,7 @@ async def _run_with(
     recorded: "Recorded | None",
 ) -> tuple[int, str | None]:
     """The exit code, and the id of the session."""
-    from kode.config import load_config
+    from kode.config.load import load_config
     from kode.conversation import Settings, open_conversation
     from kode.paths import home
     from kode.providers import warm_up

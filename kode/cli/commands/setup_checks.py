@@ -13,7 +13,7 @@ from kode.errors import KodeError, SandboxUnknownError
 
 
 def config(case: Case) -> Finding:
-    from kode.config import load_config
+    from kode.config.load import load_config
 
     try:
         loaded = load_config(paths.home(), case.cwd, environ=os.environ, flags={})

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from kode.cli.flags import config_flags
 
 if TYPE_CHECKING:
-    from kode.config import Config, Loaded
+    from kode.config.load import Loaded
+    from kode.config.model import Config
     from kode.conversation import Conversation
     from kode.events import Emit
     from kode.extensions.agents import AgentDefinition
@@ -86,7 +87,8 @@ def _settings(setting: Setting, start: Start | None, definition: AgentDefinition
     A child never gets a wider permission mode than its parent. Without a parent the flag takes
     precedence over the task file, and that over the configuration.
     """
-    from kode.config import Config, Loaded, load_config
+    from kode.config.load import Loaded, load_config
+    from kode.config.model import Config
     from kode.paths import home
     from kode.prompts import template
 
@@ -127,7 +129,7 @@ def _settings(setting: Setting, start: Start | None, definition: AgentDefinition
 def _model_of(definition: AgentDefinition, config: Config) -> str | None:
     """The model of a definition, if the provider in use has it: names like `opus` are another
     agent's, and the session's own model is better than none."""
-    from kode.config import named_model, resolve_provider
+    from kode.config.choice import named_model, resolve_provider
     from kode.providers.models import info_of
     from kode.registry import owner_of
 

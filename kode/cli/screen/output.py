@@ -17,7 +17,7 @@ from kode.events import EXIT_CODES, Event, Notice, ToolFinished, TurnEnded
 from kode.results import result_object
 
 if TYPE_CHECKING:
-    from kode.config import Loaded
+    from kode.config.load import Loaded
 
 
 def event_object(event: Event) -> dict[str, Any]:
@@ -75,7 +75,7 @@ DEFAULTS = "Values without a source are defaults."
 def settings_rows(loaded: "Loaded", beginning: str | None = None) -> list[tuple[str, str]]:
     """(key, value with its source) of each key that begins with `beginning`; without one, of
     `FIRST_KEYS` and of every key that is set. Secrets are masked."""
-    from kode.config import flat, shown
+    from kode.config.model import flat, shown
 
     values = flat(loaded.config)
     if beginning is None:

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from kode.cli.commands import config
-from kode.config import Config, flat
+from kode.config.model import Config, flat
 from kode.errors import ConfigError
 from tests.cli.commands.answers import run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kode import paths
-from kode.config import load_config
+from kode.config.load import load_config
 from kode.conversation import Settings, open_conversation
 from kode.events import ToolStarted
 from kode.messages import Refusal, Text, results_of

@@ -11,7 +11,7 @@ from selectolax.lexbor import LexborHTMLParser
 from starlette.testclient import TestClient
 
 from kode import paths
-from kode.config import Config
+from kode.config.model import Config
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
 from kode.plugin import Place, open_memory
 from kode.plugins.view.access import Keys
