@@ -104,9 +104,27 @@ async def test_ignored_work_is_decided_like_any_edit(room):  # noqa: F811
     assert (await decide(room, room.gate(None, mode="plan"), *made))[0] == []
 
 
-async def test_an_ignored_file_that_runs_later_is_asked_about(room):  # noqa: F811
-    (made,) = changes(room, "build/.envrc", ignored="build/", change="created")
-    assert (await decide(room, room.gate(None, mode="auto-edit"), made))[0] == []
+GONE = {"change": "deleted", "ignored": ".venv/", "kind": "dependency"}
+NEW = {"change": "created", "ignored": "venv/", "kind": "dependency"}
+EMPTY = {"change": "created", "files": 0}
+FOLDERS = (".git", ".git/HEAD", ".git/objects", ".git/objects/a", "src", "src/a.py")
+
+
+@pytest.mark.parametrize(
+    ("mode", "made", "applied"),
+    [
+        ("auto-edit", [(("build/.envrc",), {"ignored": "build/", "change": "created"})], []),
+        ("auto-edit", [((".venv/a",), GONE)], [".venv/a"]),
+        ("auto-edit", [((".venv/a",), GONE), (("venv/a",), NEW)], []),  # they move
+        ("auto-edit", [(("docs", ".git/hooks"), EMPTY)], ["docs"]),
+        ("ask", [(("docs", ".git/hooks"), EMPTY)], []),
+        ("auto-edit", [(FOLDERS, {"change": "deleted"})], ["src", "src/a.py"]),
+        ("plan", [(("a.py",), {})], []),
+    ],
+)
+async def test_what_nobody_is_asked_about_is_decided_by_mode(room, mode, made, applied):  # noqa: F811
+    every = [one for names, fields in made for one in changes(room, *names, **fields)]
+    assert (await decide(room, room.gate(None, mode=mode), *every))[0] == applied
 
 
 async def test_an_answer_about_an_ignored_folder_covers_it(room):  # noqa: F811
@@ -190,30 +208,6 @@ async def test_a_deny_rule_inside_a_new_folder_is_obeyed(room):  # noqa: F811
     assert (await decide(room, gate, made))[0] == []
 
 
-async def test_deleting_packages_is_an_edit_unless_they_move(room):  # noqa: F811
-    gate = room.gate(None, mode="auto-edit")
-    gone = changes(room, ".venv/a", ignored=".venv/", kind="dependency", change="deleted")
-    new = changes(room, "venv/a", ignored="venv/", kind="dependency", change="created")
-
-    assert (await decide(room, gate, *gone))[0] == [".venv/a"]
-    assert (await decide(room, gate, *gone, *new))[0] == []
-
-
-async def test_an_empty_folder_is_made_without_a_question(room):  # noqa: F811
-    made = changes(room, "docs", ".git/hooks", change="created", files=0)
-    assert (await decide(room, room.gate(Person(), mode="auto-edit"), *made))[0] == ["docs"]
-    assert (await decide(room, room.gate(Person()), *made))[0] == []
-
-
-async def test_a_folder_that_has_to_stay_keeps_its_contents(room):  # noqa: F811
-    names = (".git", ".git/HEAD", ".git/objects", ".git/objects/a", "src", "src/a.py")
-    made = changes(room, *names, change="deleted")
-
-    kept_names, _ = await kept(room, room.gate(mode="auto-edit"), made)
-
-    assert kept_names == ["src", "src/a.py"]
-
-
 async def test_a_question_about_a_deleted_folder_lists_no_contents(room):  # noqa: F811
     person = Person(Answer(choice="once"))
     made = changes(room, ".git", ".git/hooks", ".git/hooks/pre-commit", change="deleted")
@@ -246,13 +240,6 @@ async def test_changes_of_kodes_files_or_denied_ones_are_dropped(room, mode):  #
     names, _ = await kept(room, gate, [*own, *changes(room, "secrets/a")])
 
     assert names == []
-
-
-async def test_changes_of_mode_plan_never_become_real(room):  # noqa: F811
-    names, reason = await kept(room, room.gate(mode="plan"), changes(room, "a.py"))
-
-    assert names == []
-    assert "plan" in reason
 
 
 @pytest.mark.parametrize("may_ask", [True, False])

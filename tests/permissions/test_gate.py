@@ -19,6 +19,7 @@ from tests.tables import for_each
 from tests.workplaces import workplace
 
 TOOLS = {tool.name: tool for tool in BUILTIN}
+WRITE = TOOLS["write_file"]
 
 
 class Person:
@@ -73,22 +74,29 @@ def room(tmp_path):
     )
 
 
-async def test_harmless_calls_run_without_a_question(room):
-    person = Person()
-
-    verdict = await room.check(room.gate(person), "ls | head")
-
-    assert verdict.is_allowed
-    assert person.questions == []
+ONCE, NO = Answer(choice="once"), Answer(choice="no")
+SESSION, PROJECT = Answer(choice="session"), Answer(choice="project")
 
 
-async def test_once_allows_this_call_only(room):
-    person = Person(Answer(choice="once"), Answer(choice="no"))
+@pytest.mark.parametrize(
+    ("answers", "commands", "refused"),
+    [
+        ((), ("ls | head",), ()),
+        ((ONCE, NO), ("mkdir a", "mkdir a"), (1,)),
+        ((SESSION,), ("pytest -q", "pytest -x tests"), ()),
+        ((replace(SESSION, narrow=True), NO), ("pytest -q", "pytest -q", "pytest -x"), (2,)),
+        ((PROJECT,), ("npm ci && git commit -m x && ls | wc -l", "npm ci", "git commit -m y"), ()),
+        ((replace(ONCE, mode="full"),), ("pytest -q", "mkdir a"), ()),
+    ],
+)
+async def test_an_answer_holds_as_long_and_as_far_as_it_says(room, answers, commands, refused):
+    person = Person(*answers)
     gate = room.gate(person)
 
-    assert (await room.check(gate, "mkdir a")).is_allowed
-    assert not (await room.check(gate, "mkdir a")).is_allowed
-    assert len(person.questions) == 2
+    decisions = [await room.check(gate, command) for command in commands]
+
+    assert [at for at, one in enumerate(decisions) if not one.is_allowed] == [*refused]
+    assert person.answers == []
 
 
 @pytest.mark.parametrize(
@@ -102,7 +110,7 @@ async def test_once_allows_this_call_only(room):
 async def test_a_verdict_names_the_outside_text_a_command_reads(room, decided, mode, monkeypatch):
     decided = replace(decided, untrusted="/var/tmp/F")
     monkeypatch.setattr(gate_module, "decide_call", lambda *arguments, **more: decided)
-    person = Person(Answer(choice="once")) if mode == "ask" else None
+    person = Person(ONCE) if mode == "ask" else None
 
     verdict = await room.check(room.gate(person, mode=mode), "cat /var/tmp/F")
 
@@ -128,17 +136,8 @@ def test_a_tool_needing_a_yes_runs_where_one_may_come(room, settings, could):
     assert gate.could_run(TOOLS["shell"])
 
 
-async def test_session_allows_it_until_the_process_ends(room):
-    person = Person(Answer(choice="session"))
-    gate = room.gate(person)
-
-    assert (await room.check(gate, "pytest -q")).is_allowed
-    assert (await room.check(gate, "pytest -x tests")).is_allowed
-    assert not (await room.check(room.gate(), "pytest -q")).is_allowed
-
-
 async def test_answer_project_saves_one_rule_per_part(room):
-    person = Person(Answer(choice="project"))
+    person = Person(PROJECT)
 
     await room.check(room.gate(person), "npm ci && npm test")
     document = json.loads(paths.permissions_file(room.home, room.project).read_text())
@@ -181,25 +180,22 @@ async def test_damage_found_by_a_saved_approval_is_reported(room):
     assert "this session only" in notice.text
 
 
-async def test_no_with_words_reaches_the_model(room):
-    person = Person(Answer(choice="no", message="use make instead"))
+@pytest.mark.parametrize(
+    ("person", "says"),
+    [
+        (Person(Answer(choice="no", message="use make instead")), "use make instead"),
+        (None, "--allow 'shell(npm test:*)'"),
+    ],
+)
+async def test_a_refusal_says_what_the_person_said_or_what_would_allow_it(room, person, says):
+    decision = await room.check(room.gate(person), "npm test")
 
-    verdict = await room.check(room.gate(person), "npm test")
-
-    assert not verdict.is_allowed
-    assert "use make instead" in verdict.refusal.for_model
-
-
-async def test_an_absent_person_makes_the_gate_name_the_flag(room):
-    verdict = await room.check(room.gate(), "pytest -q")
-
-    assert not verdict.is_allowed
-    assert "--allow 'shell(pytest:*)'" in verdict.refusal.for_model
-    assert "--allow 'shell(pytest:*)'" in verdict.refusal.for_model
+    assert not decision.is_allowed
+    assert says in decision.refusal.for_model
 
 
 async def test_full_runs_unasked_without_a_person_and_asks_with_one(room):
-    person = Person(Answer(choice="no"))
+    person = Person(NO)
 
     assert (await room.check(room.gate(mode="full"), "git reset --hard")).is_allowed
     assert not (await room.check(room.gate(person, mode="full"), "git reset --hard")).is_allowed
@@ -207,7 +203,7 @@ async def test_full_runs_unasked_without_a_person_and_asks_with_one(room):
 
 
 async def test_one_lasting_answer_settles_the_questions_that_wait(room):
-    person = Person(Answer(choice="session"), Answer(choice="no"))
+    person = Person(SESSION, NO)
     gate = room.gate(person)
 
     verdicts = await asyncio.gather(
@@ -221,36 +217,21 @@ async def test_one_lasting_answer_settles_the_questions_that_wait(room):
 
 async def test_a_new_mode_applies_at_once(room):
     gate = room.gate()
-    before = await room.check(gate, "mkdir a")
-
+    assert not (await room.check(gate, "mkdir a")).is_allowed
     gate.mode = "full"
-
-    assert not before.is_allowed
-    assert gate.mode == "full"
     assert (await room.check(gate, "mkdir a")).is_allowed
 
 
-async def test_a_question_shows_the_whole_change(room):
-    person = Person(Answer(choice="once"))
-    (room.project / "a.txt").write_text("old\n")
-    arguments = {"path": "a.txt", "content": "new\n"}
-    room.context.seen_files.clear()
+async def test_a_question_shows_the_whole_change_and_offers_its_rule(room):
+    person = Person(NO, NO)
+    for path in ("b/a.txt", "c.txt"):
+        await room.judge(room.gate(person), WRITE, {"path": path, "content": "new\n"})
 
-    with_preview = await _ask_to_write(room, person, arguments)
-
-    assert "a.txt" in with_preview.subject
-    assert "new" in with_preview.preview
-    assert with_preview.diff == with_preview.preview
-    assert with_preview.rules == ("edit(./b/**)",)
-
-
-async def _ask_to_write(room, person, arguments):
-    await room.judge(
-        room.gate(person),
-        TOOLS["write_file"],
-        {**arguments, "path": "new.txt"} | {"path": "b/a.txt"},
-    )
-    return person.questions[0]
+    question, _ = person.questions
+    assert "a.txt" in question.subject
+    assert "new" in question.preview
+    assert question.diff == question.preview
+    assert [one.rules for one in person.questions] == [("edit(./b/**)",), ("edit(./c.txt)",)]
 
 
 async def test_a_call_that_cannot_succeed_is_not_asked_about(room):
@@ -265,7 +246,7 @@ async def test_a_call_that_cannot_succeed_is_not_asked_about(room):
 
 
 async def test_a_question_shows_characters_that_hide(room):
-    person = Person(Answer(choice="no"))
+    person = Person(NO)
 
     await room.check(room.gate(person), "echo ok \x1b[2K\u202e; rm -rf src")
 
@@ -304,7 +285,7 @@ def test_an_invalid_rule_is_an_error_of_the_config(room):
 
 
 async def test_standing_rules_say_where_each_is_from(room):
-    gate = room.gate(Person(Answer(choice="session")), allow=["shell(ls:*)"], deny=["fetch"])
+    gate = room.gate(Person(SESSION), allow=["shell(ls:*)"], deny=["fetch"])
 
     await room.check(gate, "pytest")
 
@@ -335,7 +316,7 @@ async def test_a_removed_answer_is_asked_again_until_restored(room, choice):
 
 
 async def test_an_answer_another_kode_removed_counts_no_more(room):
-    beside = room.gate(Person(Answer(choice="project")))
+    beside = room.gate(Person(PROJECT))
     await room.check(beside, "npm test")
     gate = room.gate()
     assert (await room.check(gate, "npm test")).is_allowed
@@ -347,7 +328,7 @@ async def test_an_answer_another_kode_removed_counts_no_more(room):
 
 @pytest.mark.parametrize("name", ["", "zzzz", "shell(ls:*)"])
 async def test_an_answer_that_is_not_there_is_named(room, name):
-    gate = room.gate(Person(Answer(choice="project")))
+    gate = room.gate(Person(PROJECT))
     await room.check(gate, "npm test")
 
     with pytest.raises(ConfigError):
@@ -356,29 +337,12 @@ async def test_an_answer_that_is_not_there_is_named(room, name):
         gate.change_approvals(restore="shell(npm test:*)")
 
 
-async def test_a_narrow_answer_covers_the_exact_command_alone(room):
-    gate = room.gate(Person(Answer(choice="session", narrow=True), Answer(choice="no")))
-
-    assert (await room.check(gate, "pytest -q")).is_allowed
-    assert (await room.check(gate, "pytest -q")).is_allowed
-    assert not (await room.check(gate, "pytest -x")).is_allowed
-
-
-async def test_a_yes_with_a_mode_sets_it(room):
-    gate = room.gate(Person(Answer(choice="once", mode="auto-edit")), mode="ask")
-
-    assert (await room.check(gate, "pytest -q")).is_allowed
-    assert gate.mode == "auto-edit"
-
-
 async def test_a_path_is_judged_as_written_and_as_bound(room):
     outside = room.home.parent / "x"
     gate = room.gate(mode="auto-edit", allow=["edit(a.py)"])
 
-    inside = await room.judge(gate, TOOLS["write_file"], {"path": "a.py", "content": "x"})
-    swapped = await room.judge(
-        gate, TOOLS["write_file"], {"path": "a.py", "content": "x"}, path=str(outside)
-    )
+    inside = await room.judge(gate, WRITE, {"path": "a.py", "content": "x"})
+    swapped = await room.judge(gate, WRITE, {"path": "a.py", "content": "x"}, path=str(outside))
 
     assert inside.is_allowed
     assert not swapped.is_allowed
@@ -386,12 +350,12 @@ async def test_a_path_is_judged_as_written_and_as_bound(room):
 
 
 async def test_questions_are_of_the_kind_that_approvals_are_counted_by(room):
-    person = Person(Answer(choice="no"), Answer(choice="no"), Answer(choice="no"))
+    person = Person(NO, NO, NO)
     gate = room.gate(person)
 
     await room.check(gate, "mkdir a && curl https://x.example")
     await room.check(gate, "git reset --hard")
-    await room.judge(gate, TOOLS["write_file"], {"path": "c.txt", "content": "x"})
+    await room.judge(gate, WRITE, {"path": "c.txt", "content": "x"})
 
     assert [question.kind for question in person.questions] == [
         "run network",
@@ -400,32 +364,13 @@ async def test_questions_are_of_the_kind_that_approvals_are_counted_by(room):
     ]
 
 
-async def test_a_file_in_the_projects_own_folder_offers_its_rule(room):
-    person = Person(Answer(choice="no"))
-
-    await room.judge(room.gate(person), TOOLS["write_file"], {"path": "c.txt", "content": "x"})
-
-    assert person.questions[0].rules == ("edit(./c.txt)",)
-
-
-async def test_an_approval_of_a_compound_is_one_rule_a_part(room):
-    person = Person(Answer(choice="project"))
-    gate = room.gate(person)
-
-    await room.check(gate, "npm install && git commit -m x && ls | wc -l")
-
-    assert person.questions[0].rules == ("shell(npm install:*)", "shell(git commit:*)")
-    assert (await room.check(gate, "git commit -m other")).is_allowed
-    assert (await room.check(gate, "npm install left-pad")).is_allowed
-
-
 @pytest.mark.parametrize("name", [".env", "../outside.txt", "denied/notes"])
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
 async def test_an_edits_question_quotes_nothing_of_an_unreadable_file(room, name, mode):
     path = room.project / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("# settings\npassword is swordfish\nfirst = 1\nsecond = swordfish\n")
-    gate = room.gate(Person(Answer(choice="once")), mode=mode, deny=("read(denied/**)",))
+    gate = room.gate(Person(ONCE), mode=mode, deny=("read(denied/**)",))
     hunks = [
         Hunk(old=["# settings", "password"], new=["x"]),
         Hunk(old=["first = 1"], new=["first = 2"]),
@@ -464,7 +409,7 @@ async def test_advice_for_plan_outweighs_mode_and_rules(room, command, runs):
 
 
 async def test_copies_of_a_gate_share_mode_and_answers(room):
-    person = Person(Answer(choice="session"))
+    person = Person(SESSION)
     gate = room.gate(None)
     copy = replace(gate, ask=person)
 
@@ -472,4 +417,5 @@ async def test_copies_of_a_gate_share_mode_and_answers(room):
     gate.mode = "plan"
 
     assert gate.approved_in_session == copy.approved_in_session == ("shell(make)",)
+    assert not (await room.check(room.gate(), "make")).is_allowed
     assert copy.mode == "plan"
