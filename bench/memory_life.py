@@ -66,8 +66,7 @@ from bench.life.story import (
 from bench.measure import report, sized
 from kode import paths
 from kode.events import silent
-from kode.memory.contract import MemoryContext, MemorySystem, Turn
-from kode.memory.system import NullMemory
+from kode.memory.contract import MemoryContext, MemorySystem, NullMemory, Turn
 from kode.messages import Message, Text, user_message
 from kode.session.record import Project, SessionRecord
 

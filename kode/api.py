@@ -24,8 +24,7 @@ from kode.conversation.structured import Form, form_of_schema, form_of_type
 from kode.errors import ConfigError, KodeError, ToolError, TurnFailed, UserError
 from kode.events import Event, Notice, TurnEnded
 from kode.function_tool import plain_tool
-from kode.memory.contract import Injection, MemorySystem, Turn
-from kode.memory.system import NullMemory
+from kode.memory.contract import Injection, MemorySystem, NullMemory, Turn
 from kode.messages import Text
 from kode.paths import home
 from kode.permissions.gate import Answer, Ask, Question

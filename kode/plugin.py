@@ -40,8 +40,7 @@ HOMES = {
     "kode.git": "run_git",
     "kode.installed": "Command ExportFile Page Place Plugin",
     "kode.memory.commands": "open_memory=open_outside",
-    "kode.memory.contract": "Injection RemoteAnswer RemoteLine",
-    "kode.memory.system": "NullMemory",
+    "kode.memory.contract": "Injection NullMemory RemoteAnswer RemoteLine",
     "kode.memory.transfer": "ForeignReader",
     "kode.messages": "Image Message plural shorten Text Thinking ToolCall ToolResult",
     "kode.paths": "expand_path=expand kode_home=home project_root real_path session_file",
@@ -131,9 +130,9 @@ if TYPE_CHECKING:
     from kode.installed import Plugin as Plugin
     from kode.memory.commands import open_outside as _open_memory
     from kode.memory.contract import Injection as Injection
+    from kode.memory.contract import NullMemory as NullMemory
     from kode.memory.contract import RemoteAnswer as RemoteAnswer
     from kode.memory.contract import RemoteLine as RemoteLine
-    from kode.memory.system import NullMemory as NullMemory
     from kode.memory.transfer import ForeignReader as ForeignReader
     from kode.messages import Image as Image
     from kode.messages import Message as Message

@@ -6,8 +6,7 @@ from collections import deque
 from pathlib import Path
 
 from bench.life.story import Fact
-from kode.memory.contract import Injection, InjectReason
-from kode.memory.system import NullMemory
+from kode.memory.contract import Injection, InjectReason, NullMemory
 
 WINDOW_TOKENS = 200_000
 CHARS_A_TOKEN = 4

@@ -1,11 +1,6 @@
 """What a memory system is: its hooks, and the values that cross them."""
 
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,8 +14,6 @@ from kode.tool import Tool
 
 InjectReason = Literal["start", "resume", "compacted", "trimmed"]
 """`trimmed`: a session is resumed of which messages were dropped since memory last injected."""
-
-
 DropReason = Literal["window", "reset", "exit"]
 
 
@@ -118,17 +111,16 @@ class SnapshotSection:
     content: str
 
 
-class MemorySystem(Protocol):
-    """A way of remembering. The engine calls these hooks and knows no system by name; what derives
-    from it inherits neutral answers.
+class MemorySystem:
+    """A way of remembering. The engine calls these hooks and knows no system by name. Here each
+    gives the neutral answer and changes nothing: a program's own system defines those it needs.
 
     A hook may be slow or fail: `kode.memory.guarded` sets a time limit, turns errors into a neutral
     answer and one Notice, passes CancelledError through, and stops calling a hook after three
     failures in a row.
     """
 
-    @property
-    def name(self) -> str: ...
+    name: str = "none"
 
     @property
     def message_window(self) -> int | None:
@@ -139,7 +131,6 @@ class MemorySystem(Protocol):
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         """Called first when a process opens a session. `state` is the last value of `state()` for
         this session and system, or empty."""
-        return None
 
     async def inject(self, reason: InjectReason) -> Injection:
         """Called once after `open`, and again after each compaction. What repeats the session's own
@@ -156,7 +147,6 @@ class MemorySystem(Protocol):
 
     async def after_turn(self, turn: Turn) -> None:
         """Called after the final text of a turn."""
-        return None
 
     async def before_drop(self, messages: Sequence[Message], reason: DropReason) -> Drop:
         """Called before the context loses messages; `messages` is all that it holds."""
@@ -164,7 +154,6 @@ class MemorySystem(Protocol):
 
     async def maintain(self) -> None:
         """Runs in the background after opening, then every six hours."""
-        return None
 
     async def search(self, query: str, k: int) -> list[Hit]:
         """Best match first; empty if nothing matches."""
@@ -181,7 +170,10 @@ class MemorySystem(Protocol):
     async def close(self, grace_s: float) -> None:
         """Called when the process ends: finishes background work within `grace_s`, leaves the rest
         pending."""
-        return None
+
+
+NullMemory = MemorySystem
+"""The name for who derives from it, or wants no memory."""
 
 
 @dataclass(frozen=True, kw_only=True)

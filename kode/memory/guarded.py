@@ -8,22 +8,25 @@ import asyncio
 import contextlib
 import pkgutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from kode import installed
 from kode.errors import ConfigError, KodeError, MemoryRefused
 from kode.events import Emit, Notice, Working, silent
 from kode.memory.contract import Drop, Injection, MemoryContext, MemorySystem
-from kode.memory.system import Memory, NullMemory
+from kode.memory.system import Memory
 from kode.registry import SYSTEMS
 from kode.tool import Tool
 
 if TYPE_CHECKING:
     from kode.config.model import MemoryConfig
 
+P = ParamSpec("P")
+T = TypeVar("T")
+_System = MemorySystem
 SLOW_S = 1.0
 """After this time the person is notified that a hook is slow."""
 GRACE_S = 2.0  # for what a system does after its own deadline
@@ -34,12 +37,17 @@ _NOT_DONE = partial(Drop, done=False)
 
 
 def _guard(
-    hook: str, limit_s: float, neutral: Callable[[], Any], purpose: str, waiting: str = ""
-) -> Any:
-    """The hook of this name. `purpose` says what failed, `waiting` what a waiting person reads; ""
-    if nobody waits."""
+    method: Callable[Concatenate[MemorySystem, P], Coroutine[Any, Any, T]],
+    limit_s: float,
+    neutral: Callable[[], T],
+    purpose: str,
+    waiting: str = "",
+) -> Callable[Concatenate["Guarded", P], Coroutine[Any, Any, T]]:
+    """The guarded hook. `purpose` says what failed, `waiting` what a waiting person reads; "" if
+    nobody waits."""
+    hook = method.__name__
 
-    async def call(self: "Guarded", *arguments: Any) -> Any:
+    async def call(self: "Guarded", /, *arguments: P.args, **options: P.kwargs) -> T:
         answer, limit = neutral(), self.limits_s.get(hook, limit_s)
         with self.count_faults(hook, purpose, limit) as is_off:
             if not is_off:
@@ -47,7 +55,7 @@ def _guard(
                 slow = loop.call_later(SLOW_S, emit, Working(what=waiting))
                 try:
                     async with asyncio.timeout(limit):
-                        answer = await getattr(self.system, hook)(*arguments)
+                        answer = await getattr(self.system, hook)(*arguments, **options)
                 finally:
                     slow.cancel()
                     if loop.time() >= slow.when():
@@ -62,25 +70,24 @@ class Guarded(MemorySystem):
 
     def __init__(self, system: MemorySystem, **limits_s: float) -> None:
         self.system, self.limits_s = system, limits_s
+        self.name = system.name
         self._emit: Emit = silent
         self._faults = Counter[str]()
         """Hook → its faults in a row."""
         self._notices: set[str] = set()
         self._state: Mapping[str, Any] = {}
 
-    _open = _guard("open", 10.0, NoneType, "be opened", "Opening memory")
-    inject = _guard("inject", 5.0, Injection, "be shown to the model", "Reading memory")
-    recall = _guard("recall", 2.0, str, "recall entries for this turn", "Looking into memory")
-    after_turn = _guard("after_turn", 1.0, NoneType, "note this turn", "Noting this turn")
-    before_drop = _guard("before_drop", 30.0, _NOT_DONE, "save what the context loses", _SAVING)
-    maintain = _guard("maintain", 600.0, NoneType, "tidy up")
-    search = _guard("search", 30.0, list, "be searched")
-    snapshot = _guard("snapshot", 2.0, tuple, "be copied for a subagent")
-    close = _guard("close", 15.0, NoneType, "finish its work in time", _SAVING)
-
-    @property
-    def name(self) -> str:
-        return self.system.name
+    _open = _guard(_System.open, 10.0, NoneType, "be opened", "Opening memory")
+    inject = _guard(_System.inject, 5.0, Injection, "be shown to the model", "Reading memory")
+    recall = _guard(_System.recall, 2.0, str, "recall entries for this turn", "Looking into memory")
+    after_turn = _guard(_System.after_turn, 1.0, NoneType, "note this turn", "Noting this turn")
+    before_drop = _guard(
+        _System.before_drop, 30.0, _NOT_DONE, "save what the context loses", _SAVING
+    )
+    maintain = _guard(_System.maintain, 600.0, NoneType, "tidy up")
+    search = _guard(_System.search, 30.0, list, "be searched")
+    snapshot = _guard(_System.snapshot, 2.0, tuple, "be copied for a subagent")
+    close = _guard(_System.close, 15.0, NoneType, "finish its work in time", _SAVING)
 
     @property
     def message_window(self) -> int | None:
@@ -149,7 +156,7 @@ def make_system(settings: "MemoryConfig") -> MemorySystem:
     memory is off. Raises: ConfigError if `settings.system` is unknown."""
     name = settings.system
     if not settings.enabled:
-        return NullMemory()
+        return MemorySystem()
     if name in SYSTEMS:
         policy = pkgutil.resolve_name(SYSTEMS[name].opens)
         return Memory(name, settings, policy(settings))

@@ -34,7 +34,7 @@ from kode.memory.question import (
 from kode.memory.relations import NO_RELATIONS, Relations
 from kode.memory.remarks import remarks, show_record, visible_facts
 from kode.memory.rendering import Layout
-from kode.memory.search import IndexedText, Ranked, TextIndex, recall, search
+from kode.memory.search import MAX_IN_MEMORY, IndexedText, Ranked, TextIndex, recall, search
 from kode.memory.statement import Author, Outcome, Statement, Who
 from kode.memory.store import Store, quoted
 from kode.messages import Message, shorten
@@ -127,7 +127,11 @@ class OpenMemory:
         if self.settings.embedding.provider != "local":
             vectors = context.root / "vectors.sqlite"
             self.embedder = Embedder(self.settings.embedding, vectors, self.warn)
-        self.note_index = TextIndex(context.root / f"index-{self.name}.sqlite")
+        here = self.store.project
+        is_shared = not any(here.hash in place for place in self.layout.records(here))
+        name = self.name if is_shared else f"{self.name}-{here.hash}"
+        self._index_path = context.root / f"index-{name}.sqlite"
+        self.note_index = TextIndex(self._index_path)
         self.fact_index = TextIndex()
 
     async def sum_up(self, session: str = "") -> bool:
@@ -394,10 +398,19 @@ class OpenMemory:
             return 0
         facts = self.visible_facts() if self.context.session_id else self.store.statements()
         self.fact_index.update([self._indexed_text(f) for f in (*facts, *self.archived_facts())])
-        notes = [self._indexed_text(note, note.claimed_at[:10]) for note in self.notes()]
-        rest = self.note_index.update(notes, limit_s=limit_s)
+        rest = self.note_index.update(self._note_texts(), limit_s=limit_s)
         self._indexed = (None if rest else view, today)
         return rest
+
+    async def fill_index(self) -> None:
+        """Indexes many notes in their file, in a thread, so that nothing has to wait for it."""
+        texts, index = self._note_texts(), TextIndex(self._index_path)
+        while len(texts) > MAX_IN_MEMORY and not self.is_closing:
+            if not await asyncio.to_thread(index.update, texts, limit_s=INDEX_LIMIT_S):
+                return
+
+    def _note_texts(self) -> list[IndexedText]:
+        return [self._indexed_text(note, note.claimed_at[:10]) for note in self.notes()]
 
     def _indexed_text(self, statement: Statement, day: str = "") -> IndexedText:
         """With a day, texts of the same place and day are neighbours."""

@@ -25,7 +25,7 @@ from kode.memory.contract import (
 )
 from kode.memory.learn import learn
 from kode.memory.pending import Pending
-from kode.memory.policy import OpenMemory, Policy
+from kode.memory.policy import INDEX_LIMIT_S, OpenMemory, Policy
 from kode.memory.remarks import NO_CHANGE, news
 from kode.messages import Message
 from kode.tool import Tool
@@ -39,16 +39,7 @@ MAX_SEEN, MAX_SHOWN_NOTES = 300, 50
 """How many of the latest texts and notes that were shown a session remembers as shown."""
 
 
-class NullMemory(MemorySystem):
-    """Every hook gives the neutral answer and changes nothing. A program's own memory system can
-    derive from it and define only the hooks it needs."""
-
-    @property
-    def name(self) -> str:
-        return "none"
-
-
-class SnapshotMemory(NullMemory):
+class SnapshotMemory(MemorySystem):
     """Injects the given section every time; every other hook is neutral."""
 
     def __init__(self, section: str) -> None:
@@ -58,15 +49,19 @@ class SnapshotMemory(NullMemory):
         return Injection(system=self._section)
 
 
-class Memory(OpenMemory):
+class Memory(OpenMemory, MemorySystem):
     """One session's memory. Reads and writes nothing before `open`."""
 
     pending: Pending
 
     def __init__(self, name: str, settings: "MemoryConfig", policy: Policy) -> None:
         super().__init__(name, settings, policy.layout)
-        self.policy, self.message_window = policy, policy.message_window
+        self.policy = policy
         self._file_times: Mapping[str, int] = {}
+
+    @property
+    def message_window(self) -> int | None:
+        return self.policy.message_window
 
     async def open(self, context: MemoryContext, state: Mapping[str, Any]) -> None:
         """Raises: StorageError."""
@@ -194,7 +189,8 @@ class Memory(OpenMemory):
                     await self.sum_up(id)
                 finally:
                     self.pending.leave(id)
-        self.update_indexes(float("inf"))
+        await self.fill_index()
+        self.update_indexes(INDEX_LIMIT_S)
         if self.embedder:
             texts = [text.text for text in (*self.fact_index.texts, *self.note_index.texts)]
             while not self.is_closing and await self.embedder.fill(texts):

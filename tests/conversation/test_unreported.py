@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kode.memory.system import NullMemory
+from kode.memory.contract import NullMemory
 from kode.messages import Text
 from kode.prompts import template
 from kode.session.transcript import Transcript

@@ -14,7 +14,7 @@ from kode.engine.turn import run_turn
 from kode.errors import ToolError
 from kode.events import Emit, Event, TextDelta, TurnEnded, silent
 from kode.function_tool import tool
-from kode.memory.system import NullMemory
+from kode.memory.contract import NullMemory
 from kode.messages import Message, Text, ToolCall, Usage
 from kode.provider import ModelInfo, Request
 from kode.session import log

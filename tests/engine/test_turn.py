@@ -26,7 +26,7 @@ from kode.events import (
 )
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
-from kode.memory.system import NullMemory
+from kode.memory.contract import NullMemory
 from kode.messages import Message, Refusal, Text, ToolCall, Usage, calls_of, results_of, text_of
 from kode.permissions.shell import Line
 from kode.provider import Request

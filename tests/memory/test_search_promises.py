@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from kode.memory import policy
+from kode.memory import search as searching
 from kode.memory.commands import memory_command
 from kode.memory.contract import Turn
 from kode.memory.statement import Author, timestamp
@@ -145,3 +147,22 @@ async def test_the_shell_asks_no_model_when_the_words_suffice(name, tmp_path):
 
     assert OFFERED[1] in await by_person(system, "Tokenizer rewritten")
     assert system.home.prompts == []
+
+
+@systems
+async def test_the_index_of_a_project_stays_when_another_is_searched(name, tmp_path, monkeypatch):
+    for module in (searching, policy):
+        monkeypatch.setattr(module, "MAX_IN_MEMORY", 0)
+    memories = []
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        home = Sessions(tmp_path, system=name, project=tmp_path / folder, now=NOW)
+        await home.run(folder, f"The tokenizer of {folder} was rewritten")
+        memories.append(await home.open())
+
+    files = {}
+    for memory in (*memories, memories[0]):
+        await memory.fill_index()
+        assert memory.update_indexes(60.0) == 0
+        for path in memory.store.root.glob("index-*.sqlite"):
+            assert files.setdefault(path, path.read_bytes()) == path.read_bytes()

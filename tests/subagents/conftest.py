@@ -13,7 +13,7 @@ import pytest
 from kode.config.model import Subagent
 from kode.engine.agent import Spend
 from kode.events import Event
-from kode.memory.system import NullMemory
+from kode.memory.contract import NullMemory
 from kode.messages import Usage
 from kode.subagents.parent import Child, Delegation, prepare, run_children
 from kode.subagents.task import Start, TaskArgument

@@ -13,8 +13,7 @@ from kode.config.model import Subagent
 from kode.engine.agent import Spend
 from kode.errors import ToolError
 from kode.events import AgentFinished, AgentProgress
-from kode.memory.contract import SnapshotSection
-from kode.memory.system import NullMemory
+from kode.memory.contract import NullMemory, SnapshotSection
 from kode.permissions.gate import Answer, Question
 from kode.subagents import parent, records
 from kode.subagents.parent import child_environment
