@@ -99,6 +99,18 @@ class _Progress:
     output_so_far: ToolOutput | None = None
     """What a command printed that was stopped."""
 
+    def finish(self, text: str, ran_s: float | None = None, **fields: Any) -> ToolFinished:
+        """The event of its end; `fields` are its others."""
+        took_s = time.monotonic() - self.started if ran_s is None else ran_s
+        return ToolFinished(
+            call_id=self.call.id,
+            name=self.name,
+            subject=self.subject,
+            text=text,
+            duration_ms=int(took_s * 1000),
+            **fields,
+        )
+
 
 async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     """Runs the calls of one reply and records each result. On a cancellation or a disk error, calls
@@ -128,7 +140,8 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
             _record(run, results)
             for progress, result in zip(waiting.values(), results, strict=True):
                 if progress.is_running:
-                    run.emit(_stopped(progress, result))
+                    text = result.text
+                    run.emit(progress.finish(text, is_error=True, summary="stopped", stopped=True))
 
 
 def _record(run: Run, parts: Sequence[ToolResult | Image], ended_job: str = "") -> None:
@@ -183,19 +196,6 @@ def _cut_short(run: Run, progress: _Progress) -> ToolResult:
         run.untrusted.append(output.untrusted)
         text = fence_text(text, output.untrusted)
     return failure_of(progress.call, text, cut="interrupted")
-
-
-def _stopped(progress: _Progress, result: ToolResult) -> ToolFinished:
-    return ToolFinished(
-        call_id=result.call_id,
-        name=progress.name,
-        subject=progress.subject,
-        is_error=True,
-        summary="stopped",
-        stopped=True,
-        text=result.text,
-        duration_ms=int((time.monotonic() - progress.started) * 1000),
-    )
 
 
 async def _run_call(run: Run, progress: _Progress, record: Record, budget: ResultBudget) -> None:
@@ -574,7 +574,6 @@ async def _conclude(
         await note_late_changes(run)
     if reminder := run.repeats.note(call, whole):
         for_model = f"{for_model}\n\n{reminder}"
-    took_s = time.monotonic() - progress.started if output.ran_s is None else output.ran_s
     # No await in between: what is shown is recorded, and what is recorded is shown.
     result = ToolResult(
         call_id=call.id,
@@ -588,16 +587,13 @@ async def _conclude(
     pictures = [replace(picture, call_id=call.id) for picture in output.pictures]
     record(progress, result, pictures, output.ended_job)
     run.emit(
-        ToolFinished(
-            call_id=call.id,
-            name=progress.name,
-            subject=progress.subject,
+        progress.finish(
+            text,
+            output.ran_s,
             is_error=error is not None,
             summary=output.summary or _first_line(text),
-            text=text,
             notes=notes,
             diff=output.diff,
-            duration_ms=int(took_s * 1000),
             refused=isinstance(error, ToolRefused),
             failed=progress.has_failed,
             exit_status=output.exit_status,

@@ -9,7 +9,6 @@ The gate decides whether and what to ask; `kode.sandbox` is the sandbox.
 """
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from kode.errors import KodeError, SandboxError, ToolError
 from kode.events import Notice
 from kode.messages import Refusal, first_of, plural
 from kode.plain_text import printable
+from kode.results import relative_path
 from kode.tool import (
     Action,
     ChangeGroup,
@@ -300,7 +300,7 @@ def diff_of(cwd: Path, attempt: "Attempt", changes: Sequence[FileChange]) -> str
     parts: list[str] = []
     size = 0
     for change in changes:
-        name = _relative(cwd, change.path)
+        name = printable(relative_path(change.path, cwd))
         new = attempt.version(change.path) if change.change != "deleted" else None
         before, after = _text(Path(change.path)), _text(new) if new is not None else ""
         if change.change == "created":
@@ -354,15 +354,10 @@ def _names(cwd: Path, changes: Sequence[FileChange]) -> list[str]:
 
 
 def _name(cwd: Path, group: ChangeGroup) -> str:
-    folder = "/" if group.is_folder else ""
     about = (
         {"created": "new", "deleted": "deleted"}.get(group.change),
         plural(group.files, "file") if group.is_folder else "",
         "git ignores it" if group.is_ignored else "",
     )
     words = ", ".join(filter(None, about))
-    return f"{_relative(cwd, group.path)}{folder}" + (f" ({words})" if words else "")
-
-
-def _relative(cwd: Path, path: str) -> str:
-    return printable(os.path.relpath(path, cwd) if Path(path).is_relative_to(cwd) else path)
+    return printable(relative_path(group.path, cwd)) + (f" ({words})" if words else "")

@@ -10,7 +10,7 @@ down, and changes the beginning that a server has in its cache. Nothing is dropp
 has carried: of what the newest reply asked for, every result stays.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
@@ -75,8 +75,6 @@ class Context:
     specs: tuple[ToolSpec, ...] = ()
     opening: Mapping[str, str] = field(default_factory=dict)
     """The sections that messages must contain, by name; see `missing_opening`."""
-    opened: Sequence[Message] | None = None
-    """The messages checked for them: the same list until the session's past changes."""
     pending_first_user: str = ""
     """Memory's text to send before the next user message."""
     pending_section: str = ""
@@ -126,7 +124,6 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     sections["servers"] = "\n".join(agent.servers) if has_pair else known.get("servers", "")
     context.news = news_of(sections, known)
     context.opening, context.pending_first_user = _opening(agent), injection.first_user
-    context.opened = None
     context.known_tokens = context.known_messages = 0
 
 
@@ -186,11 +183,8 @@ def _opening(agent: Agent) -> Mapping[str, str]:
 def missing_opening(context: Context) -> tuple[Text, ...]:
     """The opening sections that the messages lack, for the next message: all in a new session,
     later those that changed, so that what was sent stays unchanged."""
-    messages = context.session.messages
-    if messages is context.opened:
-        return ()
     held: dict[str, str] = {}
-    for message in reversed(messages):
+    for message in reversed(context.session.messages):
         # They are always the first parts of their message.
         for part in takewhile(_is_opening, message.parts):
             assert isinstance(part, Text)

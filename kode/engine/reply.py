@@ -28,10 +28,6 @@ MAX_RETRY_AFTER_S = 120.0
 """A server that asks for a longer pause is reported, not waited for."""
 
 
-def nothing(text: str) -> None:
-    """Ignores the partial text of a reply."""
-
-
 def note_search(session: Session, message: Message) -> None:
     """Marks a session whose reply has what a search of the vendor found. Raises: StorageError."""
     if any(isinstance(part, ServerItem) and part.text for part in message.parts):
@@ -43,7 +39,7 @@ async def ask(
     request: Request,
     emit: Emit,
     max_attempts: int,
-    broke_off: Callable[[str], None] = nothing,
+    broke_off: Callable[[str], object] = str,
 ) -> Message:
     """Returns a complete message after at most `max_attempts` attempts with backoff and jitter. If
     none completes, `broke_off` gets the streamed text of the last one, unless the request was too

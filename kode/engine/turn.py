@@ -235,7 +235,6 @@ def _record_text(
     parts = (*opening, *news, *memory, *notes(unreported), *attachments)
     session.begin_prompt(text, typed, parts, unreported)
     record_news(run.context)
-    run.context.opened = session.messages
     run.recorded = True
 
 
