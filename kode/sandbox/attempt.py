@@ -203,14 +203,11 @@ class Attempt:
         self.ended.set()
 
     def _view(self) -> View:
-        sandbox, ground = self.sandbox, self.ground
+        ground, reach = self.ground, self._reach(())
         layered = [layer.root for layer in self.layers]
-        writable = [sandbox.temporary_inside(self.kind)]
-        if self.kind == "bubblewrap":
-            writable = view.writable_in_bubblewrap(ground, layered)
         return View(
-            writable=tuple(writable),
-            fixed=tuple(map(str, view.fixed_in_bubblewrap(ground, layered))),
+            writable=tuple(view.writable(reach, layered, alone=self.kind == "landlock")),
+            fixed=tuple(view.fixed(reach, layered, homes=ground.home_counts)),
             network=ground.network,
             services=listening_ports,
             opens_below=tuple(map(str, ground.trees)) if self.records_opens else (),
@@ -222,15 +219,12 @@ class Attempt:
         alone = self.kind == "landlock"
         masked = sandbox.masked()
         masks = {} if alone else {path: _mask_for(path, sandbox.store()) for path in masked}
-        read = None
+        read, roots = None, (layer.root for layer in self.layers)
+        write = [(path, True) for path in view.writable(self._reach(()), roots, alone=alone)]
         if alone:
-            reach = self._reach(masked)
-            write = view.landlock_write(reach)
-            more = ((str(folder), True) for folder in ground.granted)
-            read = [(reach.temporary, True), *more, *view.landlock_read(ground, masked)]
-        else:
-            roots = (layer.root for layer in self.layers)
-            write = [(path, True) for path in view.writable_in_bubblewrap(ground, roots)]
+            more = map(str, (self.sandbox.temporary_folder(), *ground.granted))
+            read = [*((path, True) for path in more), *view.landlock_read(ground, masked)]
+            write += view.DEVICES[:4]
         orders = limits.launch(
             write=write,
             read=read,

@@ -49,7 +49,11 @@ _HOMES = ("/home", "/root", "/Users", "/private/var/root")
 _HOME_SHOWN = ("/home/linuxbrew",)
 _TEMPORARY = (*places.TEMPORARY, "/private/tmp", "/private/var/tmp", "/private/var/folders")
 """With their real paths on macOS, and where it keeps those of each user."""
-_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_PRIVATE = ("/dev", *_TEMPORARY)
+"""Of each command its own, wherever that can be made."""
+DEVICES = [(f"/dev/{name}", False) for name in ("null", "zero", "full", "tty", "random", "urandom")]
+"""Of Landlock alone, only these: root could read whole disks there, and anybody their own
+terminals. The first four are writable."""
 _KEY_IN_SETTINGS = re.compile(r"(?i)://[^\s/\"@]*:[^\s/\"@]+@|extraheader|token|passw")
 
 
@@ -171,8 +175,8 @@ def reach(
     listed: tuple[tuple[Access, Iterable[Path]], ...] = (
         ("readable", [Path("/")]),
         (work, wide),
-        ("empty", map(Path, ("/dev", *_TEMPORARY, "/run/user"))),
-        ("empty", map(Path, _secrets_of_system(ground))),
+        ("empty", map(Path, _PRIVATE)),
+        ("hidden", map(Path, ("/run/user", *_secrets_of_system(ground)))),
         ("empty", homes),
         ("readable", _visible_paths(ground)),
         (work, narrow),
@@ -189,6 +193,26 @@ def reach(
         temporary=temporary,
         network=network,
     )
+
+
+def writable(reach: Reach, layered: Iterable[Path] = (), *, alone: bool) -> list[str]:
+    """The folders that a command may write to, for real or not; `alone`: with Landlock alone, which
+    makes no empty folders."""
+    accesses = ("writable",) if alone else ("writable", "empty")
+    paths = (str(place.path) for place in reach.places if place.access in accesses)
+    return [*([reach.temporary] if alone else map(str, layered)), *paths]
+
+
+def fixed(reach: Reach, layered: Sequence[Path], *, homes: bool) -> list[str]:
+    """Paths in or around these folders that it may still not change; `homes`: also the empty homes,
+    where what it writes is lost."""
+
+    def is_fixed(place: Place) -> bool:
+        if place.access == "empty":
+            return homes and str(place.path) not in _PRIVATE
+        return place.access != "writable" and place.path not in layered
+
+    return [str(place.path) for place in reach.places if is_fixed(place)]
 
 
 # ── bubblewrap ───────────────────────────────────────────────────────────────────────────────
@@ -305,35 +329,14 @@ def find_private_inside(ground: Ground) -> str:
     return str(inside[0]) if inside else ""
 
 
-def writable_in_bubblewrap(ground: Ground, layered: Iterable[Path]) -> list[str]:
-    """The folders that a command may write to, for real or not."""
-    real = ground.folders if ground.writable else ()
-    return [
-        *map(str, (*real, *layered, *_cache(ground), *ground.granted)),
-        *map(str, _hidden_homes(ground)),
-        "/tmp",
-        "/var/tmp",
-        "/dev",
-    ]
-
-
-def fixed_in_bubblewrap(ground: Ground, layered: Sequence[Path]) -> list[Path]:
-    """Paths in these folders that it may still not change."""
-    unlayered = [f for f in ground.folders if f not in layered and not ground.writable]
-    unlayered += _hidden_homes(ground) if ground.home_counts else ()
-    return [*unlayered, *_visible_paths(ground), ground.kode_home]
-
-
 def is_hidden(ground: Ground, path: Path, *, by_temporary: bool = False) -> bool:
     """Whether a real path is invisible to commands; with `by_temporary` also because they have a
     temporary folder of their own."""
-    if any(path.is_relative_to(folder) for folder in (ground.kode_home, *ground.elsewhere)):
-        return not any(path.is_relative_to(shown) for shown in ground.readable)
-    if any(path.is_relative_to(shown) for shown in (*ground.folders, *_visible_paths(ground))):
-        return False
-    covered = (*_secrets_of_system(ground), *(_TEMPORARY if by_temporary else ()))
-    hidden = (*_hidden_homes(ground), *map(Path, covered))
-    return any(path.is_relative_to(folder) for folder in hidden)
+    places = reach(ground, "", network="none").places
+    place = next(place for place in reversed(places) if path.is_relative_to(place.path))
+    if str(place.path) in _PRIVATE:
+        return by_temporary and str(place.path) != "/dev"
+    return place.access in ("empty", "hidden")
 
 
 @cache
@@ -408,15 +411,6 @@ def _secrets_of_system(ground: Ground) -> list[str]:
 # ── Landlock alone ───────────────────────────────────────────────────────────────────────────
 
 
-def landlock_write(reach: Reach) -> list[tuple[str, bool]]:
-    """Writable paths, each with whether it is a folder."""
-    return [
-        (reach.temporary, True),
-        *((str(place.path), True) for place in reach.places if place.access == "writable"),
-        *_of_devices(("null", "zero", "full", "tty")),
-    ]
-
-
 def landlock_read(ground: Ground, masked: Iterable[Path]) -> list[tuple[str, bool]]:
     """Readable and executable paths, each with whether it is a folder: of the working folders, all
     except what is masked."""
@@ -425,7 +419,8 @@ def landlock_read(ground: Ground, masked: Iterable[Path]) -> list[tuple[str, boo
     for folder in map(str, ground.folders):
         inside = {path for path in hidden if path.startswith(f"{folder}/")}
         work += _beside(folder, inside) if inside else [(folder, True)]
-    return [*_readable_now(ground), *work]
+    keyed = {str(path) for path in _git_settings(ground, keyed=True)}
+    return [*(one for one in _readable_outside(ground) if one[0] not in keyed), *work]
 
 
 def landlock_listed(ground: Ground, masked: Iterable[Path]) -> list[str]:
@@ -434,11 +429,6 @@ def landlock_listed(ground: Ground, masked: Iterable[Path]) -> list[str]:
     above = {parent for path in masked for parent in path.parents}
     within = {p for p in above if any(p.is_relative_to(f) for f in ground.folders)}
     return [str(p) for p in (*within, *(path.parent for path in ground.readable)) if p.is_dir()]
-
-
-def _readable_now(ground: Ground) -> list[tuple[str, bool]]:
-    keyed = {str(path) for path in _git_settings(ground, keyed=True)}
-    return [one for one in _readable_outside(ground) if one[0] not in keyed]
 
 
 @cache
@@ -453,12 +443,7 @@ def _readable_outside(ground: Ground) -> list[tuple[str, bool]]:
     open_to = ("readable", "writable")
     shown = (*(place.path for place in around if place.access in open_to), *ground.own)
     named = [(str(path), path.is_dir()) for path in shown]
-    return [*_beside("/", hidden | set(map(str, ground.folders))), *named, *_of_devices(_DEVICES)]
-
-
-def _of_devices(names: Iterable[str]) -> list[tuple[str, bool]]:
-    """Only these: root could read whole disks there, and anybody their own terminals."""
-    return [(f"/dev/{name}", False) for name in names]
+    return [*_beside("/", hidden | set(map(str, ground.folders))), *named, *DEVICES]
 
 
 def _beside(folder: str, hidden: set[str]) -> list[tuple[str, bool]]:
