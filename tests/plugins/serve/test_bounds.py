@@ -52,7 +52,7 @@ async def test_mode_full_takes_a_flag_of_the_server(serve):
         assert call.conversation(reply["session"]).gate.mode == "plan"
     async with serve(DONE, full=True) as call:
         state = await call.start(mode="full")
-        assert call.conversation(state["session"]).mode == "full"
+        assert call.conversation(state["session"]).gate.mode == "full"
 
 
 async def test_a_client_lowers_limits_and_never_raises_them(serve):
