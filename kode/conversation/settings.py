@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kode.config.load import Loaded
 from kode.config.model import Config
-from kode.events import Emit
+from kode.events import Emit, silent
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_values import Elicit
 from kode.memory.contract import MemorySystem
@@ -42,7 +42,7 @@ class Settings:
     loaded: Loaded
     """The configuration; `/model` and `/effort` change it, and the agent."""
     _: KW_ONLY
-    emit: Emit
+    emit: Emit = silent
     ask: Ask | None = None
     """Puts a permission question to the person; None if nobody can be asked."""
     elicit: Elicit | None = None

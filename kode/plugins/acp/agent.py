@@ -17,6 +17,7 @@ from acp import RequestError, schema
 from acp.interfaces import Client
 
 from kode.plugin import (
+    ConversationSettings,
     Transcript,
     UserError,
     find_session,
@@ -212,17 +213,14 @@ class KodeAgent:
                     )
                 return live
         assert self._client is not None
-        live = await open_live(
-            self._client,
+        settings = ConversationSettings(
             loaded,
-            where,
-            servers_of(mcp_servers or ()),
-            self.can.elicitation is not None,
-            session_id=session_id,
-            fork=fork,
             keep_session=self.keep_sessions,
             trust_project=self.trust_project,
+            client_servers=servers_of(mcp_servers or ()),
         )
+        has_forms = self.can.elicitation is not None
+        live = await open_live(self._client, settings, where, has_forms, session_id, fork)
         self.sessions[live.id] = live
         return live
 

@@ -11,7 +11,7 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
@@ -353,10 +353,15 @@ class Live:
 
 
 async def open_live(
-    client: Client, loaded: Any, cwd: Path, servers: Mapping[str, Any], has_forms: bool, **how: Any
+    client: Client,
+    settings: ConversationSettings,
+    cwd: Path,
+    has_forms: bool,
+    session_id: str | None,
+    fork: bool,
 ) -> Live:
-    """Opens a new session, or the one named, for a client, which may support forms. `how`: more for
-    `open_conversation`. Sends nothing before `release`.
+    """Opens a new session, or the one named, or a copy of it, for a client, which may support
+    forms. Sends nothing before `release`.
 
     Raises: as `open_conversation`.
     """
@@ -372,10 +377,10 @@ async def open_live(
     )
     live = Live(client=client, outbox=Outbox(send), updates=updates)
     elicit = live.elicit if has_forms else None
-    settings = ConversationSettings(
-        loaded, emit=live.emit, ask=live.ask, elicit=elicit, client_servers=servers
+    settings = replace(settings, emit=live.emit, ask=live.ask, elicit=elicit)
+    conversation = live.opened = await open_conversation(
+        settings, cwd=cwd, session_id=session_id, fork=fork
     )
-    conversation = live.opened = await open_conversation(settings, cwd=cwd, **how)
     live.updates.titled = conversation.session.turns > 0
     live.updates.cost_usd = lambda: conversation.status().cost_usd
     if conversation.extensions is not None:
