@@ -42,11 +42,6 @@ _COMMON = (
 )
 
 
-class Program(NamedTuple):
-    argv: tuple[str, ...]
-    stdin: bytes = b""
-
-
 class Ended(NamedTuple):
     status: int
     stderr: str
@@ -61,44 +56,38 @@ def ripgrep(context: ToolContext) -> str | None:
     return find_program("rg", (context.place.cwd, *context.place.roots), path=path)
 
 
-def search_program(
+async def search(
     rg: str | None,
     root: Path,
+    take: Callable[[bytes], bool],
     pattern: str | None = None,
     ignore_case: bool = False,
     context: int = 0,
-) -> Program:
-    """The program that prints the paths of all files below `root`, each followed by a NUL; with a
-    pattern, one JSON message per line, as `rg --json` does."""
-    if not rg:
-        question = {
-            "root": os.fsencode(root).hex(),
-            "pattern": pattern,
-            "ignore_case": ignore_case,
-            "context": context,
-        }
-        return Program((*_PYTHON, search_worker.__file__), json.dumps(question).encode())
-    options: tuple[str, ...] = ("--files", "--null")
+) -> Ended:
+    """Passes the path of each file below `root` to `take`; with a pattern, messages as those of
+    `rg --json`. Ends early where that returns False.
+
+    Raises: OSError if no program can be started; CancelledError, after it was killed.
+    """
+    question, options = b"", ["--files", "--null"]
     if pattern is not None:
         case = "--ignore-case" if ignore_case else "--case-sensitive"
-        options = ("--json", "--crlf", "--no-mmap", f"--context={context}", case)
-        options += (f"--regexp={pattern}",)
-    return Program((rg, *_COMMON, *options, "--", str(root)))
-
-
-async def run(program: Program, separator: bytes, take: Callable[[bytes], bool]) -> Ended:
-    """Runs a program and passes each piece of its output to `take` until that returns False.
-
-    Raises: OSError if it cannot be started; CancelledError, after the program was killed.
-    """
+        options = ["--json", "--crlf", "--no-mmap", f"--context={context}", case]
+        options.append(f"--regexp={pattern}")
+    argv = [rg or "", *_COMMON, *options, "--", str(root)]
+    if not rg:
+        argv, folder = [*_PYTHON, search_worker.__file__], os.fsencode(root).hex()
+        words = {"pattern": pattern, "ignore_case": ignore_case, "context": context}
+        question = json.dumps({"root": folder, **words}).encode()
     timed_out, dropped, stderr = False, 0, b""
-    async with _start(program.argv) as process:
+    async with _start(argv) as process:
         assert process.stdin and process.stdout and process.stderr  # noqa: PT018
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 with contextlib.suppress(ConnectionError):
-                    process.stdin.write(program.stdin)
+                    process.stdin.write(question)
                     process.stdin.close()
+                separator = b"\0" if pattern is None else b"\n"
                 dropped = await _pieces(process.stdout, separator, take)
                 stderr = await process.stderr.read(65536)
         except TimeoutError:

@@ -39,8 +39,7 @@ async def list_files(
             raise ToolError("`pattern` goes below `path` only: give the other folder as `path`.")
         file_search.refuse_bad_glob(glob)
     listing = _Listing(root=root, glob=glob, context=context)
-    program = file_search.search_program(file_search.ripgrep(context), root)
-    ended = await file_search.run(program, b"\0", listing.take)
+    ended = await file_search.search(file_search.ripgrep(context), root, listing.take)
     notes: list[str] = []
     lines = listing.shown
     if len(lines) < listing.total and listing.overview:

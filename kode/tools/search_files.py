@@ -61,13 +61,13 @@ async def search_files(
         around=min(max(context, 0), tool_context.room // 3),
         room=min(MAX_CHARS, tool_context.room),
     )
-    options = (root, pattern, ignore_case, hits.around)
+    options = (root, hits.take, pattern, ignore_case, hits.around)
     ended = None
     if rg := file_search.ripgrep(tool_context):
-        ended = await file_search.run(file_search.search_program(rg, *options), b"\n", hits.take)
+        ended = await file_search.search(rg, *options)
     if ended is None or (ended.status == 2 and ended.stderr.strip() and not hits.total):
         _refuse_invalid(pattern)
-        ended = await file_search.run(file_search.search_program(None, *options), b"\n", hits.take)
+        ended = await file_search.search(None, *options)
     shown: dict[str, list[_Line]] = {}
     for line in sorted(_fit(hits.lines, hits.room), key=lambda line: line.number):
         shown.setdefault(line.path, []).append(line)

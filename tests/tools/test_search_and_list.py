@@ -391,9 +391,8 @@ async def test_cancellation_ends_the_process(call: Call, project: Path) -> None:
     script = project.parent / "slow"
     script.write_text(f"#!/bin/sh\necho $$ > {project}/pid\nexec sleep 100\n")
     script.chmod(0o755)
-    program = file_search.Program(argv=(str(script),))
 
-    task = asyncio.create_task(file_search.run(program, b"\n", lambda piece: True))
+    task = asyncio.create_task(file_search.search(str(script), project, lambda piece: True))
     pid = project / "pid"
     while not pid.exists() or not pid.read_text().strip():
         await asyncio.sleep(0.01)
