@@ -102,7 +102,7 @@ def finish(channel: int) -> list[Event]:
     return events
 
 
-def statuses(
+def find_statuses(
     checks: Sequence[CheckPart], events: Sequence[Event], line: int
 ) -> tuple[tuple[str, int | None], ...]:
     """Each check with its exit status; None: not known, or it did not run. `line` is the status of
@@ -112,7 +112,7 @@ def statuses(
     )
 
 
-def news(checks: Sequence[tuple[str, int | None]], line: int) -> list[str]:
+def describe_hidden(checks: Sequence[tuple[str, int | None]], line: int) -> list[str]:
     """What the exit status of the line does not show: `pytest -q` 1."""
     return [
         f"`{textwrap.shorten(command, MAX_SHOWN_CHARS, placeholder='…')}` {status}"

@@ -24,7 +24,7 @@ _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-class Shown(NamedTuple):
+class View(NamedTuple):
     """What a model gets of a file."""
 
     text: str
@@ -33,9 +33,9 @@ class Shown(NamedTuple):
     pictures: tuple[Picture, ...] = ()
 
 
-async def pages(
+async def read_pages(
     name: str, data: bytes, offset: int, limit: int, *, as_pictures: bool, room: int
-) -> Shown:
+) -> View:
     """Pages of a PDF, from `offset` on (from 1); texts of at most about `room` characters.
 
     Raises: ToolError for a PDF that is too large, locked or damaged, or takes too long, an offset
@@ -65,15 +65,15 @@ async def pages(
     if as_pictures:
         note, summary = _describe_rest(offset, len(numbered), total, "page")
         pictures = tuple(Picture(f"page {n}", base64.b64decode(page)) for n, page in numbered)
-        return Shown(f"{name} as pictures. {note}", summary, pictures=pictures)
+        return View(f"{name} as pictures. {note}", summary, pictures=pictures)
     texts = _fit([f"Page {number}:\n{page or '(no text)'}" for number, page in numbered], room)
     note, summary = _describe_rest(offset, len(texts), total, "page")
     if empty := [str(number) for number, page in numbered[: len(texts)] if not page]:
         note += f'\n[Without text: page {", ".join(empty)}. show="pictures" shows how it looks.]'
-    return Shown("\n\n".join([*texts, note]), summary)
+    return View("\n\n".join([*texts, note]), summary)
 
 
-def cells(name: str, text: str, offset: int, limit: int, *, room: int) -> Shown | None:
+def read_cells(name: str, text: str, offset: int, limit: int, *, room: int) -> View | None:
     """Cells of a notebook with their outputs, from `offset` on (from 1), of at most about `room`
     characters; None for a text that is no notebook. Raises: ToolError for an offset beyond its end.
     """
@@ -96,14 +96,14 @@ def cells(name: str, text: str, offset: int, limit: int, *, room: int) -> Shown 
         room,
     )
     note, summary = _describe_rest(offset, len(texts), total, "cell")
-    shown = tuple(picture for number, picture in pictures if number < offset + len(texts))
-    if len(shown) > MAX_PICTURES:
-        note += f"\n[Only the first {MAX_PICTURES} of {len(shown)} pictures follow.]"
+    chosen = tuple(picture for number, picture in pictures if number < offset + len(texts))
+    if len(chosen) > MAX_PICTURES:
+        note += f"\n[Only the first {MAX_PICTURES} of {len(chosen)} pictures follow.]"
     note += (
         '\n[Before an edit, read the file\'s own lines, which are JSON: show="raw". `search_files` '
         "finds their numbers.]"
     )
-    return Shown("\n\n".join([*texts, note]), summary, pictures=shown[:MAX_PICTURES])
+    return View("\n\n".join([*texts, note]), summary, pictures=chosen[:MAX_PICTURES])
 
 
 def _beyond(name: str, offset: int, total: int, noun: str) -> ToolError:

@@ -117,7 +117,7 @@ def read_target(context: ToolContext, path: str) -> tuple[files.FileText, str]:
     file = files.read_whole(context, real)
     if context.decision.must_read_first:
         files.require_seen(context, file)
-    return file, files.shown(context, real)
+    return file, files.display_path(context, real)
 
 
 def plan_change(
@@ -147,7 +147,7 @@ def plan_change(
                 f"{replacement.what} was not found in {name}. "
                 f"{explain(done.text, replacement.old)}\n"
                 "Nothing was written: copy the lines from the file as they are.",
-                untrusted=files.outside(context, file.path),
+                untrusted=files.find_outside_source(context, file.path),
             ) from None
         count += done.count
         is_proven &= done.is_proven
@@ -183,7 +183,7 @@ def write_change(context: ToolContext, change: files.Change) -> ToolOutput:
         diff=diff,
         files_changed=(str(change.path),),
         # The lines around a change come from the file.
-        untrusted=files.outside(context, change.path),
+        untrusted=files.find_outside_source(context, change.path),
     )
 
 

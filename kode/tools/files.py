@@ -94,7 +94,7 @@ def _swapped(path: str) -> ToolError:
     )
 
 
-def shown(context: ToolContext, path: Path) -> str:
+def display_path(context: ToolContext, path: Path) -> str:
     """A path as results show it: relative to the working directory if inside, with control
     characters escaped."""
     base = paths.real_path(context.place.cwd)
@@ -102,7 +102,7 @@ def shown(context: ToolContext, path: Path) -> str:
     return printable(text.removeprefix(base.rstrip("/") + "/") or text)
 
 
-def outside(context: ToolContext, path: Path) -> str:
+def find_outside_source(context: ToolContext, path: Path) -> str:
     """The path if it lies outside the session's working folders, as the source of untrusted text;
     else "". kode's own saved outputs and the session's `/tmp` count as inside."""
     roots = (*(context.place.roots or (context.place.cwd,)), context.place.outputs)
@@ -150,7 +150,7 @@ def refuse_secret(context: ToolContext, path: Path) -> None:
     """Raises: ToolError for a file that `is_secret`."""
     if is_secret(context, path):
         raise ToolError(
-            f"{shown(context, path)} holds secrets and is never read. "
+            f"{display_path(context, path)} holds secrets and is never read. "
             "Ask the person for the setting you need."
         )
 
@@ -176,7 +176,7 @@ def _same_file(path: Path, other: Path) -> bool:
         return False
 
 
-def missing(context: ToolContext, path: Path) -> ToolError:
+def explain_missing(context: ToolContext, path: Path) -> ToolError:
     """The error for a missing file, listing the most similar names."""
     import difflib
 
@@ -189,15 +189,15 @@ def missing(context: ToolContext, path: Path) -> ToolError:
         names = sorted(os.listdir(folder))[:5000]
     lowered = {name.casefold(): name for name in reversed(names)}
     near = [
-        shown(context, folder / lowered[match])
+        display_path(context, folder / lowered[match])
         for match in difflib.get_close_matches(wanted.casefold(), lowered, n=3, cutoff=0.6)
     ]
-    what = shown(context, path)
+    what = display_path(context, path)
     if folder != path.parent:
-        what += f" (there is no folder {shown(context, folder / wanted)})"
+        what += f" (there is no folder {display_path(context, folder / wanted)})"
     hint = f"Did you mean {' or '.join(near)}?" if near else "List the folder to find it."
     # Names from outside are outside text too.
-    untrusted = outside(context, folder) if near else ""
+    untrusted = find_outside_source(context, folder) if near else ""
     return ToolError(f"There is no file {what}. {hint}", untrusted=untrusted)
 
 
@@ -210,10 +210,10 @@ def open_regular(context: ToolContext, path: Path) -> int:
         # Without O_NONBLOCK, opening a pipe would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (FileNotFoundError, NotADirectoryError):
-        raise missing(context, path) from None
+        raise explain_missing(context, path) from None
     except OSError as error:
         raise ToolError(
-            f"{shown(context, path)} could not be opened: {error.strerror}. "
+            f"{display_path(context, path)} could not be opened: {error.strerror}. "
             "Check its permissions, or use another file."
         ) from None
     status = os.fstat(descriptor)
@@ -224,9 +224,9 @@ def open_regular(context: ToolContext, path: Path) -> int:
     if not is_at:
         raise _swapped(str(path))
     if stat.S_ISDIR(status.st_mode):
-        raise ToolError(f"{shown(context, path)} is a folder: list it to see its files.")
+        raise ToolError(f"{display_path(context, path)} is a folder: list it to see its files.")
     raise ToolError(
-        f"{shown(context, path)} is a device, pipe or socket, not a file: it is not read."
+        f"{display_path(context, path)} is a device, pipe or socket, not a file: it is not read."
     )
 
 
@@ -241,19 +241,19 @@ def read_whole(context: ToolContext, path: Path) -> FileText:
         status = os.fstat(descriptor)
         if status.st_size > MAX_WHOLE_BYTES:
             raise ToolError(
-                f"{shown(context, path)} has {status.st_size:,} bytes, more than the "
+                f"{display_path(context, path)} has {status.st_size:,} bytes, more than the "
                 f"{MAX_WHOLE_BYTES:,} the file tools change: use a shell command (sed, a script)."
             )
         try:
             data = file.read()
         except OSError as error:
-            raise ToolError(f"{shown(context, path)} could not be read: {error}.") from None
+            raise ToolError(f"{display_path(context, path)} could not be read: {error}.") from None
     try:
         text, encoding = decode(data)
     except Binary as reason:
         raise ToolError(
-            f"{shown(context, path)} is not a text file ({reason}): the file tools change text "
-            "only. Use a shell command that knows its format."
+            f"{display_path(context, path)} is not a text file ({reason}): the file tools change "
+            "text only. Use a shell command that knows its format."
         ) from None
     return FileText(
         path=path, data=data, text=text, encoding=encoding, mode=stat.S_IMODE(status.st_mode)
@@ -280,7 +280,7 @@ def require_seen(context: ToolContext, file: FileText) -> None:
             "has not been read in this session: read it with read_file first, so that the change "
             "fits what is there"
         )
-    raise ToolError(f"{shown(context, file.path)} {advice}. Nothing was written.")
+    raise ToolError(f"{display_path(context, file.path)} {advice}. Nothing was written.")
 
 
 # ── bytes and text ───────────────────────────────────────────────────────────────────────────
@@ -339,7 +339,7 @@ def write(context: ToolContext, path: Path, data: bytes, *, mode: int) -> None:
 
     Raises: ToolError; then the old file is untouched.
     """
-    name = shown(context, path)
+    name = display_path(context, path)
     me = owner = (os.geteuid(), os.getegid())
     with contextlib.suppress(OSError):
         status = os.stat(path)

@@ -30,9 +30,9 @@ async def list_files(
     root = files.resolve(context, path)
     files.refuse_moving(context, root)
     if not root.exists():
-        raise files.missing(context, root)
+        raise files.explain_missing(context, root)
     if not root.is_dir():
-        raise ToolError(f"{files.shown(context, root)} is a file: use read_file to see it.")
+        raise ToolError(f"{files.display_path(context, root)} is a file: use read_file to see it.")
     glob = pattern.removeprefix(f"{root}/") if pattern else None
     if glob:
         if ".." in glob.split("/"):
@@ -60,12 +60,12 @@ async def list_files(
         )
     if not lines:
         only = f" matching {glob}" if glob else ""
-        lines = [f"No files{only} in {files.shown(context, root)}."]
+        lines = [f"No files{only} in {files.display_path(context, root)}."]
     return ToolOutput(
         text="\n".join(lines),
         notes=tuple(notes),
         summary=plural(listing.total, "file"),
-        untrusted=files.outside(context, root),
+        untrusted=files.find_outside_source(context, root),
     )
 
 
@@ -93,7 +93,7 @@ class _Listing:
             return True
         self.total += 1
         if len(self.shown) < MAX_FILES and self.chars < min(MAX_CHARS, self.context.room):
-            self.shown.append(files.shown(self.context, Path(path)))
+            self.shown.append(files.display_path(self.context, Path(path)))
             self.chars += len(self.shown[-1]) + 1
         steps = name.split("/")
         for depth, counter in enumerate(self.by_depth, 1):
@@ -109,6 +109,6 @@ class _Listing:
         in one."""
         lines = []
         for name, count in self.by_depth[-1].items() if self.by_depth else ():
-            shown = files.shown(self.context, self.root / name)
+            shown = files.display_path(self.context, self.root / name)
             lines.append(f"{shown}/ ({plural(count, 'file')})" if name.endswith("/") else shown)
         return lines

@@ -106,7 +106,7 @@ def _signal(processes: list[Process], number: signal.Signals) -> None:
 
 def _find_in_proc(group: int, mark: bytes, since: int) -> list[Process]:
     rows: dict[int, tuple[int, int, str]] = {}
-    own = set[int]()
+    tree = set[int]()
     name = f"{MARK}=".encode()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -116,10 +116,10 @@ def _find_in_proc(group: int, mark: bytes, since: int) -> list[Process]:
             # Only the variable itself: another may contain the same text, a key say.
             for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
                 if variable.startswith(name) and mark in variable[len(name) :].split(b":"):
-                    own.add(int(pid))
+                    tree.add(int(pid))
         except (OSError, ValueError):
             continue  # gone meanwhile, or another user's
-    return _with_descendants(rows, own, group)
+    return _with_descendants(rows, tree, group)
 
 
 def _row_in_proc(pid: str, since: int) -> tuple[int, int, str] | None:
@@ -155,11 +155,11 @@ def _find_by_ps(group: int) -> list[Process]:
 def _with_descendants(
     rows: dict[int, tuple[int, int, str]], marked: set[int], group: int
 ) -> list[Process]:
-    own = {pid for pid, (_parent, group_id, _name) in rows.items() if group_id == group} | marked
-    while more := {pid for pid, (parent, _g, _n) in rows.items() if parent in own} - own:
-        own |= more
-    own.discard(os.getpid())
-    return [Process(pid, rows[pid][2]) for pid in sorted(own)]
+    tree = {pid for pid, (_parent, group_id, _name) in rows.items() if group_id == group} | marked
+    while more := {pid for pid, (parent, _g, _n) in rows.items() if parent in tree} - tree:
+        tree |= more
+    tree.discard(os.getpid())
+    return [Process(pid, rows[pid][2]) for pid in sorted(tree)]
 
 
 SHELL = "/bin/sh"

@@ -137,18 +137,18 @@ async def _run(
 
 async def _read(
     stream: asyncio.StreamReader | None,
-    kept: bytearray,
+    buffer: bytearray,
     takes: Callable[[bytes], bool] = lambda line: False,
 ) -> None:
     assert stream is not None
     begins = True
     while data := await stream.read(_READ_BYTES):
-        kept += data
-        if begins and b"\n" in kept:
+        buffer += data
+        if begins and b"\n" in buffer:
             begins = False
-            line, _, rest = bytes(kept).partition(b"\n")
-            kept[:] = rest if takes(line) else kept
-        del kept[MAX_OUTPUT_BYTES // 2 : -MAX_OUTPUT_BYTES // 2]
+            line, _, rest = bytes(buffer).partition(b"\n")
+            buffer[:] = rest if takes(line) else buffer
+        del buffer[MAX_OUTPUT_BYTES // 2 : -MAX_OUTPUT_BYTES // 2]
 
 
 async def _feed(stream: asyncio.StreamWriter | None, given: bytes) -> None:

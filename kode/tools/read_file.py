@@ -16,7 +16,7 @@ from kode.plain_text import encoding_by_mark, lines_of
 from kode.session.messages import EARLIER
 from kode.tool import Brief, ToolContext, ToolOutput
 from kode.tools import documents, files
-from kode.tools.documents import Shown
+from kode.tools.documents import View
 
 MAX_LINES = 2_000  # most source files whole
 MAX_LINE_CHARS = 2_000  # longer lines are minified or data
@@ -66,14 +66,14 @@ async def read_file(
     real = files.resolve(context, path)
     files.refuse_secret(context, real)
     # In a thread: a slow disk must not block the screen or Ctrl-C.
-    shown = await asyncio.to_thread(_read, context, real, offset, limit, raw=show == "raw")
-    if isinstance(shown, bytes):
-        name, room = files.shown(context, real), min(MAX_BYTES, context.room)
+    view = await asyncio.to_thread(_read, context, real, offset, limit, raw=show == "raw")
+    if isinstance(view, bytes):
+        name, room = files.display_path(context, real), min(MAX_BYTES, context.room)
         as_pictures = show == "pictures"
-        shown = await documents.pages(
-            name, shown, offset, limit, as_pictures=as_pictures, room=room
+        view = await documents.read_pages(
+            name, view, offset, limit, as_pictures=as_pictures, room=room
         )
-    return await asyncio.to_thread(_output, context, real, shown)
+    return await asyncio.to_thread(_output, context, real, view)
 
 
 def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> ToolOutput:
@@ -82,13 +82,13 @@ def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> To
     if text is None:
         raise ToolError(f"This session has nothing with the id {entry_id!r}: take one of the list.")
     window = _choose(text.encode("utf-8", "replace"), offset, min(limit, MAX_LINES))
-    shown = _render(window, offset, limit, context.room)
-    return ToolOutput(text=shown.text, notes=shown.notes, summary=shown.summary)
+    view = _render(window, offset, limit, context.room)
+    return ToolOutput(text=view.text, notes=view.notes, summary=view.summary)
 
 
-def _read(context: ToolContext, path: Path, offset: int, limit: int, *, raw: bool) -> Shown | bytes:
+def _read(context: ToolContext, path: Path, offset: int, limit: int, *, raw: bool) -> View | bytes:
     """The bytes of a PDF, which another process reads; of all else what the model gets."""
-    name = files.shown(context, path)
+    name = files.display_path(context, path)
     with os.fdopen(files.open_regular(context, path), "rb") as file:
         try:
             looks = looks_of(file.read(_HEAD_BYTES))
@@ -101,14 +101,14 @@ def _read(context: ToolContext, path: Path, offset: int, limit: int, *, raw: boo
                 data = file.read()
                 if path.suffix.lower() == ".ipynb" and not raw:
                     text, room = data.decode(errors="replace"), min(MAX_BYTES, context.room)
-                    if shown := documents.cells(name, text, offset, limit, room=room):
-                        return shown
+                    if view := documents.read_cells(name, text, offset, limit, room=room):
+                        return view
                 window = _choose(data, offset, min(limit, MAX_LINES))
                 context.seen_files[str(path)] = files.content_hash(data)
         except files.Binary as reason:
             if looks is not None:
                 file.seek(0)
-                return Shown("", "", pictures=(Picture(path.name, file.read(MAX_READ_BYTES + 1)),))
+                return View("", "", pictures=(Picture(path.name, file.read(MAX_READ_BYTES + 1)),))
             raise ToolError(
                 f"{name} is not a text file ({reason}). Use a shell command that knows its "
                 "format, such as `file` or `xxd`."
@@ -116,15 +116,15 @@ def _read(context: ToolContext, path: Path, offset: int, limit: int, *, raw: boo
         except OSError as error:
             raise ToolError(f"{name} could not be read: {error.strerror}.") from None
     if window.total == 0:
-        return Shown(f"{name} is empty.", "empty")
+        return View(f"{name} is empty.", "empty")
     if not window.lines:
         count = f"{window.total:,} lines" if window.total is not None else "fewer lines"
         raise ToolError(f"{name} has {count}: `offset` {offset} is beyond its end.")
     return _render(window, offset, limit, context.room)
 
 
-def _output(context: ToolContext, path: Path, shown: Shown) -> ToolOutput:
-    text, summary, notes, pictures = shown
+def _output(context: ToolContext, path: Path, view: View) -> ToolOutput:
+    text, summary, notes, pictures = view
     images = []
     for picture in pictures:
         try:
@@ -144,7 +144,7 @@ def _output(context: ToolContext, path: Path, shown: Shown) -> ToolOutput:
         notes=notes,
         pictures=tuple(images),
         files_read=(str(path),),
-        untrusted=files.outside(context, path),
+        untrusted=files.find_outside_source(context, path),
     )
 
 
@@ -184,11 +184,11 @@ def _read_part(file: IO[bytes], offset: int, limit: int) -> _Window:
     return _Window(lines)
 
 
-def _render(window: _Window, offset: int, limit: int, room: int) -> Shown:
+def _render(window: _Window, offset: int, limit: int, room: int) -> View:
     """The numbered lines, and notes on what is left out. `room` is the limit in bytes where it is
     less than the usual one."""
     page = min(MAX_BYTES, room)
-    shown: list[str] = []
+    texts: list[str] = []
     cut: list[str] = []
     size = 0
     for number, (line, length) in enumerate(window.lines, start=offset):
@@ -198,10 +198,10 @@ def _render(window: _Window, offset: int, limit: int, room: int) -> Shown:
             cut.append(f"{number} ({length:,} bytes)")
         text = f"{number}\t{line}"
         size += len(text.encode(errors="replace")) + 1
-        if size > page and shown:
+        if size > page and texts:
             break
-        shown.append(text)
-    last = offset + len(shown) - 1
+        texts.append(text)
+    last = offset + len(texts) - 1
     notes: list[str] = []
     if cut:
         lines = ", ".join(cut[:5]) + (" and others" if len(cut) > 5 else "")
@@ -218,10 +218,10 @@ def _render(window: _Window, offset: int, limit: int, room: int) -> Shown:
         why = "2,000 lines or 50 KB a call"
         if page < MAX_BYTES:
             why = f"{page:,} bytes, its share of this reply"
-        why = f" ({why})" if len(shown) < limit or limit > MAX_LINES else ""
+        why = f" ({why})" if len(texts) < limit or limit > MAX_LINES else ""
         notes.append(
             f"[Lines {offset}-{last} of {window.total:,}{why}. To go on: offset={last + 1}]"
         )
     elif offset > 1:
         notes.append(f"[Lines {offset}-{last} of {window.total:,}.]")
-    return Shown("\n".join(shown), plural(len(shown), "line"), tuple(notes))
+    return View("\n".join(texts), plural(len(texts), "line"), tuple(notes))

@@ -32,7 +32,7 @@ MAX_CHARS = 30_000  # 8,000 tokens
 
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
     """For a question about an outside folder: the subject alone would not name it."""
-    where = files.shown(context, files.resolve(context, arguments.get("path") or "."))
+    where = files.display_path(context, files.resolve(context, arguments.get("path") or "."))
     return f"search {where} for {arguments['pattern']}"
 
 
@@ -51,7 +51,7 @@ async def search_files(
     files.refuse_secret(tool_context, root)
     files.refuse_moving(tool_context, root)
     if not root.exists():
-        raise files.missing(tool_context, root)
+        raise files.explain_missing(tool_context, root)
     hits = _Hits(
         context=tool_context,
         root=root,
@@ -72,13 +72,13 @@ async def search_files(
     for line in sorted(_fit(hits.lines, hits.room), key=lambda line: line.number):
         shown.setdefault(line.path, []).append(line)
     blocks = [_show(hits, path, shown[path]) for path in hits.files if path in shown]
-    where = files.shown(tool_context, root) + (f" in files matching {glob}" if glob else "")
+    where = files.display_path(tool_context, root) + (f" in files matching {glob}" if glob else "")
     return ToolOutput(
         text="\n\n".join(blocks) or f"No hits for {pattern!r} in {where}.",
         notes=tuple(_notes(hits, [line for lines in shown.values() for line in lines], ended)),
         summary=plural(hits.total, "hit"),
         files_read=tuple(path for path in hits.files if path in shown),
-        untrusted=files.outside(tool_context, root),
+        untrusted=files.find_outside_source(tool_context, root),
     )
 
 
@@ -123,7 +123,7 @@ class _Line(NamedTuple):
     text: str
 
     @property
-    def shown(self) -> str:
+    def display(self) -> str:
         return f"{self.number}{'-' if self.distance else ':'}{self.text}"
 
 
@@ -136,7 +136,7 @@ def _fit(lines: Sequence[_Line], room: int) -> list[_Line]:
     paths = set[str]()
     for line in ranked:
         if line[:2] in hits:
-            room -= len(line.shown) + 1 + (0 if line.path in paths else len(line.path) + 2)
+            room -= len(line.display) + 1 + (0 if line.path in paths else len(line.path) + 2)
             if room < 0 and fitting:
                 break
             fitting.append(line)
@@ -271,7 +271,7 @@ def _notes(hits: _Hits, lines: Sequence[_Line], ended: file_search.Ended) -> Ite
     if any(size < hits.sizes[hit] for hit, size in sizes.items()):
         yield "[Not all of the context has room: search fewer files, or read them.]"
     slow, keys = (
-        ", ".join(files.shown(hits.context, Path(path)) for path in paths[:5])
+        ", ".join(files.display_path(hits.context, Path(path)) for path in paths[:5])
         for paths in (hits.slow, hits.keys)
     )
     if slow:
@@ -291,7 +291,7 @@ def _notes(hits: _Hits, lines: Sequence[_Line], ended: file_search.Ended) -> Ite
 
 
 def _show(hits: _Hits, path: str, lines: Sequence[_Line]) -> str:
-    name, total = files.shown(hits.context, Path(path)), hits.files[path]
+    name, total = files.display_path(hits.context, Path(path)), hits.files[path]
     count = sum(not line.distance for line in lines)
     if count < total:
         name += f" ({count} of {plural(total, 'hit')})"
@@ -299,6 +299,6 @@ def _show(hits: _Hits, path: str, lines: Sequence[_Line]) -> str:
     for line in lines:
         if hits.around and last and line.number > last + 1:
             shown.append("--")
-        shown.append(line.shown)
+        shown.append(line.display)
         last = line.number
     return "\n".join(shown)

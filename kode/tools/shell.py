@@ -103,9 +103,9 @@ async def shell(
         if is_stopped:
             context.keep_output(running.output_when_stopped())
     exit_status = -1 if outcome == "timed out" else running.returncode
-    checks = check_statuses.statuses(context.decision.checks, running.events, exit_status)
+    checks = check_statuses.find_statuses(context.decision.checks, running.events, exit_status)
     status = _status(running.returncode, limit_s if outcome == "timed out" else None)
-    status = "; ".join((status, *check_statuses.news(checks, exit_status)))
+    status = "; ".join((status, *check_statuses.describe_hidden(checks, exit_status)))
     notes = [f"[{status}]"]
     if leftovers:
         names = ", ".join(sorted({process.name for process in leftovers})[:5])

@@ -44,15 +44,15 @@ async def write_file(context: ToolContext, path: str, content: str) -> ToolOutpu
 def _plan(context: ToolContext, path: str, content: str) -> files.Change:
     """What would be written. Raises: ToolError if that is not allowed."""
     real = files.resolve(context, path)
-    name = files.shown(context, real)
+    name = files.display_path(context, real)
     files.refuse_protected(context, real)
     if path.endswith("/") or real.is_dir():
         raise ToolError(f"{name} is a folder: give the path of a file in it.")
     nearest = next(ancestor for ancestor in (real, *real.parents) if ancestor.exists())
     if nearest != real and not nearest.is_dir():
         raise ToolError(
-            f"{files.shown(context, nearest)} is a file, so {name} cannot be in it: choose another "
-            "path."
+            f"{files.display_path(context, nearest)} is a file, so {name} cannot be in it: choose "
+            "another path."
         )
     notes: list[str] = []
     before, after, done = None, content, f"Created {name}"

@@ -58,7 +58,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "session/log.py": {"_open_locked": HOME, "close": HOME, "create": HOME},
     "session/upkeep.py": {"delete": HOME},
     "subagents/records.py": {"settle": HOME},
-    "tools/output.py": {"_open": HOME},
+    "tools/output.py": {"_write": HOME},
     "undo/store.py": {"_put": HOME, "drop_oldest": HOME},
 }
 """Module → function → why it may."""

@@ -139,8 +139,8 @@ def test_the_file_tools_agree(place: Workplace, tmp: Path) -> None:
     )
     inside = files.resolve(context, "/tmp/config.json")
     assert inside == tmp / "config.json"
-    assert files.shown(context, inside) == "/tmp/config.json"
-    assert files.outside(context, inside) == ""
+    assert files.display_path(context, inside) == "/tmp/config.json"
+    assert files.find_outside_source(context, inside) == ""
     files.refuse_secret(context, inside)
     files.refuse_protected(context, inside)
     with_none = replace(context, place=replace(place, private_tmp=lambda: None))

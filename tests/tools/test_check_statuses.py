@@ -231,7 +231,7 @@ def test_a_number_forged_among_the_events_is_not_believed(
         os.write(channel, "\0".join(("1", "1", command, status, "0", ".", "")).encode())
     told = check_statuses.finish(channel)
     assert [event.command for event in told] == ["pytest", "tail -3", "end"]
-    assert check_statuses.statuses(checks, told, 0) == (("pytest", None),)
+    assert check_statuses.find_statuses(checks, told, 0) == (("pytest", None),)
 
 
 def test_only_so_many_events_are_looked_at() -> None:
