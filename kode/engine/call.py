@@ -88,10 +88,8 @@ class _Progress:
     subject: str = ""
     started: float = field(default_factory=time.monotonic)
     is_running: bool = False
-    actions: Sequence[Action] = ()
-    """As the model asked for them; none before they are checked."""
-    is_work: bool = False
-    """Whether it does more than read or remember."""
+    effects: set[Effect] = field(default_factory=set)
+    """What the model asked for, if that is more than to read or remember."""
     untrusted: str = ""
     """The outside source of what it gets."""
     has_failed: bool = False
@@ -362,17 +360,14 @@ def _rewritten(agent: Agent, action: Action, asked: Action, before: Decision | N
 
 def _describe_change(asked: Action, action: Action) -> str:
     """What somebody changed in a call, in a sentence."""
+    short = partial(shorten, max_chars=MAX_CHANGE_CHARS)
     if asked.subject != action.subject:
-        new, old = _short(action.subject), _short(asked.subject)
+        new, old = short(action.subject), short(asked.subject)
         return f"{action.changed_by} changed this call: `{new}` instead of `{old}`."
     before, now = asked.arguments, action.arguments
     names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    parts = (f"`{name}` is now {_short(json.dumps(now.get(name), default=str))}" for name in names)
+    parts = (f"`{name}` is now {short(json.dumps(now.get(name), default=str))}" for name in names)
     return f"{action.changed_by} changed this call: {', '.join(parts)}."
-
-
-def _short(text: str) -> str:
-    return shorten(text, MAX_CHANGE_CHARS)
 
 
 def _tool_context(run: Run, action: Action, progress: _Progress) -> ToolContext:
@@ -410,12 +405,11 @@ async def _perform(run: Run, progress: _Progress) -> ToolOutput:
     """Parses, judges and runs a call. Raises: KodeError; anything for a fault in kode."""
     agent = run.agent
     asked = _parse(agent, progress)
-    progress.actions, progress.is_work = asked, any(map(_is_work, asked))
+    if any(map(_is_work, asked)):
+        progress.effects = set(map(_effect, asked))
     judged = [await _judge(run, action, progress) for action in asked]
-    actions = [action for action, _ in judged]
-    if any(action.change for action in actions):
-        progress.is_work = any(map(_is_work, actions))
-        progress.subject = _subject(agent, actions)
+    if any(action.change for action, _ in judged):
+        progress.subject = _subject(agent, [action for action, _ in judged])
     for action, context in judged if len(judged) > 1 else ():
         if action.tool.preview:  # all can be done, or none is
             action.tool.preview(context, action.arguments)
@@ -424,7 +418,7 @@ async def _perform(run: Run, progress: _Progress) -> ToolOutput:
     progress.is_running, progress.started = True, time.monotonic()
     run.tools.append((name, subject))
     if all(context.decision.only_reads for _, context in judged):
-        progress.is_work = False
+        progress.effects = set()
     return _joined([await _run_action(run, progress, *step) for step in judged])
 
 
@@ -624,8 +618,7 @@ def _note_effects(run: Run, progress: _Progress, output: ToolOutput, *, is_done:
         for refusal in output.refusals
     ]
     run.denials += denials
-    effects = set(map(_effect, progress.actions)) if progress.is_work else set()
-    edits = {*zip(repeat("edit"), output.files_changed, strict=False)}
+    effects, edits = progress.effects, {*zip(repeat("edit"), output.files_changed, strict=False)}
     run.evidence.did(edits | effects if is_done and not denials else edits)
     for effect in effects if denials and output.refusals[0].by != "mode" else ():
         run.evidence.refuse(effect, denials, zip(repeat("edit"), output.lost, strict=False))
