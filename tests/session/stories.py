@@ -60,24 +60,25 @@ def new_session(home: Path, cwd: Path | None = None) -> Session:
     return log.create(home, cwd=cwd or home, model="m", provider="openai")
 
 
+def message_of(step: str) -> Message:
+    """`user TEXT`, `answer TEXT`, `asks IDS` or `results IDS`."""
+    verb, _, rest = step.partition(" ")
+    if verb in ("user", "answer"):
+        return user_message(rest) if verb == "user" else answer(rest)
+    return asks(*rest.split()) if verb == "asks" else results(*rest.split())
+
+
 def story(home: Path, *steps: str | Message | Entry, is_open: bool = False) -> Session:
-    """A session of these steps: `user TEXT`, `answer TEXT`, `asks IDS`, `results IDS`."""
+    """A session of these steps, see `message_of`; closed, unless `is_open`."""
     session = new_session(home)
     for step in steps:
         if isinstance(step, Entry):
             session.append(step)
-            continue
-        verb, _, rest = step.partition(" ") if isinstance(step, str) else ("", "", "")
-        makers = {"user": user_message, "answer": answer}
-        makers |= {"asks": lambda ids: asks(*ids.split()), "results": _results}
-        session.append_message(makers[verb](rest) if isinstance(step, str) else step)
+        else:
+            session.append_message(message_of(step) if isinstance(step, str) else step)
     if not is_open:
         session.close()
     return session
-
-
-def _results(ids: str) -> Message:
-    return results(*ids.split())
 
 
 def reopened(home: Path, session_id: str | None) -> tuple[Session, list[str]]:

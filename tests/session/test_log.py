@@ -57,7 +57,7 @@ def test_appended_entries_are_there_after_loading(tmp_path: Path) -> None:
     assert session.cost_usd == 0.5
 
 
-def test_an_appended_entry_is_on_disk_where_only_its_owner_reads(tmp_path: Path) -> None:
+def test_an_appended_entry_is_on_disk_for_its_owner_only(tmp_path: Path) -> None:
     session = story(tmp_path / "home", "user hello", is_open=True)
 
     assert session.path is not None
@@ -109,7 +109,7 @@ def test_a_session_kept_nowhere_works_the_same_without_a_file(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_session_is_opened_once_and_takes_nothing_after_its_end(tmp_path: Path) -> None:
+def test_a_session_is_open_once_until_its_end(tmp_path: Path) -> None:
     session = story(tmp_path, "user hello", is_open=True)
     with pytest.raises(BusyError, match=f"kode session fork {session.id}"):
         log.load(tmp_path, str(session.id))

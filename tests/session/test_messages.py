@@ -42,12 +42,19 @@ from kode.session.messages import (
     unanswered,
     visible_messages,
 )
-from tests.session.stories import answer, asks, assert_sendable, results
+from tests.session.stories import answer, asks, assert_sendable, message_of, results
 from tests.tables import for_each
 
 
-def session() -> Session:
-    return log.in_memory(cwd=Path("/w"), model="m", provider="openai")
+def session(*steps: str) -> Session:
+    session = log.in_memory(cwd=Path("/w"), model="m", provider="openai")
+    for step in steps:
+        session.append_message(message_of(step))
+    return session
+
+
+def output_of(session: Session) -> list[str]:
+    return [result.text for message in session.messages for result in results_of(message)]
 
 
 def texts(messages: list[Message]) -> list[str]:
@@ -55,10 +62,8 @@ def texts(messages: list[Message]) -> list[str]:
 
 
 def test_a_compaction_is_one_message_before_those_that_stay() -> None:
-    s = session()
-    s.append_message(user_message("one"))
-    s.append_message(answer("two"))
-    kept = s.append_message(user_message("three"))
+    s = session("user one", "answer two")
+    kept = s.append_message(message_of("user three"))
 
     s.append(
         CompactionEntry(
@@ -80,52 +85,32 @@ def test_a_compaction_is_one_message_before_those_that_stay() -> None:
     assert texts(visible_messages(s.entries)) == ["one", "two", "three"]
 
 
-def test_a_compaction_keeps_every_message_from_its_first_one_on() -> None:
-    s = session()
-    s.append_message(user_message("one"))
-    kept = s.append_message(answer("two"))
-    s.append_message(user_message("three"))
-    s.append_message(answer("four"))
-
-    s.append(CompactionEntry(summary="did things", user_messages=("one",), kept_from=kept.id))
-    s.append_message(user_message("five"))
-
-    assert texts(s.messages)[1:] == ["two", "three", "four", "five"]
-
-
 def test_pruning_drops_old_results_and_keeps_the_newer() -> None:
-    s = session()
-    s.append_message(user_message("go"))
-    s.append_message(asks("a"))
+    s = session("user go", "asks a")
     s.append_message(results("a", text="x" * 500))
-    newer = s.append_message(asks("b"))
+    newer = s.append_message(message_of("asks b"))
     s.append_message(results("b", text="y" * 500))
 
     s.append(PruneEntry(before=newer.id))
 
-    shown = [result.text for message in s.messages for result in results_of(message)]
-    assert shown == [DROPPED_OUTPUT, "y" * 500]
+    assert output_of(s) == [DROPPED_OUTPUT, "y" * 500]
 
 
 def test_pruning_leaves_a_result_that_lasts() -> None:
-    s = session()
-    s.append_message(user_message("go"))
-    s.append_message(asks("a", "b"))
+    s = session("user go", "asks a b")
     skill, output = results("a", "b", text="x" * 500).parts
     assert isinstance(skill, ToolResult)
     s.append_message(Message(role="tool", parts=(replace(skill, lasting=True), output)))
-    newer = s.append_message(user_message("on"))
+    newer = s.append_message(message_of("user on"))
 
     s.append(PruneEntry(before=newer.id))
 
-    shown = [result.text for message in s.messages for result in results_of(message)]
-    assert shown == ["x" * 500, DROPPED_OUTPUT]
+    assert output_of(s) == ["x" * 500, DROPPED_OUTPUT]
 
 
 def test_a_trimmed_conversation_begins_with_a_user_message() -> None:
-    s = session()
-    s.append_message(user_message("one"))
-    kept = s.append_message(answer("two"))
+    s = session("user one")
+    kept = s.append_message(message_of("answer two"))
 
     s.append(TrimEntry(kept_from=kept.id))
 
@@ -134,9 +119,8 @@ def test_a_trimmed_conversation_begins_with_a_user_message() -> None:
 
 
 def test_a_trim_beyond_a_compaction_changes_nothing() -> None:
-    s = session()
-    s.append_message(user_message("one"))
-    early = s.append_message(user_message("two"))
+    s = session("user one")
+    early = s.append_message(message_of("user two"))
     s.append(CompactionEntry(summary="sum"))
     before = list(s.messages)
 
@@ -146,12 +130,10 @@ def test_a_trim_beyond_a_compaction_changes_nothing() -> None:
 
 
 def test_a_rewind_takes_back_messages_and_compactions_after_its_point() -> None:
-    s = session()
-    s.append_message(user_message("one"))
-    s.append_message(answer("two"))
-    back = s.append_message(user_message("three"))
+    s = session("user one", "answer two")
+    back = s.append_message(message_of("user three"))
     s.append(CompactionEntry(summary="sum"))
-    s.append_message(user_message("four"))
+    s.append_message(message_of("user four"))
 
     s.append(RewindEntry(to=back.id))
 
@@ -160,11 +142,9 @@ def test_a_rewind_takes_back_messages_and_compactions_after_its_point() -> None:
 
 
 def test_undoing_a_rewind_brings_its_messages_and_turns_back() -> None:
-    s = session()
-    s.append_message(user_message("one"))
-    s.append_message(answer("two"))
-    back = s.append_message(user_message("three"))
-    s.append_message(answer("four"))
+    s = session("user one", "answer two")
+    back = s.append_message(message_of("user three"))
+    s.append_message(message_of("answer four"))
     rewind = RewindEntry(to=back.id)
     s.append(rewind)
 
@@ -179,8 +159,8 @@ def test_undoing_a_rewind_brings_its_messages_and_turns_back() -> None:
 
 def test_rewound_turns_stay_paid_for() -> None:
     s = session()
-    first = s.append_message(user_message("one"))
-    s.append_message(answer("two"))
+    first = s.append_message(message_of("user one"))
+    s.append_message(message_of("answer two"))
     paid = s.usage
 
     s.append(RewindEntry(to=first.id))
@@ -189,26 +169,11 @@ def test_rewound_turns_stay_paid_for() -> None:
     assert paid.output_tokens > 0
 
 
-def test_a_missing_result_is_supplied_before_the_next_message() -> None:
-    s = session()
-    s.append_message(user_message("go"))
-    s.append_message(asks("a", "b"))
-    s.append_message(results("b"))
-    s.append_message(asks("c"))
-    s.append_message(user_message("and?"))
-
-    assert_sendable(s.messages)
-    shown = [result.text for message in s.messages for result in results_of(message)]
-    assert shown == [UNKNOWN_RESULT, "done", UNKNOWN_RESULT]
-
-
 @for_each("order", list(itertools.permutations("abc")))
 def test_separate_results_become_one_message_in_order(
     order: tuple[str, ...],
 ) -> None:
-    s = session()
-    s.append_message(user_message("go"))
-    s.append_message(asks("a", "b", "c"))
+    s = session("user go", "asks a b c")
     seen = []
     for call_id in order:
         last = s.append_message(results(call_id, text=call_id))
@@ -223,51 +188,36 @@ def test_separate_results_become_one_message_in_order(
 
 
 def test_pictures_of_results_follow_them_and_go_with_old_output() -> None:
-    s = session()
-    s.append_message(user_message("go"))
-    s.append_message(asks("a", "b"))
+    s = session("user go", "asks a b")
     image = Image(
         name="shot", media_type="image/png", width=1, height=1, size_bytes=1, kept_in="/i"
     )
     shown = results("a", text="x" * 500)
     s.append_message(replace(shown, parts=(*shown.parts, image)))
-    s.append_message(results("b", text="y"))
+    s.append_message(message_of("results b"))
     assert [type(part) for part in s.messages[-1].parts] == [ToolResult, ToolResult, Image]
 
-    after = s.append_message(user_message("and now"))
+    after = s.append_message(message_of("user and now"))
     s.append(PruneEntry(before=after.id))
     assert [images_of(message) for message in s.messages] == [(), (), (), ()]
 
 
-def test_a_present_result_survives_the_loss_of_another() -> None:
-    s = session()
-    s.append_message(user_message("go"))
-    s.append_message(asks("a", "b", "c"))
-    s.append_message(results("b", text="here"))
-    s.append_message(user_message("and?"))
+@for_each(
+    ("steps", "output"),
+    [
+        (
+            "user go, asks a b, results b, asks c, user and?",
+            [UNKNOWN_RESULT, "done", UNKNOWN_RESULT],
+        ),
+        ("user go, asks a b c, results b, user and?", [UNKNOWN_RESULT, "done", UNKNOWN_RESULT]),
+        ("results zzz, asks a, results a, results a, results other", ["done"]),
+    ],
+)
+def test_each_call_has_one_result_before_the_next_message(steps: str, output: list[str]) -> None:
+    s = session(*steps.split(", "))
 
     assert_sendable(s.messages)
-    shown = [result.text for message in s.messages for result in results_of(message)]
-    assert shown == [UNKNOWN_RESULT, "here", UNKNOWN_RESULT]
-
-
-def test_results_that_nobody_asked_for_or_twice_are_left_out() -> None:
-    s = session()
-    s.append_message(results("zzz"))
-    s.append_message(asks("a"))
-    s.append_message(
-        Message(
-            role="tool",
-            parts=(
-                ToolResult(call_id="a", name="shell", text="first"),
-                ToolResult(call_id="a", name="shell", text="second"),
-                ToolResult(call_id="other", name="shell", text="third"),
-            ),
-        )
-    )
-
-    assert_sendable(s.messages)
-    assert [r.text for m in s.messages for r in results_of(m)] == ["first"]
+    assert output_of(s) == output
 
 
 STEPS = st.lists(
@@ -350,7 +300,7 @@ def test_stepwise_messages_equal_the_loaded_ones_and_can_be_sent(
         assert loaded_again(s).messages == s.messages
         if s.messages is listed:  # what was told is told again, the same in the same place
             assert all(a is b for a, b in zip(before, s.messages, strict=False))
-    s.append_message(user_message("end"))
+    s.append_message(message_of("user end"))
     assert_sendable(s.messages)
 
 
@@ -366,7 +316,7 @@ def moved(session: Session) -> list[bool]:
 def test_thinking_behind_a_masked_credential_moves_in_later_processes() -> None:
     s = session()
     s.append(SystemEntry(text="prompt"))
-    s.append_message(user_message("hello"))
+    s.append_message(message_of("user hello"))
     s.append_message(thought("before it"))
     s.append_message(user_message("the key is sk-proj-" + "Zx9Qw7Lm3Np5Rt8Vb2Kd" * 2))
     s.append_message(thought("behind it"))
@@ -382,7 +332,7 @@ def test_thinking_behind_a_masked_credential_moves_in_later_processes() -> None:
 def test_thinking_moves_with_another_beginning_and_comes_back() -> None:
     s = session()
     s.append(SystemEntry(text="first"))
-    s.append_message(user_message("one"))
+    s.append_message(message_of("user one"))
     s.append_message(thought("two"))
     s.append(compaction := CompactionEntry(summary="s", kept_from=s.messages[0].id))
     s.append(SystemEntry(text="second", after=compaction.id))

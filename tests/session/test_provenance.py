@@ -3,8 +3,8 @@
 import json
 import os
 import stat
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -56,43 +56,46 @@ def notes(project: Path, opened: Opened) -> Path:
 SAID = f"notes.md, written in a session that read outside text ({PAGE})"
 
 
-def test_a_marked_sessions_file_marks_its_reader(notes, opened):
-    assert opened().find_source([str(notes)]) == SAID
+@pytest.fixture
+def write(project: Path, opened: Opened) -> Callable[..., str]:
+    """Writes a file as a session that has read a page, or is named."""
+
+    def write(name: str, text: str = "x", session: Provenance | None = None) -> str:
+        (project / name).write_text(text)
+        (session or opened(PAGE)).record([str(project / name)])
+        return str(project / name)
+
+    return write
 
 
-def test_a_clean_session_leaves_no_mark(project, opened, home):
-    (project / "notes.md").write_text("mine")
-    opened().record([str(project / "notes.md")])
+def test_a_clean_session_leaves_no_mark(write, opened, home):
+    write("notes.md", session=opened())
 
     assert opened().find_source(None) == ""
     assert not home.exists()
 
 
-def test_a_session_is_not_marked_by_its_own_files(project, opened):
+def test_a_session_is_not_marked_by_its_own_files(write, opened):
     session = opened(PAGE)
-    (project / "notes.md").write_text("x")
-    session.record([str(project / "notes.md")])
 
-    assert session.find_source([str(project / "notes.md")]) == ""
+    assert session.find_source([write("notes.md", session=session)]) == ""
 
 
 def test_a_persons_change_lifts_a_mark_until_it_is_reverted(notes, opened):
     before = notes.read_text()
     session = opened()
-    notes.write_text("mine now\n")
-    assert session.find_source([str(notes)]) == ""
+    for text, source in (
+        ("mine now\n", ""),
+        (before.swapcase(), ""),  # the same size
+        (before, SAID),
+    ):
+        notes.write_text(text)
+        assert session.find_source([str(notes)]) == source
 
-    notes.write_text(before.swapcase())  # the same size
-    assert session.find_source([str(notes)]) == ""
 
-    notes.write_text(before)
-    assert session.find_source([str(notes)]) == SAID
-
-
-def test_a_file_that_is_gone_or_empty_marks_nobody(project, opened):
-    session = opened(PAGE)
-    (project / "__init__.py").write_text("")
-    session.record([str(project / "__init__.py"), str(project / "gone")])
+def test_a_file_that_is_gone_or_empty_marks_nobody(write, project, opened):
+    write("__init__.py", "")
+    opened(PAGE).record([str(project / "gone")])
 
     assert opened().find_source(None) == ""
 
@@ -101,56 +104,46 @@ def test_a_file_is_found_by_folder_link_and_any_reading(notes, project, opened):
     (project / "link.md").symlink_to(notes)
     session = opened()
 
-    assert session.find_source([str(project)]) == SAID
-    assert session.find_source([str(project / "link.md")]) == SAID
-    assert session.find_source(None) == SAID
+    for read in ([str(notes)], [str(project)], [str(project / "link.md")], None):
+        assert session.find_source(read) == SAID
     assert session.find_source([]) == ""
     assert session.find_source([str(project / "other.md")]) == ""
 
 
-def test_a_mark_is_known_from_another_projects_folder(notes, project, opened, tmp_path):
+def test_a_mark_is_known_from_another_projects_folder(write, project, opened, tmp_path):
     inner = project / "inner"
     inner.mkdir()
-    (inner / "a.md").write_text("x")
-    opened(PAGE).record([str(inner / "a.md")])
+    path = write("inner/a.md")
 
-    assert opened(folder=inner).find_source([str(inner / "a.md")]).startswith("a.md, written")
+    assert opened(folder=inner).find_source([path]).startswith("a.md, written")
     assert opened(folder=tmp_path).find_source(None)
     assert opened(folder=tmp_path / "home").find_source(None) == ""
 
 
-def test_marks_of_another_kode_are_seen_meanwhile(project, opened):
+def test_marks_of_another_kode_are_seen_meanwhile(write, project, opened):
     reader, writer = opened(), opened(PAGE)
     for number in range(3):
-        path = project / f"{number}.md"
-        path.write_text(f"text {number}")
-        assert reader.find_source([str(path)]) == ""
-        writer.record([str(path)])
-        assert reader.find_source([str(path)])
+        (project / f"{number}.md").write_text(f"text {number}")
+        assert reader.find_source([str(project / f"{number}.md")]) == ""
+        assert reader.find_source([write(f"{number}.md", f"text {number}", writer)])
 
 
-def test_many_at_once_lose_nothing(project, opened):
-    def write(worker: int) -> None:
+def test_many_at_once_lose_nothing(write, project, opened):
+    def work(worker: int) -> None:
         session = opened(PAGE)
         for number in range(10):
-            path = project / f"{worker}-{number}.md"
-            path.write_text(f"{worker} {number}")
-            session.record([str(path)])
+            write(f"{worker}-{number}.md", f"{worker} {number}", session)
 
-    workers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
 
     reader = opened()
     assert all(reader.find_source([str(path)]) for path in project.iterdir())
 
 
-def test_the_record_is_private_and_holds_no_key(notes, project, opened, home):
+def test_the_record_is_private_and_holds_no_key(write, opened, home):
     key = "sk-abcdefghijklmnopqrstuvwxyz123456"
-    (project / "b.md").write_text("x")
-    opened(f"https://x.test/?key={key}").record([str(project / "b.md")])
+    write("b.md", session=opened(f"https://x.test/?key={key}"))
 
     path = paths.marks_file(home)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -158,7 +151,12 @@ def test_the_record_is_private_and_holds_no_key(notes, project, opened, home):
     assert key not in path.read_text()
 
 
-@pytest.mark.parametrize("damage", [b"\xff\xfe\n", b"[1]\n", b'{"path": 3}\n', b"{" * 9999 + b"\n"])
+FLIPPED = b'{"path":"/a","sha256":"b","size":1,"source":"c","sum":"00000000"}\n'
+
+
+@pytest.mark.parametrize(
+    "damage", [b"\xff\xfe\n", b"[1]\n", b'{"path": 3}\n', b"{" * 9999 + b"\n", FLIPPED]
+)
 def test_a_damaged_record_is_set_aside_and_partly_used(notes, opened, home, events, damage):
     path = paths.marks_file(home)
     path.write_bytes(damage + path.read_bytes())
@@ -174,10 +172,9 @@ def test_a_damaged_record_is_set_aside_and_partly_used(notes, opened, home, even
 
 @pytest.mark.parametrize("kept", [0, 1])
 def test_a_record_without_its_last_lines_is_reported_once(
-    notes, project, opened, home, events, kept
+    notes, write, project, opened, home, events, kept
 ):
-    (project / "b.md").write_text("b")
-    opened(PAGE).record([str(project / "b.md")])
+    write("b.md", "b")
     path = paths.marks_file(home)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:kept])) if kept else path.unlink()
@@ -189,14 +186,13 @@ def test_a_record_without_its_last_lines_is_reported_once(
     assert f"{sum(map(len, lines[kept:]))} bytes" in notice.text
 
 
-def test_a_torn_last_line_is_no_damage(notes, project, opened, home, events):
+def test_a_torn_last_line_is_no_damage(notes, write, project, opened, home, events):
     path = paths.marks_file(home)
     with path.open("ab") as file:
         file.write(b'{"path": "/x')
     assert opened().find_source([str(notes)]) == SAID
 
-    (project / "b.md").write_text("b")
-    opened(PAGE).record([str(project / "b.md")])
+    write("b.md", "b")
 
     assert opened().find_source([str(project / "b.md")])
     assert events == []
@@ -212,19 +208,17 @@ def test_a_disk_that_says_no_is_reported(project, opened, home, events, monkeypa
     assert "later sessions will take them for the project's" in events[0].text
 
 
-def test_the_record_does_not_grow_with_the_edits(project, opened, home, monkeypatch):
+def test_the_record_does_not_grow_with_edits_and_approvals(write, opened, home, monkeypatch):
     monkeypatch.setattr(provenance, "SPARE_LINES", 10)
     monkeypatch.setattr(provenance, "MAX_MARKS", 10)
     session, reader = opened(PAGE), opened()
-    (project / "kept.md").write_text("kept")
-    session.record([str(project / "kept.md")])
-    for number in range(100):
-        (project / "a.md").write_text(f"version {number}")
-        session.record([str(project / "a.md")])
-        assert reader.find_source([str(project / "a.md")])
+    first = write("kept.md", "kept", session)
+    for number in range(50):
+        assert reader.find_source([write("a.md", f"version {number}", session)])
+        provenance.record_of(home).approve([("/gone.md", f"{number:064}")])
 
     assert len(paths.marks_file(home).read_bytes().splitlines()) <= 22
-    assert opened().find_source([str(project / "kept.md")])
+    assert opened().find_source([first])
 
 
 def test_an_unchanged_file_is_read_once(notes, opened, monkeypatch):
@@ -250,31 +244,6 @@ def test_a_copy_or_a_renamed_file_marks_its_reader_too(notes, project, opened):
 
     assert opened().find_source([str(project / "copy.md")]).startswith("copy.md, written")
     assert opened().find_source([str(project / "docs.md")]).startswith("docs.md, written")
-
-
-def test_a_flipped_byte_in_the_record_is_found(notes, opened, home, events):
-    path = paths.marks_file(home)
-    line = path.read_bytes()
-    path.write_bytes(line.replace(b'"sha256": "', b'"sha256": "0', 1))
-
-    opened().find_source([str(notes)])
-
-    assert "1 of its lines" in events[0].text
-
-
-def test_marks_of_what_lies_there_outlast_approvals_and_others(project, opened, home, monkeypatch):
-    monkeypatch.setattr(provenance, "SPARE_LINES", 5)
-    monkeypatch.setattr(provenance, "MAX_MARKS", 5)
-    session = opened(PAGE)
-    (project / "kept.md").write_text("kept")
-    session.record([str(project / "kept.md")])
-    for number in range(20):
-        (project / "a.md").write_text(f"version {number}")
-        session.record([str(project / "a.md")])
-        provenance.record_of(home).approve([("/gone.md", f"{number:064}")])
-
-    assert opened().find_source([str(project / "kept.md")])
-    assert len(paths.marks_file(home).read_bytes().splitlines()) <= 10
 
 
 def test_only_the_newest_texts_before_a_mark_are_kept(home, monkeypatch):
