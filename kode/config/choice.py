@@ -33,24 +33,20 @@ LOCAL_KEY = "none"
 class ProviderChoice:
     """The chosen provider, and how to ask it. None leaves it to the provider's default."""
 
-    name: str
-    model: str | None
-    base_url: str | None
-    api_key: str | None
+    row: ProviderRow
+    model: str | None = None
+    base_url: str | None = None
+    api_key: str | None = None
     api: Api | None = None
     """The wire format; None chooses by server and model, see `kode.providers.api_of`."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     effort: Effort | None = None
-    known: ProviderRow | None = None
-    """The row of a provider that only the config knows."""
     used: Mapping[str, Setting] = field(default_factory=dict)
     """As in `ProviderSettings`."""
 
     @property
-    def row(self) -> ProviderRow:
-        row = self.known or provider_row(self.name)
-        assert row is not None, self.name
-        return row
+    def name(self) -> str:
+        return self.row.name
 
 
 def resolve_provider(
@@ -81,9 +77,7 @@ def resolve_provider(
     model = chosen("model")
     effort = config.effort or part.effort
     if not set(row.apis) & OF_SERVERS:
-        return ProviderChoice(
-            name=row.name, model=model, base_url=None, api_key=None, effort=effort, used=used
-        )
+        return ProviderChoice(row=row, model=model, effort=effort, used=used)
     base_url = chosen("base_url", row.url_variable)
     if base_url is not None and not is_url(base_url):
         text = f"The base URL {redact(base_url)} cannot be used. Give one like https://host/v1."
@@ -104,14 +98,13 @@ def resolve_provider(
     for value in (key or LOCAL_KEY, *part.headers.values()):
         keep_secret(value)
     return ProviderChoice(
-        name=row.name,
+        row=row,
         model=model,
         base_url=base_url,
         api_key=key or (None if row.client else LOCAL_KEY),
         api=None if part.api == "auto" else part.api,
         headers=part.headers,
         effort=effort,
-        known=row if provider_row(row.name) is None else None,
         used=used,
     )
 

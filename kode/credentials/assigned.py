@@ -35,13 +35,15 @@ _ASSIGNS = frozenset(["=>", ":=", "->", "→", ":", "=", "==", ":=", "＝", "：
 
 
 def assignments(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and kind of each value."""
     done = 0
     for hint in _hints(lowered):
-        if hint < done:
-            continue
         password = _PASSWORD_NAME.match(lowered, hint)
         name = password or _SECRET_NAME.match(lowered, hint)
-        if name is None or (name[0].startswith("key") and not _names_a_key(lowered, hint)):
+        if hint < done or name is None:
+            continue
+        before = lowered[max(0, hint - 24) : hint]
+        if name[0].startswith("key") and not before[-16:].rstrip(" _-").endswith(_KEY_OF):
             continue
         match = _VALUE.match(lowered, name.end())
         if match is None:
@@ -51,8 +53,9 @@ def assignments(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
         if not match["quote"]:
             value = _LIST_SEPARATOR.split(value, maxsplit=1)[0]
         value = value.rstrip(".,;:!?)]}\\|")
-        if _is_assigned(match["sep"], name[0], value, password is not None, _is_option(text, hint)):
-            kind = "password" if password else "secret"
+        kind = "password" if password else "secret"
+        is_option = "--" in before.rsplit(" ", 1)[-1]
+        if _is_assigned(match["sep"], kind, name[0], value, is_option=is_option):
             yield start, start + len(value), kind
         if match["sep"] in _ASSIGNS:
             done = start + len(value)
@@ -70,25 +73,15 @@ def _hints(lowered: str) -> list[int]:
     return sorted(places)
 
 
-def _names_a_key(lowered: str, position: int) -> bool:
-    return lowered[max(0, position - 16) : position].rstrip(" _-").endswith(_KEY_OF)
-
-
-def _is_option(text: str, position: int) -> bool:
-    return "--" in text[max(0, position - 24) : position].rsplit(" ", 1)[-1]
-
-
-def _is_assigned(separator: str, name: str, value: str, password: bool, option: bool) -> bool:
+def _is_assigned(separator: str, kind: str, name: str, value: str, *, is_option: bool) -> bool:
+    is_uuid = bool(UUID.fullmatch(value))
     if not separator:
         # `password hunter2hunter2` is a sentence more often than a credential.
-        return (
-            looks_random(value, min_chars=8 if option else 12)
-            and is_value(value)
-            and not UUID.fullmatch(value)
-        )
-    if password:
+        is_random = looks_random(value, min_chars=8 if is_option else 12)
+        return is_random and is_value(value) and not is_uuid
+    if kind == "password":
         return is_password(value, is_assigned=not separator.isalpha())
     if name == "sig":
         return looks_random(value, min_chars=24)
-    least = 12 if is_mixed(value) else 16
-    return is_value(value) and (looks_random(value, min_chars=least) or bool(UUID.fullmatch(value)))
+    is_random = looks_random(value, min_chars=12 if is_mixed(value) else 16)
+    return is_value(value) and (is_random or is_uuid)

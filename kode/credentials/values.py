@@ -33,12 +33,13 @@ def looks_random(value: str, *, min_chars: int = 16) -> bool:
     """Whether a value looks like an issued secret: mixed letters and digits that form no words."""
     if len(value) < min_chars or is_placeholder(value):
         return False
-    if all(_WORD_PART.fullmatch(part) for part in _PARTS.split(value)):
+    if _consists_of_words(value):
         return False
-    has_digit = any(c.isdigit() for c in value)
-    has_letter = any(c.isalpha() for c in value)
-    if has_digit and has_letter:
-        return _entropy_bits(value) >= 2.8
+    has_letter = any(map(str.isalpha, value))
+    if has_letter and any(map(str.isdigit, value)):
+        counts = Counter(value).values()
+        entropy_bits = -sum(n / len(value) * math.log2(n / len(value)) for n in counts)
+        return entropy_bits >= 2.8
     flips = sum(a.islower() and b.isupper() for a, b in itertools.pairwise(value))
     return has_letter and flips * 5 >= len(value)
 
@@ -67,19 +68,16 @@ def is_password(value: str, *, is_assigned: bool) -> bool:
     """Whether a value looks like a password, in an assignment (`is_assigned`) or a sentence."""
     if len(value) < (6 if is_assigned else 8) or not is_value(value) or UUID.fullmatch(value):
         return False
-    lower = any(c.islower() for c in value)
-    upper = any(c.isupper() for c in value)
-    digit = any(c.isdigit() for c in value)
-    symbol = any(not c.isalnum() and c not in "-_./:" for c in value[:-1])
     if _TECHNICAL.fullmatch(value):
         return False
     if is_assigned and _is_scrambled_password(value.rstrip("!#?*")):
         return True
+    lower, upper, digit = (any(map(has, value)) for has in (str.islower, str.isupper, str.isdigit))
     if digit and (lower or upper):
-        return not all(_WORD_PART.fullmatch(part) for part in _PARTS.split(value)) or (
-            is_assigned and not _PARTS.search(value)
-        )
-    return lower and (upper or digit) and symbol
+        is_one_word = is_assigned and not _PARTS.search(value)
+        return is_one_word or not _consists_of_words(value)
+    has_symbol = any(not c.isalnum() and c not in "-_./:" for c in value[:-1])
+    return lower and upper and has_symbol
 
 
 def _is_scrambled_password(value: str) -> bool:
@@ -103,6 +101,5 @@ def is_value(value: str) -> bool:
     )
 
 
-def _entropy_bits(value: str) -> float:
-    n = len(value)
-    return -sum(c / n * math.log2(c / n) for c in Counter(value).values())
+def _consists_of_words(value: str) -> bool:
+    return all(map(_WORD_PART.fullmatch, _PARTS.split(value)))
