@@ -156,13 +156,15 @@ async def test_lines_like_errors_survive_in_long_output(call: Call) -> None:
 
 
 async def test_output_shrinks_to_the_room_that_the_result_has(context: ToolContext) -> None:
-    narrow = dataclasses.replace(context, room=2_000)
+    stopped: list[Output] = []
+    narrow = dataclasses.replace(context, room=2_000, keep_output=stopped.append)
     output = await shell.run(narrow, {"command": "seq 5000; echo an error; seq 5000"})
 
     assert len(output.text) < 2_300
     assert "an error" in output.text
     (kept,) = context.place.outputs.iterdir()
     assert str(kept) in output.text
+    assert stopped == []  # it ended by itself
 
 
 @pytest.mark.slow
