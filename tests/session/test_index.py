@@ -10,17 +10,25 @@ from kode.errors import SessionError
 from kode.messages import Message, Text, user_message
 from kode.session import index, log, order
 from kode.session.entries import RewindEntry, SystemEntry
-from tests.session.stories import new_session, plain_turn
+from tests.session.stories import new_session, plain_turn, story
 
 
-def made(home: Path, task: str, *, cwd: Path | None = None, age_s: float = 0) -> str:
+def made(home: Path, *tasks: str, cwd: Path | None = None, age_s: float = 0) -> str:
+    """The id of a session with a turn for each task, last changed some time ago."""
     session = new_session(home, cwd)
-    plain_turn(session, task)
+    for task in tasks:
+        plain_turn(session, task)
     session.close()
     assert session.path is not None
     then = time.time() - age_s
     os.utime(session.path, (then, then))
     return str(session.id)
+
+
+def folders(home: Path, *names: str) -> list[Path]:
+    for name in names:
+        (home / name).mkdir()
+    return [home / name for name in names]
 
 
 def test_a_list_shows_subjects_with_the_last_used_first(tmp_path: Path) -> None:
@@ -54,9 +62,7 @@ def test_a_later_copy_makes_no_session_newer(tmp_path: Path) -> None:
 
 
 def test_a_list_of_a_directory_has_only_its_sessions(tmp_path: Path) -> None:
-    here, there = tmp_path / "here", tmp_path / "there"
-    here.mkdir()
-    there.mkdir()
+    here, there = folders(tmp_path, "here", "there")
     (tmp_path / "link").symlink_to(here)
     mine = made(tmp_path, "a", cwd=here)
     made(tmp_path, "b", cwd=there)
@@ -105,19 +111,14 @@ def test_figures_of_a_long_session_come_from_its_two_ends(tmp_path: Path) -> Non
 def test_turns_are_counted_without_an_end_near_the_files_end(
     tmp_path: Path,
 ) -> None:
-    session = new_session(tmp_path)
-    plain_turn(session, "one")
-    session.append_message(user_message("two " + "x" * 400_000))
-    session.close()
+    story(tmp_path, "user one", "answer 1", "user two " + "x" * 400_000)
 
     assert index.list_sessions(tmp_path)[0].turns == 2
 
 
 def test_turns_that_were_taken_back_do_not_count(tmp_path: Path) -> None:
-    session = new_session(tmp_path)
-    plain_turn(session, "one")
-    back = session.append_message(user_message("two"))
-    session.append(RewindEntry(to=back.id))
+    session = story(tmp_path, "user one", "answer 1", "user two", is_open=True)
+    session.append(RewindEntry(to=session.entries[-1].id))
     session.close()
 
     assert index.list_sessions(tmp_path)[0].turns == 1
@@ -151,45 +152,8 @@ def test_a_home_without_sessions_has_an_empty_list(tmp_path: Path) -> None:
     assert index.list_sessions(tmp_path / "nowhere") == []
 
 
-def test_a_session_is_found_by_any_unique_beginning(tmp_path: Path) -> None:
-    session_id = made(tmp_path, "x")
-
-    assert index.find(tmp_path, session_id[:4]) == session_id
-    assert index.find(tmp_path, session_id) == session_id
-
-
-def test_an_ambiguous_beginning_names_the_candidates(tmp_path: Path) -> None:
-    ids = {made(tmp_path, "x"), made(tmp_path, "y")}
-
-    with pytest.raises(SessionError, match="2 sessions start with '20'") as caught:
-        index.find(tmp_path, "20")
-
-    assert all(session_id in str(caught.value) for session_id in ids)
-
-
-def test_the_only_match_of_this_directory_is_taken(tmp_path: Path) -> None:
-    here = tmp_path / "here"
-    here.mkdir()
-    mine = made(tmp_path, "x", cwd=here)
-    made(tmp_path, "y")
-
-    assert index.find(tmp_path, "20", cwd=here) == mine
-
-
-def test_an_unknown_id_names_the_nearest(tmp_path: Path) -> None:
-    session_id = made(tmp_path, "x")
-
-    with pytest.raises(SessionError, match=f"Did you mean {session_id}"):
-        index.find(tmp_path, session_id[:-1] + "z")
-    with pytest.raises(SessionError, match="no session ''"):
-        index.find(tmp_path, "")
-    with pytest.raises(SessionError, match="no session"):
-        index.find(tmp_path, "../../etc/passwd")
-
-
 def test_the_newest_session_is_the_last_with_a_turn(tmp_path: Path) -> None:
-    here = tmp_path / "here"
-    here.mkdir()
+    (here,) = folders(tmp_path, "here")
     mine = made(tmp_path, "x", cwd=here, age_s=50)
     made(tmp_path, "elsewhere")
     child = log.create(tmp_path, cwd=here, model="m", provider="openai", parent=mine)
@@ -210,12 +174,8 @@ def test_a_directory_without_sessions_is_told_the_next_step(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("begin", ["why does this fail?\n", 'a "quote" \\ and \u00e9\u4fee\u6b63 '])
 def test_a_long_first_task_is_shown_by_its_beginning(tmp_path: Path, begin: str) -> None:
-    session = new_session(tmp_path)
-    hint = Text(text='a "hint"', source="memory")
-    session.append_message(
-        Message(role="user", parts=(hint, Text(text=begin + "log \u00e9\n" * 40_000)))
-    )
-    session.close()
+    hint, log = Text(text='a "hint"', source="memory"), "log \u00e9\n" * 40_000
+    story(tmp_path, Message(role="user", parts=(hint, Text(text=begin + log))))
 
     (found,) = index.list_sessions(tmp_path)
 
@@ -224,13 +184,34 @@ def test_a_long_first_task_is_shown_by_its_beginning(tmp_path: Path, begin: str)
 
 
 def test_additions_by_memory_are_not_taken_for_the_task(tmp_path: Path) -> None:
-    session = new_session(tmp_path)
-    session.append_message(Message(role="user", parts=(Text(text="facts", source="memory"),)))
-    session.append_message(
-        Message(role="user", parts=(Text(text="hint", source="memory"), Text(text="the task")))
-    )
-    session.close()
+    hint = Text(text="facts", source="memory")
+    texts = [(hint,), (hint, Text(text="the task"))]
+    story(tmp_path, *(Message(role="user", parts=parts) for parts in texts))
 
     found = index.list_sessions(tmp_path)[0]
 
     assert (found.task, found.turns) == ("the task", 1)
+
+
+def test_a_session_is_found_by_any_unique_beginning(tmp_path: Path) -> None:
+    (here,) = folders(tmp_path, "here")
+    mine = made(tmp_path, "x", cwd=here)
+
+    assert [index.find(tmp_path, mine[:length]) for length in (4, len(mine))] == [mine, mine]
+    other = made(tmp_path, "y")
+    with pytest.raises(SessionError, match="2 sessions start with '20'") as caught:
+        index.find(tmp_path, "20")
+    assert all(session_id in str(caught.value) for session_id in (mine, other))
+    assert index.find(tmp_path, "20", cwd=here) == mine
+
+
+def test_an_unknown_id_names_the_nearest(tmp_path: Path) -> None:
+    session_id = made(tmp_path, "x")
+
+    for prefix, reason in (
+        (session_id[:-1] + "z", f"Did you mean {session_id}"),
+        ("", "no session ''"),
+        ("../../etc/passwd", "no session"),
+    ):
+        with pytest.raises(SessionError, match=reason):
+            index.find(tmp_path, prefix)

@@ -72,16 +72,6 @@ def test_sessions_outside_the_list_come_last_by_time(tmp_path: Path) -> None:
     assert [one.id for one in index.list_sessions(tmp_path)] == [new, *old]
 
 
-def test_a_damaged_list_leaves_the_order_to_the_rest(tmp_path: Path) -> None:
-    first, second = session_of(tmp_path, "1"), session_of(tmp_path, "2")
-    path = paths.sessions_folder(tmp_path) / order.NAME
-    path.write_bytes(path.read_bytes()[:-4] + b"\xff\0")
-    third = session_of(tmp_path, "3")
-
-    assert {one.id for one in index.list_sessions(tmp_path)} == {first, second, third}
-    assert index.newest(tmp_path, tmp_path)[0] == third
-
-
 def test_looking_at_all_sessions_shortens_a_long_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
