@@ -10,7 +10,7 @@
     layer.py      the throw-away copy of the folders of work, and what a command changed in it
     apply.py      applies allowed changes, or keeps ignored files for the next command
     store.py      where the copies lie
-    wall.py       what the sandbox blocked, as the kernel reports it
+    monitor.py    what the sandbox blocked, as the kernel reports it
     limits.py     Landlock and seccomp: what the kernel enforces
     launcher.py   the last step, inside: limits its own process, then becomes the command
 

@@ -24,9 +24,9 @@ from kode.sandbox.apply import apply, drop_replaced, take_carried
 from kode.sandbox.layer import Layer
 from kode.sandbox.loopback import Loopback
 from kode.sandbox.masks import make_mask
+from kode.sandbox.monitor import CommandLimits, SyscallMonitor, listening_ports
 from kode.sandbox.values import Kind, Opens, Wrapped, find_program
 from kode.sandbox.view import Ground, Reach
-from kode.sandbox.wall import View, Wall, listening_ports
 from kode.tool import Blocked, FileChange
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Attempt:
     started_ns: int = 0
     since_ns: dict[str, int] = field(default_factory=dict)
     """Ignored folder that earlier commands wrote in, too → when the first of them had ended."""
-    _wall: Wall | None = None
+    _monitor: SyscallMonitor | None = None
     _descriptors: list[int] = field(default_factory=list)
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
@@ -89,17 +89,17 @@ class Attempt:
         """What runs the command; see `WrapCommand`. Raises: OSError."""
         self.started_ns = time.time_ns()
         if self.probe is None and self.kind != "seatbelt":
-            self._wall = Wall(self._view())
+            self._monitor = SyscallMonitor(self._limits())
         try:
             launcher = self._in_seatbelt() if self.kind == "seatbelt" else self._launcher()
         except BaseException:
             self._settle()
             raise
-        if self._wall is not None:
-            self._wall.start()
+        if self._monitor is not None:
+            self._monitor.start()
         if self.probe is None:
             self.sandbox.running.append(self)
-        reporting = () if self._wall is None else (self._wall.descriptor,)
+        reporting = () if self._monitor is None else (self._monitor.descriptor,)
         loopback = self._loopback()
         network = () if loopback is None else loopback.descriptors
         return Wrapped(
@@ -117,7 +117,7 @@ class Attempt:
             return (
                 (Blocked("unknown"),) if os.strerror(errno.EPERM).lower() in output.lower() else ()
             )
-        return tuple(self._wall.blocked) if self._wall is not None else ()
+        return tuple(self._monitor.blocked) if self._monitor is not None else ()
 
     def changes(self) -> tuple[FileChange, ...]:
         """The command's changes in the working folders. Raises: SandboxError."""
@@ -168,7 +168,7 @@ class Attempt:
     def refresh(self, paths: Iterable[Path]) -> None:
         """Shows the running command these files as they are now."""
         with self._one_at_a_time:
-            copies = self._wall.copies if self._wall is not None else []
+            copies = self._monitor.copies if self._monitor is not None else []
             for layer, copy in zip(self.layers, copies, strict=False):
                 for path in paths:
                     if path.is_relative_to(layer.root):
@@ -183,29 +183,29 @@ class Attempt:
             layers.discard(layer)
 
     def _opened(self) -> Opens | None:
-        wall = self._wall
-        if wall is None or not self.records_opens or not wall.listens:
+        monitor = self._monitor
+        if monitor is None or not self.records_opens or not monitor.listens:
             return None
         return Opens(
-            project=tuple(wall.opened),
-            scripts=tuple(path for path in wall.scripts if path in wall.opened),
-            elsewhere=tuple(wall.elsewhere),
+            project=tuple(monitor.opened),
+            scripts=tuple(path for path in monitor.scripts if path in monitor.opened),
+            elsewhere=tuple(monitor.elsewhere),
         )
 
     def _settle(self) -> None:
         while self._descriptors:
             os.close(self._descriptors.pop())
-        if self._wall is not None and not self.ended.is_set():
+        if self._monitor is not None and not self.ended.is_set():
             with self._one_at_a_time:  # nothing may be written to a descriptor of something else
-                self._wall.stop()
+                self._monitor.stop()
         if self in self.sandbox.running:
             self.sandbox.running.remove(self)
         self.ended.set()
 
-    def _view(self) -> View:
+    def _limits(self) -> CommandLimits:
         ground, reach = self.ground, self._reach(())
         layered = [layer.root for layer in self.layers]
-        return View(
+        return CommandLimits(
             writable=tuple(view.writable(reach, layered, alone=self.kind == "landlock")),
             fixed=tuple(view.fixed(reach, layered, homes=ground.home_counts)),
             network=ground.network,
@@ -240,7 +240,7 @@ class Attempt:
             if self.layers
             else (),
             cwd=str(ground.cwd),
-            report_to=self._wall.descriptor if self._wall is not None else None,
+            report_to=self._monitor.descriptor if self._monitor is not None else None,
             opens=self.records_opens,
             probe=self.probe,
         )

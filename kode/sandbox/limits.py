@@ -53,7 +53,7 @@ def launch(
     environment   variables to set, or to leave out where the value is None
     layers        see `layer.Layer.mount`; `masks`: what is then hidden, each with the empty file in
                   its place ("" for a folder); `cwd`: the folder to be in after that
-    report_to     a socket to send the listening end of the wall through, see `wall`
+    report_to     a socket to send the listening end of the monitor through, see `monitor`
     opens         whether it also learns of every file that is opened or run
     probe         code to run instead of a command
 

@@ -51,7 +51,7 @@ _MAKES = ("mkdir", "link", "symlink")
 
 
 @dataclass(frozen=True)
-class View:
+class CommandLimits:
     """What a command may change, to detect what it could not."""
 
     writable: tuple[str, ...]
@@ -66,18 +66,18 @@ class View:
 
 
 @dataclass
-class Wall:
+class SyscallMonitor:
     """Listens while one command runs. Each of `blocked` is there once."""
 
-    view: View
+    limits: CommandLimits
     blocked: dict[Blocked, None] = field(default_factory=dict)
     opened: dict[str, None] = field(default_factory=dict)
-    """Absolute paths below `View.opens_below`, as they were named, whether they were there or not;
-    at most `MAX_OPENED`, as of the following."""
+    """Absolute paths below `CommandLimits.opens_below`, as they were named, whether they were there
+    or not; at most `MAX_OPENED`, as of the following."""
     scripts: dict[str, None] = field(default_factory=dict)
     """Those that were executed, or given to an interpreter as its program."""
     elsewhere: dict[str, None] = field(default_factory=dict)
-    """Paths that are not below `View.opens_below`."""
+    """Paths that are not below `CommandLimits.opens_below`."""
     listens: bool = False
     """Whether the kernel reports anything."""
     copies: list[int] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Wall:
     def __post_init__(self) -> None:
         self._ours, self._theirs = socket.socketpair()
         self._stop, self._stopping = os.pipe()
-        self._thread = threading.Thread(target=self._listen, name="kode-wall", daemon=True)
+        self._thread = threading.Thread(target=self._listen, name="kode-monitor", daemon=True)
 
     @property
     def descriptor(self) -> int:
@@ -154,7 +154,7 @@ class Wall:
 
     def _note(self, pid: int, number: int, arguments: Sequence[int]) -> None:
         name, call = WATCHED.get(number, ("", None))
-        if self.view.opens_below and name in (*OPENS, *RUNS, "openat2"):
+        if self.limits.opens_below and name in (*OPENS, *RUNS, "openat2"):
             path = _path_of(pid, number, arguments)
             is_inside = self._keep(path, self.opened)
             if not is_inside and len(self.elsewhere) < MAX_OPENED:
@@ -187,8 +187,8 @@ class Wall:
             self.blocked[hit] = None
 
     def _keep(self, path: str, paths: dict[str, None]) -> bool:
-        """Whether the path is below `View.opens_below`; it is kept then."""
-        is_inside = any(below(path, folder) for folder in self.view.opens_below)
+        """Whether the path is below `CommandLimits.opens_below`; it is kept then."""
+        is_inside = any(below(path, folder) for folder in self.limits.opens_below)
         if is_inside and len(paths) < MAX_OPENED:
             paths[path] = None
         return is_inside
@@ -206,12 +206,12 @@ class Wall:
 
     def _may_change(self, path: str) -> bool:
         """The narrowest folder decides."""
-        free = [one for one in (*self.view.writable, "/dev", "/proc") if below(path, one)]
-        fixed = [one for one in self.view.fixed if below(path, one)]
+        free = [one for one in (*self.limits.writable, "/dev", "/proc") if below(path, one)]
+        fixed = [one for one in self.limits.fixed if below(path, one)]
         return max(map(len, free), default=0) > max(map(len, fixed), default=0)
 
     def _of_address(self, pid: int, address: bytes) -> Blocked | None:
-        if self.view.network or len(address) < 8:
+        if self.limits.network or len(address) < 8:
             return None
         family, port = struct.unpack("=H", address[:2])[0], struct.unpack(">H", address[2:4])[0]
         if family == socket.AF_INET:
@@ -225,7 +225,7 @@ class Wall:
         if port == 53:
             return Blocked("lookup")
         if host.is_loopback or host.is_unspecified:
-            if port in self.view.services() - listening_ports(pid):
+            if port in self.limits.services() - listening_ports(pid):
                 return Blocked("port", str(port))
             return None
         return Blocked("connection", f"{host}:{port}") if port else None

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from kode.sandbox.monitor import CommandLimits, SyscallMonitor
 from kode.sandbox.sandbox import Sandbox
-from kode.sandbox.wall import View, Wall
 from kode.tool import ToolContext
 from kode.tools.shell import shell
 from tests.needs import lacking_sandbox
@@ -223,12 +223,12 @@ async def test_it_ends_when_the_call_is_cancelled(context: ToolContext, made: Sa
     task = asyncio.ensure_future(
         in_shell(context, made, "layered", "while :; do : > $TMPDIR/x; done")
     )
-    while not [one for one in threading.enumerate() if one.name == "kode-wall"]:
+    while not [one for one in threading.enumerate() if one.name == "kode-monitor"]:
         await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert not [one for one in threading.enumerate() if one.name == "kode-wall"]
+    assert not [one for one in threading.enumerate() if one.name == "kode-monitor"]
 
 
 @pytest.mark.slow
@@ -253,7 +253,7 @@ def test_a_command_that_was_never_started_leaves_nothing(made: Sandbox) -> None:
     attempt.wrap(("/bin/true",)).settle()
     attempt.close()
     assert len(os.listdir("/proc/self/fd")) == before
-    assert not [one for one in threading.enumerate() if one.name == "kode-wall"]
+    assert not [one for one in threading.enumerate() if one.name == "kode-monitor"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -288,10 +288,12 @@ def test_opened_files_are_recorded_for_who_wants_them(made: Sandbox, kind: Kind)
 
 
 def test_an_invalid_address_is_no_hit() -> None:
-    wall = Wall(View(writable=(), fixed=(), network=False, services=frozenset))
+    monitor = SyscallMonitor(
+        CommandLimits(writable=(), fixed=(), network=False, services=frozenset)
+    )
     try:
         for address in (b"", b"\x02", b"\x02\x00\x00\x50", b"\xff" * 128, b"\x0a\x00" + b"\0" * 6,
                         b"\x01\x00/run/x.sock", socket.inet_aton("127.0.0.1") * 4):  # fmt: skip
-            assert wall._of_address(os.getpid(), address) is None
+            assert monitor._of_address(os.getpid(), address) is None
     finally:
-        wall.stop()
+        monitor.stop()
