@@ -217,8 +217,6 @@ class SystemRow:
     """Those of `kode memory` that it has besides the ones that all have."""
     readable: str = ""
     """A pattern of its files in a project's folder that tools may read."""
-    drop_deadline: str = "end_deadline_s"
-    """The setting for how long the end of a session may wait for it."""
 
 
 SYSTEMS: Mapping[str, SystemRow] = {
@@ -264,10 +262,7 @@ SYSTEMS: Mapping[str, SystemRow] = {
             "memory": "a line of MEMORY.md, in every prompt",
             "history": "an entry of the log",
         },
-        about_user="memory",
-        about_project="memory",
         readable="HISTORY*.md",
-        drop_deadline="journal.consolidation_timeout_s",
     ),
 }
 """By name. Only the chosen system's module is imported."""
@@ -296,10 +291,10 @@ AZURE = ".azure.com"
 def rows_of_plugins() -> tuple[ProviderRow, ...]:
     """The rows that plug-ins add. Looked for only where kode's own do not decide."""
 
-    def of(plugin: installed.Plugin) -> tuple[ProviderRow, ...]:
+    def rows_of(plugin: installed.Plugin) -> tuple[ProviderRow, ...]:
         return tuple(installed.load(plugin, plugin.providers)) if plugin.providers else ()
 
-    each = (installed.try_plugin(one, partial(of, one), ()) for one in installed.plugins())
+    each = (installed.try_plugin(it, partial(rows_of, it), ()) for it in installed.plugins())
     return tuple(row for rows in each for row in rows)
 
 
@@ -319,11 +314,6 @@ def opener_of(api: Api) -> Any:
     return installed.load(*added[api])
 
 
-def own_row(name: str, base_url: str, api: Api) -> ProviderRow:
-    """The row of a provider that only the config knows."""
-    return ProviderRow(name=name, apis=(api,), own_url=base_url, needs_key=False)
-
-
 def provider_names() -> tuple[str, ...]:
     return tuple(row.name for row in PROVIDERS)
 
@@ -333,15 +323,12 @@ def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
     describes: the nearest one, and how to describe another."""
     import difflib
 
-    words = {name: name for name in (*described, *provider_names())}
+    known = (*described, *provider_names())
+    words = {word: word for word in known}
     for row in PROVIDERS:
-        for word in (
-            *row.title.lower().split(),
-            *(beginning.rstrip("-") for beginning in row.models),
-        ):
+        for word in (*row.title.lower().split(), *(prefix.rstrip("-") for prefix in row.models)):
             words.setdefault(word, row.name)
     near = difflib.get_close_matches(name.lower(), words, n=1, cutoff=0.7)
-    known = (*described, *provider_names())
     hint = f"Did you mean {words[near[0]]}?" if near else f"Known are {', '.join(known)}."
     return (
         f"There is no provider {name!r}. {hint} For a server of your own set "
@@ -352,13 +339,12 @@ def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
 
 def owner_of(model: str | None) -> ProviderRow | None:
     """The provider whose own server alone has this model; None if the name does not show it."""
-    if model is None:
-        return None
 
-    def of(rows: Iterable[ProviderRow]) -> ProviderRow | None:
-        return next((row for row in rows if row.models and model.startswith(row.models)), None)
+    def owner(rows: Iterable[ProviderRow]) -> ProviderRow | None:
+        fitting = (row for row in rows if row.models and (model or "").startswith(row.models))
+        return next(fitting, None)
 
-    return of(PROVIDERS) or of(rows_of_plugins())
+    return (owner(PROVIDERS) or owner(rows_of_plugins())) if model else None
 
 
 def unset(row: ProviderRow) -> dict[str, Setting]:

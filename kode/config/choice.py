@@ -13,7 +13,6 @@ from kode.registry import (
     PROVIDERS,
     ProviderRow,
     no_such_provider,
-    own_row,
     owner_of,
     owner_of_key,
     provider_row,
@@ -121,7 +120,8 @@ def row_of(config: Config, name: str) -> ProviderRow:
     base_url = part.base_url or (config.base_url if name == config.provider else None)
     if base_url is None:
         raise ConfigError(no_such_provider(name, _described(config)))
-    return own_row(name, base_url, "chat" if part.api == "auto" else part.api)
+    apis: tuple[Api, ...] = ("chat" if part.api == "auto" else part.api,)
+    return ProviderRow(name=name, apis=apis, own_url=base_url, needs_key=False)
 
 
 def _no_key(row: ProviderRow, why: str = "") -> UserError:

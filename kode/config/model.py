@@ -6,7 +6,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,7 +17,7 @@ from kode.credentials import redact
 from kode.paths import real_path
 from kode.permissions.modes import MODE_CALLED, PermissionMode
 from kode.provider import Effort
-from kode.registry import system_row, systems
+from kode.registry import systems
 
 ProviderName = Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9_.-]{0,39}$")]
 """A row of `kode.registry`, or a name that the config itself gives: `layers` checks that it is one
@@ -188,8 +187,8 @@ class MemoryConfig(Part):
     @property
     def drop_deadline_s(self) -> float:
         """How long the end of a session may wait for the chosen system."""
-        deadline_s: float = attrgetter(system_row(self.system).drop_deadline)(self)
-        return deadline_s
+        is_journal = self.system == "journal"
+        return self.journal.consolidation_timeout_s if is_journal else self.end_deadline_s
 
     @model_validator(mode="after")
     def _ordered(self) -> "MemoryConfig":
