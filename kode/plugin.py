@@ -44,8 +44,8 @@ HOMES = {
     "kode.memory.transfer": "ForeignReader",
     "kode.messages": "Image Message plural shorten Text Thinking ToolCall ToolResult",
     "kode.paths": "expand_path=expand kode_home=home project_root real_path session_file",
-    "kode.permissions.gate": "Answer Question visible",
     "kode.permissions.modes": "PermissionMode",
+    "kode.permissions.question": "Answer Question visible",
     "kode.process_end": "cancelled_by_signals describe_fault",
     "kode.provider": "Request ToolSpec",
     "kode.providers.models": "model_info_of=info_of",
@@ -147,10 +147,10 @@ if TYPE_CHECKING:
     from kode.paths import project_root as project_root
     from kode.paths import real_path as real_path
     from kode.paths import session_file as session_file
-    from kode.permissions.gate import Answer as Answer
-    from kode.permissions.gate import Question as Question
-    from kode.permissions.gate import visible as visible
     from kode.permissions.modes import PermissionMode as PermissionMode
+    from kode.permissions.question import Answer as Answer
+    from kode.permissions.question import Question as Question
+    from kode.permissions.question import visible as visible
     from kode.process_end import cancelled_by_signals as cancelled_by_signals
     from kode.process_end import describe_fault as describe_fault
     from kode.provider import Request as Request

@@ -21,7 +21,7 @@ from kode.extensions.familiar_calls import called
 from kode.extensions.found_extensions import FoundExtensions, in_use
 from kode.extensions.mcp_tools import tools_of
 from kode.messages import Message, ToolResult, Usage, failure_of
-from kode.permissions.gate import Answer, Ask, Question
+from kode.permissions.question import Answer, Ask, Question
 from kode.provider import ToolSpec
 from kode.session.entries import (
     AnyEntry,

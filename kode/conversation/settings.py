@@ -11,7 +11,7 @@ from kode.events import Emit, silent
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_values import Elicit
 from kode.memory.contract import MemorySystem
-from kode.permissions.gate import Ask
+from kode.permissions.question import Ask
 from kode.tool import Tool
 
 if TYPE_CHECKING:

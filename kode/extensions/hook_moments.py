@@ -24,7 +24,7 @@ from kode.extensions.hook_input import (
     updated_call,
 )
 from kode.extensions.hooks import Hook
-from kode.permissions.gate import Answer, Ask, Question
+from kode.permissions.question import Answer, Ask, Question
 from kode.session.entries import HookEntry
 from kode.tool import Action, CallDecision, Decision, ToolOutput
 from kode.tools.program import Ran

@@ -11,7 +11,7 @@ from kode.extensions.found_extensions import Extension, Found, FoundExtensions, 
 from kode.extensions.hooks import Hook, said_of
 from kode.extensions.skills import Skill
 from kode.messages import columns, shorten
-from kode.permissions.gate import visible
+from kode.permissions.question import visible
 
 CHARS_PER_TOKEN = 4
 """OpenAI's rule of thumb for English text."""

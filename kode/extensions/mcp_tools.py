@@ -16,7 +16,7 @@ from kode.extensions.mcp_server import McpServer
 from kode.extensions.mcp_values import Definition
 from kode.function_tool import tool
 from kode.messages import Image
-from kode.permissions.gate import visible
+from kode.permissions.question import visible
 from kode.tool import CALLS_ANY, Tool, ToolContext, ToolOutput
 
 MAX_DESCRIPTION_CHARS = 2_000  # 500 tokens of every request

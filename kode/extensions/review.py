@@ -13,7 +13,7 @@ from kode.credentials import redact
 from kode.extensions import foreign, found_extensions, instructions, mcp_config, trust
 from kode.extensions.trust import Approvals, Item
 from kode.messages import shorten
-from kode.permissions.gate import Ask, Question, visible
+from kode.permissions.question import Ask, Question, visible
 
 Finder = Callable[[Path, Path], Iterable[Item]]
 """(home, cwd) → what was found. Never raises: it reports what it cannot read itself."""

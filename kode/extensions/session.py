@@ -21,7 +21,7 @@ from kode.extensions.mcp_server import McpServer, pinned_definitions
 from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
 from kode.extensions.review import may, may_change, named, review
 from kode.extensions.trust import Approvals, Item
-from kode.permissions.gate import Ask
+from kode.permissions.question import Ask
 from kode.tool import Tool
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ import asyncio
 import contextlib
 import functools
 import os
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kode import paths
 from kode.errors import KodeError, SandboxUnknownError
@@ -24,6 +23,7 @@ from kode.permissions.decide import decide_call
 from kode.permissions.decide_files import path_of
 from kode.permissions.decision import Call, deny
 from kode.permissions.modes import PermissionMode, StandingRule
+from kode.permissions.question import Answer, Ask, Question, visible
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.tool import (
     ALLOWED,
@@ -48,109 +48,8 @@ MAX_REASONS = 10
 """A refusal names at most so many reasons and flags."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """One question for the person. Every text in it shows hidden characters (`visible`)."""
-
-    tool: str
-    subject: str = ""
-    """The argument it is about: the path, the command, the URL."""
-    title: str
-    preview: str
-    """What will happen, in full: a diff, the command, the text."""
-    diff: str = ""
-    """The end of `preview` that is a diff made by kode. A face must not search for one: a command
-    or a text may look like one, and a drawn diff does not show every word."""
-    reason: str = ""
-    """Why it is asked."""
-    dangers: tuple[str, ...] = ()
-    """What it would destroy, a sentence each."""
-    kind: str = ""
-    """Groups approvals for counting: the risk of a command, else what the tool does."""
-    asker: str = ""
-    """The subagent that asks; "" for the agent itself."""
-    may_always: bool = False
-    """Whether "session" and "project" are offered."""
-    rules: tuple[str, ...] = ()
-    """The rules that "session" and "project" would add."""
-    narrow: tuple[str, ...] = ()
-    """Those of a narrow answer, where there are narrower ones: for the file in place of its folder,
-    the exact command in place of its subcommand."""
-    passes_in: PermissionMode | None = None
-    """The mode in which it would not be asked, if that is `auto-edit`."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """The call's arguments, as the tool gets them."""
-    until_changed: bool = False
-    """Whether a yes holds until its subject changes, instead of once."""
-    items: tuple[str, ...] = ()
-    """What a yes may be limited to, one at a time, in plain words."""
-    takes_words: bool = True
-    """Whether a no may have a message for the model."""
-    of: Literal["call", "outside", "changes"] = "call"
-    """What a no would refuse, see `messages.Refusal`."""
-
-    @property
-    def ways_to_allow(self) -> dict[str, str]:
-        """The choices that allow the call, in plain words; lasting ones name the rules that they
-        add."""
-        once = "yes, until it changes" if self.until_changed else "yes, once"
-        if not self.may_always:
-            return {"once": once}
-        rules = ", ".join(visible(rule) for rule in self.rules)
-        what = f": {rules}" if rules else ""
-        return {
-            "once": once,
-            "session": f"yes, always in this session{what}",
-            "project": f"yes, always in this project{what}",
-        }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    choice: Literal["once", "session", "project", "no"]
-    message: str = ""
-    """With "no": a message for the model."""
-    narrow: bool = False
-    """With "session" and "project": whether it adds the question's narrow rules."""
-    mode: PermissionMode | None = None
-    """With "once": the mode from now on."""
-    items: tuple[int, ...] = ()
-    """With "once": which of the question's items alone, from 0; none: everything that it shows."""
-
-    def rules_of(self, question: Question) -> tuple[str, ...]:
-        """The rules that it adds."""
-        if self.choice not in ("session", "project"):
-            return ()
-        return question.narrow if self.narrow else question.rules
-
-
-def further_ways(question: Question) -> dict[Answer, str]:
-    """The answers that allow other than all of it once, in plain words: for one item, or lasting,
-    the narrowest first."""
-    if not question.may_always:
-        items = enumerate(question.items)
-        return {Answer(choice="once", items=(at,)): visible(item) for at, item in items}
-    widths = [(False, question.rules)]
-    if question.narrow and question.narrow != question.rules:
-        widths.insert(0, (True, question.narrow))
-    where: tuple[tuple[Literal["session", "project"], str], ...] = (
-        ("session", "always in this session"),
-        ("project", "always in this project"),
-    )
-    return {
-        Answer(choice=choice, narrow=narrow): f"{text}: {', '.join(map(visible, rules))}"
-        if rules
-        else text
-        for choice, text in where
-        for narrow, rules in widths
-    }
-
-
 SaveFirst = Callable[[Sequence[str]], Awaitable[str]]
 """Saves what a command may lose; returns a sentence about it for the question."""
-
-Ask = Callable[[Question], Awaitable[Answer]]
-"""Shows a question and waits for the answer. Cancelling it withdraws the question."""
 
 
 @dataclass(kw_only=True)
@@ -524,39 +423,6 @@ _TITLES = {
 }
 
 _SEVERITY = ("allow", "ask", "deny")
-
-_KEPT = frozenset("\n\t")
-"""Control characters that a question may contain unescaped."""
-
-_LOOKS_EMPTY = frozenset(
-    "\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5\u180b\u180c\u180d\u180f\U0001d159"
-    + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
-)
-"""Letters and marks that count as printable but show nothing."""
-
-_RUNS = re.compile(r"\t{3,}| {24,}(?=\S)|(?:\n[ \t]*){9,}(?=\n)")
-
-
-def visible(text: str) -> str:
-    r"""The text with every unprintable character (controls, escapes, bidirectional and zero-width
-    marks) as `\x1b` or `\u202e`. Line feeds and single tabs stay; a run of tabs, many spaces or
-    empty lines, which can push text off a screen, is spelt out."""
-    shown = "".join(
-        c
-        if c in _KEPT or (c.isprintable() and c not in _LOOKS_EMPTY)
-        else c.encode("unicode_escape", "surrogatepass").decode("ascii")
-        for c in text
-    )
-    return _RUNS.sub(_spelt_run, shown)
-
-
-def _spelt_run(run: re.Match[str]) -> str:
-    if run[0].startswith("\t"):
-        return "\\t" * len(run[0])
-    if run[0].startswith("\n"):
-        return f"\n[{run[0].count(chr(10))} empty lines]"
-    return f" [{len(run[0])} spaces] "
-
 
 GO_WITHOUT = "Continue without it, or say in your answer what is needed."
 """What the model does after a refusal without a person, where nothing better is known."""

@@ -34,7 +34,7 @@ from kode.events import (
     TurnEnded,
 )
 from kode.messages import Message, Text, ToolCall, Usage, plural, text_of
-from kode.permissions import gate
+from kode.permissions import question as permission
 from kode.session.entries import TaintEntry
 from kode.session.log import Session
 from kode.subagents.task import (
@@ -225,11 +225,13 @@ class ParentLink:
         )
         self._send(new)
 
-    async def ask(self, question: gate.Question) -> gate.Answer:
+    async def ask(self, question: permission.Question) -> permission.Answer:
         """Puts a permission question to the person at the parent's terminal."""
         line = Question(id=next(self.ids), question=replace(question, arguments={}))
         if len(line_of(line)) > MAX_LINE_BYTES:
-            return gate.Answer(choice="no", message="It is too large to be shown. Do it in parts.")
+            return permission.Answer(
+                choice="no", message="It is too large to be shown. Do it in parts."
+            )
         self.open_questions += 1
         try:
             return (await self._await_reply(line)).answer

@@ -25,7 +25,7 @@ from kode.engine.agent import Agent, Spend
 from kode.errors import KodeError, StorageError, ToolError
 from kode.events import EXIT_CODES, FINISHED, AgentFinished, AgentProgress, Emit, Status, silent
 from kode.messages import Usage, first_of, plural, shorten
-from kode.permissions import gate
+from kode.permissions import question as permission
 from kode.programs import one_deeper, start_program
 from kode.session.log import Session
 from kode.subagents import records
@@ -97,7 +97,7 @@ class Delegation:
     """For the children themselves; without keys."""
     start: Callable[[], Start]
     """The first line for a child that starts now."""
-    ask: gate.Ask | None
+    ask: permission.Ask | None
     """None if no person can be asked."""
     record: Callable[[Usage, float | None], None]
     """Records a child's usage and its cost in dollars (None: unknown). Must not raise."""
@@ -405,7 +405,7 @@ class Child:
         task.add_done_callback(self.replies.discard)
 
     async def _answer(self, line: Question) -> None:
-        answer = gate.Answer(choice="no", message="Nobody is there to be asked.")
+        answer = permission.Answer(choice="no", message="Nobody is there to be asked.")
         asker = f"subagent {self.index + 1}: {self.task.goal[:60]}"
         if line.question.asker:
             asker += f" › {line.question.asker}"

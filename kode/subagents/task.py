@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 from kode.errors import UserError
 from kode.events import Check, Checked, Denial, Status
 from kode.memory.contract import SnapshotSection
-from kode.permissions import gate
+from kode.permissions import question as permission
 from kode.permissions.modes import PermissionMode
 from kode.provider import Effort
 from kode.tool import ToolOutput
@@ -171,7 +171,7 @@ class Question(_Line):
 
     type: Literal["question"] = "question"
     id: int
-    question: gate.Question
+    question: permission.Question
 
 
 class Call(_Line):
@@ -188,7 +188,7 @@ class Reply(_Line):
 
     type: Literal["reply"] = "reply"
     id: int
-    answer: gate.Answer = gate.Answer(choice="no")
+    answer: permission.Answer = permission.Answer(choice="no")
     output: ToolOutput = ToolOutput(text="")
     failed: bool = False
 

@@ -257,7 +257,7 @@ class FakeConversation:
         await self._say(ANSWER)
 
     async def _question(self):
-        from kode.permissions.gate import Question
+        from kode.permissions.question import Question
 
         return await self.ask(
             Question(

@@ -10,7 +10,7 @@ import pytest
 from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
 from kode.events import Event
-from kode.permissions.gate import Ask
+from kode.permissions.question import Ask
 
 Open = Callable[..., Awaitable[Conversation]]
 

@@ -17,7 +17,7 @@ from kode.conversation import Conversation, Settings, open_conversation
 from kode.errors import SessionError, StorageError
 from kode.events import Event, Notice, ToolFinished, Working, silent
 from kode.messages import Text, results_of, text_of, user_message
-from kode.permissions.gate import Answer, Question
+from kode.permissions.question import Answer, Question
 from kode.session import log
 from kode.session.entries import AnyEntry, TaintEntry, TurnEntry
 from kode.undo.undo import Undo

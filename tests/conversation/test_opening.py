@@ -15,7 +15,7 @@ from kode.conversation import Conversation, Settings, open_conversation
 from kode.engine.context import NO_LONGER
 from kode.events import Event, Notice, silent
 from kode.messages import Message, Text
-from kode.permissions.gate import Answer, Question
+from kode.permissions.question import Answer, Question
 from tests.scripted_server import ScriptedServer
 
 

@@ -11,7 +11,7 @@ from kode import installed
 from kode.errors import PluginError
 from kode.events import Notice, TurnStarted
 from kode.installed import Command, Plugin
-from kode.permissions.gate import Answer
+from kode.permissions.question import Answer
 from kode.registry import rows_of_plugins
 
 

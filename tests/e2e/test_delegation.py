@@ -17,7 +17,7 @@ import pytest
 from kode.config.load import load_config
 from kode.conversation import Settings, open_conversation
 from kode.events import silent
-from kode.permissions.gate import Answer, Question
+from kode.permissions.question import Answer, Question
 from kode.subagents import records
 from kode.tools import processes
 from tests.e2e import command

@@ -14,7 +14,7 @@ import pytest
 from kode.config.load import load_config
 from kode.conversation import Settings, open_conversation
 from kode.events import silent
-from kode.permissions.gate import Answer, Question
+from kode.permissions.question import Answer, Question
 from kode.tools import fetch_url
 from kode.tools.fetch_url import Page
 from tests.e2e.command import Place

@@ -15,7 +15,7 @@ from kode.extensions.mcp_cache import DownloadNeededError
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import opener
 from kode.extensions.mcp_server import held_back, keep_pins
-from kode.permissions.gate import Answer
+from kode.permissions.question import Answer
 from tests.extensions.conftest import SERVERS
 from tests.needs import PLAIN_PYTHON, needs
 

@@ -5,7 +5,7 @@ import pytest
 
 from kode.extensions import trust
 from kode.extensions.review import find_items, review
-from kode.permissions.gate import Answer, further_ways
+from kode.permissions.question import Answer, further_ways
 
 
 @pytest.fixture

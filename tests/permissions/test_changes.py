@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kode.permissions.gate import Answer
+from kode.permissions.question import Answer
 from kode.tool import Action, Blocked, FileChange
 from tests.permissions.test_gate import TOOLS, Person, room  # noqa: F401
 
@@ -122,7 +122,7 @@ FOLDERS = (".git", ".git/HEAD", ".git/objects", ".git/objects/a", "src", "src/a.
         ("plan", [(("a.py",), {})], []),
     ],
 )
-async def test_what_nobody_is_asked_about_is_decided_by_mode(room, mode, made, applied):  # noqa: F811
+async def test_mode_decides_where_nobody_is_asked(room, mode, made, applied):  # noqa: F811
     every = [one for names, fields in made for one in changes(room, *names, **fields)]
     assert (await decide(room, room.gate(None, mode=mode), *every))[0] == applied
 

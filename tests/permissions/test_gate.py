@@ -10,7 +10,8 @@ from kode import paths
 from kode.errors import ConfigError, ToolError
 from kode.events import silent
 from kode.permissions import gate as gate_module
-from kode.permissions.gate import Answer, Gate, GateState, visible
+from kode.permissions.gate import Gate, GateState
+from kode.permissions.question import Answer, visible
 from kode.permissions.rules import Rules, parse_all
 from kode.tool import Action, Consent, Decision, ToolContext
 from kode.tools.apply_patch import Hunk, patch_file
@@ -89,7 +90,7 @@ SESSION, PROJECT = Answer(choice="session"), Answer(choice="project")
         ((replace(ONCE, mode="full"),), ("pytest -q", "mkdir a"), ()),
     ],
 )
-async def test_an_answer_holds_as_long_and_as_far_as_it_says(room, answers, commands, refused):
+async def test_an_answer_holds_as_far_as_it_says(room, answers, commands, refused):
     person = Person(*answers)
     gate = room.gate(person)
 
@@ -187,7 +188,7 @@ async def test_damage_found_by_a_saved_approval_is_reported(room):
         (None, "--allow 'shell(npm test:*)'"),
     ],
 )
-async def test_a_refusal_says_what_the_person_said_or_what_would_allow_it(room, person, says):
+async def test_a_refusal_gives_words_or_a_flag(room, person, says):
     decision = await room.check(room.gate(person), "npm test")
 
     assert not decision.is_allowed

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.permissions.gate import Answer
+from kode.permissions.question import Answer
 from kode.sandbox.named import Named
 from kode.tool import FileChange
 from tests.needs import needs

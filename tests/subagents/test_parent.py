@@ -14,7 +14,7 @@ from kode.engine.agent import Spend
 from kode.errors import ToolError
 from kode.events import AgentFinished, AgentProgress
 from kode.memory.contract import NullMemory, SnapshotSection
-from kode.permissions.gate import Answer, Question
+from kode.permissions.question import Answer, Question
 from kode.subagents import parent, records
 from kode.subagents.parent import child_environment
 from kode.subagents.task import TaskArgument

@@ -30,7 +30,7 @@ from kode.process_end import interrupt_by_signals
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
-    from kode.permissions.gate import Answer, Question
+    from kode.permissions.question import Answer, Question
 
 TASK = "python3 test_dates.py fails. Find out why and fix it."
 SCRIPT = "demo.json"

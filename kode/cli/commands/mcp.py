@@ -18,7 +18,7 @@ from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
 from kode.extensions import mcp_cache, mcp_server, review, trust
 from kode.extensions.mcp_config import START_TIMEOUT_S, find_servers, remove, target_of
 from kode.extensions.mcp_config import Entry as McpServerEntry
-from kode.permissions.gate import visible
+from kode.permissions.question import visible
 from kode.plain_text import clean
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from kode.cli.parser import KINDS, Parser
 from kode.cli.screen.printer import Answer
 from kode.errors import ConfigError
 from kode.extensions import mcp_config
-from kode.permissions.gate import visible
+from kode.permissions.question import visible
 
 ABOUT = """\
 Add an MCP server to your own config, or to the project's `.mcp.json`:

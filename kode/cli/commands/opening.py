@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kode.cli.commands.run import RunOptions
     from kode.cli.screen.screen import Screen
     from kode.conversation import Conversation
-    from kode.permissions.gate import Ask
+    from kode.permissions.question import Ask
 
 
 def stdin_is_terminal() -> bool:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kode.conversation import Conversation
     from kode.extensions.mcp_values import Elicit
     from kode.messages import Text
-    from kode.permissions.gate import Ask
+    from kode.permissions.question import Ask
     from kode.provider import Recorded
 
 

@@ -16,7 +16,7 @@ from kode.cli.screen.question import make_ask
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import foreign, review, trust
 from kode.extensions.trust import Approvals, Approved, Item
-from kode.permissions.gate import visible
+from kode.permissions.question import visible
 from kode.plain_text import clean
 
 

@@ -71,7 +71,7 @@ async def run(state: PromptState, name: str, argument: str) -> bool:
 
 def _show_servers(state: PromptState) -> None:
     """Shows this session's MCP servers: their state, tools, and what is off."""
-    from kode.permissions.gate import visible
+    from kode.permissions.question import visible
 
     extensions, screen = state.conversation.extensions, state.screen
     servers = list(extensions.servers.values()) if extensions is not None else []

@@ -10,8 +10,8 @@ from kode.cli.screen.lines import one_line
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.notify import LONG_TURN_S
 from kode.events import TurnEnded
-from kode.permissions.gate import Question, visible
 from kode.permissions.modes import PermissionMode
+from kode.permissions.question import Question, visible
 from kode.session.plan import read_plan
 
 if TYPE_CHECKING:

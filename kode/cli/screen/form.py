@@ -12,7 +12,7 @@ from kode.cli.screen.lines import one_line, wrap_words
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import Screen, open_screen
 from kode.extensions.mcp_values import Elicit, Field, Form
-from kode.permissions.gate import Question, visible
+from kode.permissions.question import Question, visible
 from kode.plain_text import clean
 
 MAX_FIELDS = 20  # a person fills in no longer form line by line

@@ -27,7 +27,7 @@ def public(text: str) -> str:
     """What may stand on a screen that others see, or in a file: clean, with credentials masked and
     every character that does not show spelled out."""
     from kode.credentials import redact
-    from kode.permissions.gate import visible
+    from kode.permissions.question import visible
 
     return clean(visible(redact(text)))
 

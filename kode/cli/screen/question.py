@@ -17,7 +17,7 @@ from kode.cli.screen.lines import one_line, wrap_words
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen, open_screen
 from kode.permissions.approvals import id_of
-from kode.permissions.gate import Answer, Ask, Question, further_ways, visible
+from kode.permissions.question import Answer, Ask, Question, further_ways, visible
 from kode.plain_text import clean
 
 HABIT_COUNT = 3  # after three equal answers the fourth is likely the same

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kode.cli.screen.menu import Menu
     from kode.cli.screen.notify import Notifier
     from kode.events import TurnEnded
-    from kode.permissions.gate import Answer, Ask, Question
+    from kode.permissions.question import Answer, Ask, Question
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.events import ToolFinished, TurnStarted
 from kode.permissions.approvals import id_of
-from kode.permissions.gate import Answer, Question
+from kode.permissions.question import Answer, Question
 from tests.tables import for_each
 
 

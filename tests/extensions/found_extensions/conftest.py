@@ -14,7 +14,7 @@ from kode.events import Event
 from kode.extensions import found_extensions, trust
 from kode.extensions.found_extensions import FoundExtensions
 from kode.extensions.places import Surroundings, surroundings
-from kode.permissions.gate import Ask
+from kode.permissions.question import Ask
 from tests.workplaces import empty_repository
 
 Open = Callable[..., Awaitable[Conversation]]

@@ -6,7 +6,7 @@ from kode.events import Event, Notice, ToolFinished
 from kode.extensions.commands import pieces
 from kode.extensions.found_extensions import in_use
 from kode.messages import Image, Text
-from kode.permissions.gate import Answer, Question
+from kode.permissions.question import Answer, Question
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.pictures import png
 from tests.tables import for_each

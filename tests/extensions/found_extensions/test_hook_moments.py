@@ -13,7 +13,7 @@ from kode.errors import UserError
 from kode.events import Event, Notice, ToolFinished
 from kode.extensions import trust
 from kode.messages import Text, calls_of, results_of
-from kode.permissions.gate import Answer, Question
+from kode.permissions.question import Answer, Question
 from kode.session.entries import HookEntry, MessageEntry, TaintEntry
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.needs import needs

@@ -11,7 +11,7 @@ from kode.conversation import Conversation
 from kode.errors import SandboxUnknownError
 from kode.events import Event, Notice
 from kode.extensions import mcp_config, trust
-from kode.permissions.gate import Answer, Question
+from kode.permissions.question import Answer, Question
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.extensions.found_extensions.test_hook_moments import DONE, EDIT, finished, hooks, runs
 from tests.needs import PLAIN_PYTHON

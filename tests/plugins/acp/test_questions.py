@@ -12,7 +12,7 @@ from acp.schema import (
 
 from kode.diffs import unified_diff
 from kode.extensions.mcp_values import Field, Form
-from kode.permissions.gate import Question
+from kode.permissions.question import Question
 from kode.plugins.acp.questions import ask_permission, fill_form, permission_options
 
 GONE = ConnectionError("gone")

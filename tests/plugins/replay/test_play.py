@@ -13,7 +13,7 @@ from kode.config.load import load_config
 from kode.conversation import Settings, open_conversation
 from kode.events import ToolStarted
 from kode.messages import Refusal, Text, results_of
-from kode.permissions.gate import Answer
+from kode.permissions.question import Answer
 from kode.plugins.replay.recording import recording_of
 from kode.plugins.replay.replay import play
 from kode.session.entries import RequestEntry
