@@ -61,36 +61,9 @@ def clean(line: str) -> str:
     return _CONTROL.sub("", text)
 
 
-class Lines:
-    """Converts arriving bytes to cleaned text, line by line."""
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._rest = ""
-
-    def take(self, data: bytes, *, final: bool = False) -> str:
-        """Returns the text completed so far; with `final`, the rest too."""
-        *lines, self._rest = (self._rest + self._decoder.decode(data, final)).split("\n")
-        text = "".join(clean(line) + "\n" for line in lines)
-        if final or len(self._rest) > _MAX_LINE_CHARS:
-            position = len(self._rest) if final else self._safe_cut()
-            text += clean(self._rest[:position])
-            self._rest = self._rest[position:]
-        return text
-
-    @property
-    def partial(self) -> str:
-        """The incomplete last line, as a terminal would show it now."""
-        return clean(_CUT_ESCAPE.sub("", self._rest[-_MAX_PARTIAL_CHARS:]))
-
-    def _safe_cut(self) -> int:
-        """Where an unfinished line can be split without splitting an escape sequence."""
-        escape = self._rest.rfind("\x1b", -256)
-        return escape if escape > 0 else len(self._rest)
-
-
 class Capture:
-    """Keeps both ends of a growing text, and all of it in a file once it is too long."""
+    """Keeps both ends of what arrives, as cleaned text, and all of it in a file once it is too
+    long."""
 
     def __init__(self, folder: Path, name: str, most: int = MAX_CHARS) -> None:
         """`most`: of longer output, the first and the last three eighths of this are shown."""
@@ -103,6 +76,9 @@ class Capture:
         """Why the file is incomplete; "" if it is complete."""
         self._folder = folder
         self._name = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60]
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+        """The unfinished last line, as it came."""
         self._head = self._tail = ""
         self._errors: list[tuple[int, str]] = []
         """(start, line) of lines after the head that look like errors."""
@@ -120,9 +96,21 @@ class Capture:
         """Bytes in the file, as far as they are written."""
         return self.path.stat().st_size if self.path is not None else 0
 
-    def add(self, text: str) -> None:
-        if not text:
-            return
+    @property
+    def partial(self) -> str:
+        """The unfinished last line, which is not in the text, as a terminal would show it now."""
+        return clean(_CUT_ESCAPE.sub("", self._rest[-_MAX_PARTIAL_CHARS:]))
+
+    def take(self, data: bytes, *, final: bool = False) -> str:
+        """Adds what arrived; returns the text that is complete now, with `final` all the rest."""
+        *lines, self._rest = (self._rest + self._decoder.decode(data, final)).split("\n")
+        text = "".join(clean(line) + "\n" for line in lines)
+        if final or len(self._rest) > _MAX_LINE_CHARS:
+            # Not within an escape sequence.
+            escape = self._rest.rfind("\x1b", -256)
+            position = escape if escape > 0 and not final else len(self._rest)
+            text += clean(self._rest[:position])
+            self._rest = self._rest[position:]
         start = self.total
         self.total += len(text)
         if self.total > self._most or self._writes_all:
@@ -139,6 +127,7 @@ class Capture:
                     del self._errors[_MAX_ERROR_LINES]
                 self._errors.append((start, line.rstrip("\n")[:_MAX_ERROR_LINE_CHARS]))
             start += len(line)
+        return text
 
     def close(self) -> None:
         if self._file is not None:

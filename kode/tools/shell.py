@@ -20,7 +20,7 @@ from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
 from kode.tool import Brief, ToolContext, ToolOutput
 from kode.tools import check_statuses, processes
-from kode.tools.output import MAX_CHARS, Capture, Lines
+from kode.tools.output import MAX_CHARS, Capture
 from kode.tools.processes import ProcessTree
 
 if TYPE_CHECKING:
@@ -158,7 +158,6 @@ class _Running:
         self._context = context
         self._tree = ProcessTree()
         self._process: asyncio.subprocess.Process | None = None
-        self._lines = Lines()
         self._channel = -1
         self._output = -1
         """The read end of the pipe; -1 when closed."""
@@ -255,7 +254,7 @@ class _Running:
 
     @property
     def partial(self) -> str:
-        return self._lines.partial
+        return self.capture.partial
 
     async def ended(self) -> str:
         """Waits for the shell itself to end, then kills what is left."""
@@ -291,12 +290,12 @@ class _Running:
         if not data:
             asyncio.get_running_loop().remove_reader(self._output)
             return False
-        self._take(self._lines.take(data))
+        self._take(data)
         self.has_output.set()
         return True
 
-    def _take(self, text: str) -> None:
-        self.capture.add(text)
+    def _take(self, data: bytes, *, final: bool = False) -> None:
+        text = self.capture.take(data, final=final)
         if not self.moved:
             self._unsent = (self._unsent + text)[-MAX_EVENT_CHARS:]
             if self._sending is None:
@@ -307,7 +306,7 @@ class _Running:
         if self._sending is not None:
             self._sending.cancel()
             self._sending = None
-        partial = self._lines.partial
+        partial = self.partial
         if self.moved or (not self._unsent and partial == self._partial):
             return
         call_id = self._context.call_id
@@ -323,6 +322,6 @@ class _Running:
             all(self._read() for _ in range(100))
         os.close(self._output)
         self._output = -1
-        self._take(self._lines.take(b"", final=True))
+        self._take(b"", final=True)
         self._send()
         self.capture.close()

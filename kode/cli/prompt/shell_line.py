@@ -16,7 +16,7 @@ from pathlib import Path
 from kode.errors import UserError
 from kode.programs import start_program
 from kode.tools.background import BackgroundCommands
-from kode.tools.output import Capture, Lines
+from kode.tools.output import Capture
 from kode.tools.processes import WATCH, new_mark
 
 CALL_ID = "!"
@@ -79,7 +79,6 @@ class _Running:
         self.moved = False
         self._show = show
         self._capture = capture
-        self._lines = Lines()
         self._mark = new_mark()
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -127,7 +126,7 @@ class _Running:
 
     @property
     def partial(self) -> str:
-        return self._lines.partial
+        return self._capture.partial
 
     @property
     def untrusted(self) -> str:
@@ -173,10 +172,10 @@ class _Running:
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
         while data := await process.stdout.read(_READ_BYTES):
-            self._take(self._lines.take(data))
-        self._take(self._lines.take(b"", final=True))
+            self._take(data)
+        self._take(b"", final=True)
 
-    def _take(self, text: str) -> None:
-        self._capture.add(text)
+    def _take(self, data: bytes, *, final: bool = False) -> None:
+        text = self._capture.take(data, final=final)
         if not self.moved:
-            self._show(text.removesuffix("\n"), self._lines.partial)
+            self._show(text.removesuffix("\n"), self.partial)
