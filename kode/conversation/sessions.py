@@ -369,9 +369,8 @@ def _is_upkeep_due(home: Path) -> bool:
 
 
 async def remove_abandoned_layers(home: Path) -> None:
-    """Removes the layers of killed kodes in a thread; where there are none, none is started."""
+    """Removes the layers of killed kodes, in a thread."""
     from kode.sandbox import store
 
-    if stores := store.with_stores(store.places(home)):
-        remove = partial(store.remove_abandoned, stores)
-        await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))
+    remove = partial(store.remove_abandoned, store.places(home))
+    await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))

@@ -29,12 +29,11 @@ def apply(
     changed since `started_ns` (time of day) is skipped. So is a link to a path that `is_hidden`
     from commands: others would read it for them."""
     left: dict[str, str] = {}
-    ordered = sorted(wanted, key=lambda file_change: file_change.path)
-    gone = [file_change for file_change in reversed(ordered) if file_change.change == "deleted"]
-    for change in (
-        *gone,
-        *(file_change for file_change in ordered if file_change.change != "deleted"),
-    ):
+    ordered = sorted(wanted, key=lambda change: change.path)
+    ordered = [c for c in reversed(ordered) if c.change == "deleted"] + [
+        c for c in ordered if c.change != "deleted"
+    ]
+    for change in ordered:
         try:
             why = _apply_one(layer, change, started_ns, is_hidden)
         except OSError as error:

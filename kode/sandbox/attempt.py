@@ -138,17 +138,22 @@ class Attempt:
 
     def files(self, change: FileChange) -> tuple[str, ...]:
         """The paths that become real with a change, a new folder's own before those in it."""
-        for layer in self.layers:
-            if Path(change.path).is_relative_to(layer.root) and _is_new_folder(layer, change):
-                return layers.new_files(layer, change.path)
-        return (change.path,)
+        layer, version = self._layer_of(change.path), self.version(change.path)
+        is_folder = version is not None and version.is_dir() and not version.is_symlink()
+        if layer is None or change.change == "deleted" or not is_folder:
+            return (change.path,)
+        return layers.new_files(layer, change.path)
 
     def version(self, path: str) -> Path | None:
         """Where its version of a real path lies; None for a path outside the layers."""
-        for layer in self.layers:
-            if Path(path).is_relative_to(layer.root):
-                return layers.version(layer, path)
-        return None
+        layer = self._layer_of(path)
+        return layers.version(layer, path) if layer is not None else None
+
+    def _hides(self, path: str) -> bool:
+        return view.is_hidden(self.sandbox.ground, Path(path))
+
+    def _layer_of(self, path: str) -> Layer | None:
+        return next((each for each in self.layers if Path(path).is_relative_to(each.root)), None)
 
     def apply(self, changes: Sequence[FileChange]) -> dict[str, str]:
         left: dict[str, str] = {}
@@ -157,12 +162,8 @@ class Attempt:
             since_ns = self.since_ns.get(change.ignored, self.started_ns)
             by_start.setdefault(since_ns, []).append(change)
         for layer, (since_ns, those) in itertools.product(self.layers, by_start.items()):
-            left |= apply(
-                layer,
-                [change for change in those if Path(change.path).is_relative_to(layer.root)],
-                since_ns,
-                lambda path: view.is_hidden(self.sandbox.ground, Path(path)),
-            )
+            inside = [change for change in those if self._layer_of(change.path) is layer]
+            left |= apply(layer, inside, since_ns, self._hides)
         return left
 
     def refresh(self, paths: Iterable[Path]) -> None:
@@ -325,11 +326,6 @@ def refresh_file(view: int, root: Path, path: Path) -> None:
             beneath.link_in(os.readlink(name, dir_fd=real), folder, name)
         elif stat.S_ISREG(status.st_mode):
             beneath.copy_in(real, name, folder, name, stat.S_IMODE(status.st_mode) & 0o777)
-
-
-def _is_new_folder(layer: Layer, change: FileChange) -> bool:
-    there = layers.version(layer, change.path)
-    return change.change != "deleted" and there.is_dir() and not there.is_symlink()
 
 
 def _mask_for(path: Path, store: Path | None) -> str:

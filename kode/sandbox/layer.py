@@ -93,10 +93,8 @@ def changes(layer: Layer) -> tuple[FileChange, ...]:
                 raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
     except RecursionError:
         raise SandboxError("It nested folders too deeply.") from None
-    file_changes = [
-        file_change for file_change in file_changes if not _is_index_as_it_was(layer, file_change)
-    ]
-    return _mark_kinds(layer, sorted(file_changes, key=lambda file_change: file_change.path))
+    changed = [change for change in file_changes if not _is_index_as_it_was(layer, change)]
+    return _mark_kinds(layer, sorted(changed, key=lambda change: change.path))
 
 
 def _change(layer: Layer, path: Path, change: str) -> FileChange:
@@ -131,17 +129,17 @@ def version(layer: Layer, path: str) -> Path:
 
 def _walk(layer: Layer, folder: Path, *, opaque: bool = False) -> Iterator[tuple[Path, str]]:
     """`opaque`: whether the real folder and its subfolders are hidden."""
-    above, under = layer.upper / folder, _Under(layer, folder)
+    above, real = layer.upper / folder, layer.root / folder
     let_in(above)
-    if opaque:
-        for name in under.names():
+    if opaque and real.is_dir() and not real.is_symlink():
+        for name in os.listdir(real):
             if not os.path.lexists(above / name):
                 yield from _deleted(layer.root, folder / name)
     with os.scandir(above) as entries:
         for entry in entries:
             path = folder / entry.name
             status = entry.stat(follow_symlinks=False)
-            before = under.status(entry.name)
+            before = _status(real / entry.name)
             if is_whiteout(status):
                 if before is not None:
                     yield from _deleted(layer.root, path)
@@ -185,22 +183,10 @@ def _let_in_all(folder: Path) -> None:
                 let_in(Path(here, name))
 
 
-@dataclass(frozen=True)
-class _Under:
-    """The real folder below one of a layer."""
-
-    layer: Layer
-    folder: Path
-
-    def status(self, name: str) -> os.stat_result | None:
-        try:
-            return os.lstat(self.layer.root / self.folder / name)
-        except OSError:
-            return None
-
-    def names(self) -> list[str]:
-        real = self.layer.root / self.folder
-        return os.listdir(real) if os.path.isdir(real) and not os.path.islink(real) else []
+def _status(path: Path) -> os.stat_result | None:
+    with contextlib.suppress(OSError):
+        return os.lstat(path)
+    return None
 
 
 def _deleted(root: Path, path: Path) -> Iterator[tuple[Path, str]]:

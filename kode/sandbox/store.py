@@ -78,21 +78,11 @@ def places(home: Path) -> list[Path]:
     return [paths.sandbox_folder(home), *(path / f"kode-{os.getuid()}" for path in temporary)]
 
 
-def with_stores(parents: Iterable[Path]) -> list[Path]:
-    """Those of `parents` that hold a store, in use or abandoned. Never raises."""
-    found = []
-    for parent in parents:
-        with contextlib.suppress(OSError):
-            if any(parent.glob(f"{_PREFIX}*")):
-                found.append(parent)
-    return found
-
-
 def remove_abandoned(parents: Iterable[Path]) -> None:
     """Removes the stores of killed processes below `parents`. Never raises."""
     for parent in parents:
         with contextlib.suppress(OSError):
-            if _is_private(parent):
+            if any(parent.glob(f"{_PREFIX}*")) and _is_private(parent):
                 with _alone_in(parent):
                     _remove_abandoned(parent)
 
