@@ -133,52 +133,46 @@ class ChildOutput:
 
 @dataclass
 class Stop:
-    """Ends the turn once, and remembers why."""
+    """Ends the turn once, and remembers why. A thread notices what a stuck loop cannot: that the
+    parent is gone (a sibling may hold our stdin open), and that a requested end does not happen."""
 
+    on_stuck: Callable[[], None] = lambda: None
+    parent_pid: int | None = None
+    on_gone: Callable[[], None] = lambda: None
     task: "asyncio.Future[Any] | None" = None
     status: Status | None = None
     error: str = ""
     is_urgent: bool = False
     """Whether somebody waits for the end: then no last request is made."""
+    ends_at: float | None = None
+    """When the process is stuck, by `time.monotonic`; None: no end was asked for."""
 
-    def __call__(self, status: Status, error: str) -> None:
+    def __call__(self, status: Status, error: str, within_s: float = STOP_GRACE_S) -> None:
+        self.end_within(within_s)
         self.is_urgent |= status == "interrupted"
         if self.status is None:
             self.status, self.error = status, error
         if self.task is not None:
             self.task.cancel()
 
-
-@dataclass
-class Watchdog:
-    """A thread that notices what a stuck loop cannot: that the parent is gone (a sibling may hold
-    our stdin open), and that a requested end does not happen."""
-
-    on_stuck: Callable[[], None]
-    parent_pid: int | None = None
-    on_gone: Callable[[], None] = lambda: None
-    ends_at: float | None = None
-    """When the process is stuck, by `time.monotonic`; None: no end was asked for."""
-
-    def start(self) -> None:
-        threading.Thread(target=self._run, name="watchdog", daemon=True).start()
-
     def end_within(self, seconds: float) -> None:
         """Sets how long the process now has to end by itself."""
         if self.ends_at is None:
             self.ends_at = time.monotonic() + seconds
 
-    def _run(self) -> None:
+    def watch(self) -> None:
+        """Starts the thread."""
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def _watch(self) -> None:
         gone = False
-        while True:
+        while self.ends_at is None or time.monotonic() <= self.ends_at:
             time.sleep(POLL_S)
             if not gone and self.parent_pid is not None and os.getppid() != self.parent_pid:
                 gone = True
                 self.end_within(STOP_GRACE_S)
                 self.on_gone()
-            if self.ends_at is not None and time.monotonic() > self.ends_at:
-                self.on_stuck()
-                return
+        self.on_stuck()
 
 
 @dataclass

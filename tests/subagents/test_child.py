@@ -11,7 +11,7 @@ from kode.events import Replied, TurnEnded
 from kode.messages import Message, Text, ToolCall, Usage, user_message
 from kode.session.log import in_memory
 from kode.subagents import child, records
-from kode.subagents.child import ChildOutput, ParentLink, Watchdog, partial_summary, request_text
+from kode.subagents.child import ChildOutput, ParentLink, Stop, partial_summary, request_text
 from kode.subagents.task import (
     MAX_LINE_BYTES,
     ParentMessage,
@@ -109,20 +109,20 @@ def test_a_lone_child_prints_the_whole_report(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_process_that_ignores_its_end_is_ended_elsewhere() -> None:
     stuck = threading.Event()
-    watchdog = Watchdog(on_stuck=stuck.set)
-    watchdog.start()
-    watchdog.end_within(0.01)
+    stop = Stop(on_stuck=stuck.set)
+    stop.watch()
+    stop.end_within(0.01)
 
     assert stuck.wait(5)
 
 
 def test_a_vanished_parent_is_noticed_without_the_loop() -> None:
     gone, stuck = threading.Event(), threading.Event()
-    watchdog = Watchdog(on_stuck=stuck.set, parent_pid=os.getppid() + 1, on_gone=gone.set)
-    watchdog.start()
+    stop = Stop(on_stuck=stuck.set, parent_pid=os.getppid() + 1, on_gone=gone.set)
+    stop.watch()
 
     assert gone.wait(5)
-    watchdog.ends_at = 0.0
+    stop.ends_at = 0.0
     assert stuck.wait(5)
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kode.cli.commands.subagent_conversation import Setting
     from kode.conversation import Conversation
     from kode.events import Emit, Event, Status, TurnEnded
-    from kode.subagents.child import ChildOutput, ParentLink, Stop, Watchdog
+    from kode.subagents.child import ChildOutput, ParentLink, Stop
     from kode.subagents.task import Clock, Result, Start
 
 LAST_WORDS = (
@@ -160,21 +160,20 @@ async def _run(setting: Setting, output: ChildOutput) -> int:
     """Runs the child from its command line to its result."""
     from kode.events import EXIT_CODES
     from kode.subagents import child as process
-    from kode.subagents.child import STOP_GRACE_S, ParentLink, Stop, Watchdog
+    from kode.subagents.child import ParentLink, Stop
     from kode.subagents.task import Clock
 
     loop, parent, stop = asyncio.get_running_loop(), setting.arguments.parent_session, Stop()
-    watchdog = Watchdog(on_stuck=lambda: _give_up(output, stop, parent))
+    stop.on_stuck = lambda: _give_up(output, stop, parent)
 
     def interrupt(error: str = "Interrupted.") -> None:
-        watchdog.end_within(STOP_GRACE_S)
         stop("interrupted", error)
 
     def notice_loss() -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(interrupt, PARENT_GONE)
 
-    child = _Child(setting, output, stop, watchdog, Clock(math.inf))
+    child = _Child(setting, output, stop, Clock(math.inf))
     with _signals(loop, interrupt):
         if setting.arguments.from_parent:
             reader = await process.open_stdin()
@@ -183,9 +182,9 @@ async def _run(setting: Setting, output: ChildOutput) -> int:
                 output.conclude(_failure(PARENT_GONE, parent, "interrupted"))
                 return EXIT_INTERRUPTED
             child.link = ParentLink(output, on_gone=lambda: interrupt(PARENT_GONE))
-            watchdog.parent_pid, watchdog.on_gone = child.start.parent_pid, notice_loss
+            stop.parent_pid, stop.on_gone = child.start.parent_pid, notice_loss
             child.background.append(asyncio.create_task(child.link.listen(reader)))
-        watchdog.start()
+        stop.watch()
         return EXIT_CODES[await child.run()]
 
 
@@ -196,7 +195,6 @@ class _Child:
     setting: Setting
     output: ChildOutput
     stop: Stop
-    watchdog: Watchdog
     clock: Clock
     start: Start | None = None
     link: ParentLink | None = None
@@ -218,7 +216,7 @@ class _Child:
             if limit := self._limit_reached(conversation, ended):
                 ended = replace(ended, error=limit)
                 last = await self._last_words(conversation, limit)
-            self.watchdog.end_within(STOP_GRACE_S)
+            self.stop.end_within(STOP_GRACE_S)
             result = _result(conversation, ended, arguments.parent_session, last)
             if self.link is not None:
                 self.link.report()
@@ -239,11 +237,11 @@ class _Child:
 
         async def end_in_time() -> None:
             await expire(self.clock, lambda: link is not None and bool(link.open_questions))
-            self.watchdog.end_within(AFTER_DEADLINE_S)
             if self.clock.left_s <= 0:
-                stop("timeout", f"Ended by the limit of {timeout_s:g} s (timeout_s).")
+                error = f"Ended by the limit of {timeout_s:g} s (timeout_s)."
             else:
-                stop("timeout", "Ended with the time of the turn that started it.")
+                error = "Ended with the time of the turn that started it."
+            stop("timeout", error, AFTER_DEADLINE_S)
 
         # Opened before the turn can be cancelled, so that the turn records the task.
         await conversation.start()
@@ -286,7 +284,7 @@ class _Child:
         parent's turn leaves no time."""
         from kode.engine.turn import last_words
 
-        self.watchdog.ends_at = None
+        self.stop.ends_at = None
         question = LAST_WORDS.format(limit=limit)
         asked = last_words(
             conversation.agent, conversation.context, question, conversation.settings.emit
