@@ -8,7 +8,6 @@ import contextlib
 import difflib
 import math
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,15 +23,13 @@ from kode.session import order
 from kode.session.entries import VERSION, timestamp
 from kode.session.log import writable_path
 from kode.session.messages import effective, turns_of
-from kode.session.reading import ID, read
+from kode.session.reading import ID, no_session, read
 
 HEAD_BYTES = 65_536
 """Of a longer system prompt the first task behind it is not shown."""
 TASK_CHARS = 200  # two lines of a table
 MAX_NAMED = 5
 """Candidates named in an error."""
-FROM_THE_FUTURE_S = 86_400
-"""A file that changed so much later than now was written while a clock was wrong: it comes last."""
 LAST_SECOND = 253_402_214_400
 """The beginning of the last day that a date can name."""
 
@@ -92,18 +89,12 @@ def list_sessions(
     return list(islice(last_used_first(home, cwd), limit))
 
 
-def find(home: Path, prefix: str, cwd: Path | None = None) -> str:
-    """The id that begins with `prefix`. Where several do, one of `cwd` that is alone there wins.
-
-    Raises: SessionError when none or several do.
-    """
+def find(home: Path, prefix: str) -> str:
+    """The id that begins with `prefix`. Raises: SessionError when none or several do."""
     ids = sorted(session_id for _, session_id in files(home))
     fitting = [known for known in ids if prefix and known.startswith(prefix)]
     if prefix in fitting:
         return prefix
-    if len(fitting) > 1 and cwd is not None:
-        here = [s for s in fitting if _is_of(folder_of(paths.session_file(home, s)), cwd)]
-        fitting = here if len(here) == 1 else fitting
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
@@ -113,10 +104,7 @@ def find(home: Path, prefix: str, cwd: Path | None = None) -> str:
             f"{len(fitting)} sessions start with {prefix!r} ({shown}{more}). Give more of the id."
         )
     near = difflib.get_close_matches(prefix, ids, n=1, cutoff=0.6)
-    hint = f" Did you mean {near[0]}?" if near else ""
-    raise SessionError(
-        f"There is no session {prefix[:80]!r}.{hint} `kode session list --all` shows them all."
-    )
+    raise no_session(prefix, f" Did you mean {near[0]}?" if near else "")
 
 
 def newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
@@ -142,15 +130,9 @@ def last_used_first(home: Path, cwd: Path | None = None) -> Iterator[Summary]:
     Their `order` decides. Those that are not in it come after the others, by the time of their
     files.
     """
-    folder, sessions = paths.sessions_folder(home), files(home)
-    ranks, limit = order.ranks(folder), time.time() + FROM_THE_FUTURE_S
-    order.shorten(folder, ranks, [id for _, id in sessions if id in ranks])
-
-    def rank(session: tuple[float, str]) -> tuple[int, bool, float, str]:
-        changed, session_id = session
-        return ranks.get(session_id, -1), changed <= limit, changed, session_id
-
-    for _, session_id in sorted(sessions, key=rank, reverse=True):
+    ranks = order.ranks(paths.sessions_folder(home))
+    sessions = ((ranks.get(id, -1), changed, id) for changed, id in files(home))
+    for _, _, session_id in sorted(sessions, reverse=True):
         if summary := summarize(paths.session_file(home, session_id), cwd):
             yield summary
 
@@ -173,11 +155,8 @@ def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
     changed = min(max(status.st_mtime, 0.0), LAST_SECOND)
     return Summary(
         id=path.stem,
-        created_at=_text(header, "created_at"),
         updated_at=timestamp(min(changed, seconds_of(at) or changed)),
-        cwd=_text(header, "cwd"),
-        model=_text(header, "model"),
-        provider=_text(header, "provider"),
+        **{name: _text(header, name) for name in ("created_at", "cwd", "model", "provider")},
         task=" ".join(_first_task(head).split())[:TASK_CHARS],
         turns=turns,
         tokens=_whole(usage, "input_tokens") + _whole(usage, "output_tokens"),

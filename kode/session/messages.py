@@ -49,11 +49,6 @@ UNREADABLE_BEGINNING = "[What was said before this could not be read.]"
 DROPPED_OUTPUT = "[Old output dropped to save space. Run the tool again if you need it.]"
 
 
-def model_messages(entries: Sequence[AnyEntry]) -> list[Message]:
-    """The messages of a session, oldest first."""
-    return messages_so_far(entries)[0]
-
-
 def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Message]]:
     """The messages, and the incomplete answers to calls of the last one: see `add_message`."""
     messages: list[Message] = []

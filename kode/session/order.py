@@ -11,7 +11,6 @@ import fcntl
 import os
 import re
 import zlib
-from collections.abc import Collection
 from pathlib import Path
 
 from kode import durable
@@ -20,52 +19,30 @@ from kode.errors import StorageError
 NAME = "order"
 """Of the list, in the folder of the sessions."""
 
-SPARE_LINES = 8_000
-"""A list may be so much longer than one line for each session: it is read in a millisecond."""
-
 _LINE = re.compile(rb"([0-9a-f-]{22}) ([0-9a-f]{8})")
 """An id and its CRC-32."""
 
 
 def add(folder: Path, session_id: str) -> None:
-    """Notes that a session of this folder is the last used. Never raises, and is not synced: where
-    it cannot be noted the times of the files decide."""
+    """Notes that a session of this folder is the last used, unless it was already. Never raises,
+    and is not synced: where it cannot be noted the times of the files decide."""
     path = folder / NAME
     if durable.lost_bytes(path):
         set_aside(folder)
+    # The line feed before it ends a line that a crash has torn.
+    line = b"\n%s %08x\n" % (session_id.encode(), zlib.crc32(session_id.encode()))
     with contextlib.suppress(OSError), durable.open_for_append(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        # The line feed before it ends a line that a crash has torn.
-        os.write(file.fileno(), b"\n" + _line(session_id))
-        durable.note_length(path, os.fstat(file.fileno()).st_size)
+        size = os.fstat(file.fileno()).st_size
+        if os.pread(file.fileno(), len(line), max(0, size - len(line))) != line:
+            os.write(file.fileno(), line)
+            durable.note_length(path, size + len(line))
 
 
 def ranks(folder: Path) -> dict[str, int]:
     """Session id → its place in the list: the higher, the later used. Empty for a list that is
     damaged: what was used since the damage would be taken for older than all else in it."""
     return {session_id: place for place, session_id in enumerate(_ids(folder) or ())}
-
-
-def shorten(folder: Path, places: dict[str, int], sessions: Collection[str]) -> None:
-    """Leaves the last place of each of these `sessions`, and of those added meanwhile, where the
-    list that gave these `places` is much longer. For whoever looks at all sessions anyway: what a
-    message costs does not depend on how many there are. Never raises.
-
-    In place, under the lock: another kode may wait to append to this very file. Killed in between,
-    the times of the files decide.
-    """
-    if max(places.values(), default=0) < 2 * len(sessions) + SPARE_LINES:
-        return
-    gone = places.keys() - set(sessions)
-    with contextlib.suppress(OSError), durable.open_for_append(folder / NAME) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        if not (places := ranks(folder)):
-            return  # damaged meanwhile
-        left = [one for one in sorted(places, key=places.__getitem__) if one not in gone]
-        durable.forget_length(folder / NAME)  # or whoever reads now would take it for cut
-        os.ftruncate(file.fileno(), 0)
-        os.write(file.fileno(), b"".join(map(_line, left)))
-        durable.note_length(folder / NAME, os.fstat(file.fileno()).st_size)
 
 
 def is_damaged(folder: Path) -> bool:
@@ -90,7 +67,3 @@ def _ids(folder: Path) -> list[str] | None:
     matches = [_LINE.fullmatch(line) for line in data.splitlines() if line]
     ids = [m[1].decode() for m in matches if m and int(m[2], 16) == zlib.crc32(m[1])]
     return ids if len(ids) == len(matches) and len(data) >= noted else None
-
-
-def _line(session_id: str) -> bytes:
-    return b"%s %08x\n" % (session_id.encode(), zlib.crc32(session_id.encode()))

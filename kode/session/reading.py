@@ -129,10 +129,10 @@ def sound_lines(data: bytes, session_id: str) -> list[bytes]:
     return [line for number, line in enumerate(data.split(b"\n")[:-1], 1) if number not in damaged]
 
 
-def no_session(session_id: str) -> SessionError:
+def no_session(session_id: str, hint: str = "") -> SessionError:
     """The error for an unknown session id."""
     return SessionError(
-        f"There is no session {session_id[:80]!r}. `kode session list --all` shows them."
+        f"There is no session {session_id[:80]!r}.{hint} `kode session list --all` shows them all."
     )
 
 

@@ -26,7 +26,7 @@ from kode.session.entries import (
 )
 from kode.session.index import files, seconds_of, summarize
 from kode.session.log import copy_to, load
-from kode.session.messages import model_messages, visible_messages
+from kode.session.messages import messages_so_far, visible_messages
 from kode.session.reading import read, session_path, sound_lines
 from kode.undo.undo import check_undo
 
@@ -174,7 +174,7 @@ def _check(home: Path, session_id: str, *, repair: bool) -> Checked:
     if data and not data.endswith(b"\n"):
         faults.append("The last line is incomplete.")
     faults += _check_undo(home, session_id)
-    messages = model_messages(entries)
+    messages = messages_so_far(entries)[0]
     if messages and calls_of(messages[-1]):
         faults.append("It ended in the middle of a call, whose result is unknown.")
     return Checked(id=session_id, faults=tuple(faults))

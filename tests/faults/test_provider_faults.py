@@ -18,7 +18,7 @@ from kode.cli import main as command
 from kode.messages import Message, results_of
 from kode.providers import warm_up
 from kode.session import log, upkeep
-from kode.session.messages import model_messages
+from kode.session.messages import messages_so_far
 from tests.e2e.command import Finished, Place
 from tests.effort import EVERYTHING
 from tests.faults.provider_faults import (
@@ -81,7 +81,7 @@ class Stand:
     def messages(self) -> list[Message]:
         """What a model is told of the one session there is."""
         (path,) = self.place.session_files
-        return model_messages(log.read(path)[1])
+        return messages_so_far(log.read(path)[1])[0]
 
     @property
     def faults(self) -> list[str]:

@@ -38,7 +38,7 @@ from kode.session.messages import (
     DROPPED_OUTPUT,
     UNKNOWN_RESULT,
     compaction_message,
-    model_messages,
+    messages_so_far,
     unanswered,
     visible_messages,
 )
@@ -184,7 +184,7 @@ def test_separate_results_become_one_message_in_order(
     assert [(r.call_id, r.text) for r in results_of(joined)] == [("a", "a"), ("b", "b"), ("c", "c")]
     assert isinstance(joined, MessageEntry)
     assert joined.id == last.id
-    assert model_messages(s.entries) == visible_messages(s.entries) == s.messages
+    assert messages_so_far(s.entries)[0] == visible_messages(s.entries) == s.messages
 
 
 def test_pictures_of_results_follow_them_and_go_with_old_output() -> None:
@@ -296,7 +296,7 @@ def test_stepwise_messages_equal_the_loaded_ones_and_can_be_sent(
                     )
                 )
 
-        assert in_place(s.messages) == in_place(model_messages(s.entries))
+        assert in_place(s.messages) == in_place(messages_so_far(s.entries)[0])
         assert loaded_again(s).messages == s.messages
         if s.messages is listed:  # what was told is told again, the same in the same place
             assert all(a is b for a, b in zip(before, s.messages, strict=False))

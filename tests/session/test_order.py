@@ -3,14 +3,20 @@
 import os
 import sys
 import time
+import zlib
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from kode import paths
-from kode.session import index, log, order
+from kode.session import index, order
 from tests.session.stories import new_session, plain_turn
+
+
+def line_of(number: int) -> bytes:
+    id = f"20260101-000000-{number:06x}".encode()
+    return b"%s %08x\n" % (id, zlib.crc32(id))
 
 
 def session_of(home: Path, task: str) -> str:
@@ -72,26 +78,6 @@ def test_sessions_outside_the_list_come_last_by_time(tmp_path: Path) -> None:
     assert [one.id for one in index.list_sessions(tmp_path)] == [new, *old]
 
 
-def test_looking_at_all_sessions_shortens_a_long_list(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(order, "SPARE_LINES", 0)
-    kept = [session_of(tmp_path, str(number)) for number in range(6)]
-    gone = kept.pop(3)
-    paths.session_file(tmp_path, gone).unlink()
-    session = log.load(tmp_path, kept[0])[0]
-    plain_turn(session, "again")
-    session.close()
-    path = paths.sessions_folder(tmp_path) / order.NAME
-    before = path.read_bytes()
-
-    for _ in range(2):
-        listed = [one.id for one in index.list_sessions(tmp_path)]
-        assert listed == [kept[0], *reversed(kept[1:])]
-    assert len(path.read_bytes().split()) == 2 * len(kept) < len(before.split())
-    assert not order.is_damaged(path.parent)
-
-
 @pytest.mark.parametrize("many", [10, 10_000])
 def test_a_message_adds_one_line_whatever_there_is(tmp_path: Path, many: int) -> None:
     session = new_session(tmp_path, tmp_path)
@@ -99,7 +85,7 @@ def test_a_message_adds_one_line_whatever_there_is(tmp_path: Path, many: int) ->
     for number in range(many):
         os.close(os.open(folder / f"20260101-000000-{number:06x}.jsonl", os.O_CREAT))
     path = folder / order.NAME
-    path.write_bytes(b"".join(order._line(f"20260101-000000-{n:06x}") for n in range(many)))
+    path.write_bytes(b"".join(map(line_of, range(many))))
     before, calls = path.read_bytes(), Counter[str]()
 
     def count(_: object, event: str, what: object) -> None:
@@ -111,6 +97,7 @@ def test_a_message_adds_one_line_whatever_there_is(tmp_path: Path, many: int) ->
         plain_turn(session, "hello")
     finally:
         sys.setprofile(None)
+    plain_turn(session, "again")
     session.close()
 
     added = path.read_bytes().removeprefix(before)

@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> Answer:
 def _show_session(arguments: argparse.Namespace) -> Answer:
     """A table with one row per request, each break's reason below its row."""
     home, cwd = paths.home(), working_directory(arguments)
-    session_id = find(home, arguments.id, cwd) if arguments.id else newest(home, cwd)[0]
+    session_id = find(home, arguments.id) if arguments.id else newest(home, cwd)[0]
     header, entries, _ = read(session_path(home, session_id))
     steps = [step for entry in entries if (step := step_of(entry))]
     listed = [

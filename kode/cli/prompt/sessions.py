@@ -28,7 +28,7 @@ async def resume(state: PromptState, argument: str) -> None:
     elif not argument or (len(argument) <= 2 and argument.isdecimal()):
         session_id = await pick_session(state.screen, home, cwd, argument)
     else:
-        session_id = find(home, argument, cwd)
+        session_id = find(home, argument)
     if session_id is None:
         return
     if session_id == state.conversation.session.id:
