@@ -99,8 +99,8 @@ def _step(folder: int, name: str, place: int, make: ModeOf | None) -> int:
             _make(folder, name, make(place))
         return _step(folder, name, place, None)
     except OSError as error:
-        found = status(folder, name)
-        if found is not None and stat.S_ISLNK(found.st_mode):
+        entry = status(folder, name)
+        if entry is not None and stat.S_ISLNK(entry.st_mode):
             raise LinkInTheWay(errno.ELOOP, "a link is in the way", name) from error
         raise
 
@@ -110,12 +110,12 @@ def _make(folder: int, name: str, mode: int | None) -> None:
         os.mkdir(name, dir_fd=folder)
         return
     os.mkdir(name, 0o700, dir_fd=folder)
-    made = os.open(name, _OPEN, dir_fd=folder)
+    descriptor = os.open(name, _OPEN, dir_fd=folder)
     try:
         # Beside the given bits, those that it has from the folder it is in: its group's, say.
-        os.fchmod(made, os.fstat(made).st_mode & ~0o777 & 0o7777 | mode)
+        os.fchmod(descriptor, os.fstat(descriptor).st_mode & ~0o777 & 0o7777 | mode)
     finally:
-        os.close(made)
+        os.close(descriptor)
 
 
 def status(folder: int, name: str) -> os.stat_result | None:
@@ -138,14 +138,14 @@ def copy_in(source: int, name: str, folder: int, to: str, mode: int) -> None:
     the name `to` is replaced. Raises: OSError, for a pipe or a device too: nobody waits for it."""
     reads = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with open(os.open(name, reads, dir_fd=source), "rb") as file, _beside(folder, to) as temporary:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
+        source_status = os.fstat(file.fileno())
+        if not stat.S_ISREG(source_status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", name)
-        with new_file(folder, temporary) as made:
-            shutil.copyfileobj(file, made)
-            made.flush()
-            os.fchmod(made.fileno(), mode)
-            os.utime(made.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
+        with new_file(folder, temporary) as copy:
+            shutil.copyfileobj(file, copy)
+            copy.flush()
+            os.fchmod(copy.fileno(), mode)
+            os.utime(copy.fileno(), ns=(source_status.st_atime_ns, source_status.st_mtime_ns))
 
 
 def link_in(target: str, folder: int, to: str) -> None:
@@ -168,20 +168,20 @@ def move_in(source: int, name: str, folder: int, to: str) -> None:
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-    found = os.lstat(name, dir_fd=source)
-    if stat.S_ISLNK(found.st_mode):
+    entry = os.lstat(name, dir_fd=source)
+    if stat.S_ISLNK(entry.st_mode):
         link_in(os.readlink(name, dir_fd=source), folder, to)
     else:
-        copy_in(source, name, folder, to, stat.S_IMODE(found.st_mode))
+        copy_in(source, name, folder, to, stat.S_IMODE(entry.st_mode))
     os.unlink(name, dir_fd=source)
 
 
 def remove(folder: int, name: str) -> None:
     """Removes what stands under a name, a folder with all that is in it; nothing is no error."""
-    found = status(folder, name)
-    if found is None:
+    entry = status(folder, name)
+    if entry is None:
         return
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(entry.st_mode):
         shutil.rmtree(name, dir_fd=folder)
     else:
         os.unlink(name, dir_fd=folder)

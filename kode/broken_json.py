@@ -28,7 +28,7 @@ def object_of(text: str | bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def whole(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Parses a text that is one JSON value, line breaks in strings allowed; None otherwise."""
     try:
         return json.loads(text, strict=False)

@@ -25,10 +25,10 @@ def unified_diff(name: str, before: str, after: str) -> str:
     # stretches as replaced.
     start, end = _common(old, new)
     skipped = max(0, start - CONTEXT_LINES)
-    kept = max(0, end - CONTEXT_LINES)
+    common_end = max(0, end - CONTEXT_LINES)
     lines = difflib.unified_diff(
-        old[skipped : len(old) - kept],
-        new[skipped : len(new) - kept],
+        old[skipped : len(old) - common_end],
+        new[skipped : len(new) - common_end],
         f"a/{name}",
         f"b/{name}",
         n=CONTEXT_LINES,
@@ -73,19 +73,19 @@ def counts(diff: str) -> str:
 def changed_lines(diff: str, *, whole: bool = False) -> str:
     """The new lines around each change, numbered as `read_file` numbers them. Of many new lines in
     a row only the ends, unless `whole`: the model wrote them."""
-    shown: list[str] = []
+    lines: list[str] = []
     size = 0
     for number, line in _new_lines(diff.split("\n")[2:], whole=whole):
-        if len(shown) >= MAX_SHOWN_LINES or size >= MAX_SHOWN_CHARS:
-            shown.append("[more lines changed; read the file to see them]")
+        if len(lines) >= MAX_SHOWN_LINES or size >= MAX_SHOWN_CHARS:
+            lines.append("[more lines changed; read the file to see them]")
             break
         if number == 0:
-            shown += ["..."] if shown else []
+            lines += ["..."] if lines else []
             continue
         text = line if len(line) < 500 else line[:499] + "…"
-        shown.append(f"{number}\t{text}")
+        lines.append(f"{number}\t{text}")
         size += len(text)
-    return "\n".join(shown)
+    return "\n".join(lines)
 
 
 def _new_lines(diff: Sequence[str], *, whole: bool) -> Iterator[tuple[int, str]]:

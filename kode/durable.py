@@ -370,7 +370,7 @@ def for_each(do: Callable[[One], Result], many: Iterable[One]) -> list[Result]:
     """
     waiting = list(many)
     if len(waiting) < 2:
-        return [do(one) for one in waiting]
+        return [do(item) for item in waiting]
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:

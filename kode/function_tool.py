@@ -199,14 +199,14 @@ def _check(
 
 
 def _fault(fault: Any) -> str:
-    where = ".".join(str(step) for step in fault["loc"]) or "arguments"
+    place = ".".join(str(step) for step in fault["loc"]) or "arguments"
     if fault["type"] == "missing":
-        return f"`{where}` is required"
+        return f"`{place}` is required"
     if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return f"there is no parameter `{where}`"
+        return f"there is no parameter `{place}`"
     value = repr(fault["input"])
     value = value if len(value) <= 80 else value[:77] + "..."
-    return f"`{where}`: {fault['msg'][:1].lower()}{fault['msg'][1:]}, got {value}"
+    return f"`{place}`: {fault['msg'][:1].lower()}{fault['msg'][1:]}, got {value}"
 
 
 def parse_arguments(call: ToolCall, *, free_text: bool = False) -> dict[str, Any]:

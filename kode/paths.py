@@ -38,9 +38,9 @@ def home() -> Path:
 
 def short_path(path: Path | str) -> str:
     """A path for a person, with `~` for their home folder."""
-    own, path = str(user_home() or "/"), str(path)
-    is_inside = path == own or path.startswith(f"{own}/")
-    return f"~{path.removeprefix(own)}" if is_inside and own != "/" else path
+    home_folder, path = str(user_home() or "/"), str(path)
+    is_inside = path == home_folder or path.startswith(f"{home_folder}/")
+    return f"~{path.removeprefix(home_folder)}" if is_inside and home_folder != "/" else path
 
 
 def expand(written: str | os.PathLike[str]) -> Path:

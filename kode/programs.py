@@ -42,11 +42,11 @@ def find_program(name: str, work: Iterable[Path] = (), *, path: str | None = Non
     folders = os.environ.get("PATH", os.defpath) if path is None else path
     distrusted = [real_path(folder) for folder in (*_here(), *work)]
     for folder in folders.split(os.pathsep):
-        found = shutil.which(name, path=folder) if os.path.isabs(folder) else None
-        if found and not any(
-            _lies_in(known, other) for known in (folder, found) for other in distrusted
+        program = shutil.which(name, path=folder) if os.path.isabs(folder) else None
+        if program and not any(
+            _lies_in(place, other) for place in (folder, program) for other in distrusted
         ):
-            return found
+            return program
     return None
 
 

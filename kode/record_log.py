@@ -75,9 +75,9 @@ class RecordLog:
                 size = os.fstat(file.fileno()).st_size
                 data = os.pread(file.fileno(), max(0, size - self._read_to), self._read_to)
         self.lost_bytes = max(0, noted - size)
-        whole = data[: data.rfind(b"\n") + 1]
-        self._read_to += len(whole)
-        for line in whole.splitlines():
+        lines_read = data[: data.rfind(b"\n") + 1]
+        self._read_to += len(lines_read)
+        for line in lines_read.splitlines():
             if not is_intact(line):
                 self.damaged += 1
             elif hash(line) in self._hashes:

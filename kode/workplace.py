@@ -81,13 +81,13 @@ def located(place: Workplace, path: str) -> str:
     if (path != TMP and not path.startswith(f"{TMP}/")) or ".." in path.split("/"):
         return path
     seen = [*map(str, (place.cwd, place.project, *place.roots, *place.protected, place.outputs))]
-    if below_any(path, seen) or (path != TMP and any(below(one, path) for one in seen)):
+    if below_any(path, seen) or (path != TMP and any(below(it, path) for it in seen)):
         return path
     folder = place.private_tmp()
     if folder is None or below(path, str(folder)):
         return path
-    own = os.path.normpath(f"{folder}{path[len(TMP) :]}")
-    return own if os.path.lexists(own) or not os.path.lexists(path) else path
+    in_own_tmp = os.path.normpath(f"{folder}{path[len(TMP) :]}")
+    return in_own_tmp if os.path.lexists(in_own_tmp) or not os.path.lexists(path) else path
 
 
 def as_seen(place: Workplace, path: str) -> str:
@@ -113,5 +113,5 @@ def below(path: str, folder: str) -> bool:
 
 def below_any(path: str, folders: Iterable[str]) -> bool:
     """Whether a path is one of these folders or inside one."""
-    known = [folder.rstrip("/") + "/" for folder in folders]
-    return f"{path}/" in known or path.startswith(tuple(known))
+    beginnings = [folder.rstrip("/") + "/" for folder in folders]
+    return f"{path}/" in beginnings or path.startswith(tuple(beginnings))

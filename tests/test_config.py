@@ -15,7 +15,7 @@ from kode.config.choice import (
     switched,
 )
 from kode.config.load import ALLOWED_IN_PROJECT, LIMITS, Faults, Loaded, load_config, project_file
-from kode.config.model import Config, flat, shown
+from kode.config.model import Config, display_value, flat
 from kode.errors import ConfigError, Setting, UserError
 from kode.permissions.modes import MODE_CALLED
 from kode.registry import PROVIDERS
@@ -670,7 +670,7 @@ def test_keys_are_shown_by_their_end_only() -> None:
         }
     )
 
-    values = {key: shown(key, value) for key, value in flat(config).items()}
+    values = {key: display_value(key, value) for key, value in flat(config).items()}
 
     assert values["api_key"] == "set, ends in …5678"
     assert values["providers"]["openai"]["api_key"] == "set"

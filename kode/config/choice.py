@@ -64,13 +64,13 @@ def resolve_provider(
 
     def chosen(name: str, variable: str = "") -> str | None:
         """The value to use of a key, of which `used` gets the origin."""
-        own = f"providers.{row.name}.{name}"
-        for key, value in ((name, getattr(config, name)), (own, getattr(part, name))):
+        key_of_part = f"providers.{row.name}.{name}"
+        for key, value in ((name, getattr(config, name)), (key_of_part, getattr(part, name))):
             if value:
                 # `switched` moves a general value to its provider.
                 used[name] = Setting(key, origins.get(key) or origins.get(name, "default"))
                 return str(value)
-        used[name] = Setting(own, variable or "default")
+        used[name] = Setting(key_of_part, variable or "default")
         return environ.get(variable) or None
 
     model = chosen("model")
@@ -217,8 +217,8 @@ def small_choice(
     """
     choice = resolve_provider(config, environ, origins)
     if named is None:
-        own = choice.row.small_model if choice.base_url is None else ""
-        return replace(choice, model=own or choice.model)
+        small = choice.row.small_model if choice.base_url is None else ""
+        return replace(choice, model=small or choice.model)
     key = "memory.model" if named == config.memory.model else "small_model"
     used = {**choice.used, "model": Setting(key, origins.get(key, "default"))}
     provider, model = named_model(config, environ, choice.row, named)

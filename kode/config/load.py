@@ -151,21 +151,24 @@ def load_config(
     merged: Layer = {}
     warnings = [*filter(None, [guard_home(home)])]
     files: list[Path] = []
-    own, project = paths.config_file(home), project_file(cwd)
-    if (layer := _file_layer(own, OF_EXTENSIONS)) is not None:
+    own_file, project = paths.config_file(home), project_file(cwd)
+    if (layer := _file_layer(own_file, OF_EXTENSIONS)) is not None:
         _merge(merged, _expand(layer, environ))
-        files.append(own)
+        files.append(own_file)
     if project is not None and (layer := _file_layer(project, OF_EXTENSIONS[:1])) is not None:
         layer, ignored = _allowed(layer, merged)
         if ignored:
             warnings.append(
                 f"Ignored in {project}, since a project may not set it: {', '.join(ignored)}. "
-                f"If you want it, set it in {own}."
+                f"If you want it, set it in {own_file}."
             )
         _merge(merged, _expand(layer, None))
         files.append(project)
-    named = flags.get(SETTINGS)
-    foreign = (*((read_named_settings(named, cwd),) if named else ()), *find_foreign(cwd))
+    text = flags.get(SETTINGS)
+    foreign = (
+        *((read_named_settings(text, cwd),) if text else ()),
+        *find_foreign(cwd),
+    )
     for settings in foreign:  # what another agent's settings deny or ask about
         for kind, rules in (("deny", settings.deny), ("ask", settings.ask)):
             if rules:
@@ -295,15 +298,15 @@ def _expand(layer: Layer, environ: Mapping[str, str] | None) -> Layer:
     }
 
 
-def _allowed(layer: Layer, own: Layer) -> tuple[Layer, list[str]]:
-    """The allowed settings of a project file, given the person's `own`, and the refused keys.
+def _allowed(layer: Layer, persons: Layer) -> tuple[Layer, list[str]]:
+    """The allowed settings of a project file, given the `persons` own, and the refused keys.
     Unknown keys stay: they are faults."""
     defaults = {**flat(Config()), "hooks": None}
     allowed, ignored = Layer(), dict[str, None]()
     for keys, (value, place) in layer.items():
         names = (".".join(keys[:end]) for end in range(len(keys), 0, -1))
         key = next((name for name in names if name in defaults), "")
-        limit, _ = own.get(tuple(key.split(".")), (defaults.get(key), ""))
+        limit, _ = persons.get(tuple(key.split(".")), (defaults.get(key), ""))
         if not key or _may_set(key, value, limit):
             allowed[keys] = (value, place)
         else:
@@ -311,15 +314,15 @@ def _allowed(layer: Layer, own: Layer) -> tuple[Layer, list[str]]:
     return allowed, list(ignored)
 
 
-def _may_set(key: str, asked: Any, own: Any) -> bool:
-    """Whether a project may set a key to this, given the person's `own` value."""
+def _may_set(key: str, value: Any, limit: Any) -> bool:
+    """Whether a project may set a key to this, given the person's own as its `limit`."""
     if key == "permissions.mode":
-        mode, limit = (MODE_CALLED.get(str(value)) for value in (asked, own))
-        limit = limit or Config().permissions.mode
-        return mode is not None and STRICTNESS.index(mode) >= STRICTNESS.index(limit)
+        mode, loosest = (MODE_CALLED.get(str(name)) for name in (value, limit))
+        loosest = loosest or Config().permissions.mode
+        return mode is not None and STRICTNESS.index(mode) >= STRICTNESS.index(loosest)
     if key in LIMITS:
-        has_both = isinstance(asked, int | float) and isinstance(own, int | float)
-        return asked <= own if has_both else asked is not None  # anything but a number is a fault
+        has_both = isinstance(value, int | float) and isinstance(limit, int | float)
+        return value <= limit if has_both else value is not None  # anything but a number is a fault
     return key in ALLOWED_IN_PROJECT
 
 
@@ -354,11 +357,11 @@ def _layer_of(values: Mapping[str, Any], places: Mapping[str, str]) -> Layer:
 
 def _unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """A sentence for each unknown `KODE_*`: perhaps a typo."""
-    known = [*ENVIRONMENT, HOME_VARIABLE]
+    names = [*ENVIRONMENT, HOME_VARIABLE]
     return [
-        f"Unknown environment variable {name[:80]}. {_suggest(name, known)}"
+        f"Unknown environment variable {name[:80]}. {_suggest(name, names)}"
         for name in sorted(environ)
-        if name.startswith("KODE_") and name not in (*known, *OWN_MARKS)
+        if name.startswith("KODE_") and name not in (*names, *OWN_MARKS)
     ]
 
 
@@ -489,10 +492,10 @@ def _explain(
         return f"in `{key}` {fault['ctx']['error']}."
     if fault["type"] == "missing":
         return f"`{key}` is missing. Add it."
-    return f"`{key}` is {_shown((*above, *steps), fault['input'])}; it must be {must_be(faults)}."
+    return f"`{key}` is {_display((*above, *steps), fault['input'])}; it must be {must_be(faults)}."
 
 
-def _shown(keys: Keys, value: Any) -> str:
+def _display(keys: Keys, value: Any) -> str:
     is_plain = len(keys) == 3 and keys[2] in ("api", "effort", "model")
     is_secret = keys[0] in ("providers", installed.SECTION) and not is_plain
     if is_secret or keys[-1] == "api_key":

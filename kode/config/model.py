@@ -198,7 +198,7 @@ class MemoryConfig(Part):
 
 
 class Config(Part):
-    """All settings. Secrets are only in `api_key` fields; `shown` hides them."""
+    """All settings. Secrets are only in `api_key` fields; `display_value` hides them."""
 
     provider: ProviderName | None = None
     model: str | None = None
@@ -266,14 +266,14 @@ def flat(part: BaseModel, prefix: str = "") -> dict[str, Any]:
     return values
 
 
-def shown(key: str, value: Any) -> Any:
+def display_value(key: str, value: Any) -> Any:
     """A value as plain JSON for display: of a key only the last four characters."""
     if isinstance(value, BaseModel):
         value = value.model_dump()
     if isinstance(value, Mapping):
-        return {name: shown(f"{key}.{name}", item) for name, item in value.items()}
+        return {name: display_value(f"{key}.{name}", item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [shown(key, item) for item in value]
+        return [display_value(key, item) for item in value]
     if not isinstance(value, str):
         return value
     if ".headers." in f".{key}":

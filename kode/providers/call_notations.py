@@ -140,7 +140,7 @@ class Reader:
         if self.text[self.at] in "{[":
             return calls_in(self._value(), self.tools)
         if self.text[self.at] == '"':
-            return calls_in(broken_json.whole(self._string()), self.tools)
+            return calls_in(broken_json.parse_value(self._string()), self.tools)
         if _YAML_AT.match(self.text, self.at):
             return [self._call_of_yaml()]
         tag = self._tool_of_tag()
@@ -330,5 +330,5 @@ def _typed(text: str, schema: Mapping[str, Any]) -> Any:
     """The value of an element: JSON, unless a string is expected."""
     if schema.get("type") == "string":
         return text
-    value = broken_json.whole(text)
+    value = broken_json.parse_value(text)
     return text if value is None else value

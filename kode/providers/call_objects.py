@@ -75,7 +75,7 @@ def named_call(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> Call:
         raise UnfitError if _resembles_call(value, tools) else NoCallError
     given = rest[keys[0]]
     while isinstance(given, str):
-        given = broken_json.whole(given)
+        given = broken_json.parse_value(given)
     if isinstance(given, dict) and "properties" in given:
         raise NoCallError  # a schema, which describes the tool
     if not isinstance(given, dict):

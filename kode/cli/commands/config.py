@@ -13,7 +13,7 @@ from kode.cli.screen.printer import Answer
 from kode.config.choice import is_url
 from kode.config.files import read_document, write_document
 from kode.config.load import Faults, Loaded, load_config, project_file, with_value
-from kode.config.model import flat, shown
+from kode.config.model import display_value, flat
 from kode.errors import EXIT_NOT_STARTED, ConfigError
 from kode.messages import plural
 
@@ -67,7 +67,7 @@ def _path() -> Answer:
 
 
 def _show(loaded: Loaded, *, every: bool, as_json: bool) -> Answer:
-    values = {key: shown(key, value) for key, value in flat(loaded.config).items()}
+    values = {key: display_value(key, value) for key, value in flat(loaded.config).items()}
     whole = {key: {"value": value, "from": loaded.origins[key]} for key, value in values.items()}
     return Answer(
         value=whole,
@@ -86,7 +86,7 @@ def _get(key: str) -> Answer:
         raise ConfigError(
             f"There is no key `{key}`.{nearest(key, values)} `kode config show --all` lists them."
         )
-    value = shown(key, values[key])
+    value = display_value(key, values[key])
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return Answer(lines=[text], faults=loaded.warnings)
 
@@ -110,7 +110,7 @@ def _set(key: str, text: str) -> Answer:
     loaded = _load()
     origin = loaded.origins.get(key, str(path))
     notes = [] if str(path) in origin else [f"note: here {origin} decides."]
-    saved = json.dumps(shown(key, value), ensure_ascii=False)
+    saved = json.dumps(display_value(key, value), ensure_ascii=False)
     return Answer(lines=[f"{key} is {saved} in {path}.", *notes], faults=loaded.warnings)
 
 
@@ -161,7 +161,7 @@ def _wrong_urls(loaded: Loaded) -> list[str]:
         urls[f"providers.{name}.base_url"] = part.base_url
     return [
         f"{loaded.origins.get(key, loaded.origins['providers'])}: `{key}` is "
-        f"{json.dumps(shown(key, url))}; it must be an address like https://host/v1."
+        f"{json.dumps(display_value(key, url))}; it must be an address like https://host/v1."
         for key, url in urls.items()
         if url is not None and not is_url(url)
     ]

@@ -75,7 +75,7 @@ DEFAULTS = "Values without a source are defaults."
 def settings_rows(loaded: "Loaded", beginning: str | None = None) -> list[tuple[str, str]]:
     """(key, value with its source) of each key that begins with `beginning`; without one, of
     `FIRST_KEYS` and of every key that is set. Secrets are masked."""
-    from kode.config.model import flat, shown
+    from kode.config.model import display_value, flat
 
     values = flat(loaded.config)
     if beginning is None:
@@ -84,7 +84,7 @@ def settings_rows(loaded: "Loaded", beginning: str | None = None) -> list[tuple[
         keys = [key for key in values if key.startswith(beginning)]
     rows = []
     for key in dict.fromkeys(keys):
-        text = one_line(json.dumps(shown(key, values[key]), ensure_ascii=False))
+        text = one_line(json.dumps(display_value(key, values[key]), ensure_ascii=False))
         origin = loaded.origins[key]
         rows.append((key, text if origin == "default" else f"{text}  ({origin})"))
     return rows
