@@ -122,9 +122,8 @@ class Refusal:
     def for_model(self) -> str:
         """The refusal in sentences."""
         if self.by == "person":
-            said = f'They say: "{self.message}".' if self.message else ""
             then = "Do not try it another way; do something else, or ask what they want."
-            return _sentences(self._loss, "The person refused this.", self.decisive, said, then)
+            return _sentences(self.for_person, then)
         if self.by != "nobody":
             return _sentences(self._loss, self.message)
         if self.of == "changes":
@@ -135,7 +134,11 @@ class Refusal:
 
     @property
     def for_person(self) -> str:
-        """The same for the person, who knows whether anybody is here to be asked."""
+        """The same for the person, who knows what to do, and whether anybody is here to be
+        asked."""
+        if self.by == "person":
+            words = f'They say: "{self.message}".' if self.message else ""
+            return _sentences(self._loss, "The person refused this.", self.decisive, words)
         if self.by != "nobody":
             return self.for_model
         return _sentences(self._loss, self.reason, self._flag)

@@ -271,7 +271,7 @@ def _keeping(agent: Agent, hook: Hook, emit: Emit, grants: Grants) -> Keep:
             settled = await settle_changes(command, attempt, may_ask=True, but_for=rest)
         except (KodeError, OSError) as error:
             return (f"[All changes by the hook {hook.item.name} were dropped:  {error}]",)
-        lost = [refusal.for_model for refusal in settled.refusals if refusal.by != "person"]
+        lost = [refusal.for_person for refusal in settled.refusals if refusal.by != "person"]
         lost += [f"{path} was left alone: {why}." for path, why in left.items()]
         for line in lost:
             emit(Notice(text=f"The hook {hook.item.name}: {line}"))

@@ -13,13 +13,7 @@ from kode.config.load import Faults, Loaded, locate
 from kode.config.model import flat
 from kode.conversation.conversation import Conversation
 from kode.conversation.plugins import open_plugins
-from kode.conversation.sessions import (
-    child_session,
-    create_session,
-    enter_session,
-    load_session,
-    remove_abandoned_layers,
-)
+from kode.conversation.sessions import enter_session, open_session, remove_abandoned_layers
 from kode.conversation.settings import Settings
 from kode.conversation.starting import no_sandbox
 from kode.conversation.turns import join_prompts
@@ -34,7 +28,6 @@ from kode.provider import Provider
 from kode.sandbox.sandbox import missing_protection
 from kode.session import upkeep
 from kode.session.entries import TaintEntry
-from kode.session.log import Session
 from kode.tools.background import BackgroundCommands
 
 
@@ -62,21 +55,28 @@ async def open_conversation(
     check_rules(loaded)
     config, origins, child = loaded.config, loaded.origins, settings.child
     provider = provider or make_provider(config, resolve_provider(config, os.environ, origins))
-    if child is not None:
-        session, cut_short = child_session(cwd, provider, child), ""
-        if child.start is not None and child.start.tainted:
-            session.append(TaintEntry(source="the session that delegated this"))
-    else:
-        try:
-            if session_id is not None and fork:
-                session_id = upkeep.fork(home, session_id)
-            session, cut_short = _open_session(
-                settings, home, cwd, provider, session_id, new_id, task
-            )
-        except StorageError as error:
-            raise not_recorded(error) from error
-        if fault := paths.home_fault(home):
-            settings.emit(Notice(text=fault))
+    cut_short = ""
+    try:
+        if session_id is not None and fork:
+            session_id = upkeep.fork(home, session_id)
+        session = open_session(settings, home, cwd, provider, session_id, new_id=new_id, task=task)
+        if session_id is not None:
+            cut_short = text_of(session.pending) if session.pending else ""
+            if task:
+                session.record_prompt(join_prompts(cut_short, task))
+        source = ""
+        if child is not None:
+            if child.start is not None and child.start.tainted:
+                source = "the session that delegated this"
+        elif depth(os.environ) and not session.tainted:
+            # Messages here come from the agent that started this kode, whatever it has read.
+            source = "the kode that started this one"
+        if source:
+            session.append(TaintEntry(source=source))
+    except StorageError as error:
+        raise error if child is not None else not_recorded(error) from error
+    if child is None and (fault := paths.home_fault(home)):
+        settings.emit(Notice(text=fault))
     try:
         place = open_workplace(config, home, cwd)
         plugins = open_plugins(settings, place, session)
@@ -115,31 +115,6 @@ async def open_conversation(
         conversation.extensions.begin()
         _say_protection(conversation)
     return conversation
-
-
-def _open_session(
-    settings: Settings,
-    home: Path,
-    cwd: Path,
-    provider: Provider,
-    session_id: str | None,
-    new_id: str | None,
-    task: str,
-) -> tuple[Session, str]:
-    """The session, and what was asked in it and never begun."""
-    cut_short = ""
-    if session_id is None:
-        keep = settings.keep_session
-        session = create_session(home, cwd, provider, keep=keep, id=new_id, task=task)
-    else:
-        session = load_session(home, session_id, settings.emit)
-        cut_short = text_of(session.pending) if session.pending else ""
-        if task:
-            session.record_prompt(join_prompts(cut_short, task))
-    if depth(os.environ) and not session.tainted:
-        # Messages here come from the agent that started this kode, whatever it has read.
-        session.append(TaintEntry(source="the kode that started this one"))
-    return session, cut_short
 
 
 def _say_protection(conversation: Conversation) -> None:

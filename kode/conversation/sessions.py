@@ -18,7 +18,7 @@ from kode.engine.context import Context
 from kode.engine.run import describe_missing
 from kode.engine.turn import save_memory_state
 from kode.errors import StorageError
-from kode.events import Emit, Notice, SessionStarted, TurnEnded
+from kode.events import Notice, SessionStarted, TurnEnded
 from kode.memory.contract import DropReason
 from kode.messages import shorten, text_of
 from kode.provider import Provider
@@ -32,7 +32,7 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import BegunBy, ClosingStep, Conversation
-    from kode.conversation.settings import Child
+    from kode.conversation.settings import Settings
 
 UPKEEP_EVERY_S = 86_400.0
 """How often leftovers are looked for in all of the home."""
@@ -44,43 +44,42 @@ HOOKS_GRACE_S = PLUGINS_GRACE_S = 5.0
 """For all hooks of a session's end together, and for each subscriber of a plug-in."""
 
 
-def create_session(
-    home: Path, cwd: Path, provider: Provider, *, keep: bool, id: str | None = None, task: str = ""
+def open_session(
+    settings: "Settings",
+    home: Path,
+    cwd: Path,
+    provider: Provider,
+    session_id: str | None = None,
+    *,
+    new_id: str | None = None,
+    task: str = "",
 ) -> Session:
-    """Creates a session on disk, under `id` if given; with `keep` False only in memory. Raises:
-    SessionError for an id that is taken; StorageError."""
+    """Loads a session from disk, and reports repairs once; without an id creates one, under
+    `new_id` if given. A subagent's is in its parent's record of it, where one that continues finds
+    its own; without a parent only in memory.
+
+    Raises: SessionError if there is none, or `new_id` is taken; BusyError; StorageError.
+    """
     about: dict[str, Any] = {"cwd": cwd, "model": provider.model, "provider": provider.name}
-    return log.create(home, id=id, task=task, **about) if keep else log.in_memory(**about)
-
-
-def child_session(cwd: Path, provider: Provider, child: "Child") -> Session:
-    """A subagent's session: its transcript in its parent's record of it, where one that continues
-    finds its own; without a parent only in memory. Raises: KodeError."""
-    if child.folder is None:
-        return log.in_memory(cwd=cwd, model=provider.model, provider=provider.name)
+    child = settings.child
+    if session_id is not None:
+        session, repairs = log.load(home, session_id)
+        for repair in repairs:
+            settings.emit(Notice(text=repair))
+        return session
+    if child is None or child.folder is None:
+        if settings.keep_session:
+            return log.create(home, id=new_id, task=task, **about)
+        return log.in_memory(**about)
     path = child.folder / "transcript.jsonl"
     if path.exists():
         return log.load_file(path, child.folder.name)[0]
-    header = Header(
-        id=new_session_id(),
-        created_at=timestamp(),
-        cwd=str(cwd),
-        model=provider.model,
-        provider=provider.name,
-        parent=child.parent_session,
-    )
+    about["cwd"], parent = str(cwd), child.parent_session
+    header = Header(id=new_session_id(), created_at=timestamp(), parent=parent, **about)
     with durable.storage_errors(path, "create"):
         file = durable.open_for_append(path)
         durable.append_to(file, line_of(header), path)
     return Session(header=header, path=path, file=file)
-
-
-def load_session(home: Path, session_id: str, emit: Emit) -> Session:
-    """Loads a session from disk; reports repairs once."""
-    session, repairs = log.load(home, session_id)
-    for repair in repairs:
-        emit(Notice(text=repair))
-    return session
 
 
 def enter_session(
@@ -133,10 +132,12 @@ def _announce(conversation: "Conversation") -> None:
             resumed=conversation.begun_by == "resume",
         )
     )
-    if conversation.cut_short:
-        text = shorten(conversation.cut_short, 200)
-        start = "kode was stopped before it began on your last message. It is sent"
-        emit(Notice(text=f"{start} with your next message: {text}"))
+    if text := conversation.cut_short:
+        what, words = "last message", f": {shorten(text, 200)}"
+        if text.startswith("/"):  # what a plug-in makes of a flag is not for people
+            what, words = f"command {text.split()[0]}", ", unless you give it again."
+        start = f"kode was stopped before it began on your {what}. It is sent"
+        emit(Notice(text=f"{start} with your next message{words}"))
 
 
 async def new_session(conversation: "Conversation") -> None:
@@ -148,8 +149,8 @@ async def new_session(conversation: "Conversation") -> None:
         await conversation.start()
         await _let_memory_process(conversation, "reset")
     await _leave(conversation, "clear")
-    agent, keep = conversation.agent, conversation.settings.keep_session
-    session = create_session(agent.place.home, agent.place.cwd, agent.provider, keep=keep)
+    place, provider = conversation.place, conversation.agent.provider
+    session = open_session(conversation.settings, place.home, place.cwd, provider)
     _enter_next(conversation, session, "clear")
 
 
@@ -158,7 +159,8 @@ async def resume(conversation: "Conversation", session_id: str) -> None:
 
     Raises: SessionError, BusyError; then this session stays open.
     """
-    session = load_session(conversation.place.home, session_id, conversation.settings.emit)
+    place, provider = conversation.place, conversation.agent.provider
+    session = open_session(conversation.settings, place.home, place.cwd, provider, session_id)
     if conversation.found is not None:
         await _let_memory_process(conversation, "exit")
     await _leave(conversation, "resume")
@@ -212,19 +214,16 @@ async def _let_memory_process(conversation: "Conversation", reason: DropReason) 
 
 
 @contextlib.contextmanager
-def _waiting_for(conversation: "Conversation", step: "ClosingStep") -> Iterator[None]:
+def _waiting_for(
+    conversation: "Conversation", step: "ClosingStep", most_s: float, leave_by: float | None
+) -> Iterator[float]:
+    """Gives how long the next step may take."""
     conversation.waits_for = step
     try:
-        yield
+        left_s = most_s if leave_by is None else leave_by - time.monotonic()
+        yield min(most_s, max(LEAST_GRACE_S, left_s))
     finally:
         conversation.waits_for = None
-
-
-def _remaining_s(most_s: float, leave_by: float | None) -> float:
-    """How long the next step may take."""
-    if leave_by is None:
-        return most_s
-    return min(most_s, max(LEAST_GRACE_S, leave_by - time.monotonic()))
 
 
 def _is_interrupted(conversation: "Conversation") -> bool:
@@ -253,16 +252,15 @@ async def _leave(
         from kode.conversation.hooks import end_session
 
         try:
-            with _waiting_for(conversation, "hooks"):
-                wait_s = _remaining_s(HOOKS_GRACE_S, leave_by)
+            with _waiting_for(conversation, "hooks", HOOKS_GRACE_S, leave_by) as wait_s:
                 await end_session(conversation, conversation.hooks, reason, wait_s)
         except StorageError as error:
             conversation.report(error)
     if conversation.found is not None:
         if _is_interrupted(conversation):
             grace_s = INTERRUPTED_GRACE_S
-        with _waiting_for(conversation, "memory"):
-            await agent.memory.close(_remaining_s(grace_s, leave_by))
+        with _waiting_for(conversation, "memory", grace_s, leave_by) as wait_s:
+            await agent.memory.close(wait_s)
         try:
             save_memory_state(agent, session)
         except StorageError as error:
@@ -286,7 +284,7 @@ async def close(
         if conversation.found is not None and not interrupted:
             # Half where hooks follow: the next start does memory's rest, and nobody theirs.
             share_s = wait_s / 2 if wait_s and conversation.hooks else wait_s
-            with _waiting_for(conversation, "memory"):
+            with _waiting_for(conversation, "memory", 0, None):
                 async with asyncio.timeout(share_s):
                     await _let_memory_process(conversation, "exit")
     except TimeoutError:
@@ -296,7 +294,7 @@ async def close(
         await conversation.commands.close()
         await settle_ended(conversation.agent, conversation.session.id)
         if conversation.extensions is not None:
-            with _waiting_for(conversation, "servers"):
+            with _waiting_for(conversation, "servers", 0, None):
                 await conversation.extensions.close()
         grace_s = INTERRUPTED_GRACE_S if interrupted else CLOSE_GRACE_S
         await _leave(conversation, "exit", leave_by, grace_s=grace_s)
@@ -304,8 +302,8 @@ async def close(
         providers = filter(None, (agent.provider, agent.small_model, *conversation.to_close))
         for provider in providers:
             await provider.aclose()
-        with _waiting_for(conversation, "plug-ins"):
-            await conversation.plugins.close(_remaining_s(PLUGINS_GRACE_S, leave_by))
+        with _waiting_for(conversation, "plug-ins", PLUGINS_GRACE_S, leave_by) as wait_s:
+            await conversation.plugins.close(wait_s)
 
 
 def mark_open(home: Path, session_id: str) -> bool:

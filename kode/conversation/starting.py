@@ -144,11 +144,10 @@ async def _start(conversation: "Conversation") -> None:
     beginning = session.beginning if session.messages else None
     declared = {tool["name"] for tool in beginning.tools} if beginning else offered
     judged = hooks is not None and hooks.judge_calls
-    tools = [
-        tool
-        for tool in (*agent.tools, *delegating, *agent.memory.tools())
-        if tool.name in declared or judged or conversation.gate.could_run(tool)
-    ]
+    tools, withheld = list[Tool](), list[Tool]()
+    for tool in (*agent.tools, *delegating, *agent.memory.tools()):
+        is_offered = tool.name in declared or judged or conversation.gate.could_run(tool)
+        (tools if is_offered else withheld).append(tool)
     if conversation.extensions is not None:
         reachable = conversation.extensions.reachable
         tools += (tool for tool in reachable if tool.name in declared | offered)
@@ -156,7 +155,7 @@ async def _start(conversation: "Conversation") -> None:
     allowed = _allowed_tools(conversation, tools)
     if is_fork:
         allowed = with_declared(session, allowed)
-    agent = replace(agent, tools=allowed)
+    agent = replace(agent, tools=allowed, withheld=tuple(withheld))
     _name_idle_rules(conversation, agent)
     await open_context(agent, conversation.context, _inject_reason(conversation))
     _name_unreachable(conversation, offered - declared)
@@ -167,6 +166,7 @@ async def _start(conversation: "Conversation") -> None:
         conversation.agent,  # `/model` may have changed it meanwhile
         small=agent.small,
         tools=agent.tools,
+        withheld=agent.withheld,
         servers=agent.servers,
         render_system=agent.render_system,
         opening=agent.opening,

@@ -118,12 +118,16 @@ def form_of_type(kind: Any) -> Form:
 
 @dataclass
 class Insistence:
-    """Continues a turn, as the person's words would, while its answer does not fit a form."""
+    """Continues a turn, as the person's words would, while its answer does not fit a form. As a
+    provider it has the server enforce the schema from the first answer that does not; a server that
+    cannot is asked as usual."""
 
     conversation: "Conversation"
     form: Form
-    of_person: "Steering"
-    held: "HeldToSchema | None" = None
+    steering_of_person: "Steering"
+    provider: Provider
+    """The one that is asked."""
+    enforces: bool = False
     again: int = 0
 
     @property
@@ -132,16 +136,14 @@ class Insistence:
         schema = json.dumps(self.form.schema, ensure_ascii=False)
         return Text(text=WANTED.format(schema=schema), source="note")
 
-    def hold(self, provider: Provider) -> "HeldToSchema":
-        """The provider that the turn asks."""
-        holding = self.held is not None and self.held.holding
-        emit = self.conversation.settings.emit
-        self.held = HeldToSchema(provider, self.form.schema, emit, holding)
-        return self.held
+    def wrap_provider(self, provider: Provider) -> "Insistence":
+        """Asks this provider from now on."""
+        self.provider = provider
+        return self
 
     def steering(self) -> Sequence[Text]:
         """See `run_turn`: called after each step, and after the answer."""
-        if texts := self.of_person():
+        if texts := self.steering_of_person():
             return texts
         last = self.conversation.session.messages[-1]
         if last.role != "assistant" or self.again == MAX_AGAIN:
@@ -151,8 +153,7 @@ class Insistence:
         except ValueError as error:
             self.again += 1
             # Later calls leave it alone: the server may have refused.
-            if self.again == 1 and self.held is not None:
-                self.held.holding = True
+            self.enforces |= self.again == 1
             return (Text(text=AGAIN.format(fault=error), typed=""),)
         return ()
 
@@ -166,17 +167,6 @@ class Insistence:
         except ValueError as error:
             failed = FAILED.format(times=self.again + 1, fault=error)
             return replace(ended, status="error", error=failed)
-
-
-@dataclass
-class HeldToSchema:
-    """A provider that makes its server enforce a schema once `holding` is set; one that cannot is
-    asked as usual."""
-
-    provider: Provider
-    schema: Mapping[str, Any]
-    emit: Emit
-    holding: bool = False
 
     @property
     def name(self) -> str:
@@ -193,13 +183,14 @@ class HeldToSchema:
     async def reply(self, request: Request, emit: Emit) -> Message:
         """See `provider.Provider`. The schema applies only to the turn itself, which has tools,
         not to requests of memory or a compaction."""
-        if self.holding and request.tools and not request.aside:
+        if self.enforces and request.tools and not request.aside:
             try:
-                return await self.provider.reply(replace(request, answer_schema=self.schema), emit)
+                asked = replace(request, answer_schema=self.form.schema)
+                return await self.provider.reply(asked, emit)
             except RefusedError as error:
-                self.holding = False
+                self.enforces = False
                 text = f"The server does not hold answers to this schema; asked without. {error}"
-                self.emit(Notice(text=text))
+                self.conversation.settings.emit(Notice(text=text))
         return await self.provider.reply(request, emit)
 
     async def aclose(self) -> None:

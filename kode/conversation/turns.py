@@ -66,16 +66,14 @@ async def turn(
     has changed since it was approved; UserError if a hook refuses the message, or a server's prompt
     needs more arguments; ServerError.
     """
-    if form is not None:
-        from kode.conversation.structured import Insistence
+    if form is None:
+        return await _turn(conversation, text, attachments, steering, typed)
+    from kode.conversation.structured import Insistence
 
-        insistence = Insistence(conversation, form, steering)
-        attachments = (*attachments, insistence.request)
-        ended = await _turn(
-            conversation, text, attachments, insistence.steering, typed, insistence.hold
-        )
-        return insistence.conclude(ended)
-    return await _turn(conversation, text, attachments, steering, typed)
+    insistence = Insistence(conversation, form, steering, conversation.agent.provider)
+    parts, wrap = (*attachments, insistence.request), insistence.wrap_provider
+    ended = await _turn(conversation, text, parts, insistence.steering, typed, wrap)
+    return insistence.conclude(ended)
 
 
 async def _turn(

@@ -134,6 +134,9 @@ class Agent:
     provider: Provider
     tools: tuple[Tool, ...]
     """In the order sent, which never changes within a session."""
+    withheld: tuple[Tool, ...] = ()
+    """Not offered, since nobody could allow a call: one that comes all the same is refused, with
+    what would have allowed it."""
     gate: Gate
     memory: MemorySystem
     limits: Limits

@@ -35,7 +35,7 @@ from kode.events import ToolOutput as OutputEvent
 from kode.extensions.familiar_calls import arguments as translate
 from kode.extensions.familiar_calls import called
 from kode.function_tool import parse_arguments
-from kode.messages import Image, ToolCall, ToolResult, failure_of, shorten
+from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shorten
 from kode.plain_text import fence_text
 from kode.session.entries import JobEntry, MessageEntry, TaintEntry
 from kode.session.messages import text_by_id
@@ -269,7 +269,7 @@ def _may_run_beside(agent: Agent, call: ToolCall) -> bool:
 
 
 def _find_tool(agent: Agent, name: str) -> Tool:
-    if tool := called(agent.tools, name):
+    if tool := called(agent.tools, name) or called(agent.withheld, name):
         return tool
     names = [tool.name for tool in agent.tools]
     near = difflib.get_close_matches(name, names, n=1)
@@ -527,12 +527,18 @@ async def note_late_changes(run: Run) -> None:
             run.evidence.refuse(effect, denials, zip(repeat("edit"), lost, strict=False))
 
 
+def _reason(refusal: Refusal) -> str:
+    """Why something was refused, for whoever reads the result of a turn: without what the model is
+    to do then."""
+    return refusal.for_person if refusal.by == "person" else refusal.for_model
+
+
 def list_denials(command: Command, settled: Settled) -> list[Denial]:
     """What was not kept of a command in the background, as the result of a turn lists it."""
     secrets = command.agent.secrets
     tool, subject = command.action.tool.name, mask(command.action.subject, secrets)
     return [
-        Denial(tool=tool, subject=subject, reason=mask(refusal.for_model, secrets))
+        Denial(tool=tool, subject=subject, reason=mask(_reason(refusal), secrets))
         for refusal in settled.refusals
         if refusal.by != "mode"
     ]
@@ -614,7 +620,7 @@ def _masked(output: ToolOutput, secrets: tuple[str, ...]) -> ToolOutput:
 def _note_effects(run: Run, progress: _Progress, output: ToolOutput, *, is_done: bool) -> None:
     """Notes what was refused of a call, and what it did."""
     denials = [
-        Denial(tool=progress.name, subject=progress.subject, reason=refusal.for_model)
+        Denial(tool=progress.name, subject=progress.subject, reason=_reason(refusal))
         for refusal in output.refusals
     ]
     run.denials += denials

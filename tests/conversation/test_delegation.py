@@ -10,6 +10,7 @@ from kode.config.choice import small_choice
 from kode.config.load import load_config
 from kode.config.model import Config
 from kode.conversation import delegation
+from tests.conversation.conftest import Open
 
 KEYS = {"OPENAI_API_KEY": "sk-parent", "ANTHROPIC_API_KEY": "sk-other"}
 
@@ -64,3 +65,16 @@ def test_no_key_but_the_one_in_use_is_handed_on(handed: Any) -> None:
 
     assert config.fallback_model is None
     assert "sk-other" not in config.model_dump_json()
+
+
+async def test_a_headless_call_for_subagents_names_the_flag_that_would_allow_it(
+    opened: Open,
+) -> None:
+    call = {"name": "delegate_tasks", "arguments": {"tasks": [{"goal": "Look around."}]}}
+    talk = await opened({"text": "", "calls": [call]}, {"text": "I could not."})
+
+    ended = await talk.turn("Use subagents.")
+
+    assert "delegate_tasks" not in {tool.name for tool in talk.agent.tools}
+    assert ended.status == "incomplete"
+    assert ["--allow delegate" in denial.reason for denial in ended.denials] == [True]

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from kode.conversation.structured import HeldToSchema, form_of_schema
+from kode.conversation.structured import Insistence, form_of_schema
 from kode.errors import RefusedError
 from kode.events import Emit, Event, Notice, silent
 from kode.messages import Message, Text, user_message
@@ -73,9 +75,14 @@ class Server:
         return None
 
 
+def insistence(server: Server, emit: Emit) -> Insistence:
+    conversation: Any = SimpleNamespace(settings=SimpleNamespace(emit=emit))
+    return Insistence(conversation, NUMBER, tuple, server, enforces=True)
+
+
 async def test_only_requests_of_the_turn_are_held_to_the_schema() -> None:
     server = Server()
-    held = HeldToSchema(server, NUMBER.schema, silent, holding=True)
+    held = insistence(server, silent)
     of_memory = Request(system="Summarize.", messages=(user_message("..."),))
 
     await held.reply(of_memory, silent)
@@ -86,7 +93,7 @@ async def test_only_requests_of_the_turn_are_held_to_the_schema() -> None:
 
 async def test_a_refusal_is_said_once_and_not_tried_again() -> None:
     server, events = Server(refuses=True), list[Event]()
-    held = HeldToSchema(server, NUMBER.schema, events.append, holding=True)
+    held = insistence(server, events.append)
     request = Request(system="", messages=(user_message("..."),), tools=(TOOL,))
 
     await held.reply(request, silent)
