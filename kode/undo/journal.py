@@ -53,7 +53,7 @@ class Step:
     goal: dict[str, Seen] = field(default_factory=dict)
     """Of an undo or a redo."""
     after: dict[str, Seen] | None = None
-    """What has changed; None if it was cut short."""
+    """What has changed; None if it was cut short, or still runs."""
     repositories: list[RepositoryChange] = field(default_factory=list)
 
 
@@ -91,24 +91,53 @@ class Group:
         """The absolute paths of the files that it changed."""
         return innermost(self.files)
 
+    @property
+    def repositories(self) -> list[RepositoryChange]:
+        return [change for step in self.steps for change in step.repositories]
 
-@dataclass(frozen=True, kw_only=True)
+
 class History:
-    """What can be undone and redone."""
+    """What can be undone and redone after these steps. `damaged`: how many parts of the journal are
+    damaged or lost."""
 
-    groups: Sequence[Group]
-    """That have an effect, the oldest first."""
-    undone: Sequence[Group]
-    """That can be redone, the last undone at the end."""
-    last: Step | None
-    """The last undo or redo."""
-    steps: Sequence[Step]
-    damaged: int
-    """Parts of the journal that are damaged or lost."""
+    def __init__(self, steps: Sequence[Step], damaged: int = 0) -> None:
+        self.steps, self.damaged = steps, damaged
+        groups: list[Group] = []
+        self.undone: list[Group] = []
+        """What can be redone, the last undone at the end."""
+        self.last: Step | None = None
+        """The last undo or redo."""
+        is_open = False
+        for step in steps:
+            if step.kind != "change":
+                self.last, is_open = step, False
+                self._take_back(step, groups)
+                continue
+            if not is_open or groups[-1].turn.id != step.turn.id:
+                groups.append(Group(turn=step.turn))
+            groups[-1].steps.append(step)
+            is_open = True
+            if step.repositories or step.after is None or step.after:
+                self.undone.clear()
+        self.groups = [group for group in groups if group.files or group.repositories]
+        """What has an effect, the oldest first."""
+
+    def _take_back(self, step: Step, groups: Iterable[Group]) -> None:
+        for group in groups:  # the one that it is about may be lost
+            if group.steps[0].id != step.of or group.is_undone != (step.kind == "redo"):
+                continue
+            group.is_undone = step.kind == "undo"
+            if group.is_undone:
+                self.undone.append(group)
+                after = step.goal if step.after is None else step.after
+                both = step.before.keys() & after.keys()
+                group.last_undo |= {path: [Change(step.before[path], after[path])] for path in both}
+            elif group in self.undone:
+                self.undone.remove(group)
 
     @property
     def standing(self) -> list[Group]:
-        """That can be undone, the newest last."""
+        """What can be undone, the newest last."""
         return [group for group in self.groups if not group.is_undone]
 
     def since(self, turn: int) -> list[Group]:
@@ -136,55 +165,55 @@ class Journal:
     def end(self, step: Step, more: Mapping[str, Seen]) -> None:
         """Notes what a step has changed; `more` is what was there before of files that were found
         to have changed only afterwards. Raises: StorageError."""
-        names = ("after", "repositories")
-        values = {name: getattr(step, name) for name in names}
-        self._append({"done": step.id, "before": more, **values})
+        line = {"done": step.id, "before": more, "after": step.after}
+        self._append({**line, "repositories": step.repositories})
 
     def _append(self, value: Mapping[str, Any]) -> None:
         durable.make_folder(self.path.parent)
         log = RecordLog(self.path)
-        with durable.storage_errors(self.path, "append to"), log.locked():
+        with log.locked():
             log.append(json.dumps(value).encode())
 
     def history(self) -> History:
         """What can be undone and redone. Raises: StorageError."""
-        steps, _, damaged, repaired = self._read()
-        return history(steps, damaged + repaired)
+        steps, _, damaged, reported = self._read()
+        return History(steps, damaged + reported)
 
     def check(self, *, repair: bool) -> list[str]:
         """A plain sentence for damage that has not been reported and repaired before. With `repair`
         the file is set aside in full and rewritten, so that it says what it has lost. Raises:
         StorageError."""
         _, lines, damaged, _ = self._read()
-        if not damaged:
-            return []
-        faults = [f"{self.path}: {plural(damaged, 'part')} damaged or lost, which undo leaves out."]
-        if repair:
+        faults = []
+        if damaged:
+            faults.append(
+                f"{self.path}: {plural(damaged, 'part')} damaged or lost, which undo leaves out."
+            )
+        if damaged and repair:
             aside = durable.keep_aside(self.path, self.path.read_bytes())
-            lines += [seal(b'{"lost":"%d parts"}' % damaged)]
-            data = b"".join(line + b"\n" for line in lines)
+            faults.append(f"The old file is saved as {aside.name}.")
+            data = b"".join(line + b"\n" for line in (*lines, seal(b'{"lost":%d}' % damaged)))
             durable.replace(self.path, data)
             durable.note_length(self.path, len(data))
-            faults.append(f"The old file is saved as {aside.name}.")
         return faults
 
     def _read(self) -> tuple[list[Step], list[bytes], int, int]:
         """The steps, the sound lines, how many parts are damaged or lost, and how many lines say
-        that something was."""
+        that something was. Raises: StorageError."""
         steps: dict[str, Step] = {}
-        lines, bad, losses, log = list[bytes](), 0, 0, RecordLog(self.path)
+        lines, damaged, reported, log = list[bytes](), 0, 0, RecordLog(self.path)
         for line in log.read():
             try:
                 value = json.loads(line)
-                if value.keys() & {"lost", "lost_bytes"}:
-                    losses += 1
+                if "lost" in value or "lost_bytes" in value:
+                    reported += 1
                 else:
                     _take_in(steps, value)
                 lines.append(line)
             except (ValueError, KeyError, IndexError, AttributeError, RecursionError, TypeError):
-                bad += 1  # or from a later version
-        bad += log.damaged + log.duplicates + bool(log.lost_bytes)
-        return [*steps.values()], lines, bad, losses
+                damaged += 1  # or from a later version
+        damaged += log.damaged + log.duplicates + bool(log.lost_bytes)
+        return [*steps.values()], lines, damaged, reported
 
 
 def _take_in(steps: dict[str, Step], value: Mapping[str, Any]) -> None:
@@ -199,8 +228,8 @@ def _take_in(steps: dict[str, Step], value: Mapping[str, Any]) -> None:
         return
     step = Step(id=str(value["begin"]), turn=TurnId(*value["turn"]), of=str(value["of"]))
     step.before, step.goal, step.kind = before, _states(value["goal"]), value["kind"]
-    if step.kind not in ("change", "undo", "redo"):
-        raise ValueError("no kind of step")
+    if step.kind not in ("change", "undo", "redo") or not step.before.keys() >= step.goal.keys():
+        raise ValueError("no step")
     steps[step.id] = step
 
 
@@ -212,47 +241,6 @@ def _states(value: Mapping[str, Any]) -> dict[str, Seen]:
             raise ValueError("no file and its state")
         states[path] = Seen(state, mode)
     return states
-
-
-def history(steps: Sequence[Step], damaged: int = 0) -> History:
-    """What can be undone and redone after these steps."""
-    groups: list[Group] = []
-    undone: list[Group] = []
-    last: Step | None = None
-    is_open = False
-    for step in steps:
-        if step.kind == "change":
-            if not is_open or groups[-1].turn.id != step.turn.id:
-                groups.append(Group(turn=step.turn))
-            groups[-1].steps.append(step)
-            is_open = True
-            if step.repositories or step.after is None or step.after:
-                undone.clear()
-            continue
-        last, is_open = step, False
-        for group in groups:  # the one that it is about may be lost
-            if group.steps[0].id == step.of and group.is_undone == (step.kind == "redo"):
-                group.is_undone = step.kind == "undo"
-                after = step.goal if step.after is None else step.after
-                if group.is_undone:
-                    undone.append(group)
-                    both = step.before.keys() & after.keys()
-                    group.last_undo |= {
-                        path: [Change(step.before[path], after[path])] for path in both
-                    }
-                elif group in undone:
-                    undone.remove(group)
-    return History(
-        groups=[
-            group
-            for group in groups
-            if group.files or any(step.repositories for step in group.steps)
-        ],
-        undone=undone,
-        last=last,
-        steps=steps,
-        damaged=damaged,
-    )
 
 
 def way_back(changes: Sequence[Change], now: Seen) -> tuple[Seen, bool, bool]:

@@ -9,8 +9,8 @@ repository a walk stands for git.
 import contextlib
 import glob
 import os
-import secrets
 import stat
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,10 +18,10 @@ from pathlib import Path
 
 from kode import paths
 from kode.errors import GitError, StorageError
-from kode.git import run_git, settings_folders, split_names
+from kode.git import NOTHING, run_git, settings_folders, split_names
 from kode.messages import plural
 from kode.undo.journal import RepositoryChange, Step
-from kode.undo.store import FILTERED, FOLDER, LINK, OTHER, TOO_LARGE, WHY_NOT_SAVED, Contents, Seen
+from kode.undo.store import FILTERED, FOLDER, OTHER, WHY_NOT_SAVED, Contents, Seen
 from kode.workplace import below_any
 
 MAX_FILES = 5_000  # bounds the wait before a command
@@ -172,10 +172,12 @@ def survey(root: Path) -> Survey:
     return tree
 
 
-def _git(root: Path, *words: str, given: bytes = b"") -> bytes:
+def _git(
+    root: Path, *words: str, given: bytes = b"", environ: Mapping[str, str] = NOTHING
+) -> bytes:
     """Runs git for the files that are here: its settings may place them elsewhere. Raises:
     GitError."""
-    return run_git(root, words, given=given, environ={"GIT_WORK_TREE": str(root)})
+    return run_git(root, words, given=given, environ={"GIT_WORK_TREE": str(root), **environ})
 
 
 def _ask_git(tree: Survey, *words: str) -> None:
@@ -301,66 +303,39 @@ def _find_changes_by_git(contents: Contents, step: RunningStep, then: Survey) ->
             mode, _, object_id, *_ = about.lstrip(":").split(" ")
             committed[f"{root}/{name}"] = mode, object_id
     unknown = committed.keys() - then.committed - then.others
-    wanted = {path: committed[path] for path in unknown}
     is_file = ("100644", "100755", "120000")
-    return _contents_in_git(
-        contents, root, {path: of for path, of in wanted.items() if of[0] in is_file}
+    return _check_out(
+        contents, root, {path: committed[path] for path in unknown if committed[path][0] in is_file}
     )
 
 
-def _contents_in_git(
+def _check_out(
     contents: Contents, root: Path, committed: Mapping[str, tuple[str, str]]
 ) -> dict[str, Seen]:
-    """What these files held in the commit, with the line ends of the working tree; all of it is
-    saved. Raises: GitError, StorageError."""
+    """What these files were, as git puts them into a working tree; all of it is saved. Raises:
+    GitError, StorageError."""
     if not committed:
         return {}
-    names, start = sorted(committed), len(str(root)) + 1
-    given = b"".join(os.fsencode(path[start:]) + b"\0" for path in names)
-    filters = split_names(_git(root, "check-attr", "-z", "--stdin", "filter", given=given))[2::3]
-    given = "".join(f"{committed[path][1]}\n" for path in names).encode()
-    sizes = _git(root, "cat-file", "--batch-check=%(objectsize)", given=given).decode().splitlines()
-    before, fitting, room = dict[str, Seen](), list[str](), contents.max_bytes // 2
-    for path, program, size in zip(names, filters, sizes, strict=True):
-        if program not in ("unspecified", "unset"):
-            before[path] = Seen(FILTERED)
-        elif "\n" in path or not size.isdigit():  # it is missing
-            before[path] = Seen(OTHER)
-        elif int(size) > min(room, contents.max_file_bytes) or len(fitting) == MAX_FILES:
-            before[path] = Seen(TOO_LARGE)
-        else:
-            room -= int(size)
-            fitting.append(path)
-    # git prints the size before it converts the line ends, so the end of a content is found by
-    # words that nobody can have put into it.
-    mark = secrets.token_hex(16)
+    names, start = sorted(committed), len(str(root))
+    given = b"".join(os.fsencode(path[start + 1 :]) + b"\0" for path in names)
+    programs = split_names(_git(root, "check-attr", "-z", "--stdin", "filter", given=given))[2::3]
     given = b"".join(
-        b"%s %s\n" % (committed[path][1].encode(), os.fsencode(path[start:])) for path in fitting
+        b"%s %s\t%s\0" % (*map(str.encode, committed[path]), os.fsencode(path[start + 1 :]))
+        for path in names[:MAX_FILES]
     )
-    out = _git(root, "cat-file", f"--batch={mark}", "--filters", given=given)
-    found = [data.removesuffix(b"\n") for data in out.split(f"{mark}\n".encode())[1:]]
-    if len(found) != len(fitting):
-        raise GitError("git could not read its objects")
-    is_link = [committed[path][0] == "120000" for path in fitting]
-    states = iter(
-        contents.put(*(data for data, link in zip(found, is_link, strict=True) if not link))
-    )
-    for path, data, link in zip(fitting, found, is_link, strict=True):
-        if link:
-            before[path] = Seen(LINK + os.fsdecode(data))
-        else:
-            before[path] = Seen(next(states), _mode_before(path, committed[path][0] == "100755"))
+    with tempfile.TemporaryDirectory(prefix="kode-undo-") as folder:
+        top, index = paths.real_path(folder), {"GIT_INDEX_FILE": f"{folder}/index"}
+        _git(root, "update-index", "-z", "--index-info", given=given, environ=index)
+        with contextlib.suppress(GitError):  # an object is missing: the others are there
+            _git(root, "checkout-index", "--all", f"--prefix={top}/files/", environ=index)
+        saved = contents.save(f"{top}/files{path[start:]}" for path in names)
+    before = {}
+    for path, program, seen in zip(names, programs, saved.values(), strict=True):
+        if program not in ("unspecified", "unset"):
+            seen = Seen(FILTERED)
+        is_there = isinstance(seen, Seen) and seen.state is not None
+        before[path] = seen if isinstance(seen, Seen) and is_there else Seen(OTHER)
     return before
-
-
-def _mode_before(path: str, is_program: bool) -> int:
-    """The mode of a file of which git knows only whether it is a program."""
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        mode = 0
-    mode = stat.S_IMODE(mode) if stat.S_ISREG(mode) else 0o644
-    return mode | (mode & 0o444) >> 2 if is_program else mode & ~0o111
 
 
 def bring_back_stashes(root: Path, lost: Sequence[Sequence[str]]) -> list[str]:

@@ -300,7 +300,7 @@ class Undo:
     def _take_back_repositories(self, step: Step) -> list[str]:
         """Stashes that a command dropped come back; no branch is moved, but the notes say how."""
         groups = (group for group in self.history().groups if group.steps[0].id == step.of)
-        changes = [change for group in groups for one in group.steps for change in one.repositories]
+        changes = [change for group in groups for change in group.repositories]
         if step.kind == "redo":
             return ["Stashes and commits stay as they are."] if changes else []
         notes = []
