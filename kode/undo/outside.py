@@ -93,22 +93,18 @@ class RunningStep(Step):
 def save_files(contents: Contents, step: RunningStep, files: Iterable[str], limit: int) -> None:
     """Saves the current state of these paths, the smallest first, so that what is too much leaves
     out as few as possible; larger files than `limit` bytes are left out. Never raises."""
+    sizes = {path: _size(path) for path in files}
     room, fitting = contents.max_bytes // 2, list[str]()
-    for size, path in sorted((_size(path), path) for path in dict.fromkeys(files)):
-        if size > min(room, limit) or len(fitting) == MAX_FILES:
-            step.not_saved[path] = size
+    for path in sorted(sizes, key=sizes.__getitem__):
+        if sizes[path] > min(room, limit) or len(fitting) == MAX_FILES:
+            step.not_saved[path] = sizes[path]
         else:
-            room -= size
+            room -= sizes[path]
             fitting.append(path)
-    saved: Mapping[str, Seen | StorageError]
-    try:
-        saved = contents.save(sorted(fitting), max_file_bytes=limit)
-    except StorageError as error:
-        saved = dict.fromkeys(fitting, error)
-    for path, seen in saved.items():
+    for path, seen in contents.save(sorted(fitting), max_file_bytes=limit).items():
         if isinstance(seen, StorageError) or seen.state in WHY_NOT_SAVED:
             step.problem = step.problem or (str(seen) if isinstance(seen, StorageError) else "")
-            step.not_saved |= {path: _size(path)} if os.path.isfile(path) else {}
+            step.not_saved |= {path: sizes[path]} if os.path.isfile(path) else {}
             continue
         step.before[path] = seen
         folder = os.path.dirname(path)

@@ -6,7 +6,6 @@ symbolic link, or a word for what is not saved.
 """
 
 import contextlib
-import errno
 import hashlib
 import os
 import re
@@ -83,7 +82,7 @@ class Contents:
         self, paths: Iterable[str], *, max_file_bytes: int | None = None
     ) -> dict[str, Seen | StorageError]:
         """Saves what is there now; all of it is durable when this returns. A StorageError stands
-        for a file that cannot be read or saved. Raises: StorageError when nothing can be saved."""
+        for what cannot be read or saved. Never raises."""
         limit = max_file_bytes or self.max_file_bytes
 
         def save(path: str) -> tuple[str, Seen | StorageError]:
@@ -97,7 +96,10 @@ class Contents:
             return path, seen
 
         saved = dict(durable.for_each(save, paths))
-        self._sync()
+        try:
+            self._sync()
+        except StorageError as error:
+            return dict.fromkeys(saved, error)
         return saved
 
     def put(self, *contents: bytes) -> list[str]:
@@ -112,11 +114,10 @@ class Contents:
         """The bytes of a saved file; None if missing or damaged."""
         if not is_digest(state):
             return None
-        try:
+        with contextlib.suppress(OSError):
             data = (self.folder / state).read_bytes()
-        except OSError:
-            return None
-        return data if hashlib.sha256(data).hexdigest() == state else None
+            return data if hashlib.sha256(data).hexdigest() == state else None
+        return None
 
     def why_not_restorable(self, state: State) -> str:
         """Why there is nothing to restore from; "" if there is. What is left of a damaged content
@@ -174,23 +175,17 @@ class Contents:
         folder = os.path.dirname(path)
         if paths.real_path(folder) != folder:
             return Seen(None), b""
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
-            descriptor = os.open(path, flags)
+            status = os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
             return Seen(None), b""
-        except OSError as error:
-            if error.errno in (errno.ELOOP, errno.EMLINK) and os.path.islink(path):
-                return Seen(LINK + os.readlink(path)), b""
-            if error.errno == errno.ENXIO:
-                return Seen(OTHER), b""
-            raise
-        status = os.fstat(descriptor)
         mode = stat.S_IMODE(status.st_mode)
+        if stat.S_ISLNK(status.st_mode):
+            return Seen(LINK + os.readlink(path)), b""
         if not stat.S_ISREG(status.st_mode):
-            os.close(descriptor)
             return Seen(FOLDER if stat.S_ISDIR(status.st_mode) else OTHER, mode), b""
-        with os.fdopen(descriptor, "rb") as file:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags), "rb") as file:
             data = b"" if status.st_size > limit else file.read(limit + 1)
         if max(status.st_size, len(data)) > limit:  # it may have grown meanwhile
             return Seen(TOO_LARGE, mode), b""
@@ -223,9 +218,7 @@ def drop_oldest(folders: list[Path], max_bytes: int, *, spare: Path | None = Non
     more than that; returns their size."""
     saved = sorted(entry for folder in folders for entry in _saved_in(folder))
     held = sum(size for _, size, _ in saved)
-    if held <= max_bytes:
-        return held
-    for _, size, path in saved:
+    for _, size, path in saved if held > max_bytes else ():
         if held <= max_bytes * 9 // 10:
             break
         if path != spare:

@@ -227,20 +227,6 @@ def test_a_turn_that_a_crash_cut_short_can_be_undone(undo: Undo, tmp_path: Path)
     assert path.read_text() == "half done"
 
 
-def test_a_session_learns_of_an_undo_after_a_kill(undo: Undo, tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    undo = replace(undo, marker=tmp_path / "unfinished" / "a session")
-    change(undo, 1, path, "one")
-    done = undo.undo()
-
-    again = undo.finish()
-
-    assert again is not None
-    assert (again.step, again.touched) == (done.step, done.touched)
-    undo.confirm()
-    assert undo.finish() is None
-
-
 def test_a_damaged_content_and_one_deleted_for_space_differ(undo: Undo, tmp_path: Path) -> None:
     damaged, deleted = tmp_path / "a.txt", tmp_path / "b.txt"
     for turn, path in enumerate((damaged, deleted)):
@@ -333,15 +319,6 @@ def test_diffs_show_the_sessions_changes_and_mark_those_of_others(
     assert "+three" in first.text
     assert "two" not in first.text
     assert (second.path, second.by_others) == ("b.txt", True)
-
-
-def test_undone_changes_are_in_no_diff(undo: Undo, tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("one\n")
-    change(undo, 1, path, "two\n")
-    undo.undo()
-    path.write_text("by hand\n")
-    assert file_diffs(undo, tmp_path) == []
 
 
 def test_the_undo_of_many_files_syncs_each_folder_once(
