@@ -93,9 +93,7 @@ def test_an_undo_on_a_full_disk_is_completed_by_another(
     assert work.tree() == work.after
 
 
-def test_what_a_person_edits_after_a_kill_is_left_alone(
-    work: Work, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_edit_after_a_kill_is_left_alone(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     with after(2, Killed(), monkeypatch):
         work.opened().undo()
     mine = work.project / "5.txt"
@@ -133,7 +131,7 @@ def test_a_redo_of_some_files_keeps_the_others_redoable(work: Work) -> None:
     assert work.tree() == work.after
 
 
-def test_folders_made_for_a_file_go_with_it_unless_they_hold_something(work: Work) -> None:
+def test_folders_made_for_a_file_go_with_it(work: Work) -> None:
     (work.project / "deep" / "mine.txt").write_text("mine")
 
     undone = work.opened().undo()
@@ -154,7 +152,7 @@ def test_folders_made_before_a_kill_go_without_their_file(work: Work, made: str)
     assert work.tree() == work.after
 
 
-def test_what_a_killed_write_left_goes_when_the_session_is_opened(work: Work) -> None:
+def test_a_half_written_file_goes_at_the_next_start(work: Work) -> None:
     work.opened().begin(turn_id(2), [str(work.project / "1.txt")])
     (work.project / ".kode-tmp-0123").write_text("tw")
 
