@@ -215,8 +215,7 @@ def _redirect(base: "httpx2.URL", location: str) -> str:
     import httpx2
 
     try:
-        joined = base.join(location)
-        target = _parse(str(joined))
+        target = _parse(str(base.join(location)))
     except (httpx2.InvalidURL, ValueError):
         raise ToolError(
             f"{base} redirects to {location[:200]!r}, which is not a URL: try another source."
@@ -234,15 +233,13 @@ async def _resolve_allowed(
 ) -> list[Address]:
     """The host's addresses, each allowed by the policy."""
     port = target.port or (443 if target.scheme == "https" else 80)
-    host = target.raw_host.decode("ascii").strip("[]")
+    problem = " has no address"
     try:
-        addresses = await resolver(host, port)
+        addresses = await resolver(target.raw_host.decode("ascii").strip("[]"), port)
     except (OSError, UnicodeError, ValueError) as error:
-        raise ToolError(
-            f"The host {target.host} was not found ({error}): check the spelling of the URL."
-        ) from None
+        addresses, problem = [], f" was not found ({error})"
     if not addresses:
-        raise ToolError(f"The host {target.host} has no address: check the spelling of the URL.")
+        raise ToolError(f"The host {target.host}{problem}: check the spelling of the URL.")
     for address in addresses:
         if reason := policy(address):
             raise ToolError(
@@ -266,7 +263,6 @@ async def _open_response(
         "Accept-Encoding": "gzip",
     }
     extensions = {"sni_hostname": target.raw_host.decode("ascii").strip("[]")}
-    unreachable = (httpx2.ConnectError, httpx2.ConnectTimeout)
     fault: Exception | None = None
     untrusted = ""
     for address in addresses[:4]:
@@ -274,15 +270,15 @@ async def _open_response(
         request = client.build_request("GET", url, headers=headers, extensions=extensions)
         try:
             response = await client.send(request, stream=True)
-        except httpx2.HTTPError as error:
+        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             fault = error
-            if not isinstance(error, unreachable):
-                untrusted = str(target)  # the error quotes what is not HTTP
-                break
-            continue
-        async with contextlib.aclosing(response):
-            yield response
-        return
+        except httpx2.HTTPError as error:
+            fault, untrusted = error, str(target)  # the error quotes what is not HTTP
+            break
+        else:
+            async with contextlib.aclosing(response):
+                yield response
+            return
     raise ToolError(
         f"{target} could not be fetched: {fault or 'no answer'}. "
         "Check the URL, or try another source.",
