@@ -31,8 +31,8 @@ from kode.conversation.attachments import file_part, read_text
 from kode.conversation.extensions import find_extensions_here
 from kode.conversation.plugins import PluginHost
 from kode.conversation.settings import Settings
+from kode.engine.action import PreviewedCall, preview_call
 from kode.engine.agent import Agent
-from kode.engine.call import PreviewedCall, preview_call
 from kode.engine.context import Context, compact, compactable_tokens, context_tokens
 from kode.engine.window import Window, window_of
 from kode.errors import StorageError, UserError

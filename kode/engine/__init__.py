@@ -4,7 +4,8 @@
     agent.py     the collaborators of a turn, its limits, and the budget
     context.py   an open session as the model sees it: system prompt, messages, compaction
     reply.py     one reply of the model, with its retries
-    call.py      the calls of a reply: parse, judge by the chain, run, clip, record
+    action.py    what a call means, and whether it may run
+    call.py      the calls of a reply: run, clip, record
     run.py       a running turn: its totals, how its checks ended, whether it runs in circles
     command.py   a command: tried in the sandbox or run outside
     window.py    what fills the model's window, for a person

@@ -9,53 +9,43 @@ shown second: what a person saw as done is on disk. Every call gets a result, wh
 """
 
 import asyncio
-import contextlib
-import difflib
-import json
-import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, repeat
 from typing import Any
 
-from kode import durable, paths
+from kode import durable
 from kode.credentials import mask, redact
+from kode.engine.action import Progress, effect_of, judge, name_subject, parse
 from kode.engine.agent import Agent
 from kode.engine.command import Command, Settled, run_command, settle_ended
 from kode.engine.context import room_for_results
-from kode.engine.run import Effect, Run
+from kode.engine.run import Run
 from kode.engine.tokens import clip_middle
 from kode.errors import KodeError, StorageError, ToolError, ToolRefused
-from kode.events import Denial, Emit, Event, Notice, ToolFinished, ToolStarted
-from kode.events import ToolOutput as OutputEvent
-from kode.extensions.familiar_calls import arguments as translate
+from kode.events import Denial, ToolStarted
 from kode.extensions.familiar_calls import called
-from kode.function_tool import parse_arguments
-from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shorten
+from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of
 from kode.plain_text import fence_text
 from kode.session.entries import JobEntry, MessageEntry, TaintEntry
-from kode.session.messages import text_by_id
 from kode.session.notes import notes
-from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput, WorkStep, group_changes
-from kode.workplace import as_seen, located, real_path
+from kode.tool import Action, Decision, ToolContext, ToolOutput, WorkStep, group_changes
+from kode.workplace import as_seen
 
 MAX_RESULT_CHARS = 60_000
 """A safety net over the tools' own limits."""
 NOTE_CHARS = 500
 """Room for what a tool says below its result."""
 
-MAX_CHANGE_CHARS = 500
-"""Of a call that was changed, in the line about it; the session has all of it."""
-
 INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
 STOPPED = "[The person interrupted the turn, and the command was stopped. Its output so far:]"
 NOT_RUN = "[Not run: the person interrupted the turn.]"
 
-Record = Callable[["_Progress", ToolResult, Sequence[Image], str], None]
+Record = Callable[["Progress", ToolResult, Sequence[Image], str], None]
 """Records the result of a call with its pictures, and names the background job whose end it tells,
 if it tells one."""
 
@@ -77,47 +67,14 @@ class ResultBudget:
         return share
 
 
-@dataclass
-class _Progress:
-    """What is known of a call so far, also if it fails."""
-
-    call: ToolCall
-    name: str
-    share: int = 0
-    """Characters that its result may have."""
-    subject: str = ""
-    started: float = field(default_factory=time.monotonic)
-    is_running: bool = False
-    effects: set[Effect] = field(default_factory=set)
-    """What the model asked for, if that is more than to read or remember."""
-    untrusted: str = ""
-    """The outside source of what it gets."""
-    has_failed: bool = False
-    """Whether a command of it failed, or a check in it."""
-    output_so_far: ToolOutput | None = None
-    """What a command printed that was stopped."""
-
-    def finish(self, text: str, ran_s: float | None = None, **fields: Any) -> ToolFinished:
-        """The event of its end; `fields` are its others."""
-        took_s = time.monotonic() - self.started if ran_s is None else ran_s
-        return ToolFinished(
-            call_id=self.call.id,
-            name=self.name,
-            subject=self.subject,
-            text=text,
-            duration_ms=int(took_s * 1000),
-            **fields,
-        )
-
-
 async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     """Runs the calls of one reply and records each result. On a cancellation or a disk error, calls
     without a result get one that says so. Raises: StorageError."""
-    waiting = {call.id: _Progress(call, call.name) for call in calls}
+    waiting = {call.id: Progress(call, call.name) for call in calls}
     budget = ResultBudget(room_for_results(run.agent, run.context), len(calls))
 
     def record(
-        progress: _Progress, result: ToolResult, pictures: Sequence[Image], ended_job: str
+        progress: Progress, result: ToolResult, pictures: Sequence[Image], ended_job: str
     ) -> None:
         _record(run, (result, *pictures), ended_job)
         del waiting[progress.call.id]
@@ -167,7 +124,7 @@ async def run_aside(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Imag
     budget = ResultBudget(room_for_results(run.agent, run.context), 1)
     await _run_call(
         run,
-        _Progress(call, call.name),
+        Progress(call, call.name),
         lambda progress, result, pictures, ended_job: results.append((result, pictures)),
         budget,
     )
@@ -184,7 +141,12 @@ async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
         raise faults.exceptions[0] from None
 
 
-def _cut_short(run: Run, progress: _Progress) -> ToolResult:
+def _may_run_beside(agent: Agent, call: ToolCall) -> bool:
+    tool = called(agent.tools, call.name)
+    return tool is not None and tool.parallel
+
+
+def _cut_short(run: Run, progress: Progress) -> ToolResult:
     if not progress.is_running:
         return failure_of(progress.call, NOT_RUN, cut="not_run")
     output, text = progress.output_so_far, INTERRUPTED
@@ -196,7 +158,7 @@ def _cut_short(run: Run, progress: _Progress) -> ToolResult:
     return failure_of(progress.call, text, cut="interrupted")
 
 
-async def _run_call(run: Run, progress: _Progress, record: Record, budget: ResultBudget) -> None:
+async def _run_call(run: Run, progress: Progress, record: Record, budget: ResultBudget) -> None:
     progress.share, progress.started = budget.take(), time.monotonic()
     error: Exception | None = None
     try:
@@ -214,202 +176,15 @@ async def _run_call(run: Run, progress: _Progress, record: Record, budget: Resul
     await _conclude(run, progress, output, error, record, budget)
 
 
-# ── what a call means ────────────────────────────────────────────────────────────────────────
-
-
-def _parse(agent: Agent, progress: _Progress) -> Sequence[Action]:
-    """What a call does: its actions, checked. Raises: ToolError."""
-    tool = _find_tool(agent, progress.name)
-    progress.name = tool.name
-    arguments = translate(tool, parse_arguments(progress.call, free_text=bool(tool.grammar)))
-    progress.subject = mask(tool.subject_in(arguments), agent.secrets)
-    parts = parts_of(tool, arguments)
-    progress.name = parts[0][0].name
-    actions = [
-        Action(call_id=progress.call.id, tool=tool, arguments=_without_label(agent, tool, given))
-        for tool, given in parts
-    ]
-    progress.subject = _subject(agent, actions)
-    return [_checked(agent, action) for action in actions]
-
-
-def _checked(agent: Agent, action: Action) -> Action:
-    """The action with checked arguments and its real path. Raises: ToolError."""
-    arguments = action.tool.check(action.arguments)
-    return replace(action, arguments=arguments, path=_real_path(agent, action.tool, arguments))
-
-
-def _subject(agent: Agent, actions: Sequence[Action]) -> str:
-    return mask(", ".join(dict.fromkeys(action.subject for action in actions)), agent.secrets)
-
-
-def parts_of(tool: Tool, arguments: Mapping[str, Any]) -> Sequence[tuple[Tool, Mapping[str, Any]]]:
-    """The calls that a call stands for, with unchecked arguments. Raises: ToolError."""
-    return ((tool, arguments),) if tool.parts is None else tool.parts(tool.check(arguments))
-
-
-def _is_work(action: Action) -> bool:
-    """Whether it does more than read or remember."""
-    effect = action.tool.effect_on(action.arguments)
-    return effect in ("edit", "run", "fetch", "mcp", "delegate")
-
-
-def _effect(action: Action) -> Effect:
-    """Calls with the same effect: an edit of the same file, whatever the tool; the same command; of
-    other tools, the same arguments."""
-    if action.path:
-        return "edit", action.path
-    same = action.subject if action.tool.effect == "run" else ""
-    return action.tool.name, same or json.dumps(action.arguments, sort_keys=True, default=str)
-
-
-def _may_run_beside(agent: Agent, call: ToolCall) -> bool:
-    tool = called(agent.tools, call.name)
-    return tool is not None and tool.parallel
-
-
-def _find_tool(agent: Agent, name: str) -> Tool:
-    if tool := called(agent.tools, name) or called(agent.withheld, name):
-        return tool
-    names = [tool.name for tool in agent.tools]
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f" Did you mean `{near[0]}`?" if near else ""
-    raise ToolError(f"There is no tool `{name}`.{hint} The tools are: {', '.join(names)}.")
-
-
-def _real_path(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """The real path of a file tool's call, before it is judged; "" for other calls. An impossible
-    path is left for the tool to refuse."""
-    if tool.effect not in ("read", "edit") or "path" not in arguments:
-        return ""
-    value = arguments["path"]
-    try:
-        return real_path(agent.place, value if isinstance(value, str) else "")
-    except (OSError, ValueError):
-        return ""
-
-
-def _without_label(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Strips `path:` from a path `path:a.py` if only `a.py` exists: small models copy the
-    argument's name into its value."""
-    path, place = arguments.get("path"), agent.place
-    if tool.effect not in ("read", "edit") or not isinstance(path, str):
-        return arguments
-    plain = path.removeprefix("path:").lstrip()
-    if plain and plain != path:
-        with contextlib.suppress(ValueError):  # a NUL, which the tool refuses
-            full = [located(place, str(place.cwd / paths.expand(name))) for name in (path, plain)]
-            if [*map(os.path.lexists, full)] == [False, True]:
-                return {**arguments, "path": plain}
-    return arguments
-
-
-# ── whether it may run ───────────────────────────────────────────────────────────────────────
-
-
-async def _judge(run: Run, action: Action, progress: _Progress) -> tuple[Action, ToolContext]:
-    """The action as interceptors want it, and what its tool gets: it may run. Raises: ToolRefused,
-    and ToolError if the call cannot succeed."""
-    agent, asked = run.agent, action
-    for intercept in agent.interceptors:
-        answer = await intercept(action)
-        if isinstance(answer, Action):
-            action = _rewritten(agent, answer, asked, action.advice)
-            if action.change:
-                run.emit(Notice(text=mask(action.change, agent.secrets)))
-        elif answer is not None and answer.outcome == "deny":
-            raise _refused(answer, action)
-        elif answer is not None:
-            action = replace(action, advice=_gravest(action.advice, answer))
-    context = _tool_context(run, action, progress)
-    decision = await agent.gate.judge(action, context)
-    if not decision.is_allowed:
-        raise _refused(decision, action)
-    return action, replace(context, decision=decision)
-
-
-def _refused(decision: Decision, action: Action) -> ToolRefused:
-    refusal = decision.refusal
-    instead = f"{decision.consent.instead} {action.change}".strip()
-    return ToolRefused(refusal.for_model, refusal=refusal, instead=instead)
-
-
-def _gravity(advice: Decision) -> int:
-    return 2 if advice.run_in == "read_only" else 1 if advice.outcome == "ask" else 0
-
-
-def _gravest(before: Decision | None, now: Decision | None) -> Decision | None:
-    """The advice that counts: nothing that allows outweighs what asks."""
-    return max(filter(None, (now, before)), key=_gravity, default=None)
-
-
-def _rewritten(agent: Agent, action: Action, asked: Action, before: Decision | None) -> Action:
-    """An interceptor's action, checked, with the advice that still counts: what earlier ones
-    allowed was about another. Raises: ToolError."""
-    try:
-        arguments = translate(action.tool, action.arguments)
-        arguments = dict(_without_label(agent, action.tool, arguments))
-        action = _checked(agent, replace(action, arguments=arguments))
-    except ToolError as error:
-        by = action.changed_by
-        raise ToolError(f"{by} made a call of this one that cannot run: {error}") from error
-    before = before if before is not None and _gravity(before) else None
-    change = _describe_change(asked, action) if action.arguments != asked.arguments else ""
-    return replace(action, advice=_gravest(before, action.advice), change=change)
-
-
-def _describe_change(asked: Action, action: Action) -> str:
-    """What somebody changed in a call, in a sentence."""
-    short = partial(shorten, max_chars=MAX_CHANGE_CHARS)
-    if asked.subject != action.subject:
-        new, old = short(action.subject), short(asked.subject)
-        return f"{action.changed_by} changed this call: `{new}` instead of `{old}`."
-    before, now = asked.arguments, action.arguments
-    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    parts = (f"`{name}` is now {short(json.dumps(now.get(name), default=str))}" for name in names)
-    return f"{action.changed_by} changed this call: {', '.join(parts)}."
-
-
-def _tool_context(run: Run, action: Action, progress: _Progress) -> ToolContext:
-    agent = run.agent
-    return ToolContext(
-        place=agent.place,
-        call_id=action.call_id,
-        session_id=run.context.session.id,
-        emit=_masking(run.emit, agent.secrets),
-        seen_files=agent.seen_files,
-        path=action.path,
-        earlier=partial(text_by_id, run.context.session.entries),
-        background=agent.background,
-        room=progress.share,
-        keep_output=partial(setattr, progress, "output_so_far"),
-    )
-
-
-def _masking(emit: Emit, secrets: tuple[str, ...]) -> Emit:
-    """Masks the output that a tool emits while running, like its result."""
-
-    def masked(event: Event) -> None:
-        if isinstance(event, OutputEvent):
-            text, partial = mask(event.text, secrets), mask(event.partial, secrets)
-            event = replace(event, text=text, partial=partial)
-        emit(event)
-
-    return masked if secrets else emit
-
-
 # ── running it ───────────────────────────────────────────────────────────────────────────────
 
 
-async def _perform(run: Run, progress: _Progress) -> ToolOutput:
+async def _perform(run: Run, progress: Progress) -> ToolOutput:
     """Parses, judges and runs a call. Raises: KodeError; anything for a fault in kode."""
     agent = run.agent
-    asked = _parse(agent, progress)
-    if any(map(_is_work, asked)):
-        progress.effects = set(map(_effect, asked))
-    judged = [await _judge(run, action, progress) for action in asked]
+    judged = [await judge(run, action, progress) for action in parse(agent, progress)]
     if any(action.change for action, _ in judged):
-        progress.subject = _subject(agent, [action for action, _ in judged])
+        progress.subject = name_subject(agent, [action for action, _ in judged])
     for action, context in judged if len(judged) > 1 else ():
         if action.tool.preview:  # all can be done, or none is
             action.tool.preview(context, action.arguments)
@@ -423,7 +198,7 @@ async def _perform(run: Run, progress: _Progress) -> ToolOutput:
 
 
 async def _run_action(
-    run: Run, progress: _Progress, action: Action, context: ToolContext
+    run: Run, progress: Progress, action: Action, context: ToolContext
 ) -> ToolOutput:
     agent, decision = run.agent, context.decision
     progress.untrusted = decision.untrusted or progress.untrusted
@@ -523,7 +298,7 @@ async def note_late_changes(run: Run) -> None:
         if denials := list_denials(command, settled):
             run.denials += denials
             lost = (group.path for group in group_changes(settled.dropped))
-            effect = _effect(command.action)
+            effect = effect_of(command.action)
             run.evidence.refuse(effect, denials, zip(repeat("edit"), lost, strict=False))
 
 
@@ -549,7 +324,7 @@ def list_denials(command: Command, settled: Settled) -> list[Denial]:
 
 async def _conclude(
     run: Run,
-    progress: _Progress,
+    progress: Progress,
     output: ToolOutput,
     error: Exception | None,
     record: Record,
@@ -617,7 +392,7 @@ def _masked(output: ToolOutput, secrets: tuple[str, ...]) -> ToolOutput:
     )
 
 
-def _note_effects(run: Run, progress: _Progress, output: ToolOutput, *, is_done: bool) -> None:
+def _note_effects(run: Run, progress: Progress, output: ToolOutput, *, is_done: bool) -> None:
     """Notes what was refused of a call, and what it did."""
     denials = [
         Denial(tool=progress.name, subject=progress.subject, reason=_reason(refusal))
@@ -635,7 +410,7 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def _clip_to_share(agent: Agent, progress: _Progress, text: str) -> tuple[str, ...]:
+def _clip_to_share(agent: Agent, progress: Progress, text: str) -> tuple[str, ...]:
     """The text if it fits, else its two ends, with a note: then all of it is in a file, which is
     named, and marked, since sessions without a file share a folder."""
     size, room = _size(text), progress.share
@@ -662,40 +437,3 @@ def _bug(agent: Agent, name: str, error: Exception) -> ToolOutput:
 def _first_line(text: str) -> str:
     line = text.strip().partition("\n")[0]
     return line if len(line) <= 100 else line[:99] + "…"
-
-
-# ── its preview ──────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, kw_only=True)
-class PreviewedCall:
-    """A call whose outcome is not known yet, as far as its arguments tell."""
-
-    event: ToolStarted
-    """As its start would be announced."""
-    effect: str = ""
-    """The tool's; "" for a name that means no tool."""
-    arguments: Mapping[str, Any]
-    """In the tool's terms, credentials in use masked; empty if they are no JSON object."""
-
-
-def preview_call(agent: Agent, call: ToolCall) -> PreviewedCall:
-    """A call for display. Never raises, whatever its arguments are."""
-    text = mask(call.arguments, agent.secrets)
-    try:
-        arguments = json.loads(text, parse_constant=lambda name: None)  # `NaN` is not JSON
-    except (ValueError, RecursionError):
-        arguments = None
-    is_object = isinstance(arguments, dict)
-    tool, subject = called(agent.tools, call.name), ""
-    if tool is None:
-        event = ToolStarted(call_id=call.id, name=call.name, subject="")
-        return PreviewedCall(event=event, arguments=arguments if is_object else {})
-    whole = arguments if is_object else {"input": text} if tool.grammar else {}
-    arguments = translate(tool, whole)
-    with contextlib.suppress(ToolError):
-        tool, arguments = parts_of(tool, arguments)[0]
-    with contextlib.suppress(Exception):  # a tool expects valid arguments; these may not be
-        subject = tool.subject_in(arguments)
-    event = ToolStarted(call_id=call.id, name=tool.name, subject=subject)
-    return PreviewedCall(event=event, effect=tool.effect, arguments=arguments)

@@ -10,6 +10,7 @@ down, and changes the beginning that a server has in its cache. Nothing is dropp
 has carried: of what the newest reply asked for, every result stays.
 """
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -17,7 +18,6 @@ from itertools import takewhile
 from kode.credentials import redact
 from kode.engine import compaction
 from kode.engine.agent import Agent
-from kode.engine.news import news_of
 from kode.engine.tokens import chars_of, least_for_note, room_for_note, tokens_of, tokens_of_text
 from kode.errors import LARGER_WINDOW, LimitError
 from kode.events import ContextReduced, Emit, Working
@@ -59,6 +59,13 @@ MAX_TOKEN_SCALE = 2.0
 requests has a smaller window than kode knows."""
 MIN_PRUNED_SHARE = 0.05
 """Dropping less than this share of the window is not worth a changed prefix."""
+HEADINGS = {
+    "given": "# Your instructions have changed since this session began",
+    "appended": "# Further instructions have changed since this session began",
+    "servers": "# The MCP servers have changed since this session began: see mcp_search",
+}
+"""Sections whose changes the model is told at the end, because what was sent stays as it was. A
+session keeps kode's own text that it began with. Memory tells its own changes."""
 NO_LONGER = "There is no such thing any more: what was said of it before no longer counts."
 """Replaces a section of the opening that disappeared while the session was closed."""
 
@@ -122,7 +129,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     known = {**context.sections, **session.section_texts}
     has_pair = any(spec.name == CALLS_ANY for spec in context.specs)
     sections["servers"] = "\n".join(agent.servers) if has_pair else known.get("servers", "")
-    context.news = news_of(sections, known)
+    context.news = section_changes(sections, known)
     context.opening, context.pending_first_user = _opening(agent), injection.first_user
     context.known_tokens = context.known_messages = 0
 
@@ -148,6 +155,41 @@ def _begin(
     session.append(entry, *([told] if agent.servers else ()))
     assert session.beginning is not None
     return session.beginning
+
+
+def section_changes(
+    now: Mapping[str, str], known: Mapping[str, str]
+) -> tuple[tuple[SectionUpdateEntry, str], ...]:
+    """For each section that differs from what the model knows: the record of the new text, and the
+    words for the model. Both map a section's name to its text. Instructions that are not given
+    again still hold."""
+    return tuple(
+        (
+            SectionUpdateEntry(section=name, text=text),
+            f"{heading}\n{_describe_change(known.get(name, ''), text)}",
+        )
+        for name, heading in HEADINGS.items()
+        if _lines(text := now.get(name, "")) != _lines(known.get(name, ""))
+        and (text or name == "servers")
+    )
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def _describe_change(before: str, after: str) -> str:
+    """The lines of a section that are new, and those that are gone; all of it where that is
+    shorter."""
+    if not after:
+        return "There is nothing in it any more."
+    old, new = _lines(before), _lines(after)
+    steps = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    added = [line for kind, _, _, i, j in steps if kind != "equal" for line in new[i:j]]
+    gone = [line for kind, i, j, _, _ in steps if kind != "equal" for line in old[i:j]]
+    lines = (["New:", *added] if added else []) + (["No longer there:", *gone] if gone else [])
+    changed = "\n".join(lines)
+    return changed if before and len(changed) < len(after) else after
 
 
 def news_parts(context: Context) -> tuple[Text, ...]:

@@ -1,7 +1,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from kode.engine.call import PreviewedCall, preview_call
+from kode.engine.action import PreviewedCall, preview_call
 from kode.messages import ToolCall
 from kode.tools.builtin import BUILTIN
 

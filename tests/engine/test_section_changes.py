@@ -1,6 +1,6 @@
 """What a continued session is told of what changed at its beginning."""
 
-from kode.engine.news import news_of, told
+from kode.engine.context import section_changes
 
 RULES = "\n\n".join(
     [
@@ -15,13 +15,13 @@ def test_unchanged_sections_and_blank_lines_are_not_news() -> None:
     known = {"kode": "You are kode.", "given": RULES, "memory": "Facts."}
 
     now = {"kode": "Another version.", "given": RULES.replace("\n\n", "\n"), "memory": "Others."}
-    assert news_of(now, known) == ()
+    assert section_changes(now, known) == ()
 
 
 def test_only_new_and_gone_lines_are_told() -> None:
     now = RULES.replace("Use tabs.", "Use spaces.")
 
-    ((entry, text),) = news_of({"given": now}, {"given": RULES})
+    ((entry, text),) = section_changes({"given": now}, {"given": RULES})
 
     assert (entry.section, entry.text) == ("given", now)
     assert "Redis" not in text
@@ -29,19 +29,20 @@ def test_only_new_and_gone_lines_are_told() -> None:
 
 
 def test_servers_that_are_all_gone_are_told_once() -> None:
-    ((entry, text),) = news_of({}, {"servers": RULES})
+    ((entry, text),) = section_changes({}, {"servers": RULES})
 
     assert (entry.section, entry.text) == ("servers", "")
     assert "Redis" not in text
-    assert news_of({}, {"servers": ""}) == ()
+    assert section_changes({}, {"servers": ""}) == ()
 
 
 def test_instructions_that_are_not_given_again_still_hold() -> None:
-    assert news_of({}, {"appended": "Answer in verse.", "given": "You are a poet."}) == ()
-    ((entry, text),) = news_of({"appended": "In prose."}, {"appended": "Answer in verse."})
+    assert section_changes({}, {"appended": "Answer in verse.", "given": "You are a poet."}) == ()
+    ((entry, text),) = section_changes({"appended": "In prose."}, {"appended": "Answer in verse."})
     assert entry.section == "appended"
     assert "In prose." in text
 
 
 def test_a_section_that_is_all_new_is_told_whole() -> None:
-    assert told("given", "", RULES).endswith(RULES)
+    ((_, text),) = section_changes({"given": RULES}, {})
+    assert text.endswith(RULES)
