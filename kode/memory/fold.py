@@ -98,7 +98,7 @@ class View:
         return [*self.part(f"place {place}").places.get(place, {}).values()]
 
     def list_places(self, pattern: str) -> list[str]:
-        """The places that have statements and match a pattern."""
+        """The places that match a pattern and have statements, or had some."""
         return [place for place in self.places if matches(place, pattern)]
 
     def current(self, place: str = "") -> list[Statement]:
@@ -248,10 +248,10 @@ class PartView(View):
         return self._parts[topics]
 
     def list_places(self, pattern: str) -> list[str]:
-        names = [] if self._is_whole else self._log.list_places(pattern.partition("*")[0])
-        if self._is_whole or len(names) > MANY_PLACES:
+        names = None if self._is_whole else self._log.list_places(pattern.partition("*")[0])
+        if names is None or len(names) > MANY_PLACES:
             return super().list_places(pattern)
-        return [name for name in names if matches(name, pattern) and self.in_place(name)]
+        return [name for name in names if matches(name, pattern)]
 
     def grow(self, changes: Iterable[Change]) -> View:
         """The view after further changes, also undos."""

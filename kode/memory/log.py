@@ -12,11 +12,11 @@ import json
 import os
 import zlib
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from kode import durable
 from kode.credentials import redact, redact_values
@@ -28,6 +28,7 @@ from kode.memory.statement import Change, Statement, change_from, to_row
 if TYPE_CHECKING:
     import apsw
 
+T = TypeVar("T")
 ERASED = "(erased)"
 """Takes the place of a text that a person erased."""
 MIN_LINES, BATCH = 2_000, 100
@@ -81,17 +82,19 @@ class Log:
     def about(self, *topics: str) -> list[Change] | None:
         """The changes on some topics, oldest first; None if the index is of no use any more: then
         all were read."""
-        with suppress(ValueError):
-            return self._index.find(topics)
+        return self._ask(lambda: self._index.find(topics))
+
+    def list_places(self, prefix: str) -> list[str] | None:
+        """The places that begin so and that any change concerns; None as of `about`."""
+        topics = self._ask(lambda: self._index.list_topics(f"place {prefix}"))
+        return topics and [topic.removeprefix("place ") for topic in topics]
+
+    def _ask(self, query: Callable[[], list[T]]) -> list[T] | None:
+        with suppress(ValueError, OSError):
+            return query()
         self._index.delete()
         self._read_on(whole=True)
         return None
-
-    def list_places(self, prefix: str) -> list[str]:
-        """The places that begin so and that any change concerns."""
-        start = f"place {prefix}"
-        topics = dict.fromkeys(self._index.list_topics(start))
-        return [topic.removeprefix("place ") for topic in topics]
 
     def topics(self, change: Change) -> set[str]:
         """What a change concerns: statements, their places, files, itself; `waiting`, `pairs` and
@@ -206,13 +209,9 @@ class Log:
                     if is_verified or whole or not is_same:
                         self._index.save(file, self._position, self._last_line)
                     return
-                except ValueError:
+                except (ValueError, OSError):
                     self._index.delete()
         self._read_on(whole=True)
-
-    def _has(self, id: str) -> bool:
-        is_indexed = self._is_partial and self._index.find([f"change {id}"])
-        return bool(is_indexed) or id in self._by_id
 
     def _take(self, lines: Sequence[bytes]) -> None:
         """Adds lines to what was read. Raises: ValueError if that needs all lines."""
@@ -221,7 +220,9 @@ class Log:
             change = _read(line)
             if change is None:
                 self._bad_lines += [line] if line.strip() else []
-            elif not self._has(change.id):
+            elif change.id not in self._by_id and not (
+                self._is_partial and self._index.find([f"change {change.id}"])
+            ):
                 self._by_id[change.id] = change
                 new.append(change)
                 if self._position >= self._index.end:
@@ -244,7 +245,7 @@ class Log:
 
 
 class _Index:
-    """Which lines of a log concern what. `find` raises ValueError if it does not fit the log."""
+    """Which lines of a log concern what."""
 
     def __init__(self, log: Path) -> None:
         self._log, self.path = log, log.with_name("index-history.sqlite")
@@ -265,9 +266,7 @@ class _Index:
 
     def is_current(self) -> bool:
         """Whether the log is as it was when this object saw it last."""
-        with suppress(OSError):
-            return self.end > 0 and _stamp(os.stat(self._log)) == self._seen
-        return False
+        return self.end > 0 and os.path.exists(self._log) and _stamp(self._log) == self._seen
 
     def resume(self, log: IO[bytes]) -> None:
         """Opens the file, unless it is missing or was made for another log."""
@@ -280,7 +279,7 @@ class _Index:
             self._connection = open_disposable(self.path)
             rows: Any = self._connection.execute("SELECT * FROM mark")
             *seen, end, last, checksum = next(rows)
-            if tuple(seen) != _stamp(os.fstat(log.fileno())):
+            if tuple(seen) != _stamp(log.fileno()):
                 log.seek(0)
                 if zlib.crc32(log.read(end)) != checksum:
                     raise ValueError("the log has changed")
@@ -292,36 +291,35 @@ class _Index:
             self.delete()
 
     def find(self, topics: Sequence[str]) -> list[Change]:
-        """The changes on some topics, oldest first."""
-        lines = dict[int, Change]()
-        if self._connection and self.end:
-            import apsw
-
-            names = ", ".join("?" * len(topics))
-            sql = f"SELECT start FROM lines WHERE topic IN ({names}) AND start < ?"
-            try:
-                rows: Any = self._connection.execute(sql, (*topics, self.end))
-                with open(self._log, "rb") as file:
-                    for start in sorted(start for (start,) in rows):
-                        file.seek(start)
-                        change = _read(file.readline().rstrip(b"\n"))
-                        if change is None:
-                            raise ValueError(f"there is no change at {start}")
-                        lines[start] = change
-            except (apsw.Error, OSError) as error:
-                raise ValueError(str(error)) from error
-        for topic in topics:
-            lines |= self.recent.get(topic, ())
+        """The changes on some topics, oldest first. Raises: ValueError if the file does not fit the
+        log; OSError."""
+        lines = {start: new for topic in topics for start, new in self.recent.get(topic, ())}
+        sql = f"SELECT start FROM lines WHERE topic IN ({', '.join('?' * len(topics))})"
+        if starts := self._query(f"{sql} AND start < ?", *topics, self.end) if self.end else ():
+            with open(self._log, "rb") as file:
+                for start in starts:
+                    file.seek(start)
+                    if (change := _read(file.readline().rstrip(b"\n"))) is None:
+                        raise ValueError(f"there is no change at {start}")
+                    lines[start] = change
         return [lines[start] for start in sorted(lines)]
 
     def list_topics(self, prefix: str) -> list[str]:
-        """The topics that begin so."""
+        """The topics that begin so. Raises as `find`."""
         sql = "SELECT DISTINCT topic FROM lines WHERE topic >= ? AND topic < ?"
-        rows: Any = self._connection and self._connection.execute(
-            sql, (prefix, f"{prefix}\U0010ffff")
-        )
-        topics = [topic for (topic,) in rows or ()]
-        return topics + [topic for topic in self.recent if topic.startswith(prefix)]
+        topics = self._query(sql, prefix, f"{prefix}\U0010ffff")
+        topics += [topic for topic in self.recent if topic.startswith(prefix)]
+        return [*dict.fromkeys(topics)]
+
+    def _query(self, sql: str, *values: object) -> list[Any]:
+        """The first column of a result."""
+        import apsw
+
+        try:
+            rows: Any = self._connection.execute(sql, values) if self._connection else ()
+            return [row[0] for row in rows]
+        except apsw.Error as error:
+            raise ValueError(str(error)) from error
 
     def note(self, start: int, change: Change, topics: Collection[str]) -> None:
         """Adds a change, whose line begins at `start`."""
@@ -332,7 +330,7 @@ class _Index:
     def save(self, log: IO[bytes], end: int, last_line: bytes) -> None:
         """Writes that the log was seen as it is, and what was noted if it is much. It is left to
         others once that failed."""
-        stamp, is_full = _stamp(os.fstat(log.fileno())), self._count >= BATCH
+        stamp, is_full = _stamp(log.fileno()), self._count >= BATCH
         if self._is_off or not (is_full or (self.end and stamp != self._seen)):
             return
         import apsw
@@ -361,7 +359,8 @@ class _Index:
             self._count = 0
 
 
-def _stamp(status: os.stat_result) -> tuple[int, int]:
+def _stamp(file: int | Path) -> tuple[int, int]:
+    status = os.stat(file)
     return status.st_size, status.st_mtime_ns
 
 

@@ -176,14 +176,14 @@ class OpenMemory:
 
     def archived_facts(self) -> list[Statement]:
         """The facts here that stand in no prompt, but may be found."""
-        store = self.store
-        facts = (fact for place in store.fact_places() for fact in store.view().in_place(place))
+        places, view = self.store.fact_places(), self.store.view()
+        facts = (fact for place in places for fact in view.in_place(place))
         return [fact for fact in facts if fact.state == "archived" and not fact.private]
 
     def notes(self) -> list[Statement]:
         """The records of past work here that a model may see, oldest first."""
-        store = self.store
-        notes = (note for place in store.record_places() for note in store.view().current(place))
+        places, view = self.store.record_places(), self.store.view()
+        notes = (note for place in places for note in view.current(place))
         return sorted((n for n in notes if not n.private), key=lambda note: note.claimed_at)
 
     def describe(self, statement: Statement) -> str:

@@ -1,6 +1,7 @@
 """Changes to statements: files follow the log, edits of a person count, nothing is lost."""
 
 import asyncio
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -335,7 +336,6 @@ def _parts(view: View, whole: View) -> dict[str, object]:
         "entries": {id: view.entry(id) for id in (*whole.entries, "none")},
         "places": {place: [*view.in_place(place)] for place in (*whole.places, "none")},
         "files": {name: view.file(name) for name in (*whole.files, "none")},
-        "names": sorted(view.list_places("facts/*.md")),
         "waiting": sorted(new.id for new in view.waiting()),
         "conflicts": view.conflicts(),
     }
@@ -365,6 +365,7 @@ def test_an_index_finds_what_the_whole_log_says(
             whole = fold(changes)
             for store in (life.open(), steady if number >= 5 else life.open()):
                 assert _parts(store.view(), whole) == _parts(whole, whole)
+                assert set(store.view().list_places("facts/*.md")) >= {*whole.places}
                 assert store.log.last_id() == "".join(change.id for change in changes[-1:])
 
 
@@ -396,3 +397,17 @@ async def test_an_index_that_does_not_fit_is_made_again(
     assert len(notices) == says
     assert len(life.open().view().current("facts/user.md")) == 5
     assert path.exists()
+
+
+@pytest.mark.usefixtures("_short_logs_have_an_index")
+async def test_a_line_that_changed_unseen_is_noticed_when_it_is_read(life: Life) -> None:
+    for number in range(5):
+        await life.store.add(life.statement(f"Port {number}"))
+    life.open().view()
+    path = life.root / "history.jsonl"
+    before = path.stat()
+    life.write(path.name, life.read(path.name).replace("Port 1", "Port 7", 1))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert life.open().log.damage() == ""
+    assert len(life.store.view().current("facts/user.md")) == 4
+    assert life.store.log.damage()
