@@ -150,7 +150,7 @@ async def test_the_shell_asks_no_model_when_the_words_suffice(name, tmp_path):
 
 
 @systems
-async def test_the_index_of_a_project_stays_when_another_is_searched(name, tmp_path, monkeypatch):
+async def test_an_index_stays_when_another_project_is_searched(name, tmp_path, monkeypatch):
     for module in (searching, policy):
         monkeypatch.setattr(module, "MAX_IN_MEMORY", 0)
     memories = []

@@ -400,7 +400,7 @@ async def test_an_index_that_does_not_fit_is_made_again(
 
 
 @pytest.mark.usefixtures("_short_logs_have_an_index")
-async def test_a_line_that_changed_unseen_is_noticed_when_it_is_read(life: Life) -> None:
+async def test_a_line_that_changed_unseen_is_noticed_when_read(life: Life) -> None:
     for number in range(5):
         await life.store.add(life.statement(f"Port {number}"))
     life.open().view()
