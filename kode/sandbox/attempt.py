@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -204,7 +205,7 @@ class Attempt:
         self.ended.set()
 
     def _limits(self) -> CommandLimits:
-        ground, reach = self.ground, self._reach(())
+        ground, reach = self.ground, self._whole_reach
         layered = [layer.root for layer in self.layers]
         return CommandLimits(
             writable=tuple(view.writable(reach, layered, alone=self.kind == "landlock")),
@@ -221,7 +222,7 @@ class Attempt:
         masked = sandbox.masked()
         masks = {} if alone else {path: _mask_for(path, sandbox.store()) for path in masked}
         read, roots = None, (layer.root for layer in self.layers)
-        write = [(path, True) for path in view.writable(self._reach(()), roots, alone=alone)]
+        write = [(path, True) for path in view.writable(self._whole_reach, roots, alone=alone)]
         if alone:
             more = map(str, (self.sandbox.temporary_folder(), *ground.granted))
             read = [*((path, True) for path in more), *view.landlock_read(ground, masked)]
@@ -262,6 +263,11 @@ class Attempt:
             **({"PYTHONPYCACHEPREFIX": f"{inside}/.cache"} if self.records_opens else {}),
         }
 
+    @cached_property
+    def _whole_reach(self) -> Reach:
+        """What it may reach where nothing is masked."""
+        return self._reach(())
+
     def _reach(self, masked: Iterable[Path]) -> Reach:
         has_network = self._loopback() is not None
         return view.reach(
@@ -282,7 +288,7 @@ class Attempt:
         # Over layers, the launcher hides the files with keys.
         mounts = view.bubblewrap_arguments(
             self.ground,
-            self._reach(() if self.layers else masks),
+            self._whole_reach if self.layers else self._reach(masks),
             masks=masks,
             store=str(sandbox.store()) if self.layers else "",
             lowers=[
