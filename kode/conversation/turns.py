@@ -28,7 +28,7 @@ from kode.extensions.found_extensions import FoundExtensions, in_use, reread
 from kode.extensions.session import Outside
 from kode.extensions.skills import Skill
 from kode.messages import Image, Text, ToolCall, plural
-from kode.permissions.limits import limited_to
+from kode.permissions.decide import limited_to
 from kode.permissions.modes import PermissionMode
 from kode.plain_text import fence_text
 from kode.prompts import template

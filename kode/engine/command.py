@@ -70,8 +70,9 @@ class Command:
 async def run_command(command: Command) -> ToolOutput:
     """Runs a command as the gate decided. Raises: what the tool raises."""
     sandbox, decision = command.agent.sandbox, command.context.decision
-    if decision.run_in == "host" or sandbox is None:
+    if decision.run_in == "host":
         return await _run_outside(command, decision)
+    assert sandbox is not None, "a command for the sandbox never runs without one"
     try:
         attempt = await asyncio.to_thread(sandbox.begin)
     except OSError as error:
@@ -194,6 +195,7 @@ async def settle_changes(
             agent.sandbox.refresh_running_commands, [change.path for change in made]
         )
     unwanted = [(change, decision) for change, decision in decided if not decision.is_allowed]
+    unwanted.sort(key=lambda pair: pair[1].by in ("person", "nobody"))  # rules come first
     stays = [change for change, _ in unwanted if _is_carried(change)]
     await asyncio.to_thread(attempt.carry_layer, stays)
     refused = [

@@ -1,6 +1,6 @@
 import pytest
 
-from kode.permissions.limits import limited_to
+from kode.permissions.decide import limited_to
 from kode.tool import Action
 from kode.tools.builtin import BUILTIN
 from tests.workplaces import workplace
