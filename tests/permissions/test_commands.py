@@ -128,11 +128,6 @@ def test_mode_plan_refuses_with_the_reason(command):
     assert f"`{command}`" in decision.reason
 
 
-def test_a_redirection_into_the_project_is_tried_in_a_copy():
-    assert where("echo x > a.txt") == "sandbox"
-    assert where("echo x > a.txt", sandbox="plain") == "ask"
-
-
 @for_each(
     ("command", "expected"),
     [("ls -la | head -3", "outside"), ("ls src && wc -l a.py", "outside"), ("pytest", "ask")]
@@ -152,46 +147,44 @@ def test_an_unknown_sandbox_is_no_reason_to_offer_less(command, mode):
     assert mode == "plan" or decision.by == "sandbox"
 
 
-def test_an_unknown_sandbox_leaves_plain_reading_and_rules():
-    assert where("ls src && wc -l a.py", sandbox="unknown") == "outside"
-    assert where("make", sandbox="unknown", allow=["shell(make:*)"]) == "outside"
-    assert where("git push", "auto-edit", sandbox="unknown") == "ask"
+RULES = ["shell(git push:*)", "shell(pytest:*)"]
+PUSH, CURL = {"allow": ["shell(git push:*)"]}, {"deny": ["shell(curl:*)"]}
+UNKNOWN = {"sandbox": "unknown"}
 
 
-def test_rules_for_every_risky_part_free_a_line():
-    rules = ["shell(git push:*)", "shell(pytest:*)"]
-    assert where("git push origin main", allow=rules) == "outside"
-    assert where("ls && pytest -q && git push", allow=rules) == "outside"
-    assert where("git push", approved=rules) == "outside"
-
-
-def test_a_rule_does_not_cover_what_runs_beside_its_command():
-    rules = ["shell(git push:*)"]
-    assert where("./x.sh && git push", allow=rules) == "ask"
-    assert where("git push $(cat x)", allow=rules) == "ask"
-    assert where("git push; rm -rf src", allow=rules) == "ask"
-    assert where("pytest; rm -rf src", allow=rules) == "sandbox"
-
-
-def test_a_rule_for_a_triable_part_keeps_the_rest_sandboxed():
-    assert where("pytest -q; ./x.sh", allow=["shell(pytest:*)"]) == "sandbox"
-
-
-@pytest.mark.parametrize("mode", ["ask", "auto-edit", "full"])
-def test_a_deny_rule_asks_about_lines_not_fully_known(mode):
-    deny = ["shell(curl:*)"]
-    assert where("$X http://x.test", mode, deny=deny) == "ask"
-    assert where("c=curl; $c x", mode, deny=deny) == "ask"
-    assert where("curl http://x.test", mode, deny=deny) == "deny"
-    assert where("bash -c 'curl http://x.test'", mode, deny=deny) == "deny"
-
-
-def test_mode_full_runs_commands_outside_unless_sandboxing_was_wanted():
-    assert where("./x.sh", "full") == "outside"
-    assert where("./x.sh", "full", forced=True) == "sandbox"
-    assert where("./x.sh", "full", forced=True, sandbox="none") == "deny"
-    assert where("rm -rf src", "full") == "ask"
-    assert where("cat .env", "full") == "ask"
+@for_each(
+    ("command", "settings", "expected"),
+    [
+        ("echo x > a.txt", {}, "sandbox"),
+        ("echo x > a.txt", {"sandbox": "plain"}, "ask"),
+        ("ls src && wc -l a.py", UNKNOWN, "outside"),
+        ("make", UNKNOWN | {"allow": ["shell(make:*)"]}, "outside"),
+        ("git push", UNKNOWN, "ask"),
+        # Rules for every risky part free a line.
+        ("git push origin main", {"allow": RULES}, "outside"),
+        ("ls && pytest -q && git push", {"allow": RULES}, "outside"),
+        ("git push", {"approved": RULES}, "outside"),
+        # A rule does not cover what runs beside its command.
+        ("./x.sh && git push", PUSH, "ask"),
+        ("git push $(cat x)", PUSH, "ask"),
+        ("git push; rm -rf src", PUSH, "ask"),
+        ("pytest; rm -rf src", PUSH, "sandbox"),
+        ("pytest -q; ./x.sh", {"allow": RULES}, "sandbox"),
+        # A deny rule asks about what is not fully known.
+        *(("$X http://x.test", CURL | {"mode": mode}, "ask") for mode in ("ask", "full")),
+        ("c=curl; $c x", CURL | {"mode": "auto-edit"}, "ask"),
+        *(("curl http://x.test", CURL | {"mode": mode}, "deny") for mode in ("ask", "full")),
+        ("bash -c 'curl http://x.test'", CURL, "deny"),
+        # Mode `full` runs commands outside, unless sandboxing is wanted.
+        ("./x.sh", {"mode": "full"}, "outside"),
+        ("./x.sh", {"mode": "full", "forced": True}, "sandbox"),
+        ("./x.sh", {"mode": "full", "forced": True, "sandbox": "none"}, "deny"),
+        ("rm -rf src", {"mode": "full"}, "ask"),
+        ("cat .env", {"mode": "full"}, "ask"),
+    ],
+)
+def test_rules_mode_and_sandbox_decide_where_a_line_runs(command, settings, expected):
+    assert where(command, **settings) == expected
 
 
 def test_a_question_names_risky_parts_and_irreversible_effects():

@@ -103,44 +103,74 @@ def test_each_mode_decides_as_documented(tool, arguments, expected):
     assert outcomes == expected.split()
 
 
-def test_deny_beats_ask_beats_allow():
-    every = ("shell(git push:*)",)
-
-    assert shell("full", "git push", allow=every, ask=every, deny=every).outcome == "deny"
-    assert shell("full", "git push", allow=every, ask=every).outcome == "ask"
-    assert shell("ask", "git push", allow=every).outcome == "allow"
+PUSH = ("shell(git push:*)",)
+PYTEST = {"allow": ["shell(pytest:*)"]}
+BOTH = ("read(a.py)", "edit(a.py)")
 
 
-@pytest.mark.parametrize("tool", ["read_file", "edit_file"])
-def test_deny_beats_ask_beats_allow_for_files(tool):
-    every = ("read(a.py)", "edit(a.py)")
+@for_each(
+    ("mode", "command", "rules", "expected"),
+    [
+        # Deny beats ask beats allow.
+        ("full", "git push", {"allow": PUSH, "ask": PUSH, "deny": PUSH}, "deny"),
+        ("full", "git push", {"allow": PUSH, "ask": PUSH}, "ask"),
+        ("ask", "git push", {"allow": PUSH}, "allow"),
+        # No heuristic overrides a rule; an approval covers nothing destructive.
+        ("ask", "git push --force", {"allow": PUSH}, "allow"),
+        ("ask", "rm -rf src", {"allow": ["shell"]}, "allow"),
+        ("ask", "git push", {"approved": PUSH}, "allow"),
+        ("ask", "git push --force", {"approved": PUSH}, "ask"),
+        # Every part of a line needs its own rule.
+        ("ask", "pytest -q && pytest -x | tail", PYTEST, "allow"),
+        ("ask", "pytest -q && npm ci", PYTEST, "ask"),
+        ("ask", "pytest -q > ~/.bashrc", PYTEST, "ask"),
+        ("ask", "LD_PRELOAD=./x pytest -q", PYTEST, "ask"),
+        ("ask", "sudo pytest -q", PYTEST, "ask"),
+        # A deny rule counts for unknown words and for files, too.
+        ("full", "$X -rf a", {}, "allow"),
+        ("full", "$X -rf a", {"deny": ["shell(rm:*)"]}, "ask"),
+        ("full", "cat notes/a", {"deny": ["read(notes/**)"]}, "deny"),
+        ("full", "touch src/a", {"deny": ["edit(src/**)"]}, "deny"),
+        ("plan", "mkdir x", {"allow": ["shell"]}, "deny"),
+        ("full", "rm -rf ~/.kode", {"allow": ["shell"]}, "deny"),
+    ],
+)
+def test_rules_decide_about_commands_as_documented(mode, command, rules, expected):
+    assert shell(mode, command, **rules).outcome == expected
 
-    def outcome(**rules):
-        return decided("full", tool, {"path": "a.py"}, **rules).outcome
 
-    assert outcome(allow=every, ask=every, deny=every) == "deny"
-    assert outcome(allow=every, ask=every) == "ask"
+KEPT = "~/.kode/memory/facts/user.md"
+ADD = {"action": "add", "content": "x"}
 
 
-def test_an_allow_rule_is_not_overridden_by_a_heuristic():
-    assert shell("ask", "git push --force", allow=["shell(git push:*)"]).outcome == "allow"
-    assert shell("ask", "rm -rf src", allow=["shell"]).outcome == "allow"
-    assert decided("ask", "read_file", {"path": ".env"}, allow=["read(.env)"]).outcome == "allow"
-
-
-def test_an_approval_never_covers_what_is_destructive_or_system():
-    assert shell("ask", "git push", approved=["shell(git push:*)"]).outcome == "allow"
-    assert shell("ask", "git push --force", approved=["shell(git push:*)"]).outcome == "ask"
-
-
-def test_every_part_of_a_compound_needs_its_own_rule():
-    allow = ["shell(pytest:*)"]
-
-    assert shell("ask", "pytest -q && pytest -x | tail", allow=allow).outcome == "allow"
-    assert shell("ask", "pytest -q && npm ci", allow=allow).outcome == "ask"
-    assert shell("ask", "pytest -q > ~/.bashrc", allow=allow).outcome == "ask"
-    assert shell("ask", "LD_PRELOAD=./x pytest -q", allow=allow).outcome == "ask"
-    assert shell("ask", "sudo pytest -q", allow=allow).outcome == "ask"
+@for_each(
+    ("mode", "tool", "arguments", "rules", "expected"),
+    [
+        *(
+            row
+            for tool in ("read_file", "edit_file")
+            for row in (
+                (
+                    "full",
+                    tool,
+                    {"path": "a.py"},
+                    {"allow": BOTH, "ask": BOTH, "deny": BOTH},
+                    "deny",
+                ),
+                ("full", tool, {"path": "a.py"}, {"allow": BOTH, "ask": BOTH}, "ask"),
+            )
+        ),
+        ("ask", "read_file", {"path": ".env"}, {"allow": ["read(.env)"]}, "allow"),
+        ("plan", "edit_file", {"path": "a"}, {"allow": ["edit"]}, "deny"),
+        ("full", "write_file", {"path": KEPT}, {"allow": ["edit", "edit(~/.kode/**)"]}, "deny"),
+        ("full", "memory", ADD, {"taint": True}, "ask"),
+        ("full", "memory", ADD, {"taint": True, "allow": ["memory"]}, "ask"),
+        ("full", "forget", {"id": "1"}, {"taint": True}, "ask"),
+        ("ask", "mcp__a_b__delete_all", {}, {"allow": ["mcp__a_b__delete_all"]}, "ask"),
+    ],
+)
+def test_rules_decide_about_other_calls_as_documented(mode, tool, arguments, rules, expected):
+    assert decided(mode, tool, arguments, **rules).outcome == expected
 
 
 @for_each(
@@ -158,36 +188,6 @@ def test_every_part_of_a_compound_needs_its_own_rule():
 )
 def test_a_deny_rule_finds_its_command_inside_another(command):
     assert shell("full", command, deny=["shell(git push:*)"]).outcome == "deny"
-
-
-def test_a_deny_rule_asks_about_unknown_words_even_in_full():
-    assert shell("full", "$X -rf a").outcome == "allow"
-    assert shell("full", "$X -rf a", deny=["shell(rm:*)"]).outcome == "ask"
-
-
-def test_deny_rules_for_files_hold_for_commands_too():
-    assert shell("full", "cat notes/a", deny=["read(notes/**)"]).outcome == "deny"
-    assert shell("full", "touch src/a", deny=["edit(src/**)"]).outcome == "deny"
-
-
-def test_plan_changes_nothing_whatever_is_allowed():
-    assert shell("plan", "mkdir x", allow=["shell"]).outcome == "deny"
-    assert decided("plan", "edit_file", {"path": "a"}, allow=["edit"]).outcome == "deny"
-
-
-def test_no_rule_lets_a_tool_write_where_kode_keeps_things():
-    path = {"path": "~/.kode/memory/facts/user.md"}
-
-    assert decided("full", "write_file", path, allow=["edit", "edit(~/.kode/**)"]).outcome == "deny"
-    assert shell("full", "rm -rf ~/.kode", allow=["shell"]).outcome == "deny"
-
-
-def test_memory_shows_what_it_would_keep_in_a_tainted_session():
-    add = {"action": "add", "content": "x"}
-
-    assert decided("full", "memory", add, taint=True).outcome == "ask"
-    assert decided("full", "memory", add, taint=True, allow=["memory"]).outcome == "ask"
-    assert decided("full", "forget", {"id": "1"}, taint=True).outcome == "ask"
 
 
 def test_mode_full_runs_unattended_except_for_secrets():
@@ -217,12 +217,6 @@ def test_rules_are_offered_per_part_and_never_for_grave_things(command, offered)
 def test_a_server_tool_is_forbidden_by_its_shown_name(rule):
     assert decided("full", "mcp__a_b__delete_all", {}, deny=[rule]).outcome == "deny"
     assert decided("full", "mcp__a_b__delete_all", {}, ask=[rule]).outcome == "ask"
-
-
-def test_a_rule_for_a_server_tool_has_its_own_name():
-    by_look = decided("ask", "mcp__a_b__delete_all", {}, allow=["mcp__a_b__delete_all"])
-
-    assert by_look.outcome == "ask"
 
 
 @pytest.mark.parametrize(
