@@ -211,7 +211,7 @@ def cut_torn_line(file: IO[bytes], path: Path) -> int:
     end = os.fstat(descriptor).st_size
     if end == 0 or os.pread(descriptor, 1, end - 1) == b"\n":
         return end
-    torn = next(_pieces_backwards(file))
+    torn = next(pieces_backwards(file))
     aside = path.with_name(path.name + ".torn")
     saved = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -228,18 +228,19 @@ def lines_backwards(file: IO[bytes]) -> Iterator[bytes]:
 
     Raises: OSError.
     """
-    return filter(bytes.strip, _pieces_backwards(file))
+    return filter(bytes.strip, pieces_backwards(file))
 
 
-def _pieces_backwards(file: IO[bytes]) -> Iterator[bytes]:
-    """What stands between the line feeds of a file, last first."""
-    position, rest = file.seek(0, os.SEEK_END), b""
+def pieces_backwards(file: IO[bytes]) -> Iterator[bytes]:
+    """What stands between the line feeds of a file, last first; at least one piece. Raises:
+    OSError."""
+    position, rest, size = file.seek(0, os.SEEK_END), b"", _BLOCK_BYTES
     while position > 0:
-        start = max(0, position - _BLOCK_BYTES)
+        start = max(0, position - size)
         file.seek(start)
         rest, *lines = (file.read(position - start) + rest).split(b"\n")
         yield from reversed(lines)
-        position = start
+        position, size = start, _BLOCK_BYTES if lines else size * 2  # a long line is read once
     yield rest
 
 

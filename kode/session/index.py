@@ -8,12 +8,12 @@ import contextlib
 import difflib
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from kode import durable, paths
 from kode.broken_json import object_of
@@ -130,10 +130,11 @@ def last_used_first(home: Path, cwd: Path | None = None) -> Iterator[Summary]:
     Their `order` decides. Those that are not in it come after the others, by the time of their
     files.
     """
-    ranks = order.ranks(paths.sessions_folder(home))
+    folder = paths.sessions_folder(home)
+    ranks = order.ranks(folder)
     sessions = ((ranks.get(id, -1), changed, id) for changed, id in files(home))
     for _, _, session_id in sorted(sessions, reverse=True):
-        if summary := summarize(paths.session_file(home, session_id), cwd):
+        if summary := summarize(folder / f"{session_id}.jsonl", cwd):
             yield summary
 
 
@@ -143,11 +144,14 @@ def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
     try:
         with path.open("rb") as file:
             noted, status = durable.noted_length(path), os.fstat(file.fileno())
-            head = file.read(HEAD_BYTES)
-            header = _header(head)
+            lines = file.read(HEAD_BYTES).split(b"\n")
+            header = _header(lines[0])
             if header and cwd is not None and not _is_of(_text(header, "cwd"), cwd):
                 return None
-            at, turns, end = _tail(file, path)
+            is_whole = status.st_size < HEAD_BYTES
+            newest_first = reversed(lines) if is_whole else durable.pieces_backwards(file)
+            next(newest_first)  # torn, and no line to any reader
+            at, turns, end = _tail(newest_first, path)
     except OSError:
         return None
     usage = end.get("total_usage")
@@ -157,7 +161,7 @@ def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
         id=path.stem,
         updated_at=timestamp(min(changed, seconds_of(at) or changed)),
         **{name: _text(header, name) for name in ("created_at", "cwd", "model", "provider")},
-        task=" ".join(_first_task(head).split())[:TASK_CHARS],
+        task=" ".join(_first_task(lines, is_cut=not is_whole).split())[:TASK_CHARS],
         turns=turns,
         tokens=_whole(usage, "input_tokens") + _whole(usage, "output_tokens"),
         # A total of turns without a price is no cost of zero.
@@ -183,7 +187,7 @@ def folder_of(path: Path) -> str:
     """Where a session was started; "" where its file does not tell."""
     try:
         with path.open("rb") as file:
-            return _text(_header(file.read(HEAD_BYTES)), "cwd")
+            return _text(_header(file.readline(HEAD_BYTES)), "cwd")
     except OSError:
         return ""
 
@@ -194,18 +198,17 @@ def _is_of(folder: str, cwd: Path) -> bool:
     )
 
 
-def _header(head: bytes) -> dict[str, Any]:
-    """The first line; empty when it is not a header."""
-    value = object_of(head.partition(b"\n")[0]) or {}
+def _header(line: bytes) -> dict[str, Any]:
+    """Empty for a line that is no header."""
+    value = object_of(line) or {}
     return value if value.get("type") == "session" else {}
 
 
-def _first_task(head: bytes) -> str:
+def _first_task(lines: Sequence[bytes], *, is_cut: bool) -> str:
     """The first thing the person asked that was not refused; "" when the head does not reach that
-    far."""
-    *lines, cut = head.split(b"\n")
-    task = ""
-    for line in lines:
+    far. The last line is torn, or cut by the length of the head."""
+    task, cut = "", lines[-1]
+    for line in lines[:-1]:
         if line.startswith(_CONTEXT) and task:
             if not (object_of(line) or {}).get("refused"):
                 return task
@@ -215,7 +218,7 @@ def _first_task(head: bytes) -> str:
             task = _words_of(value) or ""
             if not value.get("is_pending") and task:
                 return task
-    if not task and len(head) == HEAD_BYTES and cut.startswith(b'{"type":"message",' + _OF_PERSON):
+    if not task and is_cut and cut.startswith(b'{"type":"message",' + _OF_PERSON):
         # Longer than the head, such as a pasted log, and cut anywhere.
         ends = (object_of(cut[: len(cut) - lost] + b'"}]}') for lost in range(12))
         task = _words_of(next(filter(None, ends), {})) or ""
@@ -233,15 +236,12 @@ def _words_of(value: dict[str, Any]) -> str | None:
     return None
 
 
-def _tail(file: IO[bytes], path: Path) -> tuple[str, int, dict[str, Any]]:
+def _tail(newest_first: Iterator[bytes], path: Path) -> tuple[str, int, dict[str, Any]]:
     """The time of the last entry, how many turns there are, and the end of the last finished one,
     empty where none has finished. Raises: OSError."""
     at, begun = "", 0
     refused = dict[str, bool]()  # by the id of a message
-    size, lines = os.fstat(file.fileno()).st_size, durable.lines_backwards(file)
-    if size and os.pread(file.fileno(), 1, size - 1) != b"\n":
-        next(lines, None)  # torn, and no line to any reader
-    for line in lines:
+    for line in newest_first:
         if b'"rewind"' in line:
             return _tail_of_all(path)
         is_end, is_of_person = line.startswith(b'{"type":"turn"'), _OF_PERSON in line
