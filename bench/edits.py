@@ -25,10 +25,9 @@ from typing import Any, Literal, get_args
 from kode.errors import ToolError
 from kode.events import silent
 from kode.tool import Tool, ToolContext, ToolOutput
-from kode.tools.apply_patch import apply_patch
+from kode.tools.apply_patch import apply_patch, text_editor
 from kode.tools.edit_file import edit_file
 from kode.tools.read_file import read_file
-from kode.tools.text_editor import text_editor
 from tests.workplaces import workplace
 
 ROOT = Path(__file__).parent.parent

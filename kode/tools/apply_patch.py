@@ -13,6 +13,9 @@
 It stands for calls of other tools, one for each file, which are judged and undone as such. A hunk
 is found by its kept and removed lines, after the line that `@@` names; without one they must stand
 in the file once, since the first of several places is a guess.
+
+`text_editor` is the editor of Anthropic's models, whose API knows it by its type. It stands for
+calls of the same tools.
 """
 
 import contextlib
@@ -22,15 +25,27 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from kode import diffs, durable
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.tool import Tool, ToolContext, ToolOutput
 from kode.tools import files
-from kode.tools.edit_file import Replacement, plan_change, read_target, write_change
-from kode.tools.replace_text import Ambiguous, LinesOf, NotFound, Replaced, find_lines, splice
+from kode.tools.edit_file import (
+    Ambiguous,
+    LinesOf,
+    NotFound,
+    Replaced,
+    Replacement,
+    edit_file,
+    find_lines,
+    plan_change,
+    read_target,
+    splice,
+    write_change,
+)
+from kode.tools.read_file import read_file
 from kode.tools.write_file import write_file
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
@@ -131,6 +146,56 @@ async def apply_patch(context: ToolContext, input: str) -> ToolOutput:
     """Add, delete or change files by a patch, as free text. Quote about three unchanged lines
     around each change; where they stand several times in the file, put the line of their function
     or class after @@."""
+    raise AssertionError("its parts run")
+
+
+def _editor_parts(arguments: Mapping[str, Any]) -> tuple[tuple[Tool, Mapping[str, Any]]]:
+    path = {"path": arguments["path"]}
+    match arguments["command"]:
+        case "view":
+            first, last = arguments["view_range"] or (1, -1)
+            lines = {"limit": last - first + 1} if last >= first else {}
+            return ((read_file, {**path, "offset": first, **lines}),)
+        case "create":
+            return ((write_file, {**path, "content": _require(arguments, "file_text")}),)
+        case "str_replace":
+            texts = {
+                "old_text": _require(arguments, "old_str"),
+                "new_text": arguments["new_str"] or "",
+            }
+            return ((edit_file, {**path, **texts}),)
+        case _:
+            text = arguments["insert_text"] or _require(arguments, "new_str")
+            new = text.removesuffix("\n").split("\n")
+            hunk = Hunk(new=new, after_line=_require(arguments, "insert_line"))
+            return ((patch_file, {**path, "hunks": [hunk]}),)
+
+
+def _require(arguments: Mapping[str, Any], name: str) -> Any:
+    if arguments[name] is None:
+        raise ToolError(f"`{name}` is missing for `{arguments['command']}`. Nothing was changed.")
+    return arguments[name]
+
+
+@tool(
+    effect="edit",
+    api_type="text_editor_20250728",
+    name="str_replace_based_edit_tool",
+    parts=_editor_parts,
+)
+async def text_editor(
+    context: ToolContext,
+    command: Literal["view", "create", "str_replace", "insert"],
+    path: str,
+    view_range: tuple[int, int] | None = None,
+    file_text: str | None = None,
+    old_str: str | None = None,
+    new_str: str | None = None,
+    insert_line: int | None = None,
+    insert_text: str | None = None,
+) -> ToolOutput:
+    """View, create and edit files. view (view_range) · create (file_text) · str_replace (old_str,
+    new_str) · insert (insert_line, insert_text)."""
     raise AssertionError("its parts run")
 
 

@@ -31,7 +31,9 @@ SMALL = ("read_file", "write_file", "edit_file", "shell")
 """The tools of the small profile: enough for every task, and few, so that a weak model chooses
 better."""
 
-BUILTIN: tuple[Tool, ...] = tuple(resolve_name(f"kode.tools.{name}:{name}") for name in NAMES)
+BUILTIN: tuple[Tool, ...] = tuple(
+    resolve_name(f"kode.tools.{'background' if name == 'job' else name}:{name}") for name in NAMES
+)
 
 
 @functools.cache
@@ -43,8 +45,8 @@ def _replacements(tool_format: ToolFormat) -> Mapping[str, Tool | None]:
         from kode.tools.apply_patch import apply_patch
 
         return {"write_file": None, "edit_file": apply_patch}
+    from kode.tools.apply_patch import text_editor
     from kode.tools.shell import shell
-    from kode.tools.text_editor import text_editor
 
     return {
         "read_file": text_editor,

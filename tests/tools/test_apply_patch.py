@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from kode.errors import ToolError
 from kode.tools.apply_patch import Hunk, apply_hunk, delete_file, patch_file, read_patch
-from kode.tools.replace_text import Ambiguous, NotFound
+from kode.tools.edit_file import Ambiguous, NotFound
 from kode.tools.write_file import write_file
 from tests.tables import for_each
 

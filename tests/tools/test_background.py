@@ -12,8 +12,7 @@ from kode.session.log import in_memory, load
 from kode.session.notes import note_of
 from kode.tool import Tool, ToolContext
 from kode.tool import ToolOutput as Output
-from kode.tools.background import BackgroundCommands
-from kode.tools.job import job
+from kode.tools.background import BackgroundCommands, job
 from kode.tools.shell import shell
 from tests.session.stories import new_session
 from tests.tools.conftest import lives

@@ -8,7 +8,7 @@ import pytest
 
 from kode.errors import ToolError
 from kode.tool import ToolContext, ToolOutput
-from kode.tools import documents, files
+from kode.tools import files
 from kode.tools.edit_file import edit_file
 from kode.tools.read_file import read_file
 from tests.pictures import jpeg, pdf, png
@@ -149,7 +149,7 @@ async def test_a_file_that_cannot_be_shown_says_why(
     (project / "a.txt").write_bytes(data)
     os.mkfifo(project / "pipe")
     if "limit" in arguments:
-        monkeypatch.setattr(documents, "PDF_S", 0.0)
+        monkeypatch.setattr("kode.tools.read_file.PDF_S", 0.0)
 
     with pytest.raises(ToolError, match=reason):
         await call(read_file, **{"path": "a.txt", **arguments})

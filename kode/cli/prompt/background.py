@@ -9,7 +9,7 @@ from kode.cli.screen.lines import clip, duration, one_line
 from kode.errors import UserError
 from kode.messages import plural
 from kode.plain_text import clean
-from kode.tools.job import tell_job
+from kode.tools.background import tell_job
 
 if TYPE_CHECKING:
     from kode.tools.background import BackgroundCommand
