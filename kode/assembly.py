@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kode import paths
 from kode.config.choice import ProviderChoice, resolve_provider, small_choice
@@ -146,6 +146,18 @@ def tool_format_of(config: Config, provider: Provider) -> ToolFormat:
     return "patch" if provider.model.startswith(provider.row.patches) else "kode"
 
 
+def model_parts(config: Config, choice: ProviderChoice, provider: Provider) -> dict[str, Any]:
+    """The fields of an agent that depend on its model."""
+    return {
+        "provider": provider,
+        "effort": choice.effort,
+        "search": can_search(config, provider),
+        "cost_usd": cost_function(provider),
+        "tool_format": tool_format_of(config, provider),
+        "secrets": secrets_of(choice),
+    }
+
+
 def simplify(agent: Agent, config: Config) -> Agent:
     """The agent with the tools and prompt of the small profile."""
     return replace(
@@ -218,7 +230,6 @@ def make_agent(
     """
     config, emit, child = settings.config, settings.emit, settings.child
     start = child.start if child is not None else None
-    cost = cost_function(provider)
     budgets = (config.max_budget_usd, config.shared_budget)
     for asked in filter(None, (provider, open_named(config, "fallback_model"))):
         if any(budget is not None for budget in budgets) and cost_function(asked)(Usage()) is None:
@@ -252,7 +263,6 @@ def make_agent(
         emit=emit,
     )
     choice = resolve_provider(config, os.environ)
-    secrets = secrets_of(choice)
     gate = Gate(
         rules=rules,
         state=state,
@@ -274,7 +284,7 @@ def make_agent(
         usd, steps = start.rest_of_tree_usd, start.rest_of_tree_steps
         spend = replace(spend, rest_of_tree_usd=usd, rest_of_tree_steps=steps)
     return Agent(
-        provider=provider,
+        **model_parts(config, choice, provider),
         tools=(*BUILTIN, *settings.tools),
         gate=gate,
         memory=memory,
@@ -284,14 +294,9 @@ def make_agent(
             base=config.system, append=config.append_system, late=late
         ),
         opening=_opening_renderer(config, place, marks, emit),
-        effort=choice.effort,
-        search=can_search(config, provider),
         small_model=small_model,
-        cost_usd=cost,
         spend=spend,
-        tool_format=tool_format_of(config, provider),
         seen_files={},
-        secrets=secrets,
         sandbox=sandbox,
         background=background,
         undo=undo,

@@ -138,6 +138,11 @@ class Plugin:
     checks: Code = ""
     """A function without arguments that returns `Finding`s for `kode doctor`."""
 
+    @property
+    def session_parts(self) -> tuple[Code, ...]:
+        """What it adds to a session, but slash commands and what decides about calls."""
+        return self.tools, self.sections, self.subscriber, self.around_turn
+
 
 @dataclass(frozen=True, kw_only=True)
 class Place:

@@ -15,15 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from kode import images, installed, paths
-from kode.assembly import (
-    can_search,
-    cost_function,
-    learn,
-    make_provider,
-    run_beside,
-    secrets_of,
-    tool_format_of,
-)
+from kode.assembly import can_search, learn, make_provider, model_parts, run_beside
 from kode.config.choice import provider_for, resolve_provider, switched
 from kode.config.model import Config
 from kode.conversation import rewind, sessions, starting, turns
@@ -353,15 +345,7 @@ class Conversation:
         chosen = make_provider(loaded.config, choice)
         self.to_close.append(current)
         self.settings = replace(self.settings, loaded=loaded)
-        self.agent = replace(
-            self.agent,
-            provider=chosen,
-            effort=choice.effort,
-            tool_format=tool_format_of(loaded.config, chosen),
-            search=can_search(loaded.config, chosen),
-            cost_usd=cost_function(chosen),
-            secrets=secrets_of(choice),
-        )
+        self.agent = replace(self.agent, **model_parts(loaded.config, choice, chosen))
         self.context.known_messages = 0
 
     def use_effort(self, level: str | None) -> None:

@@ -5,16 +5,17 @@
 
 import asyncio
 import contextlib
+import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kode.engine.agent import Agent
 from kode.engine.command import Command, about, settle_changes
-from kode.errors import KodeError, SandboxUnknownError, UserError
+from kode.errors import KodeError, SandboxUnknownError, StorageError, UserError
 from kode.events import FINISHED, Emit, Notice, TurnEnded
 from kode.extensions import trust
 from kode.extensions.hook_answer import goes_beside
@@ -46,6 +47,7 @@ rm -f -- "$CLAUDE_ENV_FILE"; exit $status
 """
 """Runs a hook, then prints the variables without and with those that it wrote to its file: each
 `NAME=VALUE` with a NUL, after a mark."""
+_VARIABLE = re.compile(r"([^=\0]+)=([^\0]*)")
 _OF_THE_SHELL = frozenset(("_", "SHLVL", "PWD", "OLDPWD", "CLAUDE_ENV_FILE"))
 
 LEAST_S = 0.1  # of one, even if others have used it up: many only write a line
@@ -77,7 +79,7 @@ def make_hooks(conversation: "Conversation", hooks: tuple[Hook, ...]) -> Hooks:
         emit=conversation.settings.emit,
         secrets=lambda: conversation.agent.secrets,
         run=_runner(conversation, common),
-        note=conversation.note,
+        note=partial(_note, conversation),
         is_free=lambda hook: hook.item.scope == "home" or granted(hook, place).outside,
         is_current=lambda hook: (
             is_current(hook, where) and not trust.is_held(hook.item, where.home, where.project)
@@ -170,38 +172,48 @@ async def run_hook(
         )
     except SandboxUnknownError as error:
         return Ran(exit_code=None, begun=False, fault=f"was not run. {error}")
-    is_foreign = not grants.outside and hook.item.scope in trust.FOREIGN
-    if outside and is_foreign and (required or not _may_leave(hook, place)):
-        why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
-        fault = f"was not run: {why}, and nobody approved running it without one"
-        return Ran(exit_code=None, begun=False, fault=fault)
-    if outside:
-        sandbox = None
+    if outside and not grants.outside and hook.item.scope in trust.FOREIGN:
+        approvals = trust.load(place.home, place.project)
+        if required or trust.state(trust.outside(hook.item), approvals) != "trusted":
+            why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
+            fault = f"was not run: {why}, and nobody approved running it without one"
+            return Ran(exit_code=None, begun=False, fault=fault)
+    sandbox = None if outside else sandbox
     dropped: list[str] = []
-    kept = [keep or partial(_keep_granted, grants, dropped)]
+    keep_granted = partial(_keep_granted, grants, dropped)
+    apply: Keep = keep or keep_granted
 
     def takes(line: bytes) -> bool:
+        nonlocal apply
         if hook.guard or not goes_beside(line):
             return False
-        kept[:] = [partial(_keep_granted, grants, dropped)]
+        apply = keep_granted
         leave()
         return True
 
+    project, root = str(place.project), str(hook.item.origin)
     mark, begins = secrets.token_hex(16), hook.event == "SessionStart"
     ran = await run_program(
         (*SHELL, *((_WITH_VARIABLES, "kode", hook.command, mark) if begins else (hook.command,))),
         cwd=place.cwd,
-        environment=environment_of(place, hook),
+        environment={
+            **place.environment,
+            "CLAUDE_PROJECT_DIR": project,
+            "KODE_PROJECT_DIR": project,
+            **({"CLAUDE_PLUGIN_ROOT": root} if hook.item.scope == "bundle" else {}),
+        },
         timeout_s=hook.timeout_s,
         given=given,
         sandbox=sandbox,
         records_opens=hook.pins_loads,
         grants=grants,
-        keep=lambda attempt: kept[0](attempt),
+        keep=lambda attempt: apply(attempt),
         takes=takes,
     )
     stdout, *variables = ran.stdout.split(mark) if begins else (ran.stdout,)
-    return replace(ran, stdout=stdout, dropped=tuple(dropped), variables=_set_by(*variables))
+    return replace(
+        ran, stdout=stdout, dropped=tuple(dropped), variables=_changed_variables(*variables)
+    )
 
 
 def granted(hook: Hook, place: Workplace) -> Grants:
@@ -229,31 +241,11 @@ def _is_granted(change: FileChange, grants: Grants) -> bool:
     return below_any(change.path, grants.write) and not (change.runs_later or change.kind == "git")
 
 
-def _set_by(before: str = "", after: str = "") -> dict[str, str]:
+def _changed_variables(before: str = "", after: str = "") -> dict[str, str]:
     """The variables that a hook wrote to its file."""
-    old, new = (dict(_pairs(text)) for text in (before, after))
-    changed = {name: value for name, value in new.items() if old.get(name) != value}
-    return {name: value for name, value in changed.items() if name not in _OF_THE_SHELL}
-
-
-def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.split("\0"):
-        name, equals, value = line.partition("=")
-        if equals:
-            yield name, value
-
-
-def _may_leave(hook: Hook, place: Workplace) -> bool:
-    wanted = trust.outside(hook.item)
-    return trust.state(wanted, trust.load(place.home, place.project)) == "trusted"
-
-
-def environment_of(place: Workplace, hook: Hook) -> dict[str, str]:
-    """The variables that a hook gets: those of every command, where the project is, and its
-    bundle."""
-    project, root = str(place.project), str(hook.item.origin)
-    own = {"CLAUDE_PLUGIN_ROOT": root} if hook.item.scope == "bundle" else {}
-    return {**place.environment, "CLAUDE_PROJECT_DIR": project, "KODE_PROJECT_DIR": project, **own}
+    old, new = (dict(_VARIABLE.findall(text)) for text in (before, after))
+    names = (name for name in new if old.get(name) != new[name] and name not in _OF_THE_SHELL)
+    return {name: new[name] for name in names}
 
 
 def _keeping(agent: Agent, hook: Hook, emit: Emit, grants: Grants) -> Keep:
@@ -360,5 +352,9 @@ async def end_session(
 
 
 def _note(conversation: "Conversation", text: str) -> None:
+    """Tells the model what a hook says, with the next message."""
     if text:
-        conversation.note(f"[hook] {text}")
+        try:
+            conversation.note(f"[hook] {text}")
+        except StorageError as error:
+            conversation.report(error)

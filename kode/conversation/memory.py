@@ -2,20 +2,20 @@
 
 import os
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.assembly import cost_function, is_small, make_provider
-from kode.config.choice import ProviderChoice, small_choice
+from kode.config.choice import small_choice
 from kode.engine.tokens import asked_in_passing
 from kode.errors import AuthenticationError, RefusedError
 from kode.events import Notice, silent
 from kode.memory.contract import MemoryContext
 from kode.messages import Message, Usage
-from kode.provider import AskReply, Provider, Request
+from kode.provider import Provider, Request
 from kode.providers.exchange import SdkProvider
 from kode.session.entries import UsageEntry
 from kode.session.messages import visible_messages
@@ -28,85 +28,74 @@ if TYPE_CHECKING:
 def memory_context(conversation: "Conversation") -> MemoryContext:
     """What memory may know about a session."""
     session, place = conversation.session, conversation.place
+    model = MemoryModel(conversation)
+
+    def typed_messages() -> tuple[str, ...]:
+        messages, pending = visible_messages(session.entries), session.pending
+        return typed_texts(messages if pending is None else [*messages, pending])
+
     return MemoryContext(
         root=paths.memory_folder(place.home, conversation.config.memory.data_dir),
         cwd=place.cwd,
         project_root=paths.repository_root(place.cwd),
         session_id=session.id,
         emit=conversation.settings.emit,
-        ask_reply=ask_reply(conversation),
+        ask_reply=model.ask,
         now=lambda: datetime.now().astimezone(),
-        expected_s=partial(_expected_s, conversation),
+        expected_s=model.expected_s,
         tainted=lambda: session.tainted,
         outside=lambda: session.tainted_by,
-        typed_messages=lambda: _typed(conversation),
+        typed_messages=typed_messages,
         session=lambda id: session_record(place.home, id),
         confirm=partial(conversation.gate.confirm, "memory"),
     )
 
 
-def _typed(conversation: "Conversation") -> tuple[str, ...]:
-    """What the person typed in the session, the message of the running turn included."""
-    messages, pending = visible_messages(conversation.session.entries), conversation.session.pending
-    return typed_texts(messages if pending is None else [*messages, pending])
+@dataclass(frozen=True)
+class MemoryModel:
+    """The model that memory asks: `memory.model`, else the one for small work that is named, or the
+    vendor's, else the session's."""
 
+    conversation: "Conversation"
+    opened: dict[tuple[str, str], Provider | None] = field(default_factory=dict)
+    """By names of provider and model; None: it was refused."""
 
-def _expected_s(conversation: "Conversation", input_tokens: int, output_tokens: int) -> float:
-    choice = memory_choice(conversation)
-    model = _small_or_own(conversation).model if choice is None else choice.model or ""
-    return conversation.agent.spend.paces[model].expected_s(input_tokens, output_tokens)
-
-
-def ask_reply(conversation: "Conversation") -> AskReply:
-    """The function that memory asks a model with: one attempt, counted in the session. It asks
-    `memory.model`, else the model for small work, else the session's. If the vendor's small model,
-    which nobody named, is refused, the session's is asked from then on, and one line says so."""
-    asked: dict[tuple[str, str], Provider] = {}
-    refused: set[tuple[str, str]] = set()
-
-    async def ask(request: Request) -> Message:
-        choice, own = memory_choice(conversation), conversation.agent.provider
-        if choice is None:
-            return await _answer(conversation, _small_or_own(conversation), request)
+    def provider(self) -> Provider:
+        """The one that is asked now. Raises: UserError if `memory.model` cannot be."""
+        conversation, agent = self.conversation, self.conversation.agent
+        named = conversation.config.memory.model
+        if named is None and (agent.small_model or not isinstance(agent.provider, SdkProvider)):
+            return agent.small_model or agent.provider
+        origins = conversation.settings.loaded.origins
+        choice = small_choice(conversation.config, os.environ, named, origins)
         key = (choice.name, choice.model or choice.row.default_model)
-        if key in refused:
-            return await _answer(conversation, own, request)
-        if key not in asked:
-            asked[key] = make_provider(conversation.config, choice)
-            conversation.to_close.append(asked[key])
+        if key == (agent.provider.name, agent.provider.model):
+            return agent.provider
+        if key not in self.opened:
+            self.opened[key] = provider = make_provider(conversation.config, choice)
+            conversation.to_close.append(provider)
+        return self.opened[key] or agent.provider
+
+    def expected_s(self, input_tokens: int, output_tokens: int) -> float:
+        """How long an answer should take."""
+        pace = self.conversation.agent.spend.paces[self.provider().model]
+        return pace.expected_s(input_tokens, output_tokens)
+
+    async def ask(self, request: Request) -> Message:
+        """One attempt, counted in the session. If the vendor's small model, which nobody named, is
+        refused, the session's is asked from then on, and one line says so."""
+        conversation, provider = self.conversation, self.provider()
         try:
-            return await _answer(conversation, asked[key], request)
+            return await _answer(conversation, provider, request)
         except (RefusedError, AuthenticationError) as error:
-            if conversation.config.memory.model is not None:
+            key = next((key for key, one in self.opened.items() if one is provider), None)
+            if key is None or conversation.config.memory.model is not None:
                 raise
-            refused.add(key)
-            conversation.settings.emit(
-                Notice(
-                    text=f"{error} Memory asks {own.model} instead; `small_model` in the config "
-                    "names another."
-                )
-            )
-            return await _answer(conversation, own, request)
-
-    return ask
-
-
-def memory_choice(conversation: "Conversation") -> ProviderChoice | None:
-    """A model for memory's questions that is not opened yet: `memory.model`, or the vendor's small
-    one; None: the one named for small work, or the session's."""
-    agent, named = conversation.agent, conversation.config.memory.model
-    if named is None and (agent.small_model or not isinstance(agent.provider, SdkProvider)):
-        return None
-    choice = small_choice(
-        conversation.config, os.environ, named, conversation.settings.loaded.origins
-    )
-    is_same = choice.name == agent.provider.name and choice.model == agent.provider.model
-    return None if is_same else choice
-
-
-def _small_or_own(conversation: "Conversation") -> Provider:
-    agent, named = conversation.agent, conversation.config.memory.model
-    return agent.provider if agent.small_model is None or named is not None else agent.small_model
+            self.opened[key] = None
+            model = conversation.agent.provider.model
+            advice = f"Memory asks {model} instead; `small_model` in the config names another."
+            conversation.settings.emit(Notice(text=f"{error} {advice}"))
+            return await _answer(conversation, conversation.agent.provider, request)
 
 
 async def _answer(conversation: "Conversation", provider: Provider, request: Request) -> Message:

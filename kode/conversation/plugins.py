@@ -216,8 +216,7 @@ def open_plugins(settings: "Settings", place: Workplace, session: Session) -> Pl
             settings.emit(Notice(text=f"The plug-in {one.name} is not used: {one.fault}."))
     host = PluginHost(session=session, screen=settings.emit)
     for plugin in installed.plugins():
-        added = (plugin.tools, plugin.sections, plugin.subscriber, plugin.slash, plugin.around_turn)
-        adds = any(added) and settings.child is None
+        adds = any((*plugin.session_parts, plugin.slash)) and settings.child is None
         if plugin.name in installed.faults or not (plugin.before_call or adds):
             continue
         opened = try_plugin(plugin, partial(_open, plugin, settings, place, host), None)

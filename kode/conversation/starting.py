@@ -71,13 +71,7 @@ def import_first_turn(conversation: "Conversation") -> None:
     stem(["memory"])  # these two read tables when first used
     scan("memory")
     for plugin in installed.plugins():
-        for where in (
-            plugin.before_call,
-            plugin.around_turn,
-            plugin.sections,
-            plugin.tools,
-            plugin.subscriber,
-        ):
+        for where in (*plugin.session_parts, plugin.before_call):
             with contextlib.suppress(Exception):
                 installed.load(plugin, where)
 
@@ -156,12 +150,9 @@ async def _start(conversation: "Conversation") -> None:
     if is_fork:
         allowed = with_declared(session, allowed)
     agent = replace(agent, tools=allowed, withheld=tuple(withheld))
-    _name_idle_rules(conversation, agent)
     await open_context(agent, conversation.context, _inject_reason(conversation))
-    _name_unreachable(conversation, offered - declared)
+    _name_gaps(conversation, agent, offered - declared)
     await finish_undos(conversation)
-    if small and config.profile == "auto":
-        _say_small(conversation, agent)
     conversation.agent = replace(
         conversation.agent,  # `/model` may have changed it meanwhile
         small=agent.small,
@@ -218,27 +209,21 @@ def _inject_reason(conversation: "Conversation") -> InjectReason:
     return "trimmed" if was_trimmed(conversation.session) else "resume"
 
 
-def _say_small(conversation: "Conversation", agent: Agent) -> None:
-    model, window = agent.provider.model, agent.provider.info.context_window
-    text = f"The window of {model} is {window:,} tokens, so it gets {len(agent.tools)} tools and a "
-    text += 'short prompt (`"profile": "full"` in the config for all).'
-    conversation.settings.emit(Notice(text=text, level="info"))
-
-
-def _name_idle_rules(conversation: "Conversation", agent: Agent) -> None:
-    """Warns about rules in the settings that match no tool: a mistyped one would do nothing."""
+def _name_gaps(conversation: "Conversation", agent: Agent, new: set[str]) -> None:
+    """Warns about rules in the settings that match no tool: a mistyped one would do nothing. Says
+    that a continued session does not have the tools of a server that is `new` to it, and that a
+    small window gets less."""
+    emit, permissions = conversation.settings.emit, conversation.config.permissions
     names = {*FAMILIES, *(tool.name for tool in agent.tools)}
-    permissions = conversation.config.permissions
     rules = dict.fromkeys((*permissions.deny, *permissions.ask, *permissions.allow))
     if idle := [text for text in rules if parse(text).name not in names]:
-        text = f"No tool of this session has the name of the rule {', '.join(idle)}."
-        conversation.settings.emit(Notice(text=text))
-
-
-def _name_unreachable(conversation: "Conversation", names: set[str]) -> None:
-    """Says that a continued session does not have the tools of a server that is new to it."""
-    declared = {spec.name for spec in conversation.context.specs}
-    if names and CALLS_ANY not in declared:
-        lacking = ", ".join(first_of(sorted(names), 3))
+        emit(Notice(text=f"No tool of this session has the name of the rule {', '.join(idle)}."))
+    if new and CALLS_ANY not in {spec.name for spec in conversation.context.specs}:
+        lacking = ", ".join(first_of(sorted(new), 3))
         text = f"This session began without the tools {lacking}. `/compact` or a new session "
-        conversation.settings.emit(Notice(text=f"{text}offers them to the model."))
+        emit(Notice(text=f"{text}offers them to the model."))
+    if agent.small and conversation.config.profile == "auto":
+        provider = agent.provider
+        text = f"The window of {provider.model} is {provider.info.context_window:,} tokens, so it "
+        text += f"gets {len(agent.tools)} tools and a short prompt "
+        emit(Notice(text=f'{text}(`"profile": "full"` in the config for all).', level="info"))

@@ -230,8 +230,7 @@ class Hooks:
         answer = await answering
         if answer.message:
             self.emit(Notice(text=answer.message))
-        if answer.context:
-            self.note(f"[hook] {answer.context}")
+        self.note(answer.context)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs hooks in the background: nobody waits for them."""
