@@ -22,6 +22,7 @@ from kode.extensions.familiar_calls import arguments as translate
 from kode.extensions.familiar_calls import called
 from kode.function_tool import parse_arguments
 from kode.messages import ToolCall, shorten
+from kode.plain_text import printable
 from kode.session.messages import text_by_id
 from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput
 from kode.workplace import located, real_path
@@ -35,7 +36,7 @@ class Progress:
     """What is known of a call so far, also if it fails."""
 
     call: ToolCall
-    name: str
+    name: str = field(init=False)
     share: int = 0
     """Characters that its result may have."""
     subject: str = ""
@@ -49,6 +50,9 @@ class Progress:
     """Whether a command of it failed, or a check in it."""
     output_so_far: ToolOutput | None = None
     """What a command printed that was stopped."""
+
+    def __post_init__(self) -> None:
+        self.name = printable(self.call.name)
 
     def finish(self, text: str, ran_s: float | None = None, **fields: Any) -> ToolFinished:
         """The event of its end; `fields` are its others."""
@@ -65,7 +69,7 @@ class Progress:
 
 def parse(agent: Agent, progress: Progress) -> Sequence[Action]:
     """What a call does: its actions, checked. Raises: ToolError."""
-    tool = _find_tool(agent, progress.name)
+    tool = _find_tool(agent, progress.call.name)
     progress.name = tool.name
     arguments = translate(tool, parse_arguments(progress.call, free_text=bool(tool.grammar)))
     progress.subject = mask(tool.subject_in(arguments), agent.secrets)
@@ -118,7 +122,9 @@ def _find_tool(agent: Agent, name: str) -> Tool:
     names = [tool.name for tool in agent.tools]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f" Did you mean `{near[0]}`?" if near else ""
-    raise ToolError(f"There is no tool `{name}`.{hint} The tools are: {', '.join(names)}.")
+    raise ToolError(
+        f"There is no tool `{printable(name)}`.{hint} The tools are: {', '.join(names)}."
+    )
 
 
 def _real_path(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> str:
@@ -264,7 +270,7 @@ def preview_call(agent: Agent, call: ToolCall) -> PreviewedCall:
     is_object = isinstance(arguments, dict)
     tool, subject = called(agent.tools, call.name), ""
     if tool is None:
-        event = ToolStarted(call_id=call.id, name=call.name, subject="")
+        event = ToolStarted(call_id=call.id, name=printable(call.name), subject="")
         return PreviewedCall(event=event, arguments=arguments if is_object else {})
     whole = arguments if is_object else {"input": text} if tool.grammar else {}
     arguments = translate(tool, whole)

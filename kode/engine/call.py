@@ -70,7 +70,7 @@ class ResultBudget:
 async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     """Runs the calls of one reply and records each result. On a cancellation or a disk error, calls
     without a result get one that says so. Raises: StorageError."""
-    waiting = {call.id: Progress(call, call.name) for call in calls}
+    waiting = {call.id: Progress(call) for call in calls}
     budget = ResultBudget(room_for_results(run.agent, run.context), len(calls))
 
     def record(
@@ -124,7 +124,7 @@ async def run_aside(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Imag
     budget = ResultBudget(room_for_results(run.agent, run.context), 1)
     await _run_call(
         run,
-        Progress(call, call.name),
+        Progress(call),
         lambda progress, result, pictures, ended_job: results.append((result, pictures)),
         budget,
     )

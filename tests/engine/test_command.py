@@ -140,7 +140,7 @@ def test_git_records_are_one_word_and_names_one_line(
 
 
 @pytest.mark.parametrize("run_in", ["sandbox", "read_only"])
-async def test_a_trial_begun_in_mode_plan_changes_nothing_later(
+async def test_a_command_begun_in_mode_plan_changes_nothing_later(
     tmp_path: Path, run_in: Any
 ) -> None:
     change = FileChange(path=str(tmp_path / "a.py"), change="created")

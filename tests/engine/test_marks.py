@@ -1,4 +1,4 @@
-"""The mark of outside text: of a command by its verdict, of a file by who wrote it."""
+"""The mark of outside text: of a command by its decision, of a file by who wrote it."""
 
 from dataclasses import replace
 
@@ -106,7 +106,7 @@ async def test_a_clean_sessions_file_marks_nobody(bench, tmp_path):
     assert not second.session.tainted
 
 
-async def test_a_verdict_marks_a_command_and_the_files_it_wrote(bench, tmp_path):
+async def test_a_decision_marks_a_command_and_the_files_it_wrote(bench, tmp_path):
     run = equipped(bench(calls(("command", "")), says("ok")), tmp_path, untrusted="/var/tmp/F")
     await run.turn()
     later = equipped(bench(calls(("look", '{"path": "out.md"}')), says("ok")), tmp_path)
@@ -118,7 +118,7 @@ async def test_a_verdict_marks_a_command_and_the_files_it_wrote(bench, tmp_path)
     assert sources(later) == ["out.md, written in a session that read outside text (/var/tmp/F)"]
 
 
-async def test_a_command_that_fails_is_marked_by_its_verdict_too(bench, tmp_path):
+async def test_a_command_that_fails_is_marked_by_its_decision_too(bench, tmp_path):
     run = equipped(bench(calls(("fail", "")), says("ok")), tmp_path, untrusted="/var/tmp/F")
     await run.turn()
 

@@ -272,12 +272,12 @@ async def outside(room, gate, *hits):  # noqa: F811
 async def test_a_command_at_the_wall_is_asked_about_once(room):  # noqa: F811
     person = Person(Answer(choice="once"))
 
-    verdict = await outside(room, room.gate(person), Blocked("lookup"))
+    decision = await outside(room, room.gate(person), Blocked("lookup"))
 
-    assert (verdict.is_allowed, verdict.run_in) == (True, "host")
+    assert (decision.is_allowed, decision.run_in) == (True, "host")
     assert Blocked("lookup").words in person.questions[0].reason
     assert person.questions[0].title == "Run it again without the sandbox"
-    assert verdict.untrusted
+    assert decision.untrusted
 
 
 async def test_it_stays_inside_in_plan_and_when_nobody_is_there(room):  # noqa: F811

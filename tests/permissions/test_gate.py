@@ -108,14 +108,14 @@ async def test_an_answer_holds_as_far_as_it_says(room, answers, commands, refuse
         (Decision(outcome="ask", reason="", consent=Consent(runs_unattended=True)), "full"),
     ],
 )
-async def test_a_verdict_names_the_outside_text_a_command_reads(room, decided, mode, monkeypatch):
+async def test_a_decision_names_the_outside_text_a_command_reads(room, decided, mode, monkeypatch):
     decided = replace(decided, untrusted="/var/tmp/F")
     monkeypatch.setattr(gate_module, "decide_call", lambda *arguments, **more: decided)
     person = Person(ONCE) if mode == "ask" else None
 
-    verdict = await room.check(room.gate(person, mode=mode), "cat /var/tmp/F")
+    decision = await room.check(room.gate(person, mode=mode), "cat /var/tmp/F")
 
-    assert (verdict.is_allowed, verdict.untrusted) == (True, "/var/tmp/F")
+    assert (decision.is_allowed, decision.untrusted) == (True, "/var/tmp/F")
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ async def test_answer_project_saves_one_rule_per_part(room):
 
     await room.check(room.gate(person), "npm ci && npm test")
     document = json.loads(paths.permissions_file(room.home, room.project).read_text())
-    verdict = await room.check(room.gate(), "npm ci")
+    decision = await room.check(room.gate(), "npm ci")
 
     assert document["allow"] == ["shell(npm ci:*)", "shell(npm test:*)"]
-    assert verdict.is_allowed
+    assert decision.is_allowed
 
 
 async def test_a_damaged_file_of_approvals_is_set_aside_and_reported(room):
@@ -154,9 +154,9 @@ async def test_a_damaged_file_of_approvals_is_set_aside_and_reported(room):
     path.write_text('{"version": 1, "allow": ["shell(np')
     notices = []
 
-    verdict = await room.check(room.gate(emit=notices.append), "npm test")
+    decision = await room.check(room.gate(emit=notices.append), "npm test")
 
-    assert not verdict.is_allowed
+    assert not decision.is_allowed
     assert "damaged" in notices[0].text
     assert len(notices) == 1
     assert [kept.read_text() for kept in path.parent.glob("*.damaged-*")] == [
@@ -207,11 +207,11 @@ async def test_one_lasting_answer_settles_the_questions_that_wait(room):
     person = Person(SESSION, NO)
     gate = room.gate(person)
 
-    verdicts = await asyncio.gather(
+    decisions = await asyncio.gather(
         room.check(gate, "pytest -q"), room.check(gate, "pytest -x"), room.check(gate, "mkdir a")
     )
 
-    assert [verdict.is_allowed for verdict in verdicts] == [True, True, False]
+    assert [decision.is_allowed for decision in decisions] == [True, True, False]
     assert person.most_at_once == 1
     assert len(person.questions) == 2
 
@@ -383,9 +383,9 @@ async def test_an_edits_question_quotes_nothing_of_an_unreadable_file(room, name
     for tool, arguments in calls:
         real = os.path.realpath(path)
         try:
-            verdict = await room.judge(gate, tool, arguments, path=real)
-            if verdict.is_allowed:
-                context = replace(room.context, path=real, decision=verdict)
+            decision = await room.judge(gate, tool, arguments, path=real)
+            if decision.is_allowed:
+                context = replace(room.context, path=real, decision=decision)
                 said.append((await tool.run(context, tool.check(arguments))).text)
         except ToolError as error:
             said.append(str(error))
@@ -395,8 +395,8 @@ async def test_an_edits_question_quotes_nothing_of_an_unreadable_file(room, name
 async def test_an_edit_of_a_readable_file_needs_no_prior_reading(room):
     (room.project / "a.py").write_text("first = 1\n")
     gate = room.gate(mode="auto-edit")
-    verdict = await room.judge(gate, patch_file, {"path": "a.py", "hunks": []})
-    assert (verdict.is_allowed, verdict.must_read_first) == (True, False)
+    decision = await room.judge(gate, patch_file, {"path": "a.py", "hunks": []})
+    assert (decision.is_allowed, decision.must_read_first) == (True, False)
 
 
 @pytest.mark.parametrize(("command", "runs"), [("ls | head", True), ("touch a", False)])
@@ -404,9 +404,9 @@ async def test_advice_for_plan_outweighs_mode_and_rules(room, command, runs):
     gate = room.gate(Person(), mode="full", allow=["shell"])
     advice = Decision(outcome="allow", reason="limits", run_in="read_only")
 
-    verdict = await room.judge(gate, TOOLS["shell"], {"command": command}, advice=advice)
+    decision = await room.judge(gate, TOOLS["shell"], {"command": command}, advice=advice)
 
-    assert (verdict.is_allowed, verdict.reason) == (runs, "limits")
+    assert (decision.is_allowed, decision.reason) == (runs, "limits")
 
 
 async def test_copies_of_a_gate_share_mode_and_answers(room):

@@ -113,16 +113,16 @@ async def test_no_spelling_of_a_path_reaches_the_machines_tmp_unasked(
         if there:
             (tmp / Path(NAME).name).touch()
         real = real_path(place, path)
-        verdict = await checked(place, write_file, path, real, mode)
-        assert not verdict.is_allowed or Path(real).is_relative_to(tmp)
+        decision = await checked(place, write_file, path, real, mode)
+        assert not decision.is_allowed or Path(real).is_relative_to(tmp)
 
 
 async def test_a_swapped_link_does_not_lead_to_the_machines_tmp(
     place: Workplace, tmp: Path
 ) -> None:
     (tmp / "note").touch()  # by now; it was a link when the real path was looked up
-    verdict = await checked(place, write_file, "/tmp/note", NAME, "auto-edit")
-    assert not verdict.is_allowed
+    decision = await checked(place, write_file, "/tmp/note", NAME, "auto-edit")
+    assert not decision.is_allowed
 
 
 def test_keys_stay_keys_and_neighbours_stay_kodes_own(place: Workplace, tmp: Path) -> None:
