@@ -298,15 +298,15 @@ def _expand(layer: Layer, environ: Mapping[str, str] | None) -> Layer:
     }
 
 
-def _allowed(layer: Layer, persons: Layer) -> tuple[Layer, list[str]]:
-    """The allowed settings of a project file, given the `persons` own, and the refused keys.
+def _allowed(layer: Layer, personal: Layer) -> tuple[Layer, list[str]]:
+    """The allowed settings of a project file, given the `personal` ones, and the refused keys.
     Unknown keys stay: they are faults."""
     defaults = {**flat(Config()), "hooks": None}
     allowed, ignored = Layer(), dict[str, None]()
     for keys, (value, place) in layer.items():
         names = (".".join(keys[:end]) for end in range(len(keys), 0, -1))
         key = next((name for name in names if name in defaults), "")
-        limit, _ = persons.get(tuple(key.split(".")), (defaults.get(key), ""))
+        limit, _ = personal.get(tuple(key.split(".")), (defaults.get(key), ""))
         if not key or _may_set(key, value, limit):
             allowed[keys] = (value, place)
         else:
@@ -425,9 +425,10 @@ def _parse(model: type[Model], values: Mapping[str, Any], layer: Layer, above: K
 def _place_of(keys: Keys, layer: Layer) -> str:
     """The place of a value, or of what is nearest to it."""
     for end in range(len(keys), 0, -1):
-        for other, (_, place) in layer.items():
-            if other[:end] == keys[:end]:
-                return place
+        below = (place for other, (_, place) in layer.items() if other[:end] == keys[:end])
+        _, exact = layer.get(keys[:end], (None, ""))
+        if place := exact or next(below, ""):
+            return place
     return "config"
 
 
