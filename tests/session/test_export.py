@@ -1,64 +1,56 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kode.messages import Message, Text, ToolCall, user_message
+from kode.messages import Message, Text, ToolCall
 from kode.session import index
-from kode.session.entries import CompactionEntry, StateEntry, SystemEntry
+from kode.session.entries import CompactionEntry, Entry, StateEntry, SystemEntry
 from kode.session.export import as_json, as_markdown
+from kode.session.log import Session
 from kode.session.transcript import Transcript
-from tests.session.stories import (
-    answer,
-    asks,
-    new_session,
-    plain_turn,
-    results,
-    turn_entry,
-    whole_story,
-)
+from tests.session.stories import plain_turn, results, story, turn_entry, whole_story
 
 
-def test_the_document_has_system_prompt_and_messages_of_three_turns(
-    tmp_path: Path,
-) -> None:
-    session = new_session(tmp_path)
-    session.append(SystemEntry(text="sys"))
+def document(session: Session) -> dict[str, Any]:
+    return as_json(Transcript(header=session.header, entries=session.entries))
+
+
+def markdown(home: Path, *steps: str | Message | Entry) -> str:
+    session = story(home, *steps)
+    return as_markdown(Transcript(header=session.header, entries=session.entries))
+
+
+def call_of(name: str, arguments: str) -> Message:
+    call = ToolCall(id="a", name=name, arguments=arguments)
+    return Message(role="assistant", parts=(call,), stop="tool_calls")
+
+
+def test_the_document_has_all_messages_whatever_was_compacted(tmp_path: Path) -> None:
+    session = story(tmp_path, SystemEntry(text="sys"), is_open=True)
     for task in ("one", "two", "three"):
         plain_turn(session, task)
+        session.append(CompactionEntry(summary="sum"))
     session.append(StateEntry(system="tiered", state={"buffer": ["10:00  user  one"]}))
     session.append(StateEntry(system="vault", state={"shown": True}))
     session.close()
 
-    document = as_json(Transcript(header=session.header, entries=session.entries))
+    exported = document(session)
 
-    assert [m["role"] for m in document["messages"]] == ["system"] + ["user", "assistant"] * 3
-    assert document["messages"][1] == {"role": "user", "content": "one"}
-    assert document["turns"] == 3
-    assert document["buffer"] == ["10:00  user  one"]
-    assert document["usage"] == {"input_tokens": 30, "output_tokens": 15, "cached_tokens": 0}
-    assert document["cost_usd"] == 1.5
-    assert document["id"] == session.id
-    assert document["updated_at"] >= document["created_at"]
-
-
-def test_a_compaction_shortens_what_is_told_and_not_the_document(tmp_path: Path) -> None:
-    session = new_session(tmp_path)
-    plain_turn(session, "one")
-    session.append(CompactionEntry(summary="sum"))
-    plain_turn(session, "two")
-    session.close()
-
-    document = as_json(Transcript(header=session.header, entries=session.entries))
-
-    assert [m["content"] for m in document["messages"]] == ["one", "re: one", "two", "re: two"]
+    assert [m["role"] for m in exported["messages"]] == ["system"] + ["user", "assistant"] * 3
+    assert exported["messages"][1] == {"role": "user", "content": "one"}
+    assert exported["turns"] == 3
+    assert exported["buffer"] == ["10:00  user  one"]
+    assert exported["usage"] == {"input_tokens": 30, "output_tokens": 15, "cached_tokens": 0}
+    assert exported["cost_usd"] == 1.5
+    assert exported["id"] == session.id
+    assert exported["updated_at"] >= exported["created_at"]
 
 
 def test_calls_and_results_are_told_plainly(tmp_path: Path) -> None:
-    session = whole_story(tmp_path)
-
-    messages = as_json(Transcript(header=session.header, entries=session.entries))["messages"]
+    messages = document(whole_story(tmp_path))["messages"]
 
     assert messages[2]["tool_calls"][0] == {
         "id": "c1",
@@ -69,30 +61,17 @@ def test_calls_and_results_are_told_plainly(tmp_path: Path) -> None:
 
 
 def test_additions_to_a_persons_words_stay_apart(tmp_path: Path) -> None:
-    session = new_session(tmp_path)
     parts = (Text(text="recalled", source="memory"), Text(text="do it"))
-    session.append_message(Message(role="user", parts=parts))
-    session.append_message(answer("done"))
-    session.close()
-
-    message = as_json(Transcript(header=session.header, entries=session.entries))["messages"][0]
+    message = document(story(tmp_path, Message(role="user", parts=parts)))["messages"][0]
 
     assert message["content"] == "do it"
     assert message["added"] == [{"source": "memory", "text": "recalled"}]
 
 
-def transcript_of(folder: Path, arguments: str) -> str:
-    session = new_session(folder)
-    session.append_message(user_message("go"))
-    call = ToolCall(id="a", name="edit_file", arguments=arguments)
-    session.append_message(Message(role="assistant", parts=(call,), stop="tool_calls"))
-    session.close()
-    return as_markdown(Transcript(header=session.header, entries=session.entries))
-
-
 def test_a_call_in_a_transcript_can_be_read(tmp_path: Path) -> None:
     edits = [{"old_text": "a\n  b\n", "new_text": "é"}, {"old_text": "", "all": True}]
     arguments = {"path": "a.py", "edits": edits, "empty": [], "n": 1.5}
+    text = markdown(tmp_path, "user go", call_of("edit_file", json.dumps(arguments)))
 
     assert """`edit_file`
 ```
@@ -107,59 +86,50 @@ edits:
 empty:
 n: 1.5
 ```
-""" in transcript_of(tmp_path, json.dumps(arguments)).replace(": \n", ":\n")
+""" in text.replace(": \n", ":\n")
 
 
-@pytest.mark.parametrize("arguments", ["{}", "no json", '["a"]', "[" * 20_000, '{"a": "```"}'])
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        *((text, text) for text in ("{}", "no json", '["a"]', "[" * 20_000)),
+        ('{"a": "```"}', "a: ```"),
+        ('{"a": ' + "[" * 8 + '"end"' + "]" * 8 + "}", '[["end"]]'),
+    ],
+)
 def test_arguments_of_any_kind_have_their_place_in_a_transcript(
-    tmp_path: Path, arguments: str
+    tmp_path: Path, arguments: str, shown: str
 ) -> None:
-    text = transcript_of(tmp_path, arguments)
+    text = markdown(tmp_path, "user go", call_of("edit_file", arguments))
 
     assert "`edit_file`\n```" in text
-    assert ("a: ```" if 'a"' in arguments and ":" in arguments else arguments) in text
-
-
-def test_deep_arguments_end_as_json(tmp_path: Path) -> None:
-    assert '[["end"]]' in transcript_of(tmp_path, '{"a": ' + "[" * 8 + '"end"' + "]" * 8 + "}")
+    assert shown in text
 
 
 def test_an_output_cannot_close_its_fence_in_markdown(tmp_path: Path) -> None:
-    session = new_session(tmp_path)
-    session.append_message(user_message("go"))
-    call = ToolCall(id="a", name="shell", arguments="{}")
-    session.append_message(Message(role="assistant", parts=(call,), stop="tool_calls"))
-    session.append_message(results("a", text="```\nnot out"))
-    session.close()
+    output = results("a", text="```\nnot out")
 
-    text = as_markdown(Transcript(header=session.header, entries=session.entries))
+    text = markdown(tmp_path, "user go", call_of("shell", "{}"), output)
 
     assert "````\n```\nnot out\n````" in text
-    assert f"# Session {session.id}" in text
 
 
 def test_one_unpriced_turn_makes_the_cost_unknown(tmp_path: Path) -> None:
-    session = new_session(tmp_path)
-    session.append_message(user_message("one"))
-    session.append_message(answer("done"))
+    session = story(tmp_path, "user one", "answer done", is_open=True)
     session.append(replace(turn_entry(1, session), cost_usd=None, total_cost_usd=0.0))
     session.close()
 
-    assert as_json(Transcript(header=session.header, entries=session.entries))["cost_usd"] is None
+    assert document(session)["cost_usd"] is None
     assert index.list_sessions(tmp_path)[0].cost_usd is None
 
 
 def test_results_are_headed_by_the_last_to_arrive(tmp_path: Path) -> None:
-    session = new_session(tmp_path)
-    session.append_message(user_message("go"))
-    session.append_message(asks("a", "b"))
-    session.append_message(results("b"))
-    session.append_message(results("a"))
-    session.close()
+    session = story(tmp_path, "user go", "asks a b", "results b", "results a")
     *_, last = session.entries
 
     text = as_markdown(Transcript(header=session.header, entries=session.entries))
 
+    assert text.startswith(f"# Session {session.id}")
     assert [line for line in text.splitlines() if line.endswith(last.id)] == [
         f"## Results · {last.at} · {last.id}"
     ]
@@ -167,12 +137,8 @@ def test_results_are_headed_by_the_last_to_arrive(tmp_path: Path) -> None:
 
 def test_a_transcript_controls_no_terminal_and_hides_nothing(tmp_path: Path) -> None:
     evil = "\x1b]52;c;ZXZpbA==\x07\x9b2J\u202e\u200b\U000e0041"
-    session = new_session(tmp_path)
-    plain_turn(session, evil)
-    session.append_message(asks("1"))
-    session.append_message(results("1", text=evil))
-    session.close()
+    output = results("1", text=evil)
 
-    text = as_markdown(Transcript(header=session.header, entries=session.entries))
+    text = markdown(tmp_path, f"user {evil}", f"answer {evil}", "asks 1", output)
 
     assert {c for c in text if not c.isprintable()} == {"\n"}

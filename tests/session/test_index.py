@@ -95,8 +95,7 @@ def test_a_list_reads_no_more_files_than_it_shows(
 
 
 def test_figures_of_a_long_session_come_from_its_two_ends(tmp_path: Path) -> None:
-    session = new_session(tmp_path)
-    session.append(SystemEntry(text="s" * 20_000))
+    session = story(tmp_path, SystemEntry(text="s" * 20_000), is_open=True)
     plain_turn(session, "the task")
     for number in range(30):
         plain_turn(session, f"{number} " + "x" * 3000)
