@@ -33,9 +33,8 @@ from kode.function_tool import tool
 from kode.tool import Tool, ToolContext, ToolOutput
 from kode.tools import files
 from kode.tools.edit_file import (
-    Ambiguous,
     LinesOf,
-    NotFound,
+    Misfit,
     Replaced,
     Replacement,
     edit_file,
@@ -263,7 +262,7 @@ def apply_hunk(hunk: Hunk, text: str, position: int = 0) -> Replaced:
     """The text after one hunk, which is rather after the line `position` than before it. Bytes
     outside of the replaced lines never change.
 
-    Raises: NotFound, Ambiguous.
+    Raises: Misfit.
     """
     lines = LinesOf(text)
     # What follows the last line end is no line.
@@ -284,19 +283,19 @@ def _place_hunk(lines: Sequence[str], hunk: Hunk, position: int) -> tuple[Hunk, 
     """The hunk with its place, see `_place`. Where its kept lines have changed or were remembered
     wrongly, without up to three of them on each side, if the others stand only once.
 
-    Raises: NotFound, Ambiguous.
+    Raises: Misfit.
     """
     try:
         return hunk, *_place(lines, hunk, position)
-    except NotFound:
-        for first, last in _TRIMS:
+    except Misfit as misfit:
+        for first, last in () if misfit.lines else _TRIMS:
             old, new = (lines[first : len(lines) - last] for lines in (hunk.old, hunk.new))
             is_kept = hunk.old[:first] == hunk.new[:first] and (
                 not last or hunk.old[-last:] == hunk.new[-last:]
             )
             if is_kept and len(hunk.old) > first + last:
                 shorter = dataclasses.replace(hunk, old=old, new=new, at_end=False)
-                with contextlib.suppress(NotFound, Ambiguous):
+                with contextlib.suppress(Misfit):
                     return shorter, *_place(lines, shorter, position, once=True)
         raise
 
@@ -307,11 +306,11 @@ def _place(
     """The index of its first line, and whether its lines are there exactly but for trailing space.
     With `once` the first of several places after its anchor will not do.
 
-    Raises: NotFound, Ambiguous.
+    Raises: Misfit.
     """
     if hunk.after_line is not None:
         if not 0 <= hunk.after_line <= len(lines):
-            raise NotFound
+            raise Misfit
         return hunk.after_line, True
     is_anchored = bool(hunk.anchors)
     for anchor in hunk.anchors:
@@ -319,7 +318,7 @@ def _place(
         position, is_anchored = (position, False) if offset is None else (offset + 1, is_anchored)
     if not hunk.old:
         if hunk.anchors and not is_anchored:
-            raise NotFound
+            raise Misfit
         return (position if is_anchored else len(lines)), True
     for exact, key in ((True, str.rstrip), (False, str.strip)):
         places = list(find_lines([key(line) for line in lines], [key(line) for line in hunk.old]))
@@ -332,8 +331,8 @@ def _place(
         if len(places) == 1:
             return places[0], exact
         if places:
-            raise Ambiguous([at + 1 for at in places], exact=exact)
-    raise NotFound
+            raise Misfit([at + 1 for at in places], exact=exact)
+    raise Misfit
 
 
 def _find_anchor(lines: Sequence[str], anchor: str, position: int) -> int | None:

@@ -45,14 +45,10 @@ class Replaced:
     """The line, from 0, after the last replaced one; only of a patch."""
 
 
-class NotFound(Exception):
-    """The text does not contain the old text."""
+class Misfit(Exception):
+    """The text does not contain the old text, or several times."""
 
-
-class Ambiguous(Exception):
-    """The text contains the old text several times."""
-
-    def __init__(self, lines: list[int], *, exact: bool) -> None:
+    def __init__(self, lines: Sequence[int] = (), *, exact: bool = True) -> None:
         super().__init__(f"found at lines {lines}")
         self.lines = lines
         """The line each place begins at, from 1."""
@@ -70,7 +66,7 @@ class Span(NamedTuple):
 def replace(text: str, edit: Edit) -> Replaced:
     """The text after one edit. Bytes outside the replaced ranges never change.
 
-    Raises: NotFound, Ambiguous.
+    Raises: Misfit.
     """
     old, new = with_line_feeds(edit.old_text), with_line_feeds(edit.new_text)
     # With either kind of line end.
@@ -79,11 +75,11 @@ def replace(text: str, edit: Edit) -> Replaced:
     exact = [Span(*match.span(1), new) for match in re.finditer(pattern, text)]
     spans = exact or list(_loose_spans(text, old, new))
     if not spans:
-        raise NotFound
+        raise Misfit
     if len(spans) > 1 and not edit.replace_all:
         starts = LinesOf(text).starts
         lines = [bisect_right(starts, span.start) for span in spans]
-        raise Ambiguous(lines, exact=bool(exact))
+        raise Misfit(lines, exact=bool(exact))
     return Replaced(
         text=splice(text, spans),
         count=len(spans),
@@ -323,7 +319,7 @@ class Replacement(NamedTuple):
     """Names it, for the model."""
     old: str
     apply: Callable[[str, int], Replaced]
-    """Takes the text and `Replaced.end` of the one before. Raises: NotFound, Ambiguous."""
+    """Takes the text and `Replaced.end` of the one before. Raises: Misfit."""
     note: str
     """For the model, if the new lines were indented as the file is."""
 
@@ -352,18 +348,17 @@ def plan_change(
     for replacement in replacements:
         try:
             done = replacement.apply(done.text, done.end)
-        except Ambiguous as reason:
-            loosely = "" if reason.exact else " (not counting indentation)"
-            lines = ", ".join(map(str, reason.lines[:20]))
-            lines += ", ..." if len(reason.lines) > 20 else ""
+        except Misfit as misfit:
+            if lines := ", ".join(map(str, misfit.lines[:20])):
+                lines += ", ..." if len(misfit.lines) > 20 else ""
+                loosely = "" if misfit.exact else " (not counting indentation)"
+                raise ToolError(
+                    f"{replacement.what} occurs {len(misfit.lines)} times in {name}{loosely}, at "
+                    f"lines {lines}: {advice}. Nothing was written."
+                ) from None
+            why = explain(done.text, replacement.old)
             raise ToolError(
-                f"{replacement.what} occurs {len(reason.lines)} times in {name}{loosely}, at lines "
-                f"{lines}: {advice}. Nothing was written."
-            ) from None
-        except NotFound:
-            raise ToolError(
-                f"{replacement.what} was not found in {name}. "
-                f"{explain(done.text, replacement.old)}\n"
+                f"{replacement.what} was not found in {name}. {why}\n"
                 "Nothing was written: copy the lines from the file as they are.",
                 untrusted=files.find_outside_source(context, file.path),
             ) from None
