@@ -112,7 +112,7 @@ def test_the_gate_judges_each_file_of_a_patch(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("vendor", "model", "face"),
+    ("vendor", "model", "tool_format"),
     [
         ("openai", "gpt-4.1", "auto"),
         ("openai", "gpt-6.1-sol", "kode"),
@@ -120,11 +120,11 @@ def test_the_gate_judges_each_file_of_a_patch(place: Place) -> None:
     ],
 )
 def test_other_models_get_kodes_tools_and_patches_are_understood(
-    place: Place, vendor: str, model: str, face: str
+    place: Place, vendor: str, model: str, tool_format: str
 ) -> None:
     call = {"name": "apply_patch", "arguments": {"input": PATCH}}
     replies = [{"calls": [call]}, {"text": "done"}]
-    with strict(place, vendor, replies, tool_format=face) as server:
+    with strict(place, vendor, replies, tool_format=tool_format) as server:
         done = run(place, vendor, model)
     assert {"edit_file", "write_file"} <= set(names(server))
     assert "apply_patch" not in names(server)
