@@ -202,6 +202,8 @@ async def _run_action(
 ) -> ToolOutput:
     agent, decision = run.agent, context.decision
     progress.untrusted = decision.untrusted or progress.untrusted
+    if _may_run_programs(action, decision):  # also where it is cut short
+        run.evidence.note(WorkStep(ran_programs=True))
     output = await agent.around(action, partial(_run_tool, agent, action, context))
     if action.change:
         output = replace(output, notes=(*output.notes, f"[{action.change}]"))
@@ -260,12 +262,15 @@ def _joined(outputs: Sequence[ToolOutput]) -> ToolOutput:
     )
 
 
+def _may_run_programs(action: Action, decision: Decision) -> bool:
+    return action.tool.effect in ("run", "mcp", "delegate") and not decision.only_reads
+
+
 def _work_step(agent: Agent, action: Action, output: ToolOutput, decision: Decision) -> WorkStep:
     is_edit = bool(output.files_changed)
     # Of a line that changed files and ran programs, nothing tells which came last.
-    only_edits = decision.line is not None and decision.line.only_edits
-    is_harmless = decision.only_reads or (is_edit and only_edits)
-    ran_programs = action.tool.effect in ("run", "mcp", "delegate") and not is_harmless
+    only_edits = is_edit and decision.line is not None and decision.line.only_edits
+    ran_programs = _may_run_programs(action, decision) and not only_edits
     is_watched = agent.background is not None and agent.background.is_busy
     return WorkStep(checks=output.checks, is_edit=is_edit, ran_programs=ran_programs or is_watched)
 
