@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import shlex
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -266,25 +267,28 @@ class Undo:
                 is_passing = isinstance(cause, OSError) and cause.errno in _PASSING
                 (failed if is_passing else why_left)[path] = str(error)
 
-        gone = sorted(path for path, goal in step.goal.items() if goal.state is None)
-        emptied = [path for path in reversed(gone) if step.before[path].state == FOLDER]
-        there = sorted(step.goal.keys() - {*gone})
-        files = [path for path in there if is_digest(step.goal[path].state)]
-        durable.for_each(change, [path for path in gone if path not in {*emptied}])
-        for path in (*emptied, *(path for path in there if path not in {*files})):
+        def rank(path: str) -> int:
+            goal = step.goal[path].state
+            if goal is None:
+                return 1 if step.before[path].state == FOLDER else 0
+            return 3 if is_digest(goal) else 2
+
+        ranks = [[path for path in sorted(step.goal) if rank(path) == n] for n in range(4)]
+        durable.for_each(change, ranks[0])
+        for path in (*reversed(ranks[1]), *ranks[2]):
             change(path)
             if path in why_left and any(other.startswith(f"{path}/") for other in failed):
                 failed[path] = why_left.pop(path)
-        durable.for_each(change, files)
-        done = {path: goal for path, goal in step.goal.items() if path not in why_left | failed}
-        for folder in {os.path.dirname(path) for path in done}:
+        durable.for_each(change, ranks[3])
+        changed = {path: goal for path, goal in step.goal.items() if path not in why_left | failed}
+        for folder in {os.path.dirname(path) for path in changed}:
             try:
                 durable.sync_folder(Path(folder))
             except (FileNotFoundError, NotADirectoryError):
                 continue  # removed together with its contents
             except OSError as error:
-                failed |= {path: str(error) for path in done if os.path.dirname(path) == folder}
-        step.after = {path: goal for path, goal in done.items() if path not in failed}
+                failed |= {path: str(error) for path in changed if os.path.dirname(path) == folder}
+        step.after = {path: goal for path, goal in changed.items() if path not in failed}
         if not failed:
             # Without this line the next start looks at the same files, and finds all done.
             with contextlib.suppress(StorageError):
@@ -309,10 +313,12 @@ class Undo:
                 notes += outside.bring_back_stashes(Path(change.root), change.stashes)
             if change.head:
                 commit, branch = change.head[:12], change.branch
-                way = f"git symbolic-ref HEAD refs/heads/{branch} && git reset {commit}"
+                # A shell may read the line, and a name of a branch hold what it obeys.
+                ref = shlex.quote(f"refs/heads/{branch}")
+                way = f"`git symbolic-ref HEAD {ref} && git reset {commit}` does that"
+                text = f"{branch or 'HEAD'} was at {commit} and is not moved back"
                 notes.append(
-                    f"{branch or 'HEAD'} was at {commit} and is not moved back"
-                    + (f": `{way}` does that and leaves the files as they are." if branch else ".")
+                    f"{text}: {way} and leaves the files as they are." if branch else f"{text}."
                 )
         return notes
 

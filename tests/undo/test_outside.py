@@ -10,7 +10,7 @@ import pytest
 from kode.undo.outside import RunningStep
 from kode.undo.undo import Undo
 from tests.needs import needs
-from tests.undo.changes import step, turn_id, undo_in
+from tests.undo.changes import turn_id, undo_in
 
 needs_git = needs("git")
 
@@ -222,16 +222,6 @@ def test_a_dropped_stash_comes_back(repo: Path) -> None:
 
 
 @needs_git
-def test_a_file_the_person_changed_later_is_left_alone(repo: Path) -> None:
-    undo = run(repo, "git reset --hard")
-    (repo / "a.py").write_text("a = 9\n")
-
-    assert [left for left, _ in undo.undo().left_alone] == [str(repo / "a.py")]
-    assert (repo / "a.py").read_text() == "a = 9\n"
-    assert (repo / "b.py").read_text() == "b = 2\n"
-
-
-@needs_git
 @pytest.mark.parametrize("how", ["elsewhere", "broken", "foreign"])
 def test_a_repository_that_git_cannot_read_is_walked(
     repo: Path, how: str, monkeypatch: pytest.MonkeyPatch
@@ -305,24 +295,9 @@ def test_a_disk_that_takes_nothing_is_said_in_the_sentence(plain: Path) -> None:
     assert "could not be saved first" in before(plain).describe()
 
 
-def test_a_project_with_nothing_to_lose_needs_no_sentence(tmp_path: Path) -> None:
-    assert before(tmp_path.resolve(), tmp_path / "none").describe() == ""
-
-
 def test_a_pipe_in_the_way_is_not_read(plain: Path) -> None:
     os.mkfifo(plain / "pipe")
     assert str(plain / "pipe") not in before(plain).before
-
-
-def test_a_folder_made_from_a_file_gives_way_to_it(plain: Path) -> None:
-    undo, file = opened(plain), plain / "notes.md"
-    with step(undo, 1, file, file / "e"):
-        file.unlink()
-        file.mkdir()
-        (file / "e").write_text("2")
-
-    assert undo.undo().left_alone == ()
-    assert file.read_text() == "n\n"
 
 
 def test_a_folder_with_what_the_person_put_there_stays(plain: Path) -> None:

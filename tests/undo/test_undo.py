@@ -10,7 +10,7 @@ from kode.messages import user_message
 from kode.session import log, upkeep
 from kode.undo import undo as module
 from kode.undo.journal import TurnId
-from kode.undo.store import FOLDER, Contents, Seen, drop_oldest_of_all
+from kode.undo.store import Contents, Seen, drop_oldest_of_all
 from kode.undo.text import file_diffs
 from kode.undo.undo import Undo
 from tests.undo.changes import change, step, turn_id, undo_in
@@ -79,19 +79,6 @@ def test_undo_removes_made_files_and_restores_deleted_ones(undo: Undo, tmp_path:
     assert {path.name for path in tmp_path.iterdir()} == {"deleted", "undo"}
     undo.redo()
     assert {path.name for path in tmp_path.iterdir()} == {"made", "folder", "undo"}
-
-
-def test_a_mode_that_alone_was_changed_is_undone_and_redone(undo: Undo, tmp_path: Path) -> None:
-    script = tmp_path / "script"
-    script.write_text("echo")
-    script.chmod(0o600)
-    with step(undo, 1, script):
-        script.chmod(0o755)
-
-    assert undo.undo().restored == (str(script),)
-    assert script.stat().st_mode & 0o777 == 0o600
-    assert undo.redo().restored == (str(script),)
-    assert script.stat().st_mode & 0o777 == 0o755
 
 
 def test_files_that_the_person_changed_are_left_and_named(undo: Undo, tmp_path: Path) -> None:
@@ -262,20 +249,6 @@ def test_a_journal_that_lost_its_end_says_so_for_good(undo: Undo, tmp_path: Path
     assert undone.damaged == again.damaged == 1
 
 
-def test_a_journal_whose_lines_are_doubled_counts_them_once(undo: Undo, tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_text("one")
-    change(undo, 1, path, "two")
-    change(undo, 2, path, "three")
-    undo.journal.path.write_bytes(undo.journal.path.read_bytes() * 2)
-
-    first, second = undo_in(undo.folder).undo(), undo_in(undo.folder).undo()
-
-    assert (first.turn, second.turn) == (2, 1)
-    assert first.damaged
-    assert path.read_text() == "one"
-
-
 def test_a_journal_with_damaged_lines_is_partly_used(undo: Undo, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one")
@@ -430,15 +403,3 @@ def test_a_damaged_content_is_not_given_out_but_saved_again(undo: Undo, tmp_path
     assert contents.data("../../etc/passwd") is None
     contents.save([str(path)])
     assert contents.data(state) == b"one"
-
-
-def test_a_folder_is_known_as_one_and_let_go_of(undo: Undo, tmp_path: Path) -> None:
-    free = os.dup(0)
-    os.close(free)
-    folder = str(tmp_path)
-    (saved,) = undo.contents.save([folder]).values()
-    assert isinstance(saved, Seen)
-    assert saved.state == undo.contents.see(folder).state == FOLDER
-    again = os.dup(0)
-    os.close(again)
-    assert again == free
