@@ -164,7 +164,7 @@ class Conversation:
         self._events = events
         self._one_at_a_time = asyncio.Lock()
         self._running: asyncio.Task[TurnEnded] | None = None
-        self._said: list[str] = []
+        self._steering: list[str] = []
         self._closed = False
 
     @property
@@ -195,11 +195,11 @@ class Conversation:
                 if isinstance(event, kode.events.TextDelta):
                     print(event.text, end="")
         """
-        heard: asyncio.Queue[Event | None] = asyncio.Queue()
-        running = self._begin(text, heard.put_nowait, files=files)
-        running.add_done_callback(lambda _: heard.put_nowait(None))
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        running = asyncio.create_task(self._run(text, events.put_nowait, files))
+        running.add_done_callback(lambda _: events.put_nowait(None))
         try:
-            while (event := await heard.get()) is not None:
+            while (event := await events.get()) is not None:
                 yield event
             yield running.result()
         finally:
@@ -231,7 +231,8 @@ class Conversation:
             form = form_of_schema(dict(schema), "schema")
         elif schema is not None:
             form = form_of_type(schema)
-        running = self._begin(text, self._events.keep_notices, form, files)
+        work = self._run(text, self._events.keep_notices, files, form)
+        running = asyncio.create_task(work)
         try:
             ended = await asyncio.shield(running)
         finally:
@@ -245,7 +246,7 @@ class Conversation:
     def steer(self, text: str) -> None:
         """Says something while a turn runs: the model gets it before its next step (`Steered`). If
         it comes too late, it is put before the text of the next turn."""
-        self._said.append(text)
+        self._steering.append(text)
 
     def interrupt(self) -> None:
         """Ends the running turn with the status `interrupted`; does nothing without one."""
@@ -262,17 +263,12 @@ class Conversation:
             raise UserError("A turn is running: undo its changes after it ends.")
         return await self._talk.undo()
 
-    def _begin(
+    async def _run(
         self,
         text: str,
         hear: Callable[[Event], None],
+        files: Files,
         form: Form | None = None,
-        files: Files = (),
-    ) -> "asyncio.Task[TurnEnded]":
-        return asyncio.create_task(self._run(text, hear, form, files))
-
-    async def _run(
-        self, text: str, hear: Callable[[Event], None], form: Form | None, files: Files
     ) -> TurnEnded:
         async with self._one_at_a_time:
             if self._closed:
@@ -280,11 +276,11 @@ class Conversation:
                     "This conversation is closed. Open it again with resume=session_id."
                 )
             self._running = asyncio.current_task()
-            text = "\n\n".join((*(part.text for part in self._take_said()), text))
+            text = "\n\n".join((*(part.text for part in self._take_steering()), text))
             self._events.hear(hear)
             try:
                 self._talk.attach_files(map(str, files))
-                ended = await self._talk.turn(text, steering=self._take_said, form=form)
+                ended = await self._talk.turn(text, steering=self._take_steering, form=form)
             except asyncio.CancelledError:
                 ended = TurnEnded(status="interrupted", error="Interrupted before the turn began.")
             finally:
@@ -293,9 +289,9 @@ class Conversation:
             self._events.pass_on(ended)
             return ended
 
-    def _take_said(self) -> list[Text]:
-        said, self._said = self._said, []
-        return [Text(text=text) for text in said]
+    def _take_steering(self) -> list[Text]:
+        texts, self._steering = self._steering, []
+        return [Text(text=text) for text in texts]
 
     async def _close(self, *, interrupted: bool) -> None:
         self._closed = True
@@ -371,18 +367,18 @@ def _asking(gate: Gate, events: _Events) -> Ask:
     async def ask(question: Question) -> Answer:
         try:
             if inspect.iscoroutinefunction(gate):
-                said = await gate(question)
+                answer = await gate(question)
             else:
-                said = await asyncio.to_thread(gate, question)
-                said = await said if inspect.isawaitable(said) else said
+                answer = await asyncio.to_thread(gate, question)
+                answer = await answer if inspect.isawaitable(answer) else answer
         except Exception as error:
             fault = f"The gate failed ({type(error).__name__}: {error})"
         else:
-            if isinstance(said, Answer):
-                return said
-            if isinstance(said, bool):
-                return Answer(choice="once" if said else "no")
-            fault = f"The gate gave {said!r} instead of True, False or an Answer"
+            if isinstance(answer, Answer):
+                return answer
+            if isinstance(answer, bool):
+                return Answer(choice="once" if answer else "no")
+            fault = f"The gate gave {answer!r} instead of True, False or an Answer"
         events.emit(Notice(text=f"{fault}: the call was refused.", level="error"))
         return Answer(choice="no")
 

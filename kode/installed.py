@@ -53,8 +53,8 @@ class Command:
 
     run: Code
     """The function that runs it. `kode NAME ...` calls it with the arguments and exits
-    with the integer that it returns; `/NAME ...` awaits it with an `Opened` and the rest of the
-    line, and prints the text that it returns or sends the `Prompt` to the model."""
+    with the integer that it returns; `/NAME ...` awaits it with a `PluginSession` and the rest of
+    the line, and prints the text that it returns or sends the `Prompt` to the model."""
     summary: str
     """What it does, in a few words, for `kode help --all` and `/help all`; "" for another name of
     a command, which no list shows."""
@@ -85,19 +85,19 @@ class Plugin:
     slash: Mapping[str, Command] = field(default_factory=dict)
     """`/NAME`, without the slash."""
     tools: Code = ""
-    """A function of an `Opened` that returns tools: plain functions, or `Tool`s."""
+    """A function of a `PluginSession` that returns tools: plain functions, or `Tool`s."""
     sections: Code = ""
-    """A function of an `Opened` that returns sections for the system prompt, by name. It is called
-    when a session begins and after a compaction; the texts are sent with every request."""
+    """A function of a `PluginSession` that returns sections for the system prompt, by name. It is
+    called when a session begins and after a compaction; the texts are sent with every request."""
     subscriber: Code = ""
-    """A function of an `Opened` that returns a `Subscriber`, or None where there is nothing to
-    hear."""
+    """A function of a `PluginSession` that returns a `Subscriber`, or None where there is nothing
+    to hear."""
     before_call: Code = ""
-    """A function, plain or async, of an `Opened` and a `ProposedCall`: it returns
+    """A function, plain or async, of a `PluginSession` and a `ProposedCall`: it returns
     `call.refuse(why)`, `call.ask(why)`, `call.change(arguments)`, or None to say nothing. Called
     before each call of a tool, in subagents too; a call at which it fails is refused."""
     around_turn: Code = ""
-    """An async function of an `Opened`, the `Conversation`, a message and its `RunTurn`,
+    """An async function of a `PluginSession`, the `Conversation`, a message and its `RunTurn`,
     that returns the `TurnEnded`. Called if resumed, or a plug-in's slash command was used."""
     flags: Code = ""
     """A function of a `Parser` that adds flags to `kode run` and to all that take its flags."""

@@ -26,7 +26,7 @@ HOMES = {
     "kode.config.load": "load_config",
     "kode.conversation": "Conversation ConversationSettings=Settings open_conversation",
     "kode.conversation.bare": "BareSession",
-    "kode.conversation.plugins": "Opened Prompt",
+    "kode.conversation.plugins": "PluginSession Prompt",
     "kode.credentials": "keep_secret redact_secrets=redact_values",
     "kode.durable": "lock_file=locked make_folder replace_file=replace storage_errors set_aside",
     "kode.errors": (
@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     from kode.conversation import Settings as _ConversationSettings
     from kode.conversation import open_conversation as open_conversation
     from kode.conversation.bare import BareSession as BareSession
-    from kode.conversation.plugins import Opened as Opened
+    from kode.conversation.plugins import PluginSession as PluginSession
     from kode.conversation.plugins import Prompt as Prompt
     from kode.credentials import keep_secret as keep_secret
     from kode.credentials import redact_values as _redact_secrets

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opened:
+class PluginSession:
     """An open conversation, as a plug-in sees it."""
 
     plugin: str
@@ -141,7 +141,7 @@ class PluginHost:
     """Shows an event to the person."""
     is_used: bool = False
     """Whether a slash command of a plug-in was."""
-    opened: list[tuple[Plugin, Opened]] = field(default_factory=list)
+    opened: list[tuple[Plugin, PluginSession]] = field(default_factory=list)
     subscribers: list[tuple[Plugin, Subscriber]] = field(default_factory=list)
     """Without those that have failed."""
     tools: list[Tool] = field(default_factory=list)
@@ -161,7 +161,7 @@ class PluginHost:
     def sections(self) -> dict[str, str]:
         """The sections of the system prompt, by name: `x-` and the names that a plug-in gives."""
 
-        def render(plugin: Plugin, opened: Opened) -> dict[str, str]:
+        def render(plugin: Plugin, opened: PluginSession) -> dict[str, str]:
             texts = load(plugin, plugin.sections)(opened)
             return {f"x-{plugin.name}-{name}": str(text) for name, text in texts.items()}
 
@@ -231,12 +231,14 @@ def open_plugins(settings: "Settings", place: Workplace, session: Session) -> Pl
     return host
 
 
-def _open(plugin: Plugin, settings: "Settings", place: Workplace, host: PluginHost) -> Opened:
+def _open(
+    plugin: Plugin, settings: "Settings", place: Workplace, host: PluginHost
+) -> PluginSession:
     """Raises: ConfigError for settings that are not as the plug-in's model says."""
     if not PLUGIN_TYPE.fullmatch(f"x-{plugin.name}"):
         raise ConfigError(f"{plugin.name!r} is no name: lower-case letters, digits and hyphens.")
     config = settings.config
-    return Opened(
+    return PluginSession(
         plugin=plugin.name,
         settings=settings_of(plugin, config),
         config=config,
@@ -246,7 +248,7 @@ def _open(plugin: Plugin, settings: "Settings", place: Workplace, host: PluginHo
     )
 
 
-def _add_parts(plugin: Plugin, opened: Opened) -> None:
+def _add_parts(plugin: Plugin, opened: PluginSession) -> None:
     host = opened.host
     if plugin.subscriber:
         subscriber = load(plugin, plugin.subscriber)(opened)
@@ -259,7 +261,7 @@ def _add_parts(plugin: Plugin, opened: Opened) -> None:
 async def _decide(
     plugin: Plugin,
     judge: Any,
-    opened: Opened,
+    opened: PluginSession,
     action: Action,
 ) -> CallDecision | None:
     call = ProposedCall(plugin=plugin.name, action=action)

@@ -67,7 +67,7 @@ def test_no_key_but_the_one_in_use_is_handed_on(handed: Any) -> None:
     assert "sk-other" not in config.model_dump_json()
 
 
-async def test_a_headless_call_for_subagents_names_the_flag_that_would_allow_it(
+async def test_a_headless_call_for_subagents_names_its_flag(
     opened: Open,
 ) -> None:
     call = {"name": "delegate_tasks", "arguments": {"tasks": [{"goal": "Look around."}]}}

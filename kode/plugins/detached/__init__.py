@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from kode.plugin import Command, Plugin
 
 if TYPE_CHECKING:
-    from kode.plugin import Event, Opened
+    from kode.plugin import Event, PluginSession
 
 PLUGIN = Plugin(
     name="detached",
@@ -35,10 +35,10 @@ PLUGIN = Plugin(
     subscriber="kode.plugins.detached:subscriber",
 )
 
-REPORTERS: "list[Callable[[Opened], Callable[[Event], None]]]" = []
+REPORTERS: "list[Callable[[PluginSession], Callable[[Event], None]]]" = []
 """In the process of a prompt of such a session, what makes its subscriber; else nothing."""
 
 
-def subscriber(opened: "Opened") -> "Callable[[Event], None] | None":
+def subscriber(opened: "PluginSession") -> "Callable[[Event], None] | None":
     """What reports the events of such a prompt. Here, since every session asks for it."""
     return REPORTERS[0](opened) if REPORTERS else None

@@ -20,7 +20,7 @@ from kode.plugin import (
     Answer,
     Event,
     KodeError,
-    Opened,
+    PluginSession,
     Question,
     RunOptions,
     StorageError,
@@ -50,9 +50,9 @@ class Reporter:
     folder: Path
     options: RunOptions
     state: State
-    opened: Opened | None = None
+    opened: PluginSession | None = None
 
-    def begin(self, opened: Opened) -> "Reporter":
+    def begin(self, opened: PluginSession) -> "Reporter":
         """Called in the event loop of the prompt, once the session is open."""
         self.opened = opened
         self.report(doing="works")
@@ -121,7 +121,7 @@ class Companion(Reporter):
     """How the last task ended."""
     tasks: "tuple[asyncio.Task[None], ...]" = ()
 
-    def begin(self, opened: Opened) -> Reporter:
+    def begin(self, opened: PluginSession) -> Reporter:
         self.tasks = tuple(map(asyncio.ensure_future, (self._receive(), self._look())))
         return super().begin(opened)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from kode.plugin import (
     FileChanges,
-    Opened,
+    PluginSession,
     redact_secrets,
     session_file,
     shorten,
@@ -94,7 +94,7 @@ def _names(opens: Iterable[str], project: Path) -> tuple[str, ...]:
     return tuple(name for name in names if ".git" not in name.split("/"))
 
 
-def count_changes(opened: Opened, first: int, more: Iterable[str]) -> list[FileCount]:
+def count_changes(opened: PluginSession, first: int, more: Iterable[str]) -> list[FileCount]:
     """The files that the turns from this one on have changed, from the copies that undo keeps;
     `more` are paths to look at, too. A file that is too long to be compared counts no lines."""
     session_id, project = opened.session_id, opened.place.project

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from kode.plugin import (
     ConfigError,
-    Opened,
     Parser,
+    PluginSession,
     Prompt,
     SessionError,
     Transcript,
@@ -77,7 +77,7 @@ def task(arguments: argparse.Namespace, text: str | None, session_id: str | None
     return asked if asked.startswith(f"{NAME} ") else text
 
 
-async def goal(opened: Opened, argument: str) -> str | Prompt:
+async def goal(opened: PluginSession, argument: str) -> str | Prompt:
     """`/goal`: shows the goal, begins or resumes one, or stops it. Raises: UserError,
     StorageError."""
     goals, word = goals_of(opened.records()), argument.strip()
@@ -99,7 +99,7 @@ async def goal(opened: Opened, argument: str) -> str | Prompt:
     return await begin(opened, request)
 
 
-async def begin(opened: Opened, request: GoalRequest) -> Prompt:
+async def begin(opened: PluginSession, request: GoalRequest) -> Prompt:
     """Records a goal; returns the message of its first turn. Raises: StorageError."""
     patterns = [pattern for pattern in request.protect if pattern != "none"]
     opened.record(
@@ -116,7 +116,7 @@ async def begin(opened: Opened, request: GoalRequest) -> Prompt:
     return Prompt(text=_paragraphs(request.task, goal_text))
 
 
-def limits_of(opened: Opened) -> dict[Limit, float]:
+def limits_of(opened: PluginSession) -> dict[Limit, float]:
     """The limits that the person has set, for the whole goal."""
     config = opened.config
     limits: dict[Limit, float | None] = {"usd": config.max_budget_usd, "seconds": config.timeout_s}
@@ -125,7 +125,7 @@ def limits_of(opened: Opened) -> dict[Limit, float]:
     return {name: value for name, value in limits.items() if value is not None}
 
 
-def _end(opened: Opened, why: str) -> None:
+def _end(opened: PluginSession, why: str) -> None:
     opened.record({"ended": "not_reached", "error": f"The goal was not reached: {why}."})
 
 

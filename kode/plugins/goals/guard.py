@@ -17,7 +17,7 @@ from typing import Any
 from kode.plugin import (
     Contents,
     GitError,
-    Opened,
+    PluginSession,
     StorageError,
     expand_path,
     list_files,
@@ -26,7 +26,7 @@ from kode.plugin import (
 )
 
 Workplace = Any
-"""The `place` of an `Opened`."""
+"""The `place` of a `PluginSession`."""
 
 CONFIG = (
     "conftest.py pytest.ini .pytest.ini pytest.toml .pytest.toml pyproject.toml tox.ini setup.cfg "
@@ -224,7 +224,7 @@ def differing(guard: Guard, place: Workplace) -> list[str]:
     return [*changed, *(name for name in new if name not in guard.held and state_of(name, place))]
 
 
-def keep_copies(guard: Guard, opened: Opened) -> None:
+def keep_copies(guard: Guard, opened: PluginSession) -> None:
     """Keeps the content of what is protected beside the session, to put it back. Raises:
     StorageError."""
     if opened.session_id is not None and guard.held:
@@ -232,7 +232,7 @@ def keep_copies(guard: Guard, opened: Opened) -> None:
         copies_in(folder).save(_real_path(name, opened.place) for name in guard.held)
 
 
-def put_back(guard: Guard, opened: Opened) -> list[str]:
+def put_back(guard: Guard, opened: PluginSession) -> list[str]:
     """Makes the protected files as they were, where there are copies beside the session, and keeps
     what stood there; returns those that it made so."""
     if opened.session_id is None:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kode.plugin import (
-    Opened,
+    PluginSession,
     TurnEnded,
     plural,
     shorten,
@@ -26,7 +26,7 @@ MAX_ATTEMPTS = 50
 """A goal ends after so many, whatever they brought."""
 
 
-async def around_turn(opened: Opened, session: Any, text: str, run: Run) -> TurnEnded:
+async def around_turn(opened: PluginSession, session: Any, text: str, run: Run) -> TurnEnded:
     """A turn of a session that may have a goal."""
     pursuit = Pursuit(opened=opened, session=session)
     try:
@@ -43,7 +43,7 @@ async def around_turn(opened: Opened, session: Any, text: str, run: Run) -> Turn
 class Pursuit:
     """The turns of a session that has a goal."""
 
-    opened: Opened
+    opened: PluginSession
     session: Any
     total: TurnEnded | None = None
     """What the turns so far come to."""

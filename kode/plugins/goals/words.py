@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from kode.plugin import Opened, money, plural, shorten
+from kode.plugin import PluginSession, money, plural, shorten
 from kode.plugins.goals.check import ALIKE
 from kode.plugins.goals.forms import Attempt, Goal, current
 
@@ -51,7 +51,7 @@ def goal_text(goal: Goal) -> str:
     return _GOAL.format(text=goal.text, verify=goal.verify, protected=protected)
 
 
-def sections(opened: Opened) -> Mapping[str, str]:
+def sections(opened: PluginSession) -> Mapping[str, str]:
     """The section of the system prompt while a goal is pursued."""
     goal = current(opened.records())
     return {} if goal is None else {"goal": f"# Goal\n{goal_text(goal)}"}
