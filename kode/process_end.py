@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kode import durable, paths
-from kode.credentials import redact
 from kode.errors import KodeError
 
 if TYPE_CHECKING:
@@ -68,6 +67,7 @@ def describe_fault(error: BaseException) -> str:
 def write_report(error: BaseException) -> str:
     """Writes the traceback; returns a sentence that says where it is. Never raises."""
     from kode import __version__
+    from kode.credentials import redact
 
     text = redact("".join(traceback.format_exception(error)))
     try:
