@@ -180,14 +180,12 @@ def explain_missing(context: ToolContext, path: Path) -> ToolError:
     """The error for a missing file, listing the most similar names."""
     import difflib
 
-    folder = path.parent
-    while not folder.is_dir() and folder != folder.parent:
-        folder = folder.parent
-    wanted = path.relative_to(folder).parts[0] if path != folder else path.name
-    names: list[str] = []
+    folder = next(parent for parent in path.parents if parent.is_dir())
+    wanted = path.relative_to(folder).parts[0]
+    lowered: dict[str, str] = {}
     with contextlib.suppress(OSError):
         names = sorted(os.listdir(folder))[:5000]
-    lowered = {name.casefold(): name for name in reversed(names)}
+        lowered = {name.casefold(): name for name in reversed(names)}
     near = [
         display_path(context, folder / lowered[match])
         for match in difflib.get_close_matches(wanted.casefold(), lowered, n=3, cutoff=0.6)
