@@ -102,7 +102,7 @@ def _plan(context: ToolContext, path: str, hunks: Sequence[Hunk]) -> files.Chang
 
 
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    return _plan(context, arguments["path"], arguments["hunks"]).diff()
+    return _plan(context, arguments["path"], arguments["hunks"]).preview()
 
 
 @tool(effect="edit", subject="path", preview=_preview, name="edit_file")

@@ -235,7 +235,7 @@ def split(text: str) -> tuple[list[str], list[str]]:
 
 
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    return _plan(context, **arguments).diff()
+    return _plan(context, **arguments).preview()
 
 
 @tool(
@@ -373,30 +373,23 @@ def plan_change(
             f"This changes nothing in {name}: nothing was written. (Line ends are kept as the "
             "file has them; to convert them use a shell command.)"
         )
-    return files.Change(
-        path=file.path,
-        name=name,
-        data=files.encode(done.text, file.encoding, name),
-        mode=file.mode,
-        before=file.text,
-        after=done.text,
-        done=f"Edited {name} in {plural(count, 'place')}.",
-        notes=tuple(notes),
-    )
+    done_text = f"Edited {name} in {plural(count, 'place')}."
+    return files.Change(file=file, name=name, after=done.text, done=done_text, notes=notes)
 
 
 def write_change(context: ToolContext, change: files.Change) -> ToolOutput:
     """Writes an edited file, and shows the lines around each change. Raises: ToolError."""
-    files.write(context, change.path, change.data, mode=change.mode)
+    path = change.file.path
+    files.write(context, path, change.data, mode=change.file.mode)
     diff = change.diff()
     lines = diffs.changed_lines(diff, whole=bool(change.notes))
     return ToolOutput(
         text=" ".join([change.done, *change.notes]) + (f" It now reads:\n{lines}" if lines else ""),
         summary=diffs.counts(diff),
         diff=diff,
-        files_changed=(str(change.path),),
+        files_changed=(str(path),),
         # The lines around a change come from the file.
-        untrusted=files.find_outside_source(context, change.path),
+        untrusted=files.find_outside_source(context, path),
     )
 
 

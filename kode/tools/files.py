@@ -11,6 +11,7 @@ import itertools
 import os
 import re
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,25 +40,33 @@ class FileText:
     encoding: Encoding
     mode: int
     """Permission bits."""
+    is_new: bool = False
+    """Whether it is yet to be created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """A whole new text of a file, before it is written."""
 
-    path: Path
+    file: FileText
     name: str
-    data: bytes
-    mode: int
-    before: str | None
-    """The old text; None for a new file."""
     after: str
     done: str
     """Says in a sentence what was done once it is written."""
-    notes: tuple[str, ...] = ()
+    notes: Sequence[str] = ()
+
+    @property
+    def data(self) -> bytes:
+        """Raises: ToolError for characters that the encoding lacks."""
+        return encode(self.after, self.file.encoding, self.name)
+
+    def preview(self) -> str:
+        """The diff. Raises: ToolError for what cannot be written."""
+        encode(self.after, self.file.encoding, self.name)
+        return self.diff()
 
     def diff(self) -> str:
-        return diffs.unified_diff(self.name, self.before or "", self.after)
+        return diffs.unified_diff(self.name, self.file.text, self.after)
 
 
 class Binary(Exception):

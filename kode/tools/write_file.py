@@ -1,6 +1,7 @@
 """`write_file`: creates or replaces a whole file. `edit_file` changes parts."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kode import diffs
@@ -13,7 +14,7 @@ from kode.tools import files
 
 
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    return _plan(context, arguments["path"], arguments["content"]).diff()
+    return _plan(context, arguments["path"], arguments["content"]).preview()
 
 
 @tool(
@@ -28,16 +29,16 @@ def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
 async def write_file(context: ToolContext, path: str, content: str) -> ToolOutput:
     """Create a file, or replace one you have read."""
     change = _plan(context, path, content)
-    if change.before == change.after:
+    file, lines = change.file, plural(len(lines_of(change.after)), "line")
+    if file.text == change.after and not file.is_new:
         return ToolOutput(text=f"{change.name} is unchanged: it already has this content.")
-    files.write(context, change.path, change.data, mode=change.mode)
+    files.write(context, file.path, change.data, mode=file.mode)
     diff = change.diff()
-    lines = plural(len(lines_of(change.after)), "line")
     return ToolOutput(
         text=" ".join([f"{change.done}: {lines}.", *change.notes]),
-        summary=lines if change.before is None else diffs.counts(diff),
+        summary=lines if file.is_new else diffs.counts(diff),
         diff=diff,
-        files_changed=(str(change.path),),
+        files_changed=(str(file.path),),
     )
 
 
@@ -55,33 +56,25 @@ def _plan(context: ToolContext, path: str, content: str) -> files.Change:
             "another path."
         )
     notes: list[str] = []
-    before, after, done = None, content, f"Created {name}"
-    mode, encoding = files.new_file_mode(), Encoding(codec="utf-8")
-    if nearest == real:
-        old = files.read_whole(context, real)
-        before, done, mode, encoding = old.text, f"Replaced {name}", old.mode, old.encoding
+    if nearest != real:
+        utf8, mode = Encoding(codec="utf-8"), files.new_file_mode()
+        file = files.FileText(path=real, data=b"", text="", encoding=utf8, mode=mode, is_new=True)
+    else:
+        file = files.read_whole(context, real)
         if context.decision.must_read_first or str(real) in context.seen_files:
-            files.require_seen(context, old)
+            files.require_seen(context, file)
         else:
-            lines = plural(len(lines_of(before)), "line")
+            lines = plural(len(lines_of(file.text)), "line")
             notes.append(f"It was there before, with {lines} that this session had not read.")
-        after = content.removeprefix("\ufeff") if encoding.bom else content
-        if "\r\n" in before and before.count("\n") == before.count("\r\n") and "\r" not in after:
-            # The model sees lines without their ends, so it cannot have meant to change them.
-            after = after.replace("\n", "\r\n")
-            notes.append("Its CRLF line ends were kept.")
-        if encoding.codec == "latin-1" and max(map(ord, after), default=0) > 255:
-            encoding = Encoding(codec="utf-8")
-            notes.append("It was Latin-1 and is UTF-8 now, for characters Latin-1 does not have.")
+    before, after = file.text, content.removeprefix("\ufeff") if file.encoding.bom else content
+    if "\r\n" in before and before.count("\n") == before.count("\r\n") and "\r" not in after:
+        # The model sees lines without their ends, so it cannot have meant to change them.
+        after = after.replace("\n", "\r\n")
+        notes.append("Its CRLF line ends were kept.")
+    if file.encoding.codec == "latin-1" and max(map(ord, after), default=0) > 255:
+        file = replace(file, encoding=Encoding(codec="utf-8"))
+        notes.append("It was Latin-1 and is UTF-8 now, for characters Latin-1 does not have.")
     if content and not content.endswith("\n") and (not before or before.endswith("\n")):
         notes.append(f"Its last line has no line end{' any more' if before else ''}.")
-    return files.Change(
-        path=real,
-        name=name,
-        data=files.encode(after, encoding, name),
-        mode=mode,
-        before=before,
-        after=after,
-        done=done,
-        notes=tuple(notes),
-    )
+    done = f"{'Created' if file.is_new else 'Replaced'} {name}"
+    return files.Change(file=file, name=name, after=after, done=done, notes=notes)
