@@ -108,6 +108,7 @@ async def test_the_same_snapshot_reaches_every_child_and_is_removed_afterwards(
         ("pass", "error", "exit status 0 and without a result"),
         ("sys.stderr.write('no disk'); sys.exit(3)", "error", "no disk"),
         ("sys.exit(2)", "timeout", "exit status 2"),
+        ("sys.exit(130)", "interrupted", "exit status 130"),
         ("print('x' * 10_000_000); result()", "success", ""),
         ("os.write(1, b'\\xff\\xfe{\\n\\x00\\n'); result()", "success", ""),
         ("print('[' * 100_000); print('[]'); print('{}'); print('null'); result()", "success", ""),
@@ -128,13 +129,6 @@ async def test_any_output_of_a_child_ends_in_a_clear_result(
     assert child.result.status == status
     assert says in (child.result.error or "")
     assert not alive(child.mark)
-
-
-async def test_a_child_that_only_exits_with_130_was_interrupted(family: Family) -> None:
-    (child,) = await family.run("sys.exit(130)")
-
-    assert child.result is not None
-    assert child.result.status == "interrupted"
 
 
 async def test_a_silent_child_is_ended_after_its_time(family: Family) -> None:
@@ -204,6 +198,14 @@ time.sleep(600)
     assert not [record for record in kept if record.alive]
 
 
+ASKS = """
+sys.stdin.readline()
+say(type="question", id=7, question=QUESTION)
+while (line := json.loads(sys.stdin.readline()))["type"] != "reply": pass
+result(f"{line['id']} {line['answer']['choice']}")
+"""
+
+
 async def test_a_question_reaches_the_person_and_names_the_asker(family: Family) -> None:
     asked: list[tuple[str, str]] = []
 
@@ -211,13 +213,7 @@ async def test_a_question_reaches_the_person_and_names_the_asker(family: Family)
         asked.append((question.subject, question.asker))
         return Answer(choice="session")
 
-    code = """
-sys.stdin.readline()
-say(type="question", id=7, question=QUESTION)
-while (line := json.loads(sys.stdin.readline()))["type"] != "reply": pass
-result(f"{line['id']} {line['answer']['choice']}")
-"""
-    (child,) = await family.run(code, ["build it"], ask=ask)
+    (child,) = await family.run(ASKS, ["build it"], ask=ask)
 
     assert child.result is not None
     assert child.result.summary == "7 session"
@@ -225,16 +221,10 @@ result(f"{line['id']} {line['answer']['choice']}")
 
 
 async def test_a_question_nobody_can_answer_is_a_no(family: Family) -> None:
-    code = """
-sys.stdin.readline()
-say(type="question", id=1, question=QUESTION)
-while (line := json.loads(sys.stdin.readline()))["type"] != "reply": pass
-result(line["answer"]["choice"])
-"""
-    (child,) = await family.run(code)
+    (child,) = await family.run(ASKS)
 
     assert child.result is not None
-    assert child.result.summary == "no"
+    assert child.result.summary == "7 no"
 
 
 @pytest.mark.slow
@@ -243,13 +233,7 @@ async def test_the_time_a_person_takes_does_not_count(family: Family, clocks: Cl
         await clocks.pass_by()
         return Answer(choice="once")
 
-    code = """
-sys.stdin.readline()
-say(type="question", id=1, question=QUESTION)
-while json.loads(sys.stdin.readline())["type"] != "reply": pass
-result()
-"""
-    (child,) = await family.run(code, ask=slow)
+    (child,) = await family.run(ASKS, ask=slow)
 
     assert child.result is not None
     assert child.result.status == "success"
