@@ -236,6 +236,7 @@ def test_a_persons_own_file_may_set_everything(place: Place) -> None:
         ("plan", "ask", "plan"),
         ("ask", "auto-edit", "ask"),
         ("auto-edit", "full", "auto-edit"),
+        ("ask", "bypassPermissions", "ask"),
     ],
 )
 def test_a_project_file_may_only_make_the_permission_mode_stricter(
@@ -354,41 +355,35 @@ def test_a_wrong_config_names_place_key_value_and_allowed(
     assert str(place.home / "config.json") in fault
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "says"),
+@for_each(
+    ("environ", "flags", "says"),
     [
         (
-            "KODE_MAX_STEPS",
-            "many",
-            'KODE_MAX_STEPS: `max_steps` is "many"; it must be a whole number',
+            {"KODE_MAX_STEPS": "many"},
+            {},
+            'KODE_MAX_STEPS: `max_steps` is "many"; it must be a whole',
         ),
-        ("KODE_MAX_STEPS", "0", "KODE_MAX_STEPS: `max_steps` is 0"),
-        ("KODE_PERMISSION_MODE", "yolo", "KODE_PERMISSION_MODE: `permissions.mode` is"),
+        ({"KODE_MAX_STEPS": "0"}, {}, "KODE_MAX_STEPS: `max_steps` is 0"),
+        ({"KODE_PERMISSION_MODE": "yolo"}, {}, "KODE_PERMISSION_MODE: `permissions.mode` is"),
         (
-            "KODE_PROVIDER",
-            "mistrall",
-            "KODE_PROVIDER: `provider`: There is no provider 'mistrall'. Did you mean mistral?",
+            {"KODE_PROVIDER": "mistrall"},
+            {},
+            "KODE_PROVIDER: `provider`: There is no provider",
         ),
-        ("KODE_MEMORY", "elephant", "KODE_MEMORY: `memory.system` is"),
+        ({"KODE_PROVIDER": "mistrall"}, {}, "Did you mean mistral?"),
+        ({"KODE_MEMORY": "elephant"}, {}, "KODE_MEMORY: `memory.system` is"),
+        ({}, {"memory__system": "elephant"}, "--memory: `memory.system`"),
+        ({}, {"provider": "claud"}, "--provider: `provider`: There is no provider"),
+        ({}, {"provider": "grok"}, "Did you mean xai?"),
+        ({}, {"provider": "claude"}, "Did you mean anthropic?"),
+        ({}, {"provider": "google"}, "Did you mean gemini?"),
+        ({}, {"provider": "kimi"}, "Did you mean moonshot?"),
     ],
 )
-def test_a_wrong_variable_is_named(place: Place, variable: str, value: str, says: str) -> None:
-    assert says in place.fault({variable: value})
-
-
-def test_a_wrong_flag_is_named(place: Place) -> None:
-    assert "--memory: `memory.system`" in place.fault(memory__system="elephant")
-    assert "--provider: `provider`: There is no provider" in place.fault(provider="claud")
-
-
-@pytest.mark.parametrize(
-    ("word", "name"),
-    [("grok", "xai"), ("claude", "anthropic"), ("google", "gemini"), ("kimi", "moonshot")],
-)
-def test_a_provider_is_found_by_the_name_that_people_know(
-    place: Place, word: str, name: str
+def test_a_wrong_variable_or_flag_is_named(
+    place: Place, environ: dict[str, str], flags: dict[str, str], says: str
 ) -> None:
-    assert f"Did you mean {name}?" in place.fault(provider=word)
+    assert says in place.fault(environ, **flags)
 
 
 def test_a_flag_may_name_a_provider_from_the_config(place: Place) -> None:
@@ -400,26 +395,6 @@ def test_a_flag_may_name_a_provider_from_the_config(place: Place) -> None:
         "mine",
         "http://127.0.0.1:1/v1",
         ("messages",),
-    )
-
-
-def test_a_project_decides_nothing_about_providers_effort_and_search(place: Place) -> None:
-    place.of_project(
-        {
-            "effort": "max",
-            "small_model": "big",
-            "web_search": True,
-            "providers": {"openai": {"base_url": "http://evil"}},
-        }
-    )
-
-    loaded = place.load()
-
-    config = loaded.config
-    assert (config.effort, config.small_model, config.web_search) == (None, None, None)
-    assert config.providers == {}
-    assert all(
-        key in loaded.warnings[0] for key in ("effort", "small_model", "web_search", "providers")
     )
 
 
@@ -684,13 +659,6 @@ def test_a_mode_may_be_named_as_elsewhere_in_every_layer(place: Place, mode: str
     assert place.load().config.permissions.mode == own
     place.own({"permissions": {"mode": "plan"}})
     assert place.load({"KODE_PERMISSION_MODE": mode}).config.permissions.mode == own
-
-
-def test_a_project_may_not_loosen_the_mode_under_another_name(place: Place) -> None:
-    place.of_project({"permissions": {"mode": "bypassPermissions"}})
-    loaded = place.load()
-    assert loaded.config.permissions.mode == "ask"
-    assert "permissions.mode" in loaded.warnings[0]
 
 
 def test_every_provider_is_explained_in_the_documentation() -> None:
