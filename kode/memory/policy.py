@@ -232,8 +232,12 @@ class OpenMemory:
         return frame.wrap(frame.NOTES, "\n\n".join(map(self.note_text, notes)))
 
     def note_text(self, note: Statement) -> str:
-        """A note with its date and what of it does not hold any more."""
-        text = f"[{note.claimed_at[:10]}] {display(note.text)}"
+        """A note with its date, the project if it is another, and what of it does not hold any
+        more."""
+        place = str(note.details.get("path", "another project"))
+        is_elsewhere = note.project not in ("", self.store.project.hash)
+        where = f" in {display(place)}" if is_elsewhere else ""
+        text = f"[{note.claimed_at[:10]}{where}] {display(note.text)}"
         return show_record(self.store, note, text, self.today())
 
     # ── what is written ──────────────────────────────────────────────────────────────────────
