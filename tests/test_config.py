@@ -339,6 +339,7 @@ def test_a_project_file_reads_nothing_of_the_environment(place: Place) -> None:
         ),
         ("[]", "holds []; a config is one JSON object"),
         ('{"timeout_s": NaN}', "uses NaN, which is not JSON"),
+        ('{"model": "\\ud83d"}', "`model` holds half of a character"),
         ('{"model": "a", "model": "b"}', "has the key `model` twice"),
         ('{"model": "${NOT_SET}"}', "`model` uses ${NOT_SET}, which is not set"),
         ("[" * 100_000, "is not a config"),

@@ -399,6 +399,13 @@ def _nest(layer: Layer) -> dict[str, Any]:
 
 
 def _validate(layer: Layer) -> Config:
+    for keys, (value, place) in layer.items():
+        try:
+            json.dumps((keys, value), ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            key, half = (ascii(text)[1:-1] for text in (".".join(keys), error.object[error.start]))
+            fault = f"`{key}` holds half of a character ({half}). Write the full character."
+            raise Faults([(Setting(key, place), fault)]) from None
     return _parse(Config, _nest(layer), layer)
 
 
