@@ -89,7 +89,7 @@ class Group:
     @property
     def changed(self) -> list[str]:
         """The absolute paths of the files that it changed."""
-        return innermost(self.files)
+        return drop_parents(self.files)
 
     @property
     def repositories(self) -> list[RepositoryChange]:
@@ -208,7 +208,7 @@ class Journal:
                 if "lost" in value or "lost_bytes" in value:
                     reported += 1
                 else:
-                    _take_in(steps, value)
+                    _add_line(steps, value)
                 lines.append(line)
             except (ValueError, KeyError, IndexError, AttributeError, RecursionError, TypeError):
                 damaged += 1  # or from a later version
@@ -216,24 +216,24 @@ class Journal:
         return [*steps.values()], lines, damaged, reported
 
 
-def _take_in(steps: dict[str, Step], value: Mapping[str, Any]) -> None:
+def _add_line(steps: dict[str, Step], value: Mapping[str, Any]) -> None:
     """Adds what a line says. Raises: what one with another content causes."""
-    before = _states(value["before"])
+    before = _parse_states(value["before"])
     if "done" in value:
-        after = _states(value["after"])
+        after = _parse_states(value["after"])
         changes = [RepositoryChange(*change) for change in value["repositories"]]
         if step := steps.get(value["done"]):
             step.before |= before
             step.after, step.repositories = after, changes
         return
     step = Step(id=str(value["begin"]), turn=TurnId(*value["turn"]), of=str(value["of"]))
-    step.before, step.goal, step.kind = before, _states(value["goal"]), value["kind"]
+    step.before, step.goal, step.kind = before, _parse_states(value["goal"]), value["kind"]
     if step.kind not in ("change", "undo", "redo") or not step.before.keys() >= step.goal.keys():
         raise ValueError("no step")
     steps[step.id] = step
 
 
-def _states(value: Mapping[str, Any]) -> dict[str, Seen]:
+def _parse_states(value: Mapping[str, Any]) -> dict[str, Seen]:
     """Raises: ValueError for what cannot name a file and its state; TypeError."""
     states = {}
     for path, (state, mode) in value.items():
@@ -259,7 +259,7 @@ def way_back(changes: Sequence[Change], now: Seen) -> tuple[Seen, bool, bool]:
     return goal, is_known, True
 
 
-def innermost(paths: Iterable[str]) -> list[str]:
+def drop_parents(paths: Iterable[str]) -> list[str]:
     """The paths without the folders that others of them are in."""
     every = [*paths]
     folders = {str(folder) for path in every for folder in Path(path).parents}

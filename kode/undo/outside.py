@@ -93,7 +93,7 @@ class RunningStep(Step):
 def save_files(contents: Contents, step: RunningStep, files: Iterable[str], limit: int) -> None:
     """Saves the current state of these paths, the smallest first, so that what is too much leaves
     out as few as possible; larger files than `limit` bytes are left out. Never raises."""
-    sizes = {path: _size(path) for path in files}
+    sizes = {path: _size_of(path) for path in files}
     room, fitting = contents.max_bytes // 2, list[str]()
     for path in sorted(sizes, key=sizes.__getitem__):
         if sizes[path] > min(room, limit) or len(fitting) == MAX_FILES:
@@ -163,7 +163,7 @@ def survey(root: Path) -> Survey:
             _ask_git(tree, "--untracked-files=all", "--ignored=matching")
             records = settings_folders(str(root))[1]
             if any(os.path.exists(f"{records}/{name}") for name in ("logs/refs/stash", "reftable")):
-                tree.stashes = stashes(root)
+                tree.stashes = list_stashes(root)
     tree.names, tree.is_whole = _walk(tree)
     return tree
 
@@ -196,7 +196,7 @@ def _ask_git(tree: Survey, *words: str) -> None:
     tree.is_git = True
 
 
-def stashes(root: Path) -> list[tuple[str, str]]:
+def list_stashes(root: Path) -> list[tuple[str, str]]:
     """(commit, message) of each stash, newest first; empty where git knows none."""
     try:
         out = _git(root, "log", "-g", "-z", "--format=%H %gs", "refs/stash", "--")
@@ -256,7 +256,7 @@ def _expand(patterns: Iterable[str]) -> Iterator[str]:
         yield from [pattern] if is_name else glob.glob(pattern, recursive=True)
 
 
-def _size(path: str) -> int:
+def _size_of(path: str) -> int:
     try:
         return os.lstat(path).st_size
     except OSError:
@@ -282,7 +282,7 @@ def _find_changes_by_git(contents: Contents, step: RunningStep, then: Survey) ->
     and may have changed. Raises: GitError, StorageError."""
     root, now = then.root, Survey(root=then.root)
     _ask_git(now, "--untracked-files=no")
-    left = stashes(root) if then.stashes else []
+    left = list_stashes(root) if then.stashes else []
     lost = [stash for stash in then.stashes if stash not in left]
     has_moved = (then.head, then.branch) != (now.head, now.branch)
     if lost or has_moved:
@@ -337,7 +337,7 @@ def _check_out(
 def bring_back_stashes(root: Path, lost: Sequence[Sequence[str]]) -> list[str]:
     """Restores dropped stashes in their order (`lost` is newest first); returns a sentence for what
     is back, and for each that no longer exists."""
-    present, back, notes = {commit for commit, _ in stashes(root)}, 0, []
+    present, back, notes = {commit for commit, _ in list_stashes(root)}, 0, []
     for commit, message in reversed(lost):
         if commit not in present:
             try:

@@ -22,7 +22,7 @@ from kode.errors import StorageError
 from kode.events import Emit, Notice, silent
 from kode.git import git_record
 from kode.undo import outside
-from kode.undo.journal import History, Journal, Step, TurnId, innermost, way_back
+from kode.undo.journal import History, Journal, Step, TurnId, drop_parents, way_back
 from kode.undo.outside import RunningStep
 from kode.undo.store import FOLDER, WHY_NOT_SAVED, Contents, Seen, is_digest
 from kode.workplace import GitFolder
@@ -44,7 +44,6 @@ class Undone:
     """Whether it had begun before, and was cut short."""
     restored: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    """Files that were not there before."""
     left_alone: tuple[tuple[str, str], ...] = ()
     """(path, why)."""
     failed: tuple[tuple[str, str], ...] = ()
@@ -52,11 +51,10 @@ class Undone:
     notes: tuple[str, ...] = ()
     """What else there is to know, each a sentence."""
     next_undo: int | None = None
-    """The turn that another undo takes back."""
     next_redo: int | None = None
-    """The turn that a redo brings back."""
+    """The turns that another undo takes back, and a redo brings back."""
     damaged: int = 0
-    """Parts of the journal that are damaged or lost: files that only they named are left."""
+    """See `History`."""
 
     @property
     def turn(self) -> int | None:
@@ -170,7 +168,7 @@ class Undo:
         self.journal.end(step, more)
         if step.surveys:
             after = step.after or {}
-            files = (path for path in innermost(after) if after[path].state != FOLDER)
+            files = (path for path in drop_parents(after) if after[path].state != FOLDER)
             self.changed_by_commands += [path for path in files if not git_record(self.git, path)]
 
     def remove_stale_temporaries(self) -> None:
@@ -324,7 +322,7 @@ class Undo:
 
     def _report(self, step: Step | None, **more: Any) -> Undone:
         past, states = self.history(), {} if step is None else step.after or {}
-        touched = innermost(states)
+        touched = drop_parents(states)
         return Undone(
             step=step,
             **more if step is None else {**more, "redo": step.kind == "redo"},
