@@ -1,0 +1,109 @@
+"""A repository that somebody else has made runs no program and leads nowhere when surveyed."""
+
+import hashlib
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from kode.errors import GitError
+from kode.git import ENVIRONMENT, run_git
+from kode.undo.outside import survey
+from tests.needs import needs
+from tests.undo.test_outside import before, git, opened, repo, turn_id
+
+pytestmark = needs("git")
+__all__ = ["repo"]
+
+
+def test_programs_that_a_repository_names_do_not_run(repo: Path) -> None:
+    proof, script = repo.parent / "proof", repo / "evil.sh"
+    script.write_text(f"#!/bin/sh\necho ran >> {proof}\ncat\n")
+    script.chmod(0o755)
+    (repo / ".gitattributes").write_bytes(b"*.sh filter=evil diff=evil\n*.py filter=\xff\n")
+    for key in ("filter.evil.clean", "filter.evil.smudge", "filter.evil.process"):
+        git(repo, "config", key, str(script))
+    with open(repo / ".git" / "config", "ab") as settings:
+        settings.write(b'[filter "\xff"]\n\tsmudge = %s\n' % str(script).encode())
+    for key in ("core.fsmonitor", "core.sshCommand", "gpg.program", "diff.evil.textconv"):
+        git(repo, "config", key, str(script))
+    git(repo, "config", "log.showSignature", "true")
+    git(repo, "config", "filter.evil.required", "true")
+    for event in ("post-index-change", "reference-transaction"):  # hooks to git 2.54 and newer
+        git(repo, "config", "--add", "hook.evil.event", event)
+    git(repo, "config", "hook.evil.command", str(script))
+    for hook in ("post-index-change", "reference-transaction", "post-checkout"):
+        (repo / ".git" / "hooks" / hook).write_text(script.read_text())
+        (repo / ".git" / "hooks" / hook).chmod(0o755)
+    proof.unlink(missing_ok=True)
+
+    undo = opened(repo)
+    step = undo.begin_outside(turn_id(1), ())
+    for name in (".gitignore", "clean.py", "run.sh"):
+        (repo / name).write_text("other")
+    undo.end(step)
+    undone = undo.undo()
+
+    assert undone.restored == (str(repo / ".gitignore"),)
+    assert {path for path, _ in undone.left_alone} == {str(repo / "clean.py"), str(repo / "run.sh")}
+    assert not step.problem
+    assert not proof.exists()
+
+
+@pytest.mark.parametrize("key", ["command", "event", "enabled"])
+def test_hooks_in_the_settings_of_a_repository_are_off(repo: Path, key: str) -> None:
+    git(repo, "config", f"hook.Check it.{key}", "true")
+
+    assert run_git(repo, ["config", "--get", "hook.Check it.enabled"]) == b"false\n"
+
+
+def test_missing_objects_are_never_fetched(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    proof = repo.parent / "proof"
+    settings = {
+        "core.repositoryformatversion": "1",
+        "extensions.partialClone": "evil",
+        "remote.evil.promisor": "true",
+        "remote.evil.url": f"ext::touch {proof}",
+        "protocol.ext.allow": "always",
+    }
+    for key, value in settings.items():
+        git(repo, "config", key, value)
+    # As versions of git do that do not know it.
+    monkeypatch.delitem(ENVIRONMENT, "GIT_NO_LAZY_FETCH")
+
+    with suppress(GitError):  # some versions end, others go on without it
+        assert b"missing" in run_git(repo, ["cat-file", "--batch-check"], given=b"1" * 40 + b"\n")
+
+    assert not proof.exists()
+
+
+def test_a_missing_object_costs_one_file(repo: Path) -> None:
+    undo = opened(repo)
+    lost = git(repo, "rev-parse", "HEAD:clean.py").strip()
+    step = undo.begin_outside(turn_id(1), ())
+    for name in ("clean.py", "run.sh"):
+        (repo / name).write_text("other")
+    (repo / ".git" / "objects" / lost[:2] / lost[2:]).unlink()
+    undo.end(step)
+
+    undone = undo.undo()
+
+    assert undone.restored == (str(repo / "run.sh"),)
+    assert [path for path, _ in undone.left_alone] == [str(repo / "clean.py")]
+
+
+@pytest.mark.parametrize("flags", [0x0006, 0x8006])
+def test_an_index_name_leading_out_is_passed_over(repo: Path, flags: int) -> None:
+    """git refuses to add such a name, but reads an index that has one; 0x8000: never looked at."""
+    (repo.parent / "out").write_text("mine\n")
+    id = bytes.fromhex(git(repo, "rev-parse", "HEAD:a.py").strip())
+    entry = struct.pack(">10L20sH", *(0,) * 6, 0o100644, 0, 0, 6, id, flags) + b"../out\0\0\0\0"
+    data = b"DIRC" + struct.pack(">2L", 2, 1) + entry
+    (repo / ".git" / "index").write_bytes(data + hashlib.sha1(data).digest())
+    assert "../out" in git(repo, "ls-files", "--stage")
+
+    tree = survey(repo)
+
+    assert not [path for path in (*tree.committed, *tree.others, *tree.names) if ".." in path]
+    assert not [path for path in before(repo).before if ".." in path]
