@@ -22,9 +22,8 @@ from kode.memory.question import Answer, LearnedFact
 from kode.memory.relations import Relations
 from kode.memory.source import cite, verify_quote
 from kode.memory.statement import Author, Change, Outcome, Statement, timestamp
-from kode.memory.store import Store, quoted
+from kode.memory.store import Store
 from kode.memory.words import telling_stems
-from kode.messages import plural
 from kode.session.record import SessionRecord
 
 MAX_ATTEMPTS = 5
@@ -211,7 +210,7 @@ async def learn(
     record_text = policy.record_without_model(memory.store.view(), record)
     answer = replace(answer, narrative=answer.narrative or record_text)
     for change in await apply(memory.store, policy, record, answer, progress.shown):
-        text = describe_change(change)
+        text = memory.store.describe(change).text
         memory.context.emit(MemoryChanged(text=text, change_id=change.id, of_session=True))
     quotes = {shown: quote for n, quote in answer.withdrawn for shown in progress.shown[n - 1 : n]}
     alive = memory.store.view().alive(quotes)
@@ -256,16 +255,3 @@ async def consolidate(
     left = len(known) - sum(len(change.end) for change in changes)
     summary = f"consolidated {store.layout.label(place)}: {len(known)} entries, now {left}"
     return Outcome(text=summary, change=changes[-1] if changes else None)
-
-
-def describe_change(change: Change) -> str:
-    """A change for a person, on one line."""
-    added = ", ".join(quoted(new) for new in change.add if new.id not in change.end)
-    older = {*change.end} - {new.id for new in change.add}
-    pairs = plural(len(change.conflicts), "pair")
-    parts = {
-        f"{'noted' if change.kind == NOTE else 'learned'} {added}": added,
-        f"{plural(len(older), 'older entry', 'older entries')} ended": older,
-        f"{pairs} of facts contradict each other: see `kode memory review`": change.conflicts,
-    }
-    return "; ".join(text for text, reason in parts.items() if reason)

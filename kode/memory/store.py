@@ -285,9 +285,9 @@ class Store(FileStore):
     ) -> Outcome:
         """Commits what `make` gives, and says what it did."""
         changes = await self.commit(make, drafts)
-        return self._describe(changes[-1]) if changes else Outcome(text="nothing was changed")
+        return self.describe(changes[-1]) if changes else Outcome(text="nothing was changed")
 
-    def _describe(self, change: Change) -> Outcome:
+    def describe(self, change: Change) -> Outcome:
         """What a change that was made did, for whom asked."""
         view, undone = self.view(), self.log.change(change.undoes)
         gone = {new.id: new for new in undone.add} if undone else {}
@@ -306,13 +306,15 @@ class Store(FileStore):
             restored = quote_all("restored", (id for id in undone.end if id not in gone))
             parts = [f"undid {undone.kind} {undone.id}", removed, restored]
             return Outcome(text=": ".join(filter(None, parts)), change=change)
-        new, pairs = [add.id for add in change.add], (*change.distinct, *change.conflicts)
-        ids = [*new, *change.set, *change.end, *chain.from_iterable(pairs)]
+        new = [add.id for add in change.add if add.id not in change.end]
+        older = [id for id in change.end if all(add.id != id for add in change.add)]
+        pairs = (*change.distinct, *change.conflicts)
+        ids = [*new, *change.set, *older, *chain.from_iterable(pairs)]
         statement = find(ids[0]) if ids else None
         where = self.layout.label(statement.place) if statement else ""
-        verb, ended = f"added to {where}", change.end
+        verb, ended = f"added to {where}", older
         if change.kind == "confirm":
-            verb, ended = f"confirmed in {where}", ()
+            verb, ended = f"confirmed in {where}", []
         if statement and statement.state == "waiting":
             verb = "waits for the user's approval (`kode memory review`)"
         parts = [quote_all(f"{verb}:", new)]

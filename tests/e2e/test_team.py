@@ -50,5 +50,5 @@ def test_a_colleagues_note_is_prompted_even_after_an_outage(machine, server):
     system = str(requests[0]["messages"][0]["content"])
     assert "cannot be reached" in first.err
     assert "[rule] never force-push" in system
-    assert 'memory: ada: learned "never force-push"' in done.err
+    assert 'memory: ada: added to rule: "never force-push"' in done.err
     assert "from ada on" in bob.run("memory", "show", "--memory", "notes").out

@@ -110,7 +110,11 @@ class Life:
         is_undoing = any(e["type"] == "command" and "undo" in e["words"] for e in shown)
         records = ("episode", "summary")
         held = frozenset(display(one.text) for one in alive if one.kind not in records)
-        done = count_done(shown, *self.tools) if self.tools else len(told_changes(shown, "learned"))
+        done = (
+            count_done(shown, *self.tools)
+            if self.tools
+            else len(told_changes(shown, "added to MEMORY.md"))
+        )
         begun = sum(e["type"] == "tool_started" and e["name"] in self.tools for e in shown)
         least, most = (0, len(self.facts)) if is_undoing else (done, begun)
         allowed = self.facts[least : (most if self.tools else len(self.facts)) + 1]

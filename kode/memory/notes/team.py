@@ -20,7 +20,6 @@ from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused
 from kode.events import MemoryChanged, Notice
 from kode.memory.contract import RemoteAnswer, RemoteLine, RemoteLog
 from kode.memory.fold import Entry, View, fold
-from kode.memory.learn import describe_change
 from kode.memory.notes.layout import EVERYWHERE, SHARED_KINDS, TEAM, check_note, place_in, scope_of
 from kode.memory.policy import OpenMemory
 from kode.memory.relations import Relations
@@ -121,7 +120,7 @@ class Team:
         for id, why in answer.refused.items():
             memory.warn(f"A change of memory ({id}) stays on this machine: {why}")
         for change in arrived[:MAX_LISTED]:
-            text = f"{change.origin}: {describe_change(change) or 'undo'}"
+            text = f"{change.origin}: {store.describe(change).text}"
             memory.context.emit(MemoryChanged(text=text, change_id=change.id))
         if more := arrived[MAX_LISTED:]:
             text = f"{plural(len(more), 'more change')} of {self.remote.label}: `kode memory log`"

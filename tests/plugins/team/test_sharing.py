@@ -22,7 +22,7 @@ async def test_a_note_reaches_a_colleague_with_its_author(team):
     assert note.source == "ada on adas-laptop"
     (hit,) = await bob.memory.search("when is staging rebuilt", 3)
     assert id in hit.where
-    assert bob.lines_with("ada: learned") == [f'ada: learned "{MONDAYS}"']
+    assert bob.lines_with("ada: added") == [f'ada: added to log: "{MONDAYS}"']
     assert ada.lines_with("ada:") == []
 
 
