@@ -25,7 +25,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, Setting
 from kode.messages import Message, Refusal, Usage
@@ -341,12 +341,10 @@ Emit = Callable[[Event], None]
 """Must not raise and must not block."""
 
 
-class Subscriber(Protocol):
-    """Hears every event of a conversation as it happens, in the thread where it happens. It must
-    not block; one that raises hears nothing more. If it has an `async aclose()`, that is awaited
-    when the conversation ends, for 5 s at most."""
-
-    def __call__(self, event: Event) -> None: ...
+Subscriber = Callable[[Event], object]
+"""Hears every event of a conversation as it happens, in the thread where it happens. It must not
+block; one that raises hears nothing more. If it has an `async aclose()`, that is awaited when the
+conversation ends, for 5 s at most."""
 
 
 def loading_notice(model: str) -> Notice:

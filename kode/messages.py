@@ -227,11 +227,7 @@ class Usage:
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cached_tokens=self.cached_tokens + other.cached_tokens,
-            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
-            thinking_tokens=self.thinking_tokens + other.thinking_tokens,
+            **{name: getattr(self, name) + getattr(other, name) for name in Usage.__annotations__}
         )
 
 
