@@ -87,11 +87,10 @@ async def _turn(
     session = conversation.session
     text, conversation.cut_short = join_prompts(conversation.cut_short, text), ""
     session.record_prompt(text, typed)
-    waiting = tuple(conversation.attachments)
-    conversation.attachments += attachments
     run = partial(
         _run,
         conversation,
+        attachments=list(attachments),
         steering=steering,
         typed=text if typed is None else typed,
         wrap_provider=wrap_provider,
@@ -99,12 +98,6 @@ async def _turn(
     )
     try:
         return await _answer(conversation, text, run)
-    except BaseException:
-        if attachments:
-            ids = set(map(id, (*waiting, *attachments)))
-            added = (part for part in conversation.attachments if id(part) not in ids)
-            conversation.attachments[:] = [*waiting, *added]
-        raise
     finally:
         with contextlib.suppress(StorageError):  # the person has the text before them
             session.drop_prompt()
@@ -144,18 +137,21 @@ async def _run(
     text: str,
     limits: tuple[Interceptor, ...] = (),
     *,
+    attachments: list[Text | Image],
     steering: "Steering",
     typed: str,
     wrap_provider: WrapProvider | None,
     evidence: Evidence,
     **within: Any,
 ) -> TurnEnded:
-    """Runs a turn whose message is not a command. Raises: StorageError."""
+    """Runs a turn whose message is not a command; what is attached goes with the first. Raises:
+    StorageError."""
     mode_note = _mode_note(conversation)
     if conversation.extensions is not None and "@" in text:
         conversation.attachments += map(_part, await conversation.extensions.mentioned(text))
-    attachments = (*conversation.attachments, *mode_note)
+    parts = (*conversation.attachments, *attachments, *mode_note)
     conversation.attachments.clear()
+    attachments.clear()
     planned, agent = conversation.gate.mode == "plan", conversation.agent
     agent = replace(
         agent,
@@ -169,7 +165,7 @@ async def _run(
         conversation.context,
         text,
         conversation.settings.emit,
-        attachments,
+        parts,
         steering,
         conversation.waited_s,
         evidence,
