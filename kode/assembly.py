@@ -219,14 +219,13 @@ def make_agent(
     place: Workplace,
     *,
     background: "BackgroundCommands | None" = None,
-    small_model: Provider | None = None,
 ) -> Agent:
     """Builds the agent of a session from its parts. Memory is not open yet, so its tools are
     missing; those of `settings` come after kode's own. A subagent stores undo contents with its
     parent's.
 
-    Raises: ConfigError for unusable rules, memory system or budget; UserError for a fallback model
-        that cannot be asked.
+    Raises: ConfigError for unusable rules, memory system or budget; UserError for a small or a
+        fallback model that cannot be asked.
     """
     config, emit, child = settings.config, settings.emit, settings.child
     start = child.start if child is not None else None
@@ -294,7 +293,7 @@ def make_agent(
             base=config.system, append=config.append_system, late=late
         ),
         opening=_opening_renderer(config, place, marks, emit),
-        small_model=small_model,
+        small_model=open_named(config, "small_model", settings.loaded.origins),
         spend=spend,
         seen_files={},
         sandbox=sandbox,

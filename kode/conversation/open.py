@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kode import durable, paths
-from kode.assembly import make_extensions, make_provider, open_named, open_workplace
+from kode.assembly import make_extensions, make_provider, open_workplace
 from kode.config.choice import resolve_provider
 from kode.config.load import Faults, Loaded, locate
 from kode.config.model import flat
@@ -100,7 +100,6 @@ async def open_conversation(
             place,
             "startup" if session_id is None else "resume",
             cut_short=cut_short,
-            small_model=None if child is not None else open_named(config, "small_model", origins),
         )
         if child is None:
             named = client_entries(settings.client_servers, cwd)

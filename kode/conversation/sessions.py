@@ -90,7 +90,6 @@ def enter_session(
     begun_by: "BegunBy",
     *,
     cut_short: str = "",
-    small_model: Provider | None = None,
 ) -> None:
     """Makes a session the open one, with an agent of its own. `cut_short` is what was asked and
     never begun. Raises: as `make_agent`."""
@@ -104,7 +103,6 @@ def enter_session(
         session,
         place,
         background=conversation.commands,
-        small_model=small_model,
     )
     conversation.commands.enter(session)
     conversation.plugins.session = session
@@ -151,7 +149,7 @@ async def new_session(conversation: "Conversation") -> None:
     await _leave(conversation, "clear")
     place, provider = conversation.place, conversation.agent.provider
     session = open_session(conversation.settings, place.home, place.cwd, provider)
-    _enter_next(conversation, session, "clear")
+    enter_session(conversation, session, provider, place, "clear")
 
 
 async def resume(conversation: "Conversation", session_id: str) -> None:
@@ -164,20 +162,8 @@ async def resume(conversation: "Conversation", session_id: str) -> None:
     if conversation.found is not None:
         await _let_memory_process(conversation, "exit")
     await _leave(conversation, "resume")
-    _enter_next(conversation, session, "resume")
-
-
-def _enter_next(conversation: "Conversation", session: Session, begun_by: "BegunBy") -> None:
-    agent = conversation.agent
-    enter_session(
-        conversation,
-        session,
-        agent.provider,
-        agent.place,
-        begun_by,
-        cut_short=text_of(session.pending) if session.pending else "",
-        small_model=agent.small_model,
-    )
+    cut_short = text_of(session.pending) if session.pending else ""
+    enter_session(conversation, session, provider, place, "resume", cut_short=cut_short)
 
 
 async def end_jobs(conversation: "Conversation", ended: TurnEnded) -> TurnEnded:
@@ -270,6 +256,8 @@ async def _leave(
             durable.remove(paths.open_mark(agent.place.home, session.id))
     session.close()
     agent.undo.close()
+    if agent.small_model is not None:
+        conversation.to_close.append(agent.small_model)
 
 
 async def close(
@@ -298,8 +286,7 @@ async def close(
                 await conversation.extensions.close()
         grace_s = INTERRUPTED_GRACE_S if interrupted else CLOSE_GRACE_S
         await _leave(conversation, "exit", leave_by, grace_s=grace_s)
-        agent = conversation.agent
-        providers = filter(None, (agent.provider, agent.small_model, *conversation.to_close))
+        providers = (conversation.agent.provider, *conversation.to_close)
         for provider in providers:
             await provider.aclose()
         with _waiting_for(conversation, "plug-ins", PLUGINS_GRACE_S, leave_by) as wait_s:

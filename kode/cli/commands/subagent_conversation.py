@@ -114,6 +114,7 @@ def _settings(setting: Setting, start: Start | None, definition: AgentDefinition
             "effort": effort or config.effort,
             "system": template("subagent"),
             "append_system": definition.prompt if definition is not None else "",
+            "small_model": None,
             "timeout_s": None,
             "max_steps": arguments.max_steps or limits.max_steps,
             "permissions": config.permissions.model_copy(update={"mode": mode}),

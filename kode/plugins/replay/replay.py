@@ -289,6 +289,7 @@ async def play(recording: Recording, config: Any, *, home: Path, cwd: Path) -> R
         "max_steps": 1_000_000,  # the record determines when a turn ends
         "timeout_s": None,
         "max_budget_usd": None,
+        "small_model": None,
         "append_system": begun.texts.get("appended", "") if begun is not None else "",
         "add_dirs": (),
         "provider": "scripted",
