@@ -229,8 +229,6 @@ class Child:
         command = [*delegation.command, "--from-parent", "--quiet"]
         command += ["--task", str(self.folder / "task.json")]
         command += ["--memory-snapshot", str(self.folder / "snapshot.json")]
-        command += ["--timeout", f"{delegation.limits.timeout_s:g}"]
-        command += ["--max-steps", str(delegation.limits.max_steps)]
         if delegation.session.id is not None:
             command += ["--parent-session", delegation.session.id]
         return await start_program(
