@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
@@ -54,16 +54,17 @@ class Progress:
     def __post_init__(self) -> None:
         self.name = printable(self.call.name)
 
-    def finish(self, text: str, ran_s: float | None = None, **fields: Any) -> ToolFinished:
-        """The event of its end; `fields` are its others."""
-        took_s = time.monotonic() - self.started if ran_s is None else ran_s
+    def finish(self, output: ToolOutput, **others: Any) -> ToolFinished:
+        """The event of its end, with the output's own fields and others."""
+        took_s = time.monotonic() - self.started if output.ran_s is None else output.ran_s
+        same = {item.name for item in fields(ToolFinished)} & {item.name for item in fields(output)}
         return ToolFinished(
             call_id=self.call.id,
             name=self.name,
             subject=self.subject,
-            text=text,
             duration_ms=int(took_s * 1000),
-            **fields,
+            **others,
+            **{name: getattr(output, name) for name in same},
         )
 
 

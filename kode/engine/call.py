@@ -87,16 +87,16 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
             if side_by_side:
                 await _run_together(running)
                 continue
-            for one in running:
-                await one
+            for coroutine in running:
+                await coroutine
     finally:
         if waiting:
             results = [_cut_short(run, progress) for progress in waiting.values()]
             _record(run, results)
             for progress, result in zip(waiting.values(), results, strict=True):
                 if progress.is_running:
-                    text = result.text
-                    run.emit(progress.finish(text, is_error=True, summary="stopped", stopped=True))
+                    output = ToolOutput(text=result.text, summary="stopped")
+                    run.emit(progress.finish(output, is_error=True, stopped=True))
 
 
 def _record(run: Run, parts: Sequence[ToolResult | Image], ended_job: str = "") -> None:
@@ -135,8 +135,8 @@ async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
     """Waits for all; the first fault cancels the others and is raised."""
     try:
         async with asyncio.TaskGroup() as tasks:
-            for one in running:
-                tasks.create_task(one)
+            for coroutine in running:
+                tasks.create_task(coroutine)
     except ExceptionGroup as faults:
         raise faults.exceptions[0] from None
 
@@ -346,8 +346,8 @@ async def _conclude(
         agent.marks.record(changed, untrusted)
         by_commands.clear()
     text, *cut = _clip_to_share(agent, progress, output.text)
-    notes = (*output.notes, *cut)
-    whole = "\n".join((text, *notes))
+    output = replace(output, text=text, notes=(*output.notes, *cut))
+    whole = output.for_model
     budget.left += max(0, progress.share - _size(whole))
     for_model = fence_text(whole, mask(untrusted, agent.secrets)) if untrusted else whole
     if agent.late:
@@ -368,17 +368,10 @@ async def _conclude(
     record(progress, result, pictures, output.ended_job)
     run.emit(
         progress.finish(
-            text,
-            output.ran_s,
+            replace(output, summary=output.summary or _first_line(output.text)),
             is_error=error is not None,
-            summary=output.summary or _first_line(text),
-            notes=notes,
-            diff=output.diff,
             refused=isinstance(error, ToolRefused),
             failed=progress.has_failed,
-            exit_status=output.exit_status,
-            checks=output.checks,
-            refusals=output.refusals,
         )
     )
 

@@ -106,7 +106,7 @@ async def _run_outside(command: Command, decision: Decision) -> ToolOutput:
 async def _settle(command: Command, attempt: "Attempt", output: ToolOutput) -> ToolOutput:
     """Settles the changes of a finished attempt, and adds what became of them to its output."""
     blocked = attempt.blocked(output.text)
-    notes = [f"[In the sandbox it {one.words}, which is not possible there.]" for one in blocked]
+    notes = [f"[In the sandbox it {item.words}, which is not possible there.]" for item in blocked]
     if blocked and output.exit_status != 0:
         outside = command.context.decision
         if not command.keeps_nothing:

@@ -216,9 +216,9 @@ def open_items(messages: Sequence[Message]) -> tuple[str, ...]:
     lists = [call for call in _calls_done(messages) if call.name == "todo"]
     items = _arguments(lists[-1]).get("items") if lists else None
     return tuple(
-        f"{one.get('text')} ({one.get('status')})"
-        for one in (items if isinstance(items, list) else ())
-        if isinstance(one, dict) and one.get("status") != "done"
+        f"{item.get('text')} ({item.get('status')})"
+        for item in (items if isinstance(items, list) else ())
+        if isinstance(item, dict) and item.get("status") != "done"
     )
 
 
@@ -234,7 +234,7 @@ def dropped_lines(session: Session, kept_from: str | None) -> tuple[str, ...]:
     the first message that stays (None: none stays)."""
     entries = effective(session.entries)
     sent = {message.id for message in session.messages if isinstance(message, MessageEntry)}
-    first = next((index for index, one in enumerate(entries) if one.id in sent), len(entries))
+    first = next((index for index, entry in enumerate(entries) if entry.id in sent), len(entries))
     calls: dict[str, ToolCall] = {}
     lines: list[str] = []
     for entry in entries[first:]:
@@ -265,7 +265,7 @@ def _what(entry: MessageEntry, calls: dict[str, ToolCall]) -> str:
 def _call(call: ToolCall | None, name: str) -> str:
     """The subject of a call: its first text argument."""
     given = _arguments(call).values() if call is not None else ()
-    subject = next((one for one in given if isinstance(one, str)), "")
+    subject = next((value for value in given if isinstance(value, str)), "")
     return f"{name} {shorten(subject, SUBJECT_CHARS)}".rstrip()
 
 

@@ -65,7 +65,9 @@ class Evidence:
 
     def refused(self) -> tuple[Denial, ...]:
         """What was refused and not done since, in order."""
-        return tuple(dict.fromkeys(one for denials, _ in self._refused.values() for one in denials))
+        return tuple(
+            dict.fromkeys(denial for denials, _ in self._refused.values() for denial in denials)
+        )
 
     def note(self, step: WorkStep) -> None:
         """Records what a call, or a subagent, did."""
@@ -109,13 +111,15 @@ class Evidence:
         """What makes a turn with an answer incomplete, in sentences; "" for nothing."""
         if not self._refused and not self._checks:
             return ""
-        failed = [f"`{shorten(one, 100)}` failed when it was last run." for one in self.failed()]
+        failed = [
+            f"`{shorten(check, 100)}` failed when it was last run." for check in self.failed()
+        ]
         return describe_missing(self.refused(), failed)
 
 
 def describe_missing(refused: Iterable[Denial], failed: Sequence[str] = ()) -> str:
     """What makes a turn with an answer incomplete, in sentences."""
-    parts = [f"{one.tool} {shorten(one.subject, 100)}: {one.reason}" for one in refused]
+    parts = [f"{denial.tool} {shorten(denial.subject, 100)}: {denial.reason}" for denial in refused]
     return " ".join(first_of([*parts, *failed], 3))
 
 

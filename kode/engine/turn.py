@@ -15,7 +15,7 @@ A `Run` holds the turn's totals so far.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from kode.engine.agent import Agent
 from kode.engine.call import note_late_changes, run_calls
@@ -424,22 +424,14 @@ async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
         _absorb_cancellation()
     try:
         save_memory_state(agent, session)
+        same = {item.name for item in fields(TurnEntry)} & {item.name for item in fields(ended)}
         session.append(
             TurnEntry(
                 number=turn.number,
-                status=ended.status,
-                error=ended.error,
-                steps=ended.steps,
-                usage=ended.usage,
-                cost_usd=ended.cost_usd,
-                files_changed=ended.files_changed,
-                refused=ended.refused,
-                checks=ended.checks,
-                fallback_model=ended.fallback_model,
                 permission_mode=agent.gate.mode,
-                duration_ms=ended.duration_ms,
                 total_usage=session.usage,
                 total_cost_usd=session.cost_usd,
+                **{name: getattr(ended, name) for name in same - {"type"}},
             )
         )
     except StorageError as fault:

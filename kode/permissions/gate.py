@@ -106,7 +106,7 @@ class Gate:
     @property
     def approved_in_session(self) -> tuple[str, ...]:
         """"""
-        return tuple(str(one.rule) for one in self.state.approved if not one.removed)
+        return tuple(str(approval.rule) for approval in self.state.approved if not approval.removed)
 
     def approve_in_session(self, rules: Sequence[str]) -> None:
         """Adds rules, as an answer for the session does. Raises: ConfigError for a bad rule."""
@@ -120,7 +120,7 @@ class Gate:
         """See `tool.Gate`."""
         known, name = self.state.approved, remove or restore
         wish = {"remove": remove, "restore": restore, "give": give}
-        if any(name in (one.id, str(one.rule)) for one in known):
+        if any(name in (approval.id, str(approval.rule)) for approval in known):
             added, removed = approvals.asked_for(known, **wish)
             self.state.approved = approvals.changed(known, give=added, remove=removed)
         else:
@@ -278,12 +278,14 @@ class Gate:
         from kode.permissions.decide_commands import rules_for_changes
 
         command = str(action.arguments.get("command", ""))
-        reasons = [one.reason for _, one in asked if not one.consent.only_mode_asks]
+        reasons = [decision.reason for _, decision in asked if not decision.consent.only_mode_asks]
         shown = [change for change, decision in asked if not _is_plain_record(change, decision)]
         names = [self._describe(group) for group in group_changes(shown)]
         names += ["what git records (.git)"] if len(shown) < len(asked) else []
-        of_files = tuple(dict.fromkeys(rule for _, one in asked for rule in one.consent.rules))
-        every = all(one.consent.rules for _, one in asked) and len(of_files) <= MAX_RULES
+        of_files = tuple(
+            dict.fromkeys(rule for _, decision in asked for rule in decision.consent.rules)
+        )
+        every = all(decision.consent.rules for _, decision in asked) and len(of_files) <= MAX_RULES
         of_command = () if reasons else rules_for_changes(self._call(action))
         rules = of_files if every else of_command
         return Question(
@@ -352,7 +354,7 @@ class Gate:
 
     def _approved(self) -> tuple[Rule, ...]:
         given = (*self.state.approved, *self._saved())
-        return tuple([one.rule for one in given if not one.removed]) if given else ()
+        return tuple([approval.rule for approval in given if not approval.removed]) if given else ()
 
     def _saved(self) -> tuple[Approval, ...]:
         """Read again when the file is another: beside this kode, others give and remove."""
