@@ -316,8 +316,8 @@ def _read_cells(name: str, text: str, offset: int, limit: int, *, room: int) -> 
     if len(chosen) > MAX_PICTURES:
         note += f"\n[Only the first {MAX_PICTURES} of {len(chosen)} pictures follow.]"
     note += (
-        '\n[Before an edit, read the file\'s own lines, which are JSON: show="raw". `search_files` '
-        "finds their numbers.]"
+        '\n[Before an edit, read the file\'s own lines, which are JSON: show="raw". Search it for '
+        "their numbers.]"
     )
     return View("\n\n".join([*texts, note]), summary, pictures=chosen[:MAX_PICTURES])
 
