@@ -18,8 +18,8 @@ NO_CHANGE = "none"
 """Stands for the last change of an empty log."""
 MIN_QUOTED_WORDS = 4
 """A shorter text stands in many others that do not mean it."""
-_FORGETTING = ("forget", "drop", "remove", "write", EDIT)
-"""The kinds of changes by which somebody takes a fact back; others may only have made it older."""
+_FORGETTING = ("forget", "drop", "remove", "write", "learn", EDIT)
+"""The kinds of changes by which somebody takes a fact back that nothing replaces."""
 _TIDYING = ("prune", "consolidate", "merge")
 """The kinds of changes that take away what has had its time, not what does not hold."""
 _LASTING = ("fact", "rule", "soul")

@@ -1,11 +1,13 @@
 """An open session learns what others changed, with its next message."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kode.memory.contract import Turn
+from kode.memory.learn import FACTS
 from kode.memory.policy import Addition
 from tests.memory.sessions import Sessions, call
 from tests.memory.systems import TARGETS
@@ -65,7 +67,10 @@ async def test_an_edited_file_and_an_expired_fact_are_news(tmp_path: Path) -> No
     assert 'No longer: "Freeze"' in await memory.recall(Turn(number=2, text="hi"))
 
 
-async def test_a_note_leaves_withdrawn_facts_out_and_marks_superseded_ones(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["forget", FACTS])
+async def test_a_note_leaves_withdrawn_facts_out_and_marks_superseded_ones(
+    tmp_path: Path, kind: str
+) -> None:
     memory = await Sessions(tmp_path).open(None)
     facts = ["Logs go to the bucket red", "Builds go to the bucket blue"]
     ids = []
@@ -76,7 +81,8 @@ async def test_a_note_leaves_withdrawn_facts_out_and_marks_superseded_ones(tmp_p
         ids.append(outcome.statement.id)
     text = f"The user said: {facts[0]}. {facts[0]}ish. {facts[1]}."
     note = memory.store.new_statement(memory.author("session"), "episodes/s1", text, kind="episode")
-    await memory.store.forget(ids[0], memory.author("user"))
+    forget = replace(memory.store.draft(kind, memory.author("session")), end=(ids[0],))
+    await memory.store.commit(lambda view: forget)
     await memory.store.edit(ids[1], "Builds go to the bucket green", memory.author("user"))
 
     shown = memory.note_text(note)
