@@ -27,15 +27,19 @@ from kode.credentials.values import (
 Judge = Callable[[re.Match[str]], bool]
 
 
+def _is_chosen(match: re.Match[str]) -> bool:
+    return is_password(match["value"], is_assigned=True)
+
+
 @dataclass(frozen=True, eq=False)
 class Rule:
     """One form. The group `value` of the pattern is the credential, else all that it matches."""
 
-    kind: str
     hints: tuple[str, ...]
     """The pattern is only searched in a text that has one of these in lower case."""
     source: str
-    judge: Judge
+    kind: str = "password"
+    judge: Judge = _is_chosen
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -56,10 +60,6 @@ def _always(match: re.Match[str]) -> bool:
 def _is_real(match: re.Match[str]) -> bool:
     value = match["value"]
     return not is_placeholder(value) and not value.startswith(("$", "%", "{", "<"))
-
-
-def _is_chosen(match: re.Match[str]) -> bool:
-    return is_password(match["value"], is_assigned=True)
 
 
 def _is_random(match: re.Match[str]) -> bool:
@@ -113,7 +113,7 @@ def _tokens() -> Iterator[Rule]:
         for prefix in row["prefixes"]:
             begin = re.escape(prefix)  # first, since a search for a plain text is the fastest
             source = f"{begin}(?<!{before}{begin})(?P<body>{row['body']})"
-            yield Rule(row["kind"], (prefix,), source, judge)
+            yield Rule((prefix,), source, row["kind"], judge)
 
 
 TOKENS = tuple(_tokens())
@@ -123,146 +123,139 @@ _WORDS = r"(?P<value>(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})"
 
 RULES = (
     Rule(
-        "Slack webhook",
         ("hooks.slack.com/",),
         r"hooks\.slack\.com/services/(?P<body>[A-Za-z0-9/]{20,})",
-        _is_issued_at_random,
+        kind="Slack webhook",
+        judge=_is_issued_at_random,
     ),
     Rule(
-        "Teams webhook",
         ("webhook.office.com/",),
         r"webhook\.office\.com/webhookb2/(?P<body>[A-Za-z0-9@/-]{40,})",
-        _is_issued,
+        kind="Teams webhook",
+        judge=_is_issued,
     ),
     Rule(
-        "Terraform token",
         (".atlasv1.",),
         r"(?<![A-Za-z0-9])[A-Za-z0-9]*\.atlasv1\.(?P<body>[A-Za-z0-9_=-]{30,})",
-        _is_issued,
+        kind="Terraform token",
+        judge=_is_issued,
     ),
     Rule(
-        "Telegram token",
         (":aa",),
         r"(?<![A-Za-z0-9])[A-Za-z0-9]*\d{6}:AA(?P<body>[A-Za-z0-9_-]{32,})(?![A-Za-z0-9_-])",
-        _is_issued,
+        kind="Telegram token",
+        judge=_is_issued,
     ),
     Rule(
-        "Discord token",
         (".",),
         r"(?P<value>[MNO](?<![A-Za-z0-9_-][MNO])[\w-]{17,30}\.[\w-]{6,7}\.[\w-]{25,50})",
-        _is_random,
+        kind="Discord token",
+        judge=_is_random,
     ),
-    Rule("Azure client secret", ("q~",), r"[\w~.-]{3}\dQ~[\w~.-]{30,36}", _always),
-    Rule("Mailchimp key", ("-us",), r"[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9])", _always),
+    Rule(("q~",), r"[\w~.-]{3}\dQ~[\w~.-]{30,36}", kind="Azure client secret", judge=_always),
     Rule(
-        "SSH password", ("sshpass",), r"sshpass\s+-p\s*[\"']?(?P<value>[^\s\"']{4,128})", _is_real
+        ("-us",), r"[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9])", kind="Mailchimp key", judge=_always
     ),
     Rule(
-        "password",
+        ("sshpass",),
+        r"sshpass\s+-p\s*[\"']?(?P<value>[^\s\"']{4,128})",
+        kind="SSH password",
+        judge=_is_real,
+    ),
+    Rule(
         ("pw",),
         r"\b[Pp][Ww]\b(?: (?:for|of|on|to)(?: [\w.-]{1,40}){1,3}?)?(?: is|[ \t]{0,2}[:=])"
         r"[ \t\"']{0,3}(?P<value>[^\s\"',;]{6,128})",
-        _is_chosen,
     ),
+    Rule(("login",), r"[Ll]ogin\b[:=]?[ \t]{1,2}\S{1,64}[ \t]{0,2}/[ \t]{0,2}(?P<value>\S{8,128})"),
     Rule(
-        "password",
-        ("login",),
-        r"[Ll]ogin\b[:=]?[ \t]{1,2}\S{1,64}[ \t]{0,2}/[ \t]{0,2}(?P<value>\S{8,128})",
-        _is_chosen,
-    ),
-    Rule(
-        "password",
         ("define(",),
         r"define\(\s*[\"']\w*(?:PASS|SECRET|KEY|TOKEN|SALT)\w*[\"']\s*,"
         r"\s*[\"'](?P<value>[^\"']{8,256})[\"']",
-        _is_chosen,
     ),
     Rule(
-        "secret", ("secret_key_base",), r"secret_key_base\W{1,5}(?P<value>[0-9a-f]{64,})", _is_real
+        ("secret_key_base",),
+        r"secret_key_base\W{1,5}(?P<value>[0-9a-f]{64,})",
+        kind="secret",
+        judge=_is_real,
     ),
-    Rule("token", ("ac",), r"AC(?<!\wAC)[0-9a-f]{32}:(?P<value>[0-9a-f]{32})\b", _is_real),
     Rule(
-        "cookie",
+        ("ac",), r"AC(?<!\wAC)[0-9a-f]{32}:(?P<value>[0-9a-f]{32})\b", kind="token", judge=_is_real
+    ),
+    Rule(
         ("cookie",),
         r"[Cc]ookie:\s*(?:[^;\n]{0,200};\s*)?[\w.-]{0,40}(?:[Ss]ess|[Ss]id|[Aa]uth|[Tt]oken|jwt)"
         r"[\w.-]{0,40}=(?P<value>[A-Za-z0-9%._~+/-]{20,})",
-        _is_real,
+        kind="cookie",
+        judge=_is_real,
     ),
     Rule(
-        "password hash",
         (":$",),
         r"[\w.-]{1,64}:(?P<value>\$(?:apr1|1|2[abxy]|5|6|y|7)\$[./A-Za-z0-9$=,-]{20,})",
-        _always,
+        kind="password hash",
+        judge=_always,
     ),
     Rule(
-        "private key",
         ("putty-user-key",),
         r"PuTTY-User-Key-File[^\0]{1,2000}?Private-Lines:\s*\d+\s+(?P<value>[A-Za-z0-9+/=]{16,})",
-        _is_real,
+        kind="private key",
+        judge=_is_real,
     ),
     Rule(
-        "seed phrase",
         (" phrase", "mnemonic"),
         r"(?:(?:[Ss]eed|[Rr]ecovery|[Mm]nemonic|[Bb]ackup|[Ww]allet) phrase|[Mm]nemonic)\b"
         rf"[^A-Za-z]{{0,20}}(?:is[^A-Za-z]{{1,5}})?{_WORDS}",
-        _is_real,
+        kind="seed phrase",
+        judge=_is_real,
     ),
-    Rule(  # a line of `.pgpass`
-        "password",
+    # a line of `.pgpass`
+    Rule(
         (":",),
         r":(?<=[\w.*-]{3}:)\d{2,5}:[\w*-]{1,40}:[\w*-]{1,40}:"
         r"(?P<value>(?=\S{0,63}\d)(?=\S{0,63}[A-Za-z])[^\s:\"'<>]{8,64})",
-        _is_chosen,
     ),
     Rule(
-        "token",
         (":",),
         r"/(?<=(?<![\w/])\d/)\d{10,20}:(?P<value>[0-9a-f]{32})(?![0-9A-Za-z])",
-        _is_real,
+        kind="token",
+        judge=_is_real,
     ),
-    Rule(  # `shippo_live_...`, `acme_key_...`; or a short name and a long random part
-        "token",
+    # `shippo_live_...`, `acme_key_...`; or a short name and a long random part
+    Rule(
         ("",),
         r"(?<![A-Za-z0-9_/.-])(?!sha\d|md5|blake|crc)[a-z][a-z0-9]{1,14}[_-](?:(?P<named>(?:live|prod|"
         r"secret|pat|api|key|token|tok|tkn|sk|private|admin|access)[_-](?:[a-z0-9]{1,4}[_-])?)"
         r"(?=[A-Za-z0-9_-]{16})|(?=[A-Za-z0-9]{32}))(?P<body>[A-Za-z0-9]{16,}(?:[_-][A-Za-z0-9]+)*)",
-        _is_named_token,
+        kind="token",
+        judge=_is_named_token,
     ),
     Rule(
-        "password",
         ("://",),
         r"://(?P<user>[^\s:/@?#\"'<>`]{0,128}):(?P<value>[^\s/@\"'<>`]{1,256})@",
-        _is_password_of_url,
+        judge=_is_password_of_url,
     ),
     Rule(
-        "authorization",
         _AUTH,
         r"(?i:bearer|digest|token)[ \t]{1,4}(?P<value>[A-Za-z0-9._~+/=-]{8,})",
-        _is_random,
+        kind="authorization",
+        judge=_is_random,
     ),
     Rule(
-        "authorization",
         _AUTH,
         r"(?i:basic)[ \t]{1,4}(?P<value>[A-Za-z0-9._~+/=-]{8,})",
-        _is_user_and_password,
+        kind="authorization",
+        judge=_is_user_and_password,
     ),
     Rule(
-        "authorization",
         ('auth"', "auth\\", "auth'"),
         r"(?i:auth)\\?[\"'][ \t]{0,4}:[ \t]{0,4}\\?[\"'](?P<value>[A-Za-z0-9+/=]{8,})",
-        _is_user_and_password,
+        kind="authorization",
+        judge=_is_user_and_password,
     ),
+    Rule(("login",), r"login[ \t]{1,4}\S{1,128}[ \t\n]{1,4}password[ \t]{1,4}(?P<value>\S{4,256})"),
     Rule(
-        "password",
-        ("login",),
-        r"login[ \t]{1,4}\S{1,128}[ \t\n]{1,4}password[ \t]{1,4}(?P<value>\S{4,256})",
-        _is_chosen,
-    ),
-    Rule(
-        "password",
         ("-u", "--user"),
         r"(?:\s-u|--user)[ =]{1,4}[\"']?[^\s:\"']{1,128}:(?P<value>[^\s\"']{4,256})",
-        _is_chosen,
     ),
 )
 
