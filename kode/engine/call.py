@@ -45,7 +45,7 @@ INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check bef
 STOPPED = "[The person interrupted the turn, and the command was stopped. Its output so far:]"
 NOT_RUN = "[Not run: the person interrupted the turn.]"
 
-Record = Callable[["Progress", ToolResult, Sequence[Image], str], None]
+Record = Callable[[ToolResult, Sequence[Image], str], None]
 """Records the result of a call with its pictures, and names the background job whose end it tells,
 if it tells one."""
 
@@ -73,11 +73,9 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     waiting = {call.id: Progress(call) for call in calls}
     budget = ResultBudget(room_for_results(run.agent, run.context), len(calls))
 
-    def record(
-        progress: Progress, result: ToolResult, pictures: Sequence[Image], ended_job: str
-    ) -> None:
+    def record(result: ToolResult, pictures: Sequence[Image], ended_job: str) -> None:
         _record(run, (result, *pictures), ended_job)
-        del waiting[progress.call.id]
+        del waiting[result.call_id]
 
     try:
         for side_by_side, group in groupby(
@@ -122,12 +120,11 @@ async def run_aside(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Imag
     emitted, outside sources go to `run.untrusted`. The result is not recorded, nor its pictures."""
     results: list[tuple[ToolResult, Sequence[Image]]] = []
     budget = ResultBudget(room_for_results(run.agent, run.context), 1)
-    await _run_call(
-        run,
-        Progress(call),
-        lambda progress, result, pictures, ended_job: results.append((result, pictures)),
-        budget,
-    )
+
+    def keep(result: ToolResult, pictures: Sequence[Image], ended_job: str) -> None:
+        results.append((result, pictures))
+
+    await _run_call(run, Progress(call), keep, budget)
     return results[0]
 
 
@@ -365,7 +362,7 @@ async def _conclude(
         exit_status=output.exit_status,
     )
     pictures = [replace(picture, call_id=call.id) for picture in output.pictures]
-    record(progress, result, pictures, output.ended_job)
+    record(result, pictures, output.ended_job)
     run.emit(
         progress.finish(
             replace(output, summary=output.summary or _first_line(output.text)),
