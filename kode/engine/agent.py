@@ -119,16 +119,6 @@ async def directly(action: Action, run: Callable[[], Awaitable[ToolOutput]]) -> 
     return await run()
 
 
-async def unchanged(by_person: bool, wish: str) -> str:
-    """Returns the person's wish for a compaction's note unchanged."""
-    return wish
-
-
-async def none_else(agent: "Agent", fault: Unavailable) -> "Agent | None":
-    """There is no fallback model."""
-    return None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Agent:
     provider: Provider
@@ -171,11 +161,11 @@ class Agent:
     """Judge each call in this order, before the gate."""
     around: Around = directly
     """Runs each call that the gate has approved: see `tool.Around`."""
-    before_compaction: Callable[[bool, str], Awaitable[str]] = unchanged
+    before_compaction: Callable[[bool, str], Awaitable[str]] | None = None
     """(whether a person asked, their wish for the note) → the wish to use."""
     secrets: tuple[str, ...] = ()
     """Values to mask in tool results: the key in use."""
-    fall_back: Callable[["Agent", Unavailable], Awaitable["Agent | None"]] = none_else
+    fall_back: Callable[["Agent", Unavailable], Awaitable["Agent | None"]] | None = None
     """Returns the agent that continues a turn whose model is unavailable; None for none."""
     sandbox: "Sandbox | None" = None
     """Where commands that nobody approved are tried; None: there is none."""

@@ -440,7 +440,8 @@ async def compact(
             f"{MAX_FRUITLESS_COMPACTIONS} compactions. Start over with `/new`, {LARGER_WINDOW}"
         )
     emit(Working(what="Compacting the conversation"))
-    wish = await agent.before_compaction(by_person, wish)
+    if agent.before_compaction is not None:
+        wish = await agent.before_compaction(by_person, wish)
     info, session = agent.provider.info, context.session
     window = info.context_window
     before_tokens = context_tokens(context)

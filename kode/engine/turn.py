@@ -358,7 +358,7 @@ async def _ask(run: Run) -> Message:
             overflowed = True
             await reduce_after_overflow(agent, context, run.emit, request)
         except Unavailable as fault:
-            other = await agent.fall_back(agent, fault)
+            other = await agent.fall_back(agent, fault) if agent.fall_back is not None else None
             if other is None:
                 _record_partial(run, fault.partial)
                 raise
