@@ -12,7 +12,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -93,7 +93,10 @@ class RunningStep(Step):
 def save_files(contents: Contents, step: RunningStep, files: Iterable[str], limit: int) -> None:
     """Saves the current state of these paths, the smallest first, so that what is too much leaves
     out as few as possible; larger files than `limit` bytes are left out. Never raises."""
-    sizes = {path: _size_of(path) for path in files}
+    sizes = dict.fromkeys(files, 0)
+    for path in sizes:
+        with contextlib.suppress(OSError):
+            sizes[path] = os.lstat(path).st_size
     room, fitting = contents.max_bytes // 2, list[str]()
     for path in sorted(sizes, key=sizes.__getitem__):
         if sizes[path] > min(room, limit) or len(fitting) == MAX_FILES:
@@ -126,8 +129,10 @@ def save_trees(
             # Only what git would not give back.
             files += (*now.committed, *now.others) if now.is_git else every
             step.problem = step.problem if now.is_whole else f"{tree} holds too many files"
-        for path in _expand(writes):
-            files += _find_written(step, path, roots)
+        for pattern in writes:  # a name that exists with its marks counts as well
+            is_name = not glob.has_magic(pattern) or os.path.lexists(pattern)
+            for path in [pattern] if is_name else glob.iglob(pattern, recursive=True):
+                files += _find_written(step, path, roots)
     except (OSError, ValueError) as error:
         step.problem = str(error)
     save_files(contents, step, files, contents.max_file_bytes)
@@ -247,20 +252,6 @@ def _find_written(step: RunningStep, path: str, roots: Sequence[Path]) -> list[s
         return [path, *map(str, Path(path).rglob("*"))]
     # What is written behind a link that leads outside is not the project's: a log in /tmp, say.
     return [path, *([real] if is_inside else [])] if is_inside or os.path.lexists(path) else []
-
-
-def _expand(patterns: Iterable[str]) -> Iterator[str]:
-    """Expands globs as a shell would; a name that exists with its marks counts as well."""
-    for pattern in patterns:
-        is_name = not glob.has_magic(pattern) or os.path.lexists(pattern)
-        yield from [pattern] if is_name else glob.glob(pattern, recursive=True)
-
-
-def _size_of(path: str) -> int:
-    try:
-        return os.lstat(path).st_size
-    except OSError:
-        return 0
 
 
 # ── after the command ────────────────────────────────────────────────────────────────────────

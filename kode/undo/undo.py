@@ -172,10 +172,11 @@ class Undo:
             self.changed_by_commands += [path for path in files if not git_record(self.git, path)]
 
     def remove_stale_temporaries(self) -> None:
-        """Removes what a write that a crash cut short left beside the person's files."""
-        steps = (step for step in self.history().steps if step.after is None)
-        for folder in {Path(path).parent for step in steps for path in step.before}:
-            durable.remove_stale_temporaries(folder)
+        """Removes what a cut-short write left beside the person's files. Never raises."""
+        with contextlib.suppress(StorageError):
+            steps = [step for step in self.history().steps if step.after is None]
+            for folder in {Path(path).parent for step in steps for path in step.before}:
+                durable.remove_stale_temporaries(folder)
 
     # ── the way back ─────────────────────────────────────────────────────────────────────────
 
