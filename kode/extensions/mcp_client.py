@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import mcp_types as types
@@ -30,7 +30,9 @@ from kode.extensions.mcp_contents import content_of, form_of
 from kode.extensions.mcp_listing import Listing, checked_listings
 from kode.extensions.mcp_login import Login, Tell, login
 from kode.extensions.mcp_values import Content, Definition, Elicit, Form, Named, Progress
-from kode.sandbox.values import Wrapped
+
+if TYPE_CHECKING:
+    from kode.sandbox.attempt import Attempt
 
 MAX_PAGES = 50  # ends a server that always names a next page
 MAX_LISTED = 1_000
@@ -47,7 +49,7 @@ logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
 async def connect(
     server: Server,
     *,
-    wrap: Callable[[tuple[str, ...]], Wrapped | None],
+    wrap: "Callable[[tuple[str, ...]], Attempt | None]",
     cwd: Path,
     home: Path,
     tell: Tell | None = None,
@@ -83,7 +85,7 @@ async def connect(
 async def _connect(
     links: contextlib.AsyncExitStack,
     server: Server,
-    wrap: Callable[[tuple[str, ...]], Wrapped | None],
+    wrap: "Callable[[tuple[str, ...]], Attempt | None]",
     cwd: Path,
     home: Path,
     tell: Tell | None,

@@ -20,11 +20,12 @@ from kode.extensions.mcp_config import Entry, Server, find_servers, resolve
 from kode.extensions.mcp_values import SOCKET, Elicit
 from kode.extensions.trust import Approvals
 from kode.paths import real_path
-from kode.sandbox.values import WrapCommand, Wrapped
+from kode.sandbox.values import WrapCommand
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.extensions.mcp_client import Connection
+    from kode.sandbox.attempt import Attempt
 
 FIRST_START_S = 25.0
 """Time limit of a first start without the network; less than `START_TIMEOUT_S`, to say why."""
@@ -176,7 +177,7 @@ class Opener:
             yield connection
 
     def _explained(
-        self, start: "_Start", error: ServerError | TimeoutError, wrapped: Wrapped
+        self, start: "_Start", error: ServerError | TimeoutError, wrapped: "Attempt"
     ) -> ServerError:
         """Why a server did not start that never did here before."""
         from kode.sandbox.confine import hidden_words
@@ -212,9 +213,9 @@ class _Start:
 
     server: Server
     wrap: WrapCommand | None = None
-    wrapped: Wrapped | None = None
+    wrapped: "Attempt | None" = None
 
-    def __call__(self, argv: tuple[str, ...]) -> Wrapped | None:
+    def __call__(self, argv: tuple[str, ...]) -> "Attempt | None":
         from kode.sandbox.confine import HiddenError, MissingError
 
         try:

@@ -11,12 +11,15 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kode.errors import ServerError
 from kode.extensions.mcp_values import SOCKET
 from kode.programs import one_deeper
-from kode.sandbox.values import Wrapped
 from kode.tools.processes import ProcessTree
+
+if TYPE_CHECKING:
+    from kode.sandbox.attempt import Attempt
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 """Limit of one message."""
@@ -128,7 +131,7 @@ async def start(
     name: str,
     argv: tuple[str, ...],
     *,
-    wrapped: Wrapped | None,
+    wrapped: "Attempt | None",
     environment: Mapping[str, str],
     cwd: Path,
 ) -> ServerProcess:

@@ -26,7 +26,7 @@ from kode.sandbox.layer import Layer
 from kode.sandbox.loopback import Loopback
 from kode.sandbox.masks import make_mask
 from kode.sandbox.monitor import CommandLimits, SyscallMonitor, listening_ports
-from kode.sandbox.values import Kind, Opens, Wrapped, find_program
+from kode.sandbox.values import Kind, Opens, find_program
 from kode.sandbox.view import Ground, Reach
 from kode.tool import Blocked, FileChange
 
@@ -72,6 +72,10 @@ class Attempt:
     layers: tuple[Layer, ...]
     probe: tuple[CodeType, dict[str, Any]] | None = None
     records_opens: bool = False
+    argv: tuple[str, ...] = ()
+    """What runs the command, once `wrap` has been called."""
+    descriptors: tuple[int, ...] = ()
+    """Must be passed to it under the same numbers."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the command and everything it started have ended."""
     ground: Ground = field(init=False)
@@ -86,15 +90,16 @@ class Attempt:
     def __post_init__(self) -> None:
         self.ground = self.sandbox.ground
 
-    def wrap(self, argv: tuple[str, ...]) -> Wrapped:
-        """What runs the command; see `WrapCommand`. Raises: OSError."""
+    def wrap(self, argv: tuple[str, ...]) -> "Attempt":
+        """Prepares the one start of a command, with its `argv` from then on. Whoever starts it, or
+        fails to, calls `settle`. Raises: OSError."""
         self.started_ns = time.time_ns()
         if self.probe is None and self.kind != "seatbelt":
             self._monitor = SyscallMonitor(self._limits())
         try:
             launcher = self._in_seatbelt() if self.kind == "seatbelt" else self._launcher()
         except BaseException:
-            self._settle()
+            self.settle()
             raise
         if self._monitor is not None:
             self._monitor.start()
@@ -103,15 +108,11 @@ class Attempt:
         reporting = () if self._monitor is None else (self._monitor.descriptor,)
         loopback = self._loopback()
         network = () if loopback is None else loopback.descriptors
-        return Wrapped(
-            argv=(*launcher, *argv),
-            descriptors=(*self._descriptors, *reporting, *network),
-            settle=self._settle,
-            opened=self._opened,
-            blocked=lambda: self.blocked(""),
-        )
+        self.argv = (*launcher, *argv)
+        self.descriptors = (*self._descriptors, *reporting, *network)
+        return self
 
-    def blocked(self, output: str) -> tuple[Blocked, ...]:
+    def blocked(self, output: str = "") -> tuple[Blocked, ...]:
         """What the sandbox blocked. `output` is the command's output, where the kernel reports
         nothing else."""
         if self.kind == "seatbelt":  # which reports nothing: its refusals are errors in the output
@@ -184,7 +185,8 @@ class Attempt:
         for layer in self.layers:
             layers.discard(layer)
 
-    def _opened(self) -> Opens | None:
+    def opened(self) -> Opens | None:
+        """What it has opened so far; None if that is not recorded."""
         monitor = self._monitor
         if monitor is None or not self.records_opens or not monitor.listens:
             return None
@@ -194,7 +196,8 @@ class Attempt:
             elsewhere=tuple(monitor.elsewhere),
         )
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Is called when everything the command started has ended. Idempotent. Never raises."""
         while self._descriptors:
             os.close(self._descriptors.pop())
         if self._monitor is not None and not self.ended.is_set():

@@ -12,8 +12,9 @@ from typing import Any
 
 from kode.errors import SandboxError
 from kode.paths import real_path
+from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
-from kode.sandbox.values import WrapCommand, Wrapped
+from kode.sandbox.values import WrapCommand
 from kode.sandbox.view import is_hidden
 from kode.workplace import Workplace
 
@@ -41,7 +42,7 @@ def confine(place: Workplace, *, records_opens: bool = False, **terms: Any) -> W
     if not sandbox.is_available():
         raise SandboxError(f"there is no sandbox here ({sandbox.why_missing().rstrip('.')})")
 
-    def wrap(argv: tuple[str, ...]) -> Wrapped:
+    def wrap(argv: tuple[str, ...]) -> Attempt:
         # The launcher does not search for programs; it becomes the one that is named.
         path = shutil.which(argv[0], path=place.environment.get("PATH"))
         program = path or str(place.cwd / argv[0])

@@ -3,9 +3,10 @@
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from kode.tool import Blocked
+if TYPE_CHECKING:
+    from kode.sandbox.attempt import Attempt
 
 SandboxKind = Literal["none", "plain", "layered", "unknown"]
 """Where commands can be tried: nowhere; in a sandbox with a read-only project; in one where they
@@ -62,20 +63,5 @@ class Opens:
     elsewhere: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wrapped:
-    """How to run a command in the sandbox. Whoever starts it, or fails to, calls `settle`."""
-
-    argv: tuple[str, ...]
-    descriptors: tuple[int, ...]
-    """Must be passed to the child under the same numbers."""
-    settle: Callable[[], None]
-    """Call when everything the command started has ended. Idempotent. Never raises."""
-    opened: Callable[[], Opens | None] = lambda: None
-    """What it has opened so far; None if that is not recorded."""
-    blocked: Callable[[], tuple[Blocked, ...]] = lambda: ()
-    """What the sandbox has blocked so far, as far as it reports."""
-
-
-WrapCommand = Callable[[tuple[str, ...]], Wrapped]
+WrapCommand = Callable[[tuple[str, ...]], "Attempt"]
 """Turns a command's argument list into what runs it in the sandbox. Raises: OSError."""

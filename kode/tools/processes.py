@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from kode.programs import start_program
 
 if TYPE_CHECKING:
-    from kode.sandbox.values import Wrapped
+    from kode.sandbox.attempt import Attempt
 
 MARK = "KODE_SHELL_ID"
 """The environment variable with a process's marks, separated by `:`, its own last."""
@@ -267,7 +267,7 @@ class ProcessTree:
     """A program that kode starts beside itself, with everything that it starts: found by a mark,
     also by another kode after this one was killed."""
 
-    def __init__(self, mark: str = "", wrapped: "Wrapped | None" = None) -> None:
+    def __init__(self, mark: str = "", wrapped: "Attempt | None" = None) -> None:
         """`wrapped` runs the program in the sandbox."""
         self.mark = mark or new_mark()
         self.wrapped = wrapped

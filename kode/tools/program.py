@@ -43,7 +43,7 @@ class Ran:
     fault: str = ""
     """A phrase that completes "it ...": "did not end within 60 s"."""
     opened: "Opens | None" = None
-    """See `sandbox.values.Wrapped`."""
+    """See `Attempt.opened`."""
     blocked: tuple[Blocked, ...] = ()
     """What the sandbox blocked."""
     notes: tuple[str, ...] = ()

@@ -19,7 +19,6 @@ from typing import Any, Literal
 from kode.git import git_folders
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
-from kode.sandbox.values import Wrapped
 from kode.tools import processes
 from tests.workplaces import workplace
 
@@ -56,7 +55,7 @@ def begun(sandbox: Sandbox, kind: Kind) -> Attempt:
     )
 
 
-def ran(wrapped: Wrapped, cwd: Path, environment: dict[str, str] | None = None) -> Done:
+def ran(wrapped: Attempt, cwd: Path, environment: dict[str, str] | None = None) -> Done:
     """Runs to the end of the command and of all it started."""
     process = None
     try:

@@ -4,13 +4,14 @@ limits nothing."""
 import contextlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kode.cli.commands import doctor
 from kode.sandbox.sandbox import Sandbox
-from kode.sandbox.values import Support, Wrapped
+from kode.sandbox.values import Support
 from tests.needs import needs
 
 
@@ -49,8 +50,8 @@ def test_every_check_finds_a_sandbox_that_limits_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
     class Nothing:
-        def wrap(self, argv: tuple[str, ...]) -> Wrapped:
-            return Wrapped(argv=argv, descriptors=(), settle=lambda: None)
+        def wrap(self, argv: tuple[str, ...]) -> Any:
+            return SimpleNamespace(argv=argv, descriptors=(), settle=lambda: None)
 
         def close(self) -> None: ...
 
