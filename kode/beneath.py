@@ -1,4 +1,4 @@
-"""The one door to files in trees that others change meanwhile: a project, a layer, a scratch copy.
+"""The one way to files in trees that others change meanwhile: a project, a layer, a scratch copy.
 
 A name that was looked at can be another file when it is used: a folder is swapped for a link, and
 what was meant for the project lands in the home. So a folder is opened component by component, each
@@ -6,7 +6,7 @@ below the one before and none of them a link, and everything in it is done relat
 descriptor. (The kernel's `openat2` does the same in one call, where there is one; the walk works
 everywhere and costs microseconds.)
 
-All functions raise OSError; those of the door `LinkInTheWay` where one is in the way.
+All functions raise OSError; those that open a folder `LinkInTheWay` where one is in the way.
 """
 
 import contextlib
@@ -17,7 +17,6 @@ import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 TEMPORARY_PREFIX = ".kode-tmp-"
 """Prefix of files not yet renamed into place. A leftover of a crash is never read."""
@@ -126,13 +125,6 @@ def status(folder: int, name: str) -> os.stat_result | None:
         return None
 
 
-def new_file(folder: int, name: str) -> BinaryIO:
-    """An empty private file to write to, in place of what stood under the name."""
-    remove(folder, name)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    return open(os.open(name, flags, 0o600, dir_fd=folder), "wb")
-
-
 def copy_in(source: int, name: str, folder: int, to: str, mode: int) -> None:
     """Puts a copy of a regular file of one folder into another, atomically; what stood there under
     the name `to` is replaced. Raises: OSError, for a pipe or a device too: nobody waits for it."""
@@ -141,7 +133,8 @@ def copy_in(source: int, name: str, folder: int, to: str, mode: int) -> None:
         source_status = os.fstat(file.fileno())
         if not stat.S_ISREG(source_status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", name)
-        with new_file(folder, temporary) as copy:
+        writes = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(temporary, writes, 0o600, dir_fd=folder), "wb") as copy:
             shutil.copyfileobj(file, copy)
             copy.flush()
             os.fchmod(copy.fileno(), mode)
@@ -190,20 +183,9 @@ def remove(folder: int, name: str) -> None:
 def remove_tree(path: Path, *, only_empty: bool = False) -> None:
     """Removes what stands at a path without links, a folder with all that is in it; nothing is no
     error. With `only_empty`, a folder that holds something stays."""
-    if only_empty:
-        remove_empty([path])
-        return
-    with contextlib.suppress(FileNotFoundError), open_folder(path.parent) as folder:
-        remove(folder, path.name)
-
-
-def remove_empty(folders: Iterable[Path]) -> None:
-    """Removes those of these folders that are there, the innermost first, up to one that holds
-    something."""
-    with contextlib.suppress(OSError):
-        for folder in folders:
-            with contextlib.suppress(FileNotFoundError):
-                remove_folder(folder)
+    with contextlib.suppress(OSError if only_empty else FileNotFoundError):
+        with open_folder(path.parent) as folder:
+            os.rmdir(path.name, dir_fd=folder) if only_empty else remove(folder, path.name)
 
 
 def remove_folder(path: Path) -> None:

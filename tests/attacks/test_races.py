@@ -116,8 +116,6 @@ def by_fleet(tree: Tree, depth: int) -> None:
     for path in tree.targets(depth):
         with contextlib.suppress(OSError):
             with beneath.open_folder(path.parent, make=beneath.private_mode) as folder:
-                with beneath.new_file(folder, path.name) as file:
-                    file.write(b"new")
                 beneath.link_in("/etc", folder, f"{path.name}.link")
                 beneath.remove(folder, f"{path.name}.link")
             with beneath.open_folder(path.parent.parent) as above:
