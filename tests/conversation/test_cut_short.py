@@ -61,6 +61,16 @@ async def test_a_task_killed_before_it_began_is_continued(
     assert again.prompts() == ["fix the tests\n\nand the docs"]
 
 
+async def test_a_command_cut_short_is_named_without_arguments(
+    opened: Any, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    id = await before_its_message(await opened(), '/goal {"text": "x"}', monkeypatch)
+    await opened(session_id=id)
+
+    (notice,) = [one.text for one in events if isinstance(one, Notice) and "/goal" in one.text]
+    assert "{" not in notice
+
+
 async def test_a_task_given_again_is_sent_once(
     opened: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
