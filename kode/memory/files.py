@@ -86,7 +86,7 @@ class FileStore:
     read_only: bool = False
 
     def __post_init__(self) -> None:
-        self.log = Log(self.root / "history.jsonl")
+        self.log = Log(self.root / "history.jsonl", read_only=self.read_only)
 
     def view(self) -> View:
         """What counts now, until the next change. Raises: StorageError."""

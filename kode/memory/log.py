@@ -45,8 +45,8 @@ class Log:
     """The changes of one memory folder, of every system. Reads the file once, then only what is new
     at its end. Methods raise StorageError."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self._index = path, _Index(path)
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path, self._index = path, _Index(path, read_only)
         self._forget()
 
     def view(self) -> View:
@@ -233,7 +233,9 @@ class Log:
             self._index.delete()
             if self._is_partial:
                 raise ValueError("there are lines that cannot be read")
-        elif self._index.end or len(self._unnoted) >= MIN_LINES:
+        elif self._is_partial or (
+            not self._index.is_off and (self._index.end or len(self._unnoted) >= MIN_LINES)
+        ):
             for start, change in self._unnoted:
                 self._index.note(start, change, self.topics(change))
             self._unnoted.clear()
@@ -247,9 +249,9 @@ class Log:
 class _Index:
     """Which lines of a log concern what."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, read_only: bool) -> None:
         self._log, self.path = log, log.with_name("index-history.sqlite")
-        self.is_damaged = self._is_off = False
+        self.is_damaged, self.is_off = False, read_only
         self._close()
 
     def _close(self) -> None:
@@ -262,7 +264,8 @@ class _Index:
     def delete(self) -> None:
         """Removes the file, which does not fit the log or is damaged."""
         self._close()
-        delete_disposable(self.path)
+        if not self.is_off:
+            delete_disposable(self.path)
 
     def is_current(self) -> bool:
         """Whether the log is as it was when this object saw it last."""
@@ -331,7 +334,7 @@ class _Index:
         """Writes that the log was seen as it is, and what was noted if it is much. It is left to
         others once that failed."""
         stamp, is_full = _stamp(log.fileno()), self._count >= BATCH
-        if self._is_off or not (is_full or (self.end and stamp != self._seen)):
+        if self.is_off or not (is_full or (self.end and stamp != self._seen)):
             return
         import apsw
 
@@ -350,7 +353,7 @@ class _Index:
                     index.executemany("INSERT INTO lines VALUES (?, ?)", rows)
                     index.execute("UPDATE mark SET end = ?, last = ?, checksum = ?", mark)
         except (apsw.Error, OSError, StorageError):
-            self._is_off = True
+            self.is_off = True
             return
         self._seen = stamp
         if is_full:

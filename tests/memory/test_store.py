@@ -411,3 +411,13 @@ async def test_a_line_that_changed_unseen_is_noticed_when_read(life: Life) -> No
     assert life.open().log.damage() == ""
     assert len(life.store.view().current("facts/user.md")) == 4
     assert life.store.log.damage()
+
+
+@pytest.mark.usefixtures("_short_logs_have_an_index")
+async def test_a_process_that_may_only_read_writes_no_index(life: Life) -> None:
+    for number in range(5):
+        await life.store.add(life.statement(f"Port {number}"))
+    store = life.open()
+    reader = replace(store, read_only=True)
+    assert len(reader.view().current("facts/user.md")) == 5
+    assert not list(life.root.glob("index-*"))
