@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -151,18 +151,9 @@ class Session:
 
     def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
         """Adds one message, with what its request cost; see `append`."""
-        thought = Thinking in map(type, message.parts)
-        entry = MessageEntry(
-            role=message.role,
-            parts=message.parts,
-            stop=message.stop,
-            usage=message.usage,
-            model=message.model,
-            origin=message.origin,
-            bound=self.bound() if thought else "",
-            cost_usd=cost_usd,
-        )
-        self.append(entry)
+        values = {each.name: getattr(message, each.name) for each in fields(Message)}
+        values["bound"] = self.bound() if Thinking in map(type, message.parts) else ""
+        self.append(MessageEntry(**values, cost_usd=cost_usd))
         added = self.entries[-1]
         assert isinstance(added, MessageEntry)
         return added
@@ -232,6 +223,11 @@ class Session:
 
     def _take_counting(self, entry: AnyEntry) -> None:
         self.entries.append(entry)
+        if isinstance(entry, MessageEntry | UsageEntry):
+            self.cost_usd += entry.cost_usd or 0.0
+            if entry.usage is not None:
+                self.usage += entry.usage
+                self.unpriced |= entry.cost_usd is None
         match entry:
             case MessageEntry():
                 if entry.notes_of:
@@ -241,10 +237,6 @@ class Session:
                 add_message(self.messages, self.answers, entry)
                 if is_turn(entry):
                     self.turns, self.turn_id = self.turns + 1, entry.id
-                if entry.usage is not None:
-                    self.usage += entry.usage
-                    self.unpriced |= entry.cost_usd is None
-                self.cost_usd += entry.cost_usd or 0.0
             case SystemEntry():
                 self._take_beginning(entry)
                 self._mark_moved()
@@ -256,10 +248,6 @@ class Session:
                 self.tainted_by = self.tainted_by or entry.source or "a source without a name"
             case RequestEntry():
                 self.has_requested = True
-            case UsageEntry():
-                self.usage += entry.usage
-                self.cost_usd += entry.cost_usd or 0.0
-                self.unpriced |= entry.cost_usd is None
             case UndoEntry() | JobEntry() | NoteEntry():
                 self._unreported = None
             case RewindEntry() | RestoreEntry():
@@ -423,14 +411,13 @@ def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Ori
     StorageError."""
     session_id = new_session_id()
     header = replace(source, id=session_id, created_at=timestamp(), forked_from=origin)
-    lines = [line_of(header), *map(line_of, entries)]
     folder = paths.images_folder(paths.session_folder(home, session_id))
     for image in (p for e in entries if isinstance(e, MessageEntry) for p in images_of(e)):
         copy_image(image, folder)
     if plan := read_plan(paths.plan_file(home, source.id)):
         write_plan(paths.plan_file(home, session_id), plan)
-    path, data = paths.session_file(home, session_id), b"\n".join(lines) + b"\n"
-    durable.replace(path, data)
+    path = paths.session_file(home, session_id)
+    durable.replace(path, data := b"\n".join((line_of(header), *map(line_of, entries), b"")))
     durable.note_length(path, len(data))
     order.add(paths.sessions_folder(home), session_id)
     return session_id

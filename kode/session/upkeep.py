@@ -35,15 +35,6 @@ _AFTER_ANSWERS = (StateEntry, RequestEntry, UsageEntry, TurnEntry)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Removed:
-    """What a clean-up did, or would do."""
-
-    ids: tuple[str, ...] = ()
-    in_use: tuple[str, ...] = ()
-    """Old enough, but open in a running kode."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Checked:
     id: str
     faults: tuple[str, ...] = ()
@@ -126,11 +117,10 @@ def in_use(path: Path) -> bool:
     return False
 
 
-def cleanup(home: Path, days: float, *, dry_run: bool = False) -> Removed:
-    """Deletes sessions last used more than `days` ago. Files of another kind are not touched.
-
-    Raises: StorageError.
-    """
+def cleanup(home: Path, days: float, *, dry_run: bool = False) -> tuple[list[str], list[str]]:
+    """Deletes sessions last used more than `days` ago; returns the ids of those that it deleted, or
+    would, and of those that are old enough, but open in a running kode. Files of another kind are
+    not touched. Raises: StorageError."""
     limit = time.time() - days * SECONDS_A_DAY
     removed, busy = list[str](), list[str]()
     for _, session_id in sorted(files(home)):
@@ -141,7 +131,7 @@ def cleanup(home: Path, days: float, *, dry_run: bool = False) -> Removed:
         (busy if in_use(path) else removed).append(session_id)
     for session_id in () if dry_run else removed:
         delete(home, session_id)
-    return Removed(ids=tuple(removed), in_use=tuple(busy))
+    return removed, busy
 
 
 def check(home: Path, session_id: str | None = None, *, repair: bool = False) -> list[Checked]:

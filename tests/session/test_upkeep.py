@@ -150,7 +150,7 @@ def test_a_session_open_elsewhere_is_forked_and_not_touched(tmp_path: Path) -> N
     (checked,) = upkeep.check(tmp_path, str(session.id), repair=True)
 
     assert [one["content"] for one in shown_in(tmp_path, forked)] == ["one", "re: one"]
-    assert (cleaned.ids, cleaned.in_use) == ((), (session.id,))
+    assert cleaned == ([], [session.id])
     assert checked.in_use
     assert path_of(session).exists()
     session.close()
@@ -166,7 +166,7 @@ def test_cleanup_removes_only_older_sessions(tmp_path: Path) -> None:
     still_there = paths.session_file(tmp_path, old).exists()
     done = upkeep.cleanup(tmp_path, 30)
 
-    assert planned.ids == done.ids == (old,)
+    assert planned == done == ([old], [])
     assert still_there
     assert not paths.session_file(tmp_path, old).exists()
     assert paths.session_file(tmp_path, young).exists()

@@ -150,11 +150,11 @@ def _cleanup(parser: Parser, argv: Sequence[str]) -> Answer:
     parser.add_argument("days", metavar="DAYS", type="natural", help="number of days without use")
     parser.add_argument("--dry-run", action="store_true", help="only print what would be deleted")
     arguments = parser.parse(argv)
-    removed = upkeep.cleanup(paths.home(), arguments.days, dry_run=arguments.dry_run)
+    removed, busy = upkeep.cleanup(paths.home(), arguments.days, dry_run=arguments.dry_run)
     verb = "would delete" if arguments.dry_run else "deleted"
-    lines = [f"{verb} {session_id}" for session_id in removed.ids]
-    lines += [f"skipped {id}: it is open in another kode" for id in removed.in_use]
-    return Answer(lines=[*lines, f"{verb} {plural(len(removed.ids), 'session')}"])
+    lines = [f"{verb} {session_id}" for session_id in removed]
+    lines += [f"skipped {id}: it is open in another kode" for id in busy]
+    return Answer(lines=[*lines, f"{verb} {plural(len(removed), 'session')}"])
 
 
 def _fork(parser: Parser, argv: Sequence[str]) -> str:
