@@ -52,22 +52,17 @@ class BareSession:
         place = of_session(replace(place, protected=(*place.protected, *own)), session.id)
         return cls(config=config, place=place, context=Context(session))
 
-    def staff(self, provider: Provider, tools: Sequence[Tool], *, memory: MemorySystem) -> None:
-        """Gives it an agent with these tools only. Raises: ConfigError for bad rules, and a budget
-        without a price."""
-        session = self.context.session
-        settings = Settings(Loaded(config=self.config, origins={}), emit=silent, memory=memory)
-        agent = make_agent(settings, provider, session, self.place)
-        self.agent = replace(agent, tools=tuple(tools))
+    def staff(
+        self, provider: Provider, tools: Sequence[Tool], *, memory: MemorySystem, answer: Around
+    ) -> None:
+        """Gives it an agent with these tools only, which may run every call: `answer` gives its
+        result instead of the tool. Raises: ConfigError for bad rules."""
+        settings = Settings(Loaded(config=self.config, origins={}), memory=memory)
+        agent = make_agent(settings, provider, self.context.session, self.place)
+        gate = _OpenGate(rules=agent.gate.rules, state=agent.gate.state, place=self.place)
+        self.agent = replace(agent, tools=tuple(tools), gate=gate, around=answer)
         if {tool.name for tool in BUILTIN} & {tool.name for tool in tools} <= {*SMALL}:
             self.agent = simplify(self.agent, self.config)
-
-    def answer_calls(self, answer: Around) -> None:
-        """Allows every call, and has `answer` give its result instead of the tool."""
-
-        gate = self.agent.gate
-        gate = _OpenGate(rules=gate.rules, state=gate.state, place=gate.place)
-        self.agent = replace(self.agent, gate=gate, around=answer)
 
     async def open(self, reason: InjectReason) -> None:
         """Renders the system prompt, or what of it is news in a later process."""
@@ -78,7 +73,3 @@ class BareSession:
     ) -> TurnEnded:
         """Runs one turn as `engine.turn.run_turn` does, and raises what it raises."""
         return await run_turn(self.agent, self.context, text, silent, attachments, steering)
-
-    def close(self) -> None:
-        """Releases the session's file."""
-        self.context.session.close()

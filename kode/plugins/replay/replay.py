@@ -313,7 +313,7 @@ async def play(recording: Recording, config: Any, *, home: Path, cwd: Path) -> R
             await player.play(turn, begins=turn.begins_process)
         return provider
     finally:
-        bare.close()
+        bare.context.session.close()
 
 
 @dataclass(kw_only=True)
@@ -347,7 +347,8 @@ class _Player:
         read."""
         bare, provider, begun = self.bare, self.provider, self.provider.session_then.beginning
         specs = [ToolSpec(**tool) for tool in begun.tools] if begun is not None else []
-        bare.staff(provider, _tools_of(specs), memory=CompactingMemory(provider))
+        tools, memory = _tools_of(specs), CompactingMemory(provider)
+        bare.staff(provider, tools, memory=memory, answer=self._answer)
         texts = (part for part in turn.prompt.parts if isinstance(part, Text))
         skills = (part.text for part in texts if part.section_name == "skills")
         self.skills = next(skills, self.skills)
@@ -356,7 +357,6 @@ class _Player:
             bare.agent,
             opening=lambda window: {**recorded, **opening(window)},
         )
-        bare.answer_calls(self._answer)
         await bare.open("resume" if provider.steps else "start")
 
     async def _answer(self, action: Any, run: object) -> ToolOutput:
