@@ -140,15 +140,16 @@ def save_trees(
 
 def find_changes(contents: Contents, step: RunningStep) -> dict[str, Seen]:
     """Notes in the step what has changed since; returns the earlier states of files that were not
-    known to be at stake. Raises: StorageError."""
+    known to be at stake. `problem` says why some may not be known. Raises: StorageError."""
     before: dict[str, Seen] = {}
     for then in step.surveys:
         names, is_whole = _walk(then)
         if is_whole and then.is_whole:
             before |= _made_and_removed(then, names)
-        if then.is_git:
-            with contextlib.suppress(GitError):  # its records are gone: what was saved is known
-                before |= _find_changes_by_git(contents, step, then)
+        try:
+            before |= _find_changes_by_git(contents, step, then) if then.is_git else {}
+        except (GitError, OSError) as error:
+            step.problem = str(error)
     step.after = {}
     for path, was in (before | step.before).items():
         now = contents.see(path)
@@ -288,7 +289,7 @@ def _find_changes_by_git(contents: Contents, step: RunningStep, then: Survey) ->
         fields = iter(split_names(_git(root, words[0], "-z", "--no-renames", *words[1:])))
         for about, name in zip(fields, fields, strict=False):
             mode, _, object_id, *_ = about.lstrip(":").split(" ")
-            committed[f"{root}/{name}"] = mode, object_id
+            committed |= {} if ".." in name.split("/") else {f"{root}/{name}": (mode, object_id)}
     unknown = committed.keys() - then.committed - then.others
     is_file = ("100644", "100755", "120000")
     return _check_out(

@@ -108,9 +108,12 @@ class Undo:
         """Wraps a command on the host, which is known to write these paths, and perhaps more: saves
         what it may lose, and notes what it did."""
         async with self._run(partial(self.begin_outside, self.turn(), writes)) as step:
-            if step.problem or step.not_saved:
+            problem = step.problem
+            if problem or step.not_saved:
                 self.emit(Notice(text=step.describe()))
             yield
+        if step.problem != problem:
+            self.emit(Notice(text=f"/undo may not restore all that it changed ({step.problem})."))
 
     @contextlib.asynccontextmanager
     async def _run(self, begin: Callable[[], RunningStep]) -> AsyncIterator[RunningStep]:

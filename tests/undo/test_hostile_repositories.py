@@ -1,6 +1,7 @@
 """A repository that somebody else has made runs no program and leads nowhere when surveyed."""
 
 import hashlib
+import shutil
 import struct
 from contextlib import suppress
 from pathlib import Path
@@ -91,6 +92,18 @@ def test_a_missing_object_costs_one_file(repo: Path) -> None:
 
     assert undone.restored == (str(repo / "run.sh"),)
     assert [path for path, _ in undone.left_alone] == [str(repo / "clean.py")]
+
+
+def test_a_command_that_removes_the_records_of_git_is_named(repo: Path) -> None:
+    was = (repo / "a.py").read_text()
+    step = opened(repo).begin_outside(turn_id(1), ())
+    shutil.rmtree(repo / ".git")
+    (repo / "a.py").write_text("other")
+    opened(repo).end(step)
+
+    assert "git" in step.problem
+    assert opened(repo).undo().left_alone == ()
+    assert (repo / "a.py").read_text() == was
 
 
 @pytest.mark.parametrize("flags", [0x0006, 0x8006])
