@@ -101,9 +101,6 @@ def code_of(name: str) -> CodeType:
 SUFFICES_ALONE = 6
 """Older versions do not protect other processes from signals (6), or files from `truncate` (3)."""
 
-HOLDS_SIGNALS = 6
-"""Older versions do not protect other processes from signals."""
-
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8  # linux/landlock.h
 _REMOVE_AND_MAKE = sum(1 << bit for bit in range(4, 13))
 _REFER, _TRUNCATE = 1 << 13, 1 << 14  # linux/landlock.h
@@ -122,7 +119,7 @@ def _handled(version: int, reads: bool) -> int:
 
 def _attributes(version: int, reads: bool) -> bytes:
     files = struct.pack("Q", _handled(version, reads))
-    return files + struct.pack("QQ", 0, _SCOPES) if version >= HOLDS_SIGNALS else files
+    return files + struct.pack("QQ", 0, _SCOPES) if version >= SUFFICES_ALONE else files
 
 
 def _rules(

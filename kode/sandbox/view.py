@@ -232,15 +232,20 @@ def bubblewrap_arguments(
     working folders, "" for none; with it the launcher puts layers and masks over these mounts, and
     each of `lowers` says where it finds a folder.
     """
-    return [
-        *_mounts(reach, masks),
-        *_closed_again(reach),
-        *_stage(store, lowers),
-        *_namespaces(reach.network),
-        *_powers(mounts_layers=bool(store)),
-        # The first process stays where it starts, which must not be below a layer and its masks.
-        *("--chdir", "/" if store else str(ground.cwd)),
-    ]
+    words = [*_mounts(reach, masks)]
+    for place in reach.places:  # read-only once everything inside them is mounted
+        if place.access == "hidden" and _is_plain_folder(place.path):
+            words += ("--remount-ro", str(place.path))
+    if store:  # what the launcher makes layers of
+        words += ("--bind", store, STAGE)
+        words += (word for folder, lower in lowers for word in ("--ro-bind", str(folder), lower))
+    # No cgroup namespace: Java fails if the names in /proc and in /sys differ.
+    words += ("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
+    words += ["--unshare-net"] if reach.network == "none" else []
+    # The launcher mounts the layers as the root of a namespace, then gives up all powers.
+    powers = ("--uid", "0", "--gid", "0", "--cap-add", "ALL") if store else ("--cap-drop", "ALL")
+    # The first process stays where it starts, which must not be below a layer and its masks.
+    return [*words, "--die-with-parent", *powers, "--chdir", "/" if store else str(ground.cwd)]
 
 
 def _mounts(reach: Reach, masks: Mapping[Path, str]) -> Iterator[str]:
@@ -254,36 +259,6 @@ def _mounts(reach: Reach, masks: Mapping[Path, str]) -> Iterator[str]:
             yield from ("--bind", reach.temporary, "/tmp")
         else:
             yield from _mount(place, masks)
-
-
-def _closed_again(reach: Reach) -> Iterator[str]:
-    """Hidden folders become read-only once everything inside them is mounted."""
-    for place in reach.places:
-        if place.access == "hidden" and _is_plain_folder(place.path):
-            yield from ("--remount-ro", str(place.path))
-
-
-def _stage(store: str, lowers: Sequence[tuple[Path, str]]) -> Iterator[str]:
-    """What the launcher makes layers of."""
-    if store:
-        yield from ("--bind", store, STAGE)
-        for folder, lower in lowers:
-            yield from ("--ro-bind", str(folder), lower)
-
-
-def _namespaces(network: Network) -> Iterator[str]:
-    # No cgroup namespace: Java fails if the names in /proc and in /sys differ.
-    yield from ("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
-    if network == "none":
-        yield "--unshare-net"
-    yield "--die-with-parent"
-
-
-def _powers(*, mounts_layers: bool) -> tuple[str, ...]:
-    """The launcher mounts the layers as the root of a namespace, then gives up all powers."""
-    if mounts_layers:
-        return ("--uid", "0", "--gid", "0", "--cap-add", "ALL")
-    return ("--cap-drop", "ALL")
 
 
 def _mount(place: Place, masks: Mapping[Path, str]) -> list[str]:
