@@ -700,7 +700,9 @@ def kept_session(home, cwd, session_id, task):
     ]
     folder = home / "sessions"
     folder.mkdir(exist_ok=True)
-    (folder / f"{session_id}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / f"{session_id}.jsonl").write_text(
+        "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+    )
 
 
 class Typist:
