@@ -142,7 +142,7 @@ def project_memory(system_folder: Path, project: Path) -> Path:
     return system_folder / path_hash(project)
 
 
-def asked_file(home: Path, host: str, port: int | None) -> Path:
+def server_facts_file(home: Path, host: str, port: int | None) -> Path:
     """What a server said of its models. `host` may be anything; the file lies in the folder."""
     name = f"{host}-{port}" if port else host
     plain = re.sub(r"[^a-z0-9.-]", "_", name.lower()).lstrip(".")[:200]

@@ -13,6 +13,7 @@ from typing import Any
 
 from kode import paths
 from kode.paths import real_path
+from kode.workplace import below
 
 DEPTH = "KODE_DEPTH"
 """The variable that counts how many kodes a process is nested in."""
@@ -44,7 +45,10 @@ def find_program(name: str, work: Iterable[Path] = (), *, path: str | None = Non
     for folder in folders.split(os.pathsep):
         program = shutil.which(name, path=folder) if os.path.isabs(folder) else None
         if program and not any(
-            _lies_in(place, other) for place in (folder, program) for other in distrusted
+            below(real_path(place), other)
+            for place in (folder, program)
+            for other in distrusted
+            if other != "/"  # which says nothing about who may write
         ):
             return program
     return None
@@ -74,9 +78,3 @@ def _here() -> list[Path]:
         cwd = Path.cwd()
         return [cwd, paths.repository_root(cwd) or cwd]
     return []
-
-
-def _lies_in(path: str, folder: str) -> bool:
-    """False for the root folder, which says nothing about who may write."""
-    real = real_path(path)
-    return folder != "/" and (real == folder or real.startswith(f"{folder}/"))

@@ -178,19 +178,13 @@ class ProviderSettings:
 
 
 def _load_rows() -> tuple[ProviderRow, ...]:
+    def with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: tuple(it) if isinstance(it, list) else it for key, it in fields.items()}
+
     text = resources.files("kode").joinpath("providers/providers.toml").read_text("utf-8")
-    return tuple(map(_row_of, tomllib.loads(text)["provider"]))
-
-
-def _row_of(fields: Mapping[str, Any]) -> ProviderRow:
-    values = _with_tuples(fields)
-    return ProviderRow(**{**values, "dialect": Dialect(**_with_tuples(values.get("dialect", {})))})
-
-
-def _with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
-    }
+    rows = map(with_tuples, tomllib.loads(text)["provider"])
+    dialects = ((row, Dialect(**with_tuples(row.get("dialect", {})))) for row in rows)
+    return tuple(ProviderRow(**{**row, "dialect": dialect}) for row, dialect in dialects)
 
 
 PROVIDERS: tuple[ProviderRow, ...] = _load_rows()

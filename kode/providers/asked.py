@@ -65,7 +65,7 @@ async def facts_of(
         return {}
     if is_near(endpoint.base_url):
         return await served_facts(row, endpoint, given, loading)
-    file = paths.asked_file(paths.home(), host, port)
+    file = paths.server_facts_file(paths.home(), host, port)
     kept = _read(file, datetime.now(UTC)).get(_key(endpoint))
     if kept is not None:
         return sound(kept["facts"] or {})

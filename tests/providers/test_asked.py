@@ -92,7 +92,7 @@ def claude_at(server: ScriptedServer) -> Endpoint:
 
 
 def kept_file(server: ScriptedServer) -> Path:
-    return paths.asked_file(paths.home(), "127.0.0.1", server.port)
+    return paths.server_facts_file(paths.home(), "127.0.0.1", server.port)
 
 
 def questions(server: ScriptedServer) -> list[str]:
@@ -362,10 +362,10 @@ async def test_openai_and_what_is_no_address_are_not_asked(
 def test_a_host_is_no_path() -> None:
     home = Path("/home")
     for host in ("../../etc", "..", "a/b", "x" * 1000, "::1"):
-        file = paths.asked_file(home, host, None)
+        file = paths.server_facts_file(home, host, None)
         assert file.parent == home / "models"
         assert len(file.name) < 256
-    assert paths.asked_file(home, "openrouter.ai", None).name == "openrouter.ai.json"
+    assert paths.server_facts_file(home, "openrouter.ai", None).name == "openrouter.ai.json"
 
 
 # ── a provider that has asked ────────────────────────────────────────────────────────────────
