@@ -1,8 +1,5 @@
 """Vectors of texts, from a server that speaks the OpenAI embeddings API, kept by content hash in
-one SQLite file that may be deleted.
-
-Without a server, or while it fails, memory goes by words alone, and a notice says so. numpy is
-imported only where vectors are compared.
+one SQLite file that may be deleted. While the server fails, memory goes by words alone.
 """
 
 import asyncio
@@ -62,12 +59,13 @@ class Embedder:
         compared = dict(list(texts.items())[:MAX_COMPARED])
         if compared and await self.fill([query, *compared.values()]) is None:
             return None
-        of_query, cosines = self._vectors.get(self._key(query)), dict[str, float]()
-        for name, text in compared.items():
-            vector = self._vectors.get(self._key(text))
-            if vector is not None and of_query is not None and vector.shape == of_query.shape:
-                cosines[name] = float(vector @ of_query)
-        return cosines
+        of_query = self._vectors.get(self._key(query))
+        vectors = {name: self._vectors.get(self._key(text)) for name, text in compared.items()}
+        return {
+            name: float(vector @ of_query)
+            for name, vector in vectors.items()
+            if vector is not None and of_query is not None and vector.shape == of_query.shape
+        }
 
     async def fill(self, texts: Sequence[str]) -> int | None:
         """Computes the vectors of the first `BATCH` texts that have none; returns how many are

@@ -1,9 +1,7 @@
-"""Search over the texts of memory, in every system: by words and time, and by vectors where an
-embedder is configured.
+"""Search over the texts of memory: by words and time, and by vectors where a server makes them.
 
 SQLite's FTS5 finds the words, in memory up to `MAX_IN_MEMORY` texts, above that in a file that
-processes share and that may be deleted at any time. `search` serves a person and the model,
-`recall` a message that asked for nothing.
+processes share and that may be deleted at any time.
 """
 
 import math
@@ -47,8 +45,8 @@ MAX_OCCURRENCES = 20_000
 """That one query reads. A word with more than its share of them is common: others decide."""
 BM25_WEIGHT = 0.1
 """What repeated words, and short texts, add to the share of the query that a text contains."""
-SHARES = (0.45, 0.25)
-"""What a text lends of its score to matching ones of its row, one and two places away."""
+SHARES = {-2: 0.25, -1: 0.45, 1: 0.45, 2: 0.25}
+"""What a text lends of its score to matching ones of its row, so many places away."""
 MIN_COSINE = 0.45  # below it, a vector alone is no match
 OTHER_SPELLING = 0.5
 """The weight of a word under another spelling."""
@@ -157,8 +155,7 @@ class TextIndex:
     def update(self, texts: Sequence[IndexedText], *, limit_s: float = math.inf) -> int:
         """Indexes what is new, the last first, and removes what is gone. Returns how many texts are
         left after `limit_s`: they are not found until another call."""
-        self.texts = texts
-        deadline = time.monotonic() + limit_s
+        self.texts, deadline = texts, time.monotonic() + limit_s
         return self._with_index(lambda: self._update(deadline))
 
     def search(
@@ -175,10 +172,10 @@ class TextIndex:
         period, start, end, rest = find_period(query, now)
         words = split_words(rest)
         words = [*words[:MAX_QUERY_WORDS], *words[MAX_QUERY_WORDS:][-MAX_QUERY_WORDS:]]
-        telling = {word for word in words if word not in STOP_WORDS} or {*words}
-        matches = self._with_index(lambda: self._find(words, period))
+        telling = list(dict.fromkeys(word for word in words if word not in STOP_WORDS))
+        matches = self._with_index(lambda: self._find(words, telling, period))
+        expected = {*(telling or words), *filter(None, [period])}
         if period:
-            telling.add(period)
             times = {at: text.at for at, text in enumerate(self.texts) if text.at}
             positions = [at for at in times if start <= times[at] < end]
             positions = positions if end else nlargest(NEWEST, times, key=lambda at: times[at])
@@ -189,24 +186,22 @@ class TextIndex:
                 of_text[at].append(match)
         scores = self._scores(of_text)
         best = max(scores.values(), default=0.0) or 1.0
-        near = cosines or {}
-        for at, text in enumerate(self.texts if near else ()):
-            if (cosine := near.get(text.id, 0.0)) >= MIN_COSINE or at in scores:
+        for at, text in enumerate(self.texts if cosines else ()):
+            if (cosine := cosines.get(text.id, 0.0)) >= MIN_COSINE or at in scores:
                 scores[at] = scores.get(at, 0.0) / best + max(0.0, cosine)
         allowed = [at for at in scores if allows(self.texts[at])]
         ranked = list[Ranked]()
         for at in nlargest(k, allowed, key=lambda at: (scores[at], self.texts[at].at)):
-            matches, same = of_text[at], [match for match in of_text[at] if match.is_spelled_so]
-            unique = dict.fromkeys(word for match in matches for word in match.words)
-            is_exact = bool(telling) and telling <= {word for match in same for word in match.words}
+            unique = dict.fromkeys(word for match in of_text[at] for word in match.words)
+            same = {word for match in of_text[at] if match.is_spelled_so for word in match.words}
+            is_exact = bool(expected) and expected <= same
             ranked.append(Ranked(self.texts[at], scores[at], tuple(unique), is_exact))
         return ranked
 
     # ── what a query looks for ───────────────────────────────────────────────────────────────
 
-    def _find(self, words: Sequence[str], period: str) -> list[Match]:
+    def _find(self, words: Sequence[str], telling: Sequence[str], period: str) -> list[Match]:
         matches = self._match((period,), [" ".join(split_words(period))])
-        telling = [word for word in dict.fromkeys(words) if word not in STOP_WORDS]
         if not telling:
             return matches + self._match(tuple(words), [" ".join(words)])
         most = MAX_OCCURRENCES // len(telling)
@@ -218,17 +213,14 @@ class TextIndex:
             same = self._match((word,), [word], most)
             may_be_typo = len(words) <= MAX_QUESTION_WORDS and len(word) in TYPO_CHARS
             if not same and word not in in_runs and may_be_typo:
-                same = self._match((word,), list_splits(word)) or self._find_misspellings(word)
+                rare = max(MIN_RARE, int(RARE_SHARE * len(self.texts)))
+                same = self._match((word,), list_splits(word)) or [
+                    match._replace(weight=OTHER_SPELLING * match.weight, is_spelled_so=False)
+                    for match in self._match((word,), list_misspellings(word), rare + 1)
+                    if len(match.scores) <= rare
+                ]
             matches += same
         return [match for match in matches if len(match.scores) < most] or matches
-
-    def _find_misspellings(self, word: str) -> list[Match]:
-        rare = max(MIN_RARE, int(RARE_SHARE * len(self.texts)))
-        return [
-            match._replace(weight=OTHER_SPELLING * match.weight, is_spelled_so=False)
-            for match in self._match((word,), list_misspellings(word), rare + 1)
-            if len(match.scores) <= rare
-        ]
 
     def _match(
         self, words: tuple[str, ...], phrases: Sequence[str], most: int = MAX_OCCURRENCES
@@ -252,17 +244,15 @@ class TextIndex:
     def _scores(self, matches: Mapping[int, Sequence[Match]]) -> dict[int, float]:
         """A score for each position: how much of the query the text contains, squared, and a part
         of what its neighbours have."""
-        own = dict[int, float]()
+        alone = dict[int, float]()
         for at, of_text in matches.items():
             share = sum(match.weight for match in of_text)
-            own[at] = share * (share + BM25_WEIGHT * sum(match.scores[at] for match in of_text))
-        scores = dict(own)
-        for at, score in own.items():
-            row = self.texts[at].row
-            for distance, share in enumerate(SHARES, 1) if row else ():
-                for other in (at - distance, at + distance):
-                    if other in scores and self.texts[other].row == row:
-                        scores[other] += share * score
+            alone[at] = share * (share + BM25_WEIGHT * sum(match.scores[at] for match in of_text))
+        scores = dict(alone)
+        for at, score in alone.items():
+            for step, share in SHARES.items() if self.texts[at].row else ():
+                if at + step in scores and self.texts[at + step].row == self.texts[at].row:
+                    scores[at + step] += share * score
         return scores
 
     # ── storage ──────────────────────────────────────────────────────────────────────────────
@@ -284,9 +274,8 @@ class TextIndex:
 
     def _update(self, deadline: float) -> int:
         if self._connection is None:
-            self._connection = open_disposable(
-                self._path if len(self.texts) > MAX_IN_MEMORY else None
-            )
+            path = self._path if len(self.texts) > MAX_IN_MEMORY else None
+            self._connection = open_disposable(path)
             with self._connection as index:
                 if index.pragma("user_version") != VERSION:
                     index.execute(_TABLES)  # fails on a file of another version
@@ -320,34 +309,37 @@ async def search(
     embedder: Embedder | None = None,
     allows: Allows = lambda text: True,
 ) -> list[Ranked]:
-    """The best `k` allowed texts of some indexes, the best of the first index first; none if
-    nothing matches.
-
-    If words find too little, `model` chooses from what they found and what is newest, unless that
-    is no more than `k` texts. If it fails, the order by words stays.
-    """
+    """The best `k` allowed texts of some indexes, the best of the first index first. If words find
+    too little, `model` chooses from that and the newest, unless those are no more than `k`."""
     results = list[list[Ranked]]()
     for index in indexes:
         cosines = None
-        if embedder and index.texts:
+        if embedder:
             compared = {text.id: text.text for text in reversed(index.texts) if allows(text)}
             cosines = await embedder.cosines(query, compared)
         most = max(k, 2 * MAX_CANDIDATES)
         results.append(index.search(query, most, now, cosines=cosines, allows=allows))
-    ranked = [result for listed in results for result in listed]
     # What shares only common words with the query comes last.
-    ranked.sort(
-        key=lambda result: (not result.is_specific, result not in results[0][:1], -result.score)
-    )
+    best, ranked = results[0][:1], [result for listed in results for result in listed]
+    ranked.sort(key=lambda result: (not result.is_specific, result not in best, -result.score))
     if model is None or not model.usable or not query.strip() or any(r.is_exact for r in ranked):
         return ranked[:k]
     texts = [text for index in indexes for text in index.texts if allows(text)]
     candidates = {result.text.id: result for result in ranked[:MAX_CANDIDATES]}
     for text in nlargest(MAX_CANDIDATES, texts, key=lambda text: text.at):
         candidates.setdefault(text.id, Ranked(text, 0.0))
-    listed = list(candidates.values())[:MAX_CANDIDATES]
-    order = await _ask(model, query, listed, now) if len(listed) > k else None
-    return ranked[:k] if order is None else [listed[number] for number in order][:k]
+    chosen = list(candidates.values())[:MAX_CANDIDATES]
+    if len(chosen) <= k:
+        return ranked[:k]
+    lines = "\n".join(
+        f"{number}: {f'({result.text.at[:10]}) ' if result.text.at else ''}"
+        + shorten(credentials.redact(result.text.text), MAX_CANDIDATE_CHARS)
+        for number, result in enumerate(chosen)
+    )
+    prompt = f"Today is {now:%A, %Y-%m-%d}.\nQuery: {shorten(query, 500)}\n\nResults:\n{lines}"
+    answer = await model.ask(INSTRUCTIONS, prompt, max_output_tokens=60, timeout_s=TIMEOUT_S)
+    order = read_numbers(answer.text, len(chosen)) if answer.text else None
+    return (ranked if order is None else [chosen[number] for number in order])[:k]
 
 
 def recall(index: TextIndex, query: str, now: datetime, is_hidden: Allows) -> list[Ranked]:
@@ -359,17 +351,3 @@ def recall(index: TextIndex, query: str, now: datetime, is_hidden: Allows) -> li
     for result in ranked:
         best.setdefault(result.words, result.score)
     return nlargest(MAX_RECALL, ranked, key=lambda r: (best[r.words], r.text.at))
-
-
-async def _ask(
-    model: MemoryModel, query: str, candidates: Sequence[Ranked], now: datetime
-) -> list[int] | None:
-    """The model's order; None if it fails or answers anything but numbers."""
-    lines = "\n".join(
-        f"{number}: {f'({result.text.at[:10]}) ' if result.text.at else ''}"
-        + shorten(credentials.redact(result.text.text), MAX_CANDIDATE_CHARS)
-        for number, result in enumerate(candidates)
-    )
-    prompt = f"Today is {now:%A, %Y-%m-%d}.\nQuery: {shorten(query, 500)}\n\nResults:\n{lines}"
-    answer = await model.ask(INSTRUCTIONS, prompt, max_output_tokens=60, timeout_s=TIMEOUT_S)
-    return read_numbers(answer.text, len(candidates)) if answer.text else None

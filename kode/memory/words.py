@@ -1,8 +1,5 @@
 """The words by which search and the comparison of facts know a text, their other spellings, and
-the period that a query asks about.
-
-A word counts by its stem, an identifier by its parts: `maxRetries`, `max_retries` and `max-retries`
-are `max` and `retries`. Scripts without spaces count by characters and pairs. SQLite's FTS5 stems.
+the period that a query asks about. A word counts by its stem, an identifier by its parts.
 """
 
 import re
@@ -80,7 +77,9 @@ def split_words(text: str, *, with_compounds: bool = False) -> list[str]:
     as characters and pairs."""
     if not text.isascii():
         text = _INVISIBLE_JOINERS.sub("", unicodedata.normalize("NFKC", text))
-        text = _UNSPACED.sub(lambda run: f" {' '.join(_characters_and_pairs(run[0]))} ", text)
+        text = _UNSPACED.sub(
+            lambda run: f" {' '.join((*run[0], *map(''.join, pairwise(run[0]))))} ", text
+        )
     text = _CAMEL.sub("_", _POSSESSIVE.sub("", _VERSION_DOT.sub("·", text))).casefold()
     words = list[str]()
     for compound in _COMPOUND.findall(text):
@@ -124,10 +123,9 @@ def list_misspellings(word: str) -> list[str]:
     if not word.isascii():
         return [f"{word[: max(MIN_BEGINNING_CHARS, len(word) - 3)]}*"]
     splits = [(word[:at], word[at:]) for at in range(len(word) + 1)]
-    edits = {left + right[1:] for left, right in splits}
-    edits |= {left + right[1] + right[0] + right[2:] for left, right in splits if right[1:]}
-    edits |= {left + new + right[1:] for left, right in splits if right for new in ascii_lowercase}
-    edits |= {left + new + right for left, right in splits for new in ascii_lowercase}
+    edits = {left + right[1] + right[0] + right[2:] for left, right in splits if right[1:]}
+    for new in ("", *ascii_lowercase):
+        edits |= {left + new + rest for left, right in splits for rest in (right, right[1:])}
     start = word[0] if len(word) < MIN_TYPO_CHARS else ""
     return [edit for edit in sorted(edits - {word} - STOP_WORDS) if edit.startswith(start)]
 
@@ -135,10 +133,6 @@ def list_misspellings(word: str) -> list[str]:
 def is_unspaced(text: str) -> bool:
     """Whether a text contains a script that is written without spaces."""
     return not text.isascii() and _UNSPACED.search(text) is not None
-
-
-def _characters_and_pairs(run: str) -> list[str]:
-    return [*run, *(run[at : at + 2] for at in range(len(run) - 1))]
 
 
 @cache
@@ -165,10 +159,9 @@ def find_period(query: str, now: datetime) -> tuple[str, str, str, str]:
         ago = _DAYS.get(match[0].lower())
         first = date.fromisoformat(f"{match[0]}-01"[:10]) if ago is None else now.date()
         first -= timedelta(days=ago or 0)
-        is_month = len(match[0]) == len("2026-03")
-        last = (
-            (first + timedelta(days=32)).replace(day=1) if is_month else first + timedelta(days=1)
-        )
+        last = first + timedelta(days=1)
+        if len(match[0]) == len("2026-03"):
+            last = (first + timedelta(days=32)).replace(day=1)
         start, end = (timestamp(datetime.combine(day, time(), now.tzinfo)) for day in (first, last))
     except (ValueError, OverflowError):
         return "", "", "", query  # no day of the calendar
