@@ -187,7 +187,8 @@ class TextIndex:
         scores = self._scores(of_text)
         best = max(scores.values(), default=0.0) or 1.0
         for at, text in enumerate(self.texts if cosines else ()):
-            if (cosine := cosines.get(text.id, 0.0)) >= MIN_COSINE or at in scores:
+            cosine = (cosines or {}).get(text.id, 0.0)
+            if cosine >= MIN_COSINE or at in scores:
                 scores[at] = scores.get(at, 0.0) / best + max(0.0, cosine)
         allowed = [at for at in scores if allows(self.texts[at])]
         ranked = list[Ranked]()
