@@ -1,8 +1,5 @@
-"""Where notes stand, and what a note may be. There are no files: the log holds the notes, and a
-place is a kind of note, for everywhere or for one project.
-
-What a note has besides its text is in the details of its statement: `tags`, `stability`,
-`confidence`, `evidence`, `expires_at`, `job_id`.
+"""Where notes stand, and what a note may be. There are no files: a place is a kind of note, for
+everywhere or for one project; what a note has besides its text is in its statement's details.
 """
 
 from collections.abc import Mapping, Sequence
@@ -55,23 +52,18 @@ def make_layout(user: str, team: str = "") -> Layout:
     team_base = f"{TEAM}{team}"
 
     def places(kinds: Sequence[StatementKind], project: Project) -> list[str]:
-        names = [
-            place_in(base, kind, scope)
-            for kind in kinds
-            for scope in (EVERYWHERE, project.hash)
-            if (kind, scope) != ("soul", project.hash)
-        ]
+        rows = [(base, kind, scope) for kind in kinds for scope in (EVERYWHERE, project.hash)]
         shared = [kind for kind in kinds if kind in SHARED_KINDS and team]
         scopes = (EVERYWHERE, name_of(project)) if shared else ()
-        return names + [place_in(team_base, kind, scope) for kind in shared for scope in scopes]
+        rows += [(team_base, kind, scope) for kind in shared for scope in scopes]
+        return [place_in(*row) for row in rows]
 
     def place_of(target: str, scope: str, project: Project) -> str:
         check_word("target", target, TARGETS)
         check_word("scope", scope, ("", "global", "user", "project"))
-        kind, is_of_project = TARGETS[target], scope == "project"
+        kind, is_of_project = TARGETS[target], scope == "project" and target != "soul"
         if team and kind in SHARED_KINDS:
             return place_in(team_base, kind, name_of(project) if is_of_project else EVERYWHERE)
-        is_of_project = is_of_project and kind != "soul"
         return place_in(base, kind, project.hash if is_of_project else EVERYWHERE)
 
     return Layout(
@@ -117,9 +109,8 @@ def detail(note: Statement, name: str) -> Any:
     """A detail of a note; its default where the note has none, or one of another type."""
     default = _DEFAULTS[name]
     value = note.details.get(name, default)
-    if isinstance(value, list) and isinstance(default, list):
-        return [str(text) for text in value]
-    return value if isinstance(value, type(default)) else default
+    value = value if isinstance(value, type(default)) else default
+    return list(map(str, value)) if isinstance(value, list) else value
 
 
 def is_active(note: Statement, now: datetime) -> bool:
@@ -146,9 +137,7 @@ def new_note(memory: OpenMemory, addition: Addition, author: Author) -> Statemen
     ttl_days, is_person = values.pop("ttl_days", None), author.who == "user"
     if addition.target == "soul":
         values["stability"] = "permanent"
-    elif ttl_days is not None and is_person:
-        values.setdefault("stability", "volatile")
-    if addition.target == "rule" and is_person:
+    elif addition.target == "rule" and is_person:
         values.setdefault("evidence", ["the user said so"])
     if ttl_days is not None:
         if ttl_days < 1:
@@ -156,16 +145,16 @@ def new_note(memory: OpenMemory, addition: Addition, author: Author) -> Statemen
                 f"ttl_days is {ttl_days!r}: give whole days from 1 on, or leave it out for a note "
                 "that never expires. Nothing was changed."
             )
+        values.setdefault("stability", "volatile")
         values["expires_at"] = timestamp(now + timedelta(days=min(ttl_days, MAX_TTL_DAYS)))
     details = make_details(**values)
     until = addition.until or details.get("expires_at", "")[:10]
     note = memory.new_statement(replace(addition, details=details, until=until), author)
-    check_note(note, is_ttl_strict=memory.settings.notes.strict_ttl)
-    return note
+    return check_note(note, is_ttl_strict=memory.settings.notes.strict_ttl)
 
 
-def check_note(note: Statement, *, is_ttl_strict: bool = False) -> None:
-    """Raises: MemoryRefused that says what is wrong with a note and what would be right."""
+def check_note(note: Statement, *, is_ttl_strict: bool = False) -> Statement:
+    """The note. Raises: MemoryRefused that says what is wrong with it and what would be right."""
     certainty, lasts, has_end, tags, evidence = (
         detail(note, name) for name in ("confidence", "stability", "expires_at", "tags", "evidence")
     )
@@ -191,3 +180,4 @@ def check_note(note: Statement, *, is_ttl_strict: bool = False) -> None:
         raise MemoryRefused(f"{fault} Nothing was changed.")
     for text in (note.text, *tags, *evidence):
         scan.check(text, max_chars=MAX_NOTE_CHARS, author=note.who)
+    return note

@@ -15,7 +15,7 @@ from kode.memory.fold import View
 from kode.memory.markdown import display
 from kode.memory.notes import layout
 from kode.memory.notes.team import Team, open_remote
-from kode.memory.notes.tools import TOOLS, soul_of, visible_notes
+from kode.memory.notes.tools import TOOLS, describe_note, soul_of, visible_notes
 from kode.memory.policy import Addition, OpenMemory, Policy
 from kode.memory.question import LearnedFact
 from kode.memory.statement import (
@@ -70,7 +70,7 @@ class NotesPolicy(Policy):
         """The session's own messages say what its work was, so its summaries are left out."""
         if reason in ("compacted", "trimmed"):
             memory.shown_notes.clear()
-        session, all_rules = memory.context.session_id, visible_notes(memory, "rule")
+        all_rules, session = visible_notes(memory, "rule"), memory.context.session_id
         rules = _choose_lines(memory, all_rules[:MAX_RULES], MAX_RULE_CHARS)
         if left_out := len(all_rules) - len(rules):
             memory.warn(
@@ -79,8 +79,7 @@ class NotesPolicy(Policy):
             )
         summaries = [note for note in visible_notes(memory, "summary") if note.session != session]
         recent = _choose_lines(memory, summaries[:MAX_SUMMARIES], MAX_SUMMARY_CHARS)
-        soul = soul_of(memory)
-        souls = [(soul, display(soul.text))] if soul else []
+        souls = [(soul, display(soul.text))] if (soul := soul_of(memory)) else []
         body = _join(("Soul", souls), ("Rules", rules))
         work = _join(("Recent summaries", recent))
         shown = [note for note, _ in (*souls, *rules, *recent)]
@@ -117,27 +116,19 @@ class NotesPolicy(Policy):
         if not text or scan.scan(text):
             return
         job = f"{author.session or 'session'}#{turn.number}"
-        details = {
-            "tags": ["job"],
-            "stability": "volatile",
-            "ttl_days": JOB_TTL_DAYS,
-            "job_id": job,
-        }
-        addition = Addition(
-            target="summary",
-            text=text,
-            scope=_scope_of(memory.store.project),
-            private=any(n.private and (n.session, n.turn) == here for n in view.statements()),
-            details=details,
-        )
-        summary = memory.hold_back(layout.new_note(memory, addition, author))
+        details = {"tags": ["job"], "ttl_days": JOB_TTL_DAYS, "job_id": job}
+        scope = _scope_of(memory.store.project)
+        is_private = any(n.private and (n.session, n.turn) == here for n in view.statements())
+        addition = Addition(target="summary", text=text, scope=scope, details=details)
+        note = layout.new_note(memory, replace(addition, private=is_private), author)
+        summary = memory.hold_back(note)
         outcome = await memory.store.add(summary, kind="job")
         if outcome.statement:  # the session's own messages say the same
             memory.shown_notes.append(outcome.statement.id)
 
     async def _keep_command(self, memory: OpenMemory, turn: Turn) -> None:
         """The person's own words, for a month: the model may have missed the wish."""
-        details = {"tags": ["asked"], "ttl_days": COMMAND_TTL_DAYS, "stability": "volatile"}
+        details = {"tags": ["asked"], "ttl_days": COMMAND_TTL_DAYS}
         is_typed = not memory.context.tainted() or memory.verify_quote(turn.text)
         author = memory.author("user" if is_typed else "session")
         addition = Addition(target="log", text=turn.text.strip(), details=details)
@@ -171,10 +162,9 @@ class NotesPolicy(Policy):
 
         def is_due(note: Statement) -> bool:
             is_old = note.claimed_at <= timestamp(now - MERGE_AFTER)
-            is_volatile = layout.detail(note, "stability") == "volatile"
-            is_endless = is_volatile and not layout.detail(note, "expires_at")
-            is_shared = memory.layout.is_shared(note.place)
-            return is_old and is_endless and note.kind in ("log", "summary") and not is_shared
+            lasts, end = layout.detail(note, "stability"), layout.detail(note, "expires_at")
+            is_mergeable = note.kind in ("log", "summary") and lasts == "volatile" and not end
+            return is_old and is_mergeable and not memory.layout.is_shared(note.place)
 
         def make(view: View) -> list[Change]:
             recent = [change for change in view.changes if change.at > timestamp(now - TIDY_EVERY)]
@@ -195,8 +185,7 @@ class NotesPolicy(Policy):
             expired = tuple(note.id for note in notes if not layout.is_active(note, now))
             return changes + ([replace(store.draft(PRUNE, author), end=expired)] if expired else [])
 
-        merges = [change for change in await store.commit(make) if change.add]
-        if merges:
+        if merges := [change for change in await store.commit(make) if change.add]:
             text = f"merged old notes into {len(merges)}"
             memory.announce(Outcome(text=text, change=merges[-1]))
 
@@ -219,9 +208,7 @@ def _choose_lines(memory: OpenMemory, notes: Sequence[Statement], max_chars: int
     """As many notes as fit, each with its line. The first always fits."""
     lines, size = list[Line](), 0
     for note in notes:
-        is_summary = note.kind == "summary"
-        text = memory.note_text(note) if is_summary else memory.describe(note)
-        line = f"[{note.kind}] {text}"
+        line = f"[{note.kind}] {describe_note(memory, note)}"
         size += len(line) + 2
         if lines and size > max_chars:
             break

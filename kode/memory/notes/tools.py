@@ -35,13 +35,9 @@ async def remember(
 ) -> ToolOutput:
     """Keep a note for later: what the user decides or prefers."""
     details = {"tags": tags, "evidence": evidence, "confidence": confidence}
-    addition = Addition(
-        target=kind or "log",
-        text=content,
-        scope=scope or "",
-        private=sensitivity == "sensitive",
-        details={**details, "stability": stability, "ttl_days": ttl_days},
-    )
+    details |= {"stability": stability, "ttl_days": ttl_days}
+    addition = Addition(target=kind or "log", text=content, scope=scope or "", details=details)
+    addition = replace(addition, private=sensitivity == "sensitive")
     note = layout.new_note(memory, addition, _author(memory, evidence or ()))
     return answer(memory, await memory.save(note))
 
@@ -56,16 +52,15 @@ async def recall(
     """Search the notes; gives their ids."""
     if not query.strip():
         raise MemoryRefused("`query` is empty: give a few words of what you look for.")
-    wanted = {*(tags or ())}
     known = {
         note.id: note
         for note in visible_notes(memory, *layout.KINDS)
-        if not wanted or wanted & {*layout.detail(note, "tags")}
+        if not tags or {*tags} & {*layout.detail(note, "tags")}
     }
     ranked = await memory.find(query, max(1, min(k, MAX_K)), known.__contains__)
-    if not ranked:
-        return ToolOutput(text=f"No note matches: {query}", summary="no match")
     notes = [known[result.text.id] for result in ranked]
+    if not notes:
+        return ToolOutput(text=f"No note matches: {query}", summary="no match")
     listed = "\n\n".join(_with_id(memory, note) for note in notes)
     memory.mark_shown(frame.escape(listed), notes)
     about = f"Notes that match, best first. {frame.NOTES}"
@@ -86,8 +81,8 @@ async def update_memory(
     new = memory.store.new_version(old, content, _author(memory, [evidence]))
     values = {} if tags is None else {"tags": tags}
     values |= {"evidence": [evidence]} if evidence else {}
-    new = replace(new, details=layout.make_details(**{**old.details, **values}))
-    layout.check_note(new)
+    details = layout.make_details(**{**old.details, **values})
+    new = layout.check_note(replace(new, details=details))
     if new.text != old.text:
         return answer(memory, await memory.save(new, old=old))
     amendment = Amendment(details={"tags": layout.detail(new, "tags")})
@@ -125,12 +120,15 @@ TOOLS = (remember, recall, update_memory, update_soul, forget)
 
 
 def visible_notes(memory: OpenMemory, *kinds: StatementKind) -> list[Statement]:
-    """The notes of these kinds that a model may see, newest first. Of two that contradict each
-    other, both are among them."""
-    now = memory.context.now()
-    notes = (*memory.visible_facts(), *memory.notes())
+    """The notes of these kinds that a model may see, newest first, also two in conflict."""
+    notes, now = (*memory.visible_facts(), *memory.notes()), memory.context.now()
     chosen = [note for note in notes if note.kind in kinds and layout.is_active(note, now)]
     return sorted(chosen, key=lambda note: (note.claimed_at, note.id), reverse=True)
+
+
+def describe_note(memory: OpenMemory, note: Statement) -> str:
+    """A note as a model sees it: what was done with its project, what holds with its doubts."""
+    return memory.note_text(note) if note.kind == "summary" else memory.describe(note)
 
 
 def soul_of(memory: OpenMemory) -> Statement | None:
@@ -141,8 +139,7 @@ def soul_of(memory: OpenMemory) -> Statement | None:
 
 
 def _author(memory: OpenMemory, evidence: Sequence[str]) -> Author:
-    """The model, with the evidence that counts: the person's words in this session in which they
-    ask nothing, and lines of code."""
+    """The model, with the evidence that counts: what the person stated here, and lines of code."""
     authors = [memory.model_author(line, line)[0] for line in evidence]
     cited = next((author for author in authors if author.source), memory.author())
     return cited._replace(quote=next((author.quote for author in authors if author.quote), ""))
@@ -162,5 +159,5 @@ def _with_id(memory: OpenMemory, note: Statement) -> str:
     """A note with its id, for a model that wants to change it."""
     lasts, tags = layout.detail(note, "stability"), layout.detail(note, "tags")
     end = f" until {day}" if (day := layout.detail(note, "expires_at")[:10]) else ""
-    text = memory.note_text(note) if note.kind == "summary" else memory.describe(note)
-    return f"[{note.id}] ({note.kind}, {lasts}{end}){''.join(f' #{tag}' for tag in tags)}\n{text}"
+    head = f"[{note.id}] ({note.kind}, {lasts}{end}){''.join(f' #{tag}' for tag in tags)}"
+    return f"{head}\n{describe_note(memory, note)}"
