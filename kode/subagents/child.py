@@ -78,13 +78,15 @@ def request_text(task: Task, max_steps: int, timeout_s: float) -> str:
 
 
 def partial_summary(ended: TurnEnded, messages: list[Message], files: tuple[str, ...]) -> str:
-    """The progress of an unfinished task: the last text and call, and what was changed."""
+    """The progress of an unfinished task: the last text and calls, and what was changed."""
     parts = [part for each in messages if each.role == "assistant" for part in each.parts]
     texts = [part.text.strip() for part in parts if isinstance(part, Text) and part.text.strip()]
-    calls = [part for part in parts if isinstance(part, ToolCall)]
+    calls = [
+        f"- {part.name} {part.arguments[:120]}" for part in parts if isinstance(part, ToolCall)
+    ]
     lines = [f"Not finished: {ended.error or ended.status}"]
     lines += [f"Last said: {texts[-1]}"] if texts else []
-    lines += [f"Last call: {calls[-1].name} {calls[-1].arguments[:120]}"] if calls else []
+    lines += ["Last calls:", *calls[-5:]] if calls else []
     lines += [f"Files changed: {', '.join(files)}"] if files else []
     return "\n".join(lines)
 

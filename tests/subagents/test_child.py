@@ -55,7 +55,8 @@ def test_a_partial_summary_tells_what_was_said_and_changed() -> None:
     assert summary.splitlines() == [
         "Not finished: The time limit was reached.",
         "Last said: I look first.",
-        'Last call: shell {"command": "make"}',
+        "Last calls:",
+        '- shell {"command": "make"}',
         "Files changed: a.py",
     ]
 
