@@ -1,10 +1,5 @@
 """Where the vault keeps things: lines of facts and episodes by month, in Markdown files with a line
-that sums each up.
-
-    vault/facts/user.md  preferences.md       about the person, the same in every project
-    vault/<path-hash>/facts/  episodes/       of one project
-
-A name (`facts/user.md`) shows which of the two it is.
+that sums each up, in `vault/facts` for every project and in `vault/<path-hash>` for one.
 """
 
 import re
@@ -35,10 +30,9 @@ def make_layout(allowlist: Sequence[str] | None) -> Layout:
     allowed = sorted(f"facts/{name.removeprefix('facts/')}" for name in allowlist or ())
 
     def check(name: str, before: str, after: str) -> None:
-        short = label(name)
-        if allowlist is not None and not is_episodes(name) and short not in allowed:
+        if allowlist is not None and not is_episodes(name) and label(name) not in allowed:
             raise MemoryRefused(
-                f"{short} is not among the facts files that may be written: "
+                f"{label(name)} is not among the facts files that may be written: "
                 f"{', '.join(allowed) or 'none'}. Put it into one of them. Nothing was changed."
             )
 
@@ -58,8 +52,7 @@ def make_layout(allowlist: Sequence[str] | None) -> Layout:
 
 
 def place_in(project: Project, path: str) -> str:
-    """The place of a file that a model or a person names below the vault. Raises: MemoryRefused
-    that says what is allowed."""
+    """The place of a file that a model or a person names. Raises: MemoryRefused."""
     match = _PATH.fullmatch(path.strip())
     if match is None or not path.isprintable() or len(path) > MAX_NAME_CHARS:
         raise MemoryRefused(
@@ -92,9 +85,6 @@ def as_episode(text: str, at: datetime) -> str:
     """A text as it stands among episodes: under a heading."""
     block = text.strip()
     return block if block.startswith("## ") else f"## {at:%Y-%m-%d %H:%M}\n{block}"
-
-
-# ── summaries ────────────────────────────────────────────────────────────────────────────────────
 
 
 def summary_of(text: str) -> str:
@@ -144,8 +134,8 @@ def _derive(name: str, text: str, statements: Sequence[Statement], template: str
     """A new file gets its title. The Summary line is generated again, unless somebody worded it
     and nothing was added since."""
     stem = name.rpartition("/")[2].removesuffix(".md")
-    title = f"# {stem.replace('-', ' ').replace('_', ' ').title()} Facts"
-    title = f"# {stem} Episodes" if is_episodes(name) else title
+    words = re.sub("[-_]", " ", stem).title()
+    title = f"# {stem} Episodes" if is_episodes(name) else f"# {words} Facts"
     if not statements:
         return "" if without_summary(text).strip() in ("", title) else text
     if not template.strip():

@@ -1,6 +1,4 @@
-"""The policy of the vault: an index of files before the first message, five tools over the files,
-and a reflector when a session has ended.
-"""
+"""The vault: an index before the first message, tools over files, a reflector at the end."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -67,8 +65,7 @@ class VaultPolicy(Policy):
         return memory.new_statement(replace(addition, target=target, text=text), author)
 
     def is_worth_asking(self, record: SessionRecord) -> bool:
-        """The model judges what is worth remembering; only a session without a text of the person
-        is left out."""
+        """The model judges that; only a session without a text of the person is left out."""
         return self.settings.llm_extract and bool(record.typed or record.messages)
 
     async def ask(self, memory: OpenMemory, record: SessionRecord, pending: Pending) -> bool:
@@ -82,10 +79,10 @@ class VaultPolicy(Policy):
 
     def _changed_index(self, memory: OpenMemory) -> str:
         """The index in its documented format; "" if the model saw the same last time."""
-        lines = [
-            f"- {row['path']} ({_size(row['size'])}): {row['summary'] or '(no summary)'}"
-            for row in index_rows(memory)
-        ]
+        lines = list[str]()
+        for row in index_rows(memory):
+            size = f"{n}B" if (n := row["size"]) < 1024 else f"{n / 1024:.1f}KB"
+            lines.append(f"- {row['path']} ({size}): {row['summary'] or '(no summary)'}")
         text = "\n".join(("Available memory:", *lines, "", HINT)) if lines else ""
         return _unless_seen(memory, INDEX, text)
 
@@ -107,8 +104,3 @@ def _unless_seen(memory: OpenMemory, name: str, text: str) -> str:
         return ""
     mark_read(memory.seen, name, text)
     return text
-
-
-def _size(size: int) -> str:
-    """A size for the index: `320B`, `1.2KB`."""
-    return f"{size}B" if size < 1024 else f"{size / 1024:.1f}KB"

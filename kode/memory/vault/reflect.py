@@ -1,8 +1,5 @@
-"""The reflector: a model looks back on an ended session and writes down what is worth remembering.
-
-A loop over `memory_read`, `memory_write`, `memory_patch` and `memory_append`, with at most five
-model calls. Its last answer says how known facts relate. The conversation is on disk after every
-step: a kill repeats no question that was answered.
+"""The reflector: a model looks back on an ended session and writes down what is worth remembering
+by tools, with at most five calls. The conversation is on disk after every step.
 """
 
 import json
@@ -73,10 +70,8 @@ async def reflect(
     StorageError, BusyError."""
     memory, progress = memory.at_end_of(record), pending.progress(record.id)
     tools = {tool.name: tool for tool in (make_tool(memory) for make_tool in TOOLS[1:])}
-    text, shown = question
-    messages, shown = list(progress.messages), progress.shown or shown
-    messages = messages or [user_message(text)]
-    system = _system_prompt(memory, record)
+    messages = list(progress.messages) or [user_message(question[0])]
+    system, shown = _system_prompt(memory, record), progress.shown or question[1]
     while True:
         last = messages[-1]
         if last.role == "assistant":
@@ -127,12 +122,10 @@ def _system_prompt(memory: OpenMemory, record: SessionRecord) -> str:
     shows whole."""
     parts, room = list[str](), READ_CHARS
     for place in memory.store.fact_places():
-        whole = memory.store.read_text(place)
-        if whole is None:
-            continue
+        whole = memory.store.read_text(place) or ""
         text = keep_ends(whole.strip(), max(LEAST_CHARS, room))
         room -= len(text)
-        parts.append(f"── {label(place)} ──\n{text}")
+        parts += [f"── {label(place)} ──\n{text}"] if text else []
         if text == whole.strip():
             mark_read(memory.seen, place, whole)
     rows = [row for row in index_rows(memory) if row["path"].startswith("episodes/")]

@@ -1,6 +1,4 @@
-"""The five tools over the vault, with their documented names and parameters, for the model of a
-session and for the reflector.
-"""
+"""The five tools over the vault, for the model of a session and for the reflector."""
 
 import json
 from collections.abc import Sequence
@@ -39,8 +37,7 @@ class Patch(BaseModel):
 async def memory_list(memory: OpenMemory) -> ToolOutput:
     """List the files of memory."""
     rows = index_rows(memory)
-    text = json.dumps(rows, ensure_ascii=False)
-    return ToolOutput(text=text, summary=f"{len(rows)} files")
+    return ToolOutput(text=json.dumps(rows, ensure_ascii=False), summary=f"{len(rows)} files")
 
 
 @memory_tool(effect="memory-read", subject="path")
@@ -54,8 +51,8 @@ async def memory_read(
     doubts = remarks(memory.store, memory.today())
     facts = (fact for fact in memory.store.view().current(place) if fact.id in doubts)
     lines = [f'- "{shorten(fact.text, 120)}": {doubts[fact.id]}' for fact in facts]
-    more = ("", "What may not hold any more:", *lines) if lines else ()
-    body = "\n".join((text.rstrip("\n"), *more)) or "(empty)"
+    more = "\n".join(("\n\nWhat may not hold any more:", *lines)) if lines else ""
+    body = f"{text.rstrip()}{more}" or "(empty)"
     framed = frame.wrap(f"The memory file {layout.label(place)}.", body)
     return ToolOutput(text=framed, summary=f"{text.count(chr(10))} lines")
 
@@ -121,26 +118,21 @@ def index_rows(memory: OpenMemory) -> list[dict[str, Any]]:
     attack is withheld: it is not framed."""
     rows, store = list[dict[str, Any]](), memory.store
     for place in (*store.fact_places(), *reversed(store.record_places())):
-        text = store.read_text(place)
-        if text is None:
-            continue
-        summary = layout.clean_summary(redact(layout.summary_of(text)))
-        what = frame.suspicion(summary)
-        shown = f"(not shown: it looks like {what})" if what else summary
-        size = len(text.encode(errors="replace"))
-        rows.append({"path": layout.label(place), "summary": shown, "size": size})
+        if (text := store.read_text(place)) is not None:
+            summary = layout.clean_summary(redact(layout.summary_of(text)))
+            if what := frame.suspicion(summary):
+                summary = f"(not shown: it looks like {what})"
+            size = len(text.encode(errors="replace"))
+            rows.append({"path": layout.label(place), "summary": summary, "size": size})
     return rows
 
 
 def _read(memory: OpenMemory, path: str) -> tuple[str, str]:
     """Place and text of a file. Raises: MemoryRefused if there is none."""
     place = layout.place_in(memory.store.project, path)
-    text = memory.store.read_text(place)
-    if text is None:
-        raise MemoryRefused(
-            f"There is no {layout.label(place)}: `memory_list` shows what there is."
-        )
-    return place, text
+    if (text := memory.store.read_text(place)) is not None:
+        return place, text
+    raise MemoryRefused(f"There is no {layout.label(place)}: `memory_list` shows what there is.")
 
 
 def _apply_patches(text: str, patches: Sequence[Patch], name: str) -> str:
@@ -151,13 +143,11 @@ def _apply_patches(text: str, patches: Sequence[Patch], name: str) -> str:
     for number, patch in enumerate(patches, 1):
         scan.check(patch.newText)
         old = plain_lines(patch.oldText)
-        count = text.count(old) if old else 0
-        if count != 1:
-            fault = f"occurs {count} times in {name}. Quote more of the lines around it"
-            fault = fault if count else f"was not found in {name}. Read the file again"
+        if (count := text.count(old) if old else 0) != 1:
+            advice = "Quote more of the lines around it" if count else "Read the file again"
             raise MemoryRefused(
-                f'Patch {number} of {len(patches)}: oldText "{shorten(old, 80)}" {fault}, then '
-                "send all patches again. Nothing was changed."
+                f'Patch {number} of {len(patches)}: oldText "{shorten(old, 80)}" occurs {count} '
+                f"times in {name}. {advice}, then send all patches again. Nothing was changed."
             )
         text = text.replace(old, plain_lines(patch.newText))
     if was_harmless:  # two harmless patches may form one harmful text
@@ -202,28 +192,27 @@ async def _store(
         outcome = memory.announce(await store.add(*map(memory.hold_back, new)))
     if was_read:
         mark_read(memory.seen, place, store.read_text(place) or "")
-    row = {"success": True} | ({"appliedCount": len(patches)} if patches else {})
-    message = as_sentence("\n".join(filter(None, (outcome.text, remark))))
-    answer = json.dumps({**row, "message": message}, ensure_ascii=False)
-    return ToolOutput(text=answer, summary=outcome.text)
+    row: dict[str, object] = {"success": True} | ({"appliedCount": len(patches)} if patches else {})
+    row |= {"message": as_sentence("\n".join(filter(None, (outcome.text, remark))))}
+    return ToolOutput(text=json.dumps(row, ensure_ascii=False), summary=outcome.text)
 
 
 def _check_budget(memory: OpenMemory, place: str, before: str, after: str) -> None:
     """Raises: MemoryRefused if the facts would become larger than they may be."""
-    budget = memory.settings.vault.facts_budget_bytes
+    budget, store = memory.settings.vault.facts_budget_bytes, memory.store
     if budget is None or layout.is_episodes(place):
         return
 
     def size_of(text: str) -> int:  # without the summary, which nobody chose
         return len(layout.without_summary(text).strip("\n").encode(errors="replace"))
 
-    store, growth = memory.store, size_of(after) - size_of(before)
-    total = sum(size_of(store.read_text(other) or "") for other in store.fact_places())
-    if growth >= 0 and total + growth > budget:
+    texts = {other: store.read_text(other) or "" for other in store.fact_places()} | {place: after}
+    total = sum(map(size_of, texts.values()))
+    if total > budget and size_of(after) >= size_of(before):
         raise MemoryRefused(
-            f"The facts would take {total + growth:,} bytes, over their budget of {budget:,}; they "
-            f"take {total:,} now. Condense {layout.label(place)} (say the same in less, drop what "
-            "is no longer true), then try again. Nothing was changed."
+            f"The facts would take {total:,} bytes, over their budget of {budget:,}. Condense "
+            f"{layout.label(place)} (say the same in less, drop what is no longer true), then try "
+            "again. Nothing was changed."
         )
 
 
