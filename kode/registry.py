@@ -215,7 +215,7 @@ class SystemRow:
 
 SYSTEMS: Mapping[str, SystemRow] = {
     "tiered": SystemRow(
-        opens="kode.memory.tiered.policy:TieredPolicy",
+        opens="kode.memory.tiered:TieredPolicy",
         targets={
             "user": "a fact about you, in every prompt",
             "env": "one about machine and project",
@@ -251,7 +251,7 @@ SYSTEMS: Mapping[str, SystemRow] = {
         about_project="project",
     ),
     "journal": SystemRow(
-        opens="kode.memory.journal.policy:JournalPolicy",
+        opens="kode.memory.journal:JournalPolicy",
         targets={
             "memory": "a line of MEMORY.md, in every prompt",
             "history": "an entry of the log",

@@ -10,7 +10,7 @@ import pytest
 
 from kode.errors import ToolError
 from kode.memory.contract import Turn
-from kode.memory.journal.policy import as_entry, make_layout, place_in
+from kode.memory.journal import as_entry, make_layout, place_in
 from kode.memory.policy import Addition
 from kode.memory.statement import Statement
 from kode.memory.system import Memory

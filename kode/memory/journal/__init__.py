@@ -1,1 +1,0 @@
-"""The memory `journal`: MEMORY.md in the prompt, and a history that is searched on demand."""

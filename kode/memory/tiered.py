@@ -1,0 +1,326 @@
+"""The tiered system: facts about the user and the environment, global or of one project, in the
+prompt and in the `memory` tool; recent turns kept in the session; a file for the note of each.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from pathlib import PurePath
+from typing import Annotated, Any, Literal, get_args
+
+from kode import durable
+from kode.errors import MemoryRefused
+from kode.memory import digest, frame
+from kode.memory.contract import Injection, InjectReason, Turn
+from kode.memory.learn import consolidate
+from kode.memory.markdown import FACTS, WHOLE
+from kode.memory.policy import Addition, OpenMemory, Policy
+from kode.memory.question import LearnedFact
+from kode.memory.rendering import Layout
+from kode.memory.statement import Amendment, Statement, statement_of_session, timestamp
+from kode.memory.tools import Source, answer, check_word, describe_share, memory_tool
+from kode.messages import shorten
+from kode.session.record import Project, SessionRecord
+from kode.tool import Brief, Effect, ToolOutput
+
+Target = Literal["user", "env"]
+Scope = Literal["global", "project"]
+TARGETS: tuple[Target, ...] = get_args(Target)
+TITLES = {"user": "User Profile", "env": "Environment"}
+_EPISODES = "episodes/"
+_FRONT = re.compile(r"---\n(?:.*\n)*?---\n")
+
+
+def make_layout(limits: Mapping[str, int]) -> Layout:
+    """`limits`: how many characters the facts of each target may have, the archive not counted."""
+
+    def check(name: str, before: str, after: str) -> None:
+        limit = limits.get(target_of(name), 0)
+        if is_episode(name) or "/archive/" in name or len(after) <= max(limit, len(before)):
+            return
+        raise MemoryRefused(
+            f"{label(name)} would have {len(after)} characters, over its limit of {limit}; it has "
+            f"{len(before)} now ({len(FACTS.texts(before))} entries). Nothing was changed. Make "
+            "room, then try again: `archive` what is seldom needed, `consolidate`, or `remove` "
+            "what is wrong."
+        )
+
+    def fill(place: str, text: str) -> str:
+        limit = 0 if is_episode(place) else limits[target_of(place)]
+        return describe_share(len(text), limit, "characters")
+
+    return Layout(
+        facts=lambda project: [
+            f"{folder}/{target}.md"
+            for target in TARGETS
+            for folder in ("facts", f"project-facts/{project.hash}")
+        ],
+        records=lambda project: [f"{_EPISODES}*.md"],
+        format_of=lambda place: WHOLE if is_episode(place) else FACTS,
+        place_of=place_of,
+        label=label,
+        title=lambda place: TITLES.get(target_of(place), place),
+        kind_of=lambda place: "episode" if is_episode(place) else "fact",
+        files_of=_files_of,
+        check=check,
+        fill=fill,
+        derive=_derive,
+    )
+
+
+def place_of(target: str, scope: str, project: Project) -> str:
+    """The file of facts for a target, in the project or for everywhere; by default what is about
+    the environment belongs to the repository. Raises: MemoryRefused."""
+    check_word("target", target, TARGETS)
+    check_word("scope", scope, ("", *get_args(Scope)))
+    is_of_project = scope == "project" or (not scope and target == "env" and project.in_repository)
+    return f"project-facts/{project.hash}/{target}.md" if is_of_project else f"facts/{target}.md"
+
+
+def target_of(place: str) -> str:
+    return PurePath(place).stem
+
+
+def is_episode(place: str) -> bool:
+    return place.startswith(_EPISODES)
+
+
+def is_of_project(place: str) -> bool:
+    return place.startswith("project-facts/")
+
+
+def label(place: str) -> str:
+    name = place if is_episode(place) else target_of(place)
+    return f"{name} (project)" if is_of_project(place) else name
+
+
+def _files_of(place: str, statement: Statement | None) -> Sequence[str]:
+    if is_episode(place):
+        return (place,)
+    folder, _, name = place.rpartition("/")
+    archive = f"{folder}/archive/{name}"
+    if statement is None:
+        return (place, archive)
+    return (archive,) if statement.state == "archived" else (place,)
+
+
+def _derive(name: str, text: str, statements: Sequence[Statement], template: str) -> str:
+    """The front matter of a note; lines of it that are the person's stay."""
+    if not is_episode(name):
+        return text
+    match = _FRONT.match(text)
+    body = text[match.end() :] if match else text
+    if not statements:
+        return body if body.strip() else ""
+    note = statements[0]
+    lines = match[0].split("\n")[1:-2] if match else []
+    values = dict(line.partition(": ")[::2] for line in lines) | {
+        "session_id": note.session or target_of(name),
+        "turns": str(note.turn),
+        "created_at": str(note.details.get("created_at", note.claimed_at)),
+        "updated_at": note.claimed_at,
+        "project": str(note.details.get("path", "")),
+        "untrusted": f"approved, from {note.source}" if note.source else "",
+    }
+    head = "".join(f"{key}: {value}\n" for key, value in values.items() if value)
+    return f"---\n{head}---\n{body}"
+
+
+Action = Literal["add", "replace", "remove", "archive", "consolidate", "read", "search", "episodes"]
+MAX_HITS = 8  # about 600 tokens
+MAX_LISTED = 20  # one line each
+BRIEF = Brief(
+    description="Keep what the user wants you to remember (add), drop it, or search what is known. "
+    "target: user (who they are, what they prefer) or env (project, machine).",
+    required=("action", "target", "content"),
+    choices={"action": ("add", "remove", "search")},
+)
+
+
+def _effect_of(arguments: Mapping[str, Any]) -> Effect:
+    is_reading = arguments.get("action") in ("read", "search", "episodes")
+    return "memory-read" if is_reading else "memory"
+
+
+@memory_tool(effect="memory", effect_of=_effect_of, subject="action", name="memory", brief=BRIEF)
+async def use_memory(
+    memory: OpenMemory,
+    action: Action = "add",
+    target: Annotated[
+        Target | None, "user: who they are, what they want; env: project and machine"
+    ] = None,
+    content: Annotated[str, "the fact, for add and replace"] = "",
+    old_text: Annotated[str, "part of the one entry to replace, remove or archive"] = "",
+    query: Annotated[
+        str, "words to search facts and past sessions; for episodes a session id"
+    ] = "",
+    quote: Annotated[
+        str,
+        "the user's exact words, only if they state this themselves as true: not a question, not "
+        "what others say",
+    ] = "",
+    source: Source = "",
+    since: Annotated[str, "version or day from which it holds"] = "",
+    until: Annotated[str, "its last day, YYYY-MM-DD"] = "",
+    scope: Annotated[Scope | None, "default: user global, env project"] = None,
+) -> ToolOutput:
+    """Facts kept across sessions; all current ones are in the system prompt. Save, in one short
+    sentence, what will still be true and useful next week: what the user prefers or corrects, how
+    the project is built, tested and run. Not the task at hand, nor what the repository says; no
+    secrets. A fact that changed: replace, not add."""
+    text, store = query or content or old_text, memory.store
+    match action:
+        case "read":
+            return _read(memory)
+        case "search":
+            return await _search(memory, text)
+        case "episodes":
+            return _show_episodes(memory, text)
+        case "consolidate":
+            place = place_of(target or "", scope or "", store.project)
+            if not memory.settings.llm_consolidate:
+                raise MemoryRefused(
+                    "Consolidating by a model is off (memory.llm_consolidate). Replace or remove "
+                    "single entries instead."
+                )
+            outcome = await consolidate(memory, place, memory.visible_facts([place]))
+            return answer(memory, memory.announce(outcome), memory.fill(place))
+        case "remove" | "archive":
+            id = store.find(old_text or content, target or "").id
+            if action == "remove":
+                outcome = await store.forget(id, memory.author())
+            else:
+                amendment = Amendment(state="archived")
+                outcome = await store.amend(id, amendment, memory.author(), "archive")
+            return answer(memory, memory.announce(outcome))
+    author, remark = memory.model_author(quote, source)
+    if action == "replace":
+        old = store.find(old_text, target or "")
+        memory.check_replaced(old, content, old_text)
+        outcome = await memory.save(store.new_version(old, content, author), old=old)
+    else:
+        addition = Addition(
+            target=target or "", text=content, scope=scope or "", since=since, until=until
+        )
+        outcome = await memory.save(memory.new_statement(addition, author))
+    return answer(memory, outcome, remark)
+
+
+def _read(memory: OpenMemory) -> ToolOutput:
+    facts, sections = memory.visible_facts(), list[str]()
+    for place in memory.store.fact_places():
+        texts = [memory.describe(fact) for fact in facts if fact.place == place]
+        sections.append(f"── {memory.fill(place)} ──\n" + ("\n§\n".join(texts) or "(empty)"))
+    text = "\n\n".join(sections)
+    memory.mark_shown(frame.escape(text), facts)
+    return ToolOutput(text=frame.wrap(frame.FACTS, text), summary="facts")
+
+
+async def _search(memory: OpenMemory, query: str) -> ToolOutput:
+    if not query.strip():
+        raise MemoryRefused("`search` needs `query`: a few words of what you look for.")
+    hits = await memory.search(query, MAX_HITS)
+    if not hits:
+        return ToolOutput(text=f"No matching fact or note for: {query}", summary="no match")
+    listed = "\n\n".join(f"[{hit.where}, {hit.match}] {hit.text}" for hit in hits)
+    memory.mark_shown(frame.escape(listed), memory.store.statements())
+    about = f"What memory has on this, best first. {frame.NOTES}"
+    return ToolOutput(text=frame.wrap(about, listed), summary=f"{len(hits)} hits")
+
+
+def _show_episodes(memory: OpenMemory, id: str) -> ToolOutput:
+    if not id.strip():
+        listed = memory.list_notes(MAX_LISTED)
+        return ToolOutput(text=frame.wrap(frame.NOTES, listed), summary="episodes")
+    matches = [note for note in memory.notes() if target_of(note.place).startswith(id.strip())]
+    if len(matches) != 1:
+        fault = "Several notes" if matches else "No note"
+        raise MemoryRefused(f"{fault} begin with {id!r}. `episodes` without a query lists them.")
+    return ToolOutput(text=memory.show_notes(matches), summary="episodes")
+
+
+MAX_LINE_CHARS, SUMMARY_CHARS = 160, 120  # as the document has them
+SHOWN_OVER_LIMIT = 2
+"""A file that was edited far over its limit is shown up to this many times the limit."""
+ARCHIVED = "Archived facts that may bear on this request."
+
+
+class TieredPolicy(Policy):
+    tools = (use_memory,)
+    keeps_unquoted_facts = False  # the model has a tool to keep what it finds
+
+    def set_up(self) -> None:
+        settings = self.settings
+        self._limits = {"user": settings.facts_limit_user, "env": settings.facts_limit_env}
+        self.layout = make_layout(self._limits)
+
+    def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:
+        """Facts are separated by blank lines: another one changes no other lines."""
+        facts, sections = memory.visible_facts(), list[str]()
+        for place in dict.fromkeys(fact.place for fact in facts):
+            title = self.layout.title(place)
+            title += ", this project only" if is_of_project(place) else ""
+            lines = (memory.describe(fact) for fact in facts if fact.place == place)
+            shown = frame.cut_lines(
+                "\n\n".join(lines), SHOWN_OVER_LIMIT * self._limits[target_of(place)]
+            )
+            sections.append(f"── {title} ──\n\n{shown}")
+        body = "\n\n".join(sections)
+        memory.mark_shown(frame.escape(body), facts)
+        return self.injection(reason, frame.wrap(frame.FACTS, body))
+
+    async def recall(self, memory: OpenMemory, turn: Turn) -> str:
+        """The latest note of this project comes with the first message."""
+        notes, here = memory.notes(), memory.store.project.hash
+        latest = [note for note in notes if note.project == here][-1:] if turn.number == 1 else []
+        related = [note for note in memory.find_related(turn.text, notes) if note not in latest]
+        facts = memory.find_related(turn.text, memory.archived_facts())
+        memory.shown_notes += [fact.id for fact in facts]
+        archived = "\n\n".join(map(memory.describe, facts))
+        memory.mark_shown(frame.escape(archived), facts)
+        parts = (frame.wrap(ARCHIVED, archived), memory.show_notes([*latest, *related]))
+        return "\n\n".join(filter(None, parts))
+
+    async def after_turn(self, memory: OpenMemory, turn: Turn) -> None:
+        count = self.settings.buffer_lines if self.settings.buffer_enabled else 0
+        if count and turn.messages:
+            clock = memory.context.now().strftime("%H:%M")
+            lines = digest.lines_of_turn(turn.messages, clock, MAX_LINE_CHARS)
+            self.buffer = [*self.buffer, *lines][-count:]
+
+    def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
+        lines = [f"- {' '.join(fact.split())}" for fact in facts]
+        text = "\n".join((narrative, *(("", "## Facts", *lines) if lines else ())))
+        started = timestamp(record.started_at.astimezone(UTC))
+        return statement_of_session(
+            record,
+            f"episodes/{record.id}.md",
+            WHOLE.fit(text),
+            kind="episode",
+            project=record.project.hash,
+            details={"created_at": started, "path": str(record.project.root)},
+        )
+
+    def fact(self, fact: LearnedFact, record: SessionRecord) -> Statement:
+        place = place_of("user" if fact.about == "user" else "env", "", record.project)
+        return statement_of_session(record, place, fact.text)
+
+    async def after_learning(self, memory: OpenMemory) -> None:
+        """Writes the list of notes for other programs. It may be deleted at any time."""
+        rows = [
+            {
+                "session_id": note.session or target_of(note.place),
+                "turns": note.turn,
+                "created_at": note.details.get("created_at", note.claimed_at),
+                "summary": shorten(note.text, SUMMARY_CHARS),
+            }
+            for note in memory.notes()
+        ]
+        path = memory.context.root / "episodes" / "index.json"
+        data = f"{json.dumps(rows, ensure_ascii=False, indent=0)}\n".encode(errors="replace")
+        if path.parent.is_dir() and (not path.exists() or path.read_bytes() != data):
+            durable.replace(path, data)
+
+    async def maintain(self, memory: OpenMemory) -> None:
+        await self.after_learning(memory)

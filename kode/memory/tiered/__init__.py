@@ -1,1 +1,0 @@
-"""The memory `tiered`: facts in the prompt, recent turns in the session, notes on sessions."""
