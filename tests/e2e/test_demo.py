@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.command import KODE
 from tests.e2e.terminal import Terminal
 
-PAUSE = "q leaves:"
+PAUSE = "q to quit:"
 
 
 @pytest.fixture
