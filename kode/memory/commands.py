@@ -27,7 +27,6 @@ from kode.memory.policy import About, Addition
 from kode.memory.scan import check
 from kode.memory.statement import Amendment, Outcome, Statement
 from kode.memory.system import Memory
-from kode.memory.why import why
 from kode.messages import shorten
 from kode.provider import AskReply
 from kode.registry import SYSTEMS
@@ -199,7 +198,7 @@ COMMANDS = (
     Command("approve", "approve what waits", _approve, one_of=["ID", "--from SOURCE"]),
     Command("drop", "drop what waits", functools.partial(review.decide, choice="drop"), ["ID"]),
     Command("log", "history: the last changes", report.list_changes, ["-n N"]),
-    Command("why", "history: who said an entry, and when", why, ["WHAT"]),
+    Command("why", "history: who said an entry, and when", report.why, ["WHAT"]),
     Command(
         "undo",
         "history: undo a change (the last one, or ID)",

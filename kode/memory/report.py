@@ -1,11 +1,13 @@
-"""What a person is shown of a memory, in any system: `show`, `status`, `log`, and an overview for
-plug-ins."""
+"""What a person is shown of a memory, in any system: `show`, `status`, `log` and `why`; for plug-ins
+an overview."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from kode.credentials import redact
+from kode.errors import MemoryRefused
 from kode.memory.contract import MemorySystem
 from kode.memory.fold import DAMAGE, LAYOUT, Entry
 from kode.memory.frame import suspicion
@@ -14,6 +16,7 @@ from kode.memory.markdown import display
 from kode.memory.remarks import remarks
 from kode.memory.review import Item, items
 from kode.memory.statement import AUTHORS, Change, Statement
+from kode.memory.store import quoted
 from kode.memory.system import Memory
 from kode.messages import first_of, plural, shorten
 
@@ -23,6 +26,11 @@ NOTE_CHARS = 300  # three lines of a terminal
 TEXT_CHARS = 100  # a line of a terminal
 MAX_TEXTS = 5
 """Of one change in the log."""
+MAX_LINKS = 60
+"""Limit of the older versions that `why` shows; the rest is in the log."""
+MAX_LISTED = 10  # more is a reason to ask again
+_CODE = {"unchanged": "unchanged since", "changed": "changed since", "gone": "no longer there"}
+_quoted = partial(quoted, max_chars=160)  # two lines of a terminal
 
 
 def show(memory: Memory) -> str:
@@ -104,12 +112,79 @@ def list_changes(memory: Memory, count: int) -> str:
             [shorten(redact(display(e.text)), TEXT_CHARS) for e in side] for side in (gone, new)
         ]
         texts = " → ".join("; ".join(first_of(side, MAX_TEXTS)) for side in sides if side)
-        author, when = change.origin or AUTHORS[change.who], change.at[:16].replace("T", " ")
+        author, when = change.origin or AUTHORS[change.who], _minute(change.at)
         kind = f"{change.kind} {places}" if places else change.kind
         mark = "" if change.id in effective else undone.get(change.id, "")
         what = ": ".join(filter(None, (kind, texts or change.undoes, change.reason)))
         lines.append(f"{change.id}  {when}  {author}  {what}{mark}")
     return "\n".join(lines) or "Nothing has changed yet."
+
+
+def why(memory: Memory, words: Sequence[str]) -> str:
+    """The history of the entry that an id or a part of its text means, current or not: all that it
+    replaced, newest first, and what became of it; or the list of those that it may mean. Raises:
+    MemoryRefused if there is none."""
+    view, text = memory.store.view(), " ".join(words).strip()
+    ended = [entry for entry in view.entries.values() if not entry.is_alive]
+    entries = (
+        view.find(text)
+        or [entry for entry in ended if text in (entry.statement.id, entry.change.id)]
+        or [entry for entry in ended if text in entry.statement.text][-1:]
+    )
+    if entries[1:]:
+        listed = [f"  {_describe(memory, entry.statement)}" for entry in entries[:MAX_LISTED]]
+        return "\n".join((f"{len(entries)} entries contain {text!r}. Give an id:", *listed))
+    if not entries:
+        raise MemoryRefused(
+            f"No entry contains {text!r}. `kode memory show` lists the entries, `kode memory log` "
+            "the changes."
+        )
+    id, end = entries[0].statement.id, entries[0].end
+    chain = view.chain(id)[::-1][:MAX_LINKS]
+    lines = [line for link in chain for line in _link(memory, link)]
+    if end:
+        heirs = ", ".join(_quoted(heir.statement) for heir in view.successors(id))
+        lines.append(f"ended by {_when(end)}{f': replaced by {heirs}' if heirs else ''}")
+    for first, second in view.conflicts():
+        if id == first.id:
+            lines.append(f"in conflict with {_quoted(second)}: it does not count yet")
+        elif id == second.id:
+            lines.append(f"in conflict with {_quoted(first)}: it counts until you decide")
+    return "\n".join(lines)
+
+
+def _link(memory: Memory, entry: Entry) -> Iterator[str]:
+    statement = entry.statement
+    yield _describe(memory, statement)
+    claimed_at = _minute(statement.claimed_at)
+    is_other = claimed_at != _minute(entry.change.at)
+    yield f"  {_when(entry.change)}{f', said {claimed_at} UTC' if is_other else ''}"
+    if statement.quote:
+        yield f'  your words: "{shorten(redact(statement.quote), 200)}"'
+    if statement.source:
+        state = memory.store.code_state(statement)
+        yield f"  from {statement.source}{f', {_CODE[state]}' if state else ''}"
+    for word, day in (("since", statement.since), ("until", statement.until)):
+        if day:
+            yield f"  holds {word} {day}"
+    yield from (f"  {_when(change)}" for change in entry.amendments)
+    if entry.change.reason:
+        yield f"  {entry.change.reason}"
+
+
+def _describe(memory: Memory, statement: Statement) -> str:
+    return f"{statement.id} [{memory.layout.label(statement.place)}] {_quoted(statement)}"
+
+
+def _when(change: Change) -> str:
+    """Who made a change and when: `add by the model, 2026-03-01 12:00 UTC, session ... turn 2`."""
+    turn = f" turn {change.turn}" if change.turn else ""
+    session = f", session {change.session}{turn}" if change.session else ""
+    return f"{change.kind} by {change.origin or AUTHORS[change.who]}, {_minute(change.at)} UTC{session}"
+
+
+def _minute(at: str) -> str:
+    return at[:16].replace("T", " ")
 
 
 # ── for plug-ins ─────────────────────────────────────────────────────────────────────────────────
