@@ -323,16 +323,12 @@ class Life:
         return f"{ANSWER}{'. '.join(texts)}." if texts else "I do not know."
 
     def _turn(self, number: int, said: Said, answer: str) -> Turn:
-        working = said.kind in ("work", "moved", "shifted")
         reply = Message(role="assistant", parts=(Text(text=answer),), stop="end")
         return Turn(
             number=number,
             text=said.text,
             answer=answer,
             messages=(user_message(said.text), reply),
-            steps=3 if working else 1,
-            tools=(("edit_file", "src/part.py"), ("shell", "pytest -q")) if working else (),
-            files_changed=(str(self._project / "src/part.py"),) if working else (),
             tainted=self._calls.tainted,
         )
 

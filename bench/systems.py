@@ -143,8 +143,8 @@ async def live_session(
         shown.append(await figures.timed("recall", system.recall(asked)))
         if said.kind == "probe" and said.fact:
             await probe(system, said.fact, "\n".join(shown), session.day, figures)
-        used = await save(system.name, tools, said, root, figures)
-        turn = turn_of(turn_number, said, used, root)
+        await save(system.name, tools, said, root, figures)
+        turn = turn_of(turn_number, said)
         messages += turn.messages
         await figures.timed("after_turn", system.after_turn(turn))
     figures.chars += sum(map(len, shown))
@@ -166,19 +166,14 @@ async def probe(system: MemorySystem, fact: Fact, shown: str, day: int, figures:
     figures.look_at(found, day)
 
 
-def turn_of(number: int, said: Said, used: Sequence[str], root: Path) -> Turn:
+def turn_of(number: int, said: Said) -> Turn:
     """The turn as the loop would tell it."""
-    working = said.kind == "work"
-    tools = (("edit_file", "src/part.py"), ("shell", "pytest -q")) if working else ()
     answer = Message(role="assistant", parts=(Text(text=said.answer),), stop="end")
     return Turn(
         number=number,
         text=said.text,
         answer=said.answer,
         messages=(user_message(said.text), answer),
-        steps=3 if working else 1 + len(used),
-        tools=(*tools, *((name, "") for name in used)),
-        files_changed=(str(root / "src/part.py"),) if working else (),
     )
 
 
@@ -229,21 +224,16 @@ def _rows(prompt: str, facts: Sequence[str]) -> list[dict[str, Any]]:
 
 async def save(
     name: str, tools: Mapping[str, Tool], said: Said, root: Path, figures: Figures
-) -> list[str]:
-    """What the model does with what is told, by the system's own tools; the names of those used.
+) -> None:
+    """What the model does with what is told, by the system's own tools.
 
     A system without tools for writing learns by summing up.
     """
-    calls = await calls_for(name, tools, said, root)
-    used = []
-    for tool_name, arguments in calls:
+    for tool_name, arguments in await calls_for(name, tools, said, root):
         try:
             await use(tools[tool_name], arguments, root)
         except KodeError:
             figures.refused += 1
-            continue
-        used.append(tool_name)
-    return used
 
 
 async def calls_for(

@@ -188,7 +188,6 @@ async def _perform(run: Run, progress: Progress) -> ToolOutput:
     name, subject = progress.name, progress.subject
     run.emit(ToolStarted(call_id=progress.call.id, name=name, subject=subject))
     progress.is_running, progress.started = True, time.monotonic()
-    run.tools.append((name, subject))
     if all(context.decision.only_reads for _, context in judged):
         progress.effects = set()
     return _joined([await _run_action(run, progress, *step) for step in judged])

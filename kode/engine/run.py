@@ -184,8 +184,6 @@ class Run:
     """See `TurnEnded`."""
     answer: str = ""
     files_changed: dict[str, None] = field(default_factory=dict)
-    tools: list[tuple[str, str]] = field(default_factory=list)
-    """(name, subject) of each call that ran."""
     denials: list[Denial] = field(default_factory=list)
     evidence: Evidence = field(default_factory=Evidence)
     repeats: Repeats = field(default_factory=Repeats)

@@ -171,9 +171,6 @@ async def run_turn(
         answer=run.answer,
         status=status,
         messages=tuple(visible_messages(session.entries[begins_at:])),
-        steps=run.steps,
-        tools=tuple(run.tools),
-        files_changed=tuple(run.files_changed),
         tainted=session.tainted,
     )
     ended = TurnEnded(
@@ -184,7 +181,7 @@ async def run_turn(
         steps=run.steps,
         usage=run.usage,
         cost_usd=run.cost_usd,
-        files_changed=turn.files_changed,
+        files_changed=tuple(run.files_changed),
         denials=tuple(run.denials),
         refused=run.evidence.refused() if run.denials or error else (),
         checks=run.evidence.checks(),

@@ -72,11 +72,6 @@ class Turn:
     status: Status = "success"
     messages: tuple[Message, ...] = ()
     """Everything said in this turn, the person's message first."""
-    steps: int = 0
-    """Number of model requests."""
-    tools: tuple[tuple[str, str], ...] = ()
-    """(name, subject) of each tool call that ran."""
-    files_changed: tuple[str, ...] = ()
     tainted: bool = False
     """Whether the session has read untrusted content so far."""
 

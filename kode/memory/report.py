@@ -1,5 +1,5 @@
-"""What a person is shown of a memory, in any system: `show`, `status`, `log` and `why`; for plug-ins
-an overview."""
+"""What a person is shown of memory, in any system: `show`, `status`, `log`, `why`; and an overview
+for plug-ins."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -180,7 +180,8 @@ def _when(change: Change) -> str:
     """Who made a change and when: `add by the model, 2026-03-01 12:00 UTC, session ... turn 2`."""
     turn = f" turn {change.turn}" if change.turn else ""
     session = f", session {change.session}{turn}" if change.session else ""
-    return f"{change.kind} by {change.origin or AUTHORS[change.who]}, {_minute(change.at)} UTC{session}"
+    author = change.origin or AUTHORS[change.who]
+    return f"{change.kind} by {author}, {_minute(change.at)} UTC{session}"
 
 
 def _minute(at: str) -> str:

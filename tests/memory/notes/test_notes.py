@@ -395,7 +395,7 @@ async def test_evidence_says_how_much_a_note_counts(home: Sessions, line: str, r
 
 def job(number: int, text: str = "Build it") -> Turn:
     messages = (user_message(text), *did("shell", command="make", exit_status=2))
-    return Turn(number=number, text=text, messages=messages, tools=(("shell", "make"),))
+    return Turn(number=number, text=text, messages=messages)
 
 
 async def test_a_job_leaves_a_summary_for_a_week(home: Sessions) -> None:
