@@ -43,7 +43,7 @@ class Embedder:
     settings: "Embedding"
     path: Path
     notice: Callable[[str], None]
-    """Gets one line when the server fails for the first time."""
+    """Gets one line when the server first fails."""
     _vectors: "dict[str, Vector]" = field(default_factory=dict)
     """By key, as read from the file."""
     _silent_until: float = 0.0
@@ -60,10 +60,10 @@ class Embedder:
         if compared and await self.fill([query, *compared.values()]) is None:
             return None
         of_query = self._vectors.get(self._key(query))
-        vectors = {name: self._vectors.get(self._key(text)) for name, text in compared.items()}
+        vectors = ((name, self._vectors.get(self._key(text))) for name, text in compared.items())
         return {
             name: float(vector @ of_query)
-            for name, vector in vectors.items()
+            for name, vector in vectors
             if vector is not None and of_query is not None and vector.shape == of_query.shape
         }
 
@@ -83,7 +83,7 @@ class Embedder:
         except Exception as error:
             # The SDK raises errors of several families; each of them is an outage here.
             if not self._silent_until:
-                line = "".join(str(error).strip().splitlines()[:1])[:120]
+                line = str(error).strip().partition("\n")[0][:120]
                 self.notice(
                     f"The embedding server ({self.settings.base_url or 'api.openai.com'}, "
                     f"{self.model}) does not answer ({type(error).__name__}: {line}); memory "

@@ -142,8 +142,7 @@ class TextIndex:
     """Some texts, found by their words. Use one object per thread."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """`path`: the file for many texts; without one, or if it cannot be used, all are indexed in
-        memory."""
+        """`path`: the file for many texts; if it cannot be used, all are indexed in memory."""
         self.texts: Sequence[IndexedText] = ()
         self._path = path
         self._connection: apsw.Connection | None = None
@@ -154,7 +153,7 @@ class TextIndex:
 
     def update(self, texts: Sequence[IndexedText], *, limit_s: float = math.inf) -> int:
         """Indexes what is new, the last first, and removes what is gone. Returns how many texts are
-        left after `limit_s`: they are not found until another call."""
+        left for another call after `limit_s`."""
         self.texts, deadline = texts, time.monotonic() + limit_s
         return self._with_index(lambda: self._update(deadline))
 
@@ -199,8 +198,6 @@ class TextIndex:
             ranked.append(Ranked(self.texts[at], scores[at], tuple(unique), is_exact))
         return ranked
 
-    # ── what a query looks for ───────────────────────────────────────────────────────────────
-
     def _find(self, words: Sequence[str], telling: Sequence[str], period: str) -> list[Match]:
         matches = self._match((period,), [" ".join(split_words(period))])
         if not telling:
@@ -228,11 +225,11 @@ class TextIndex:
     ) -> list[Match]:
         """What `words` stand for, if a text contains one of these phrases; one that ends in `*` is
         the beginning of a word."""
-        terms = [re.sub(r"^([^*]*)", r'"\1"', phrase) for phrase in phrases if phrase]
+        terms = " OR ".join(re.sub(r"^([^*]*)", r'"\1"', phrase) for phrase in phrases if phrase)
         if not terms or self._connection is None:
             return []
         sql = "SELECT rowid, -rank FROM words WHERE words MATCH ? LIMIT ?"
-        rows: Any = self._connection.execute(sql, (" OR ".join(terms), most))
+        rows: Any = self._connection.execute(sql, (terms, most))
         scores = {self._positions[place]: s for place, s in rows if place in self._positions}
         return self._as_match(words, scores)
 
@@ -255,8 +252,6 @@ class TextIndex:
                 if at + step in scores and self.texts[at + step].row == self.texts[at].row:
                     scores[at + step] += share * score
         return scores
-
-    # ── storage ──────────────────────────────────────────────────────────────────────────────
 
     def _with_index(self, work: Callable[[], T]) -> T:
         """Does some work with the index. A file that is damaged, of another version or on a full
@@ -314,10 +309,8 @@ async def search(
     too little, `model` chooses from that and the newest, unless those are no more than `k`."""
     results = list[list[Ranked]]()
     for index in indexes:
-        cosines = None
-        if embedder:
-            compared = {text.id: text.text for text in reversed(index.texts) if allows(text)}
-            cosines = await embedder.cosines(query, compared)
+        compared = {text.id: text.text for text in reversed(index.texts) if allows(text)}
+        cosines = await embedder.cosines(query, compared) if embedder else None
         most = max(k, 2 * MAX_CANDIDATES)
         results.append(index.search(query, most, now, cosines=cosines, allows=allows))
     # What shares only common words with the query comes last.
@@ -348,7 +341,5 @@ def recall(index: TextIndex, query: str, now: datetime, is_hidden: Allows) -> li
     that contain the same words of the query, the newest comes first."""
     ranked = index.search(query, 4 * MAX_RECALL, now, allows=lambda text: not is_hidden(text))
     ranked = [result for result in ranked if result.is_specific]
-    best = dict[tuple[str, ...], float]()
-    for result in ranked:
-        best.setdefault(result.words, result.score)
+    best = {result.words: result.score for result in reversed(ranked)}
     return nlargest(MAX_RECALL, ranked, key=lambda r: (best[r.words], r.text.at))

@@ -72,9 +72,8 @@ _UNSPACED = re.compile(
 
 
 def split_words(text: str, *, with_compounds: bool = False) -> list[str]:
-    """The words of a text in order, in lower case: an identifier as its parts, `with_compounds` as
-    one word after them, too; a version number as one word with other dots, scripts without spaces
-    as characters and pairs."""
+    """The words of a text in order, in lower case: an identifier as its parts (`with_compounds`
+    also whole, after them), scripts without spaces as characters and pairs."""
     if not text.isascii():
         text = _INVISIBLE_JOINERS.sub("", unicodedata.normalize("NFKC", text))
         text = _UNSPACED.sub(
@@ -92,17 +91,15 @@ def stem(words: Sequence[str]) -> list[str]:
     """The stem of each word, as in the index."""
     import apsw
 
-    _, stemmer = _stemmer()
     text = " ".join(words).encode(errors="replace")
-    tokens = stemmer(text, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False)
+    tokens = _stemmer()[1](text, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False)
     stems = [str(token[0]) for token in tokens]
     return stems if len(stems) == len(words) else list(words)
 
 
 def telling_stems(text: str) -> frozenset[str]:
     """The stems of the words that show what a text is about."""
-    words = dict.fromkeys(split_words(text))
-    return frozenset(stem([word for word in words if word not in STOP_WORDS]))
+    return frozenset(stem([word for word in split_words(text) if word not in STOP_WORDS]))
 
 
 def list_splits(word: str) -> list[str]:
@@ -115,9 +112,8 @@ def list_splits(word: str) -> list[str]:
 
 
 def list_misspellings(word: str) -> list[str]:
-    """What is an English word with a letter more, less, changed, or swapped with the next; in a
-    short one the first letter counts as correct: "cake" is not "make". Of a word in another script,
-    whose endings no stemmer knows, its beginning, with a `*`. Numbers have none."""
+    """What is an English word with a letter more, less, changed, or swapped with the next. Of a
+    word in another script, whose endings no stemmer knows, its beginning, with a `*`."""
     if not word.isalpha():
         return []
     if not word.isascii():
@@ -144,13 +140,9 @@ def _stemmer() -> "tuple[apsw.Connection, apsw.FTS5Tokenizer]":
     return connection, connection.fts5_tokenizer("porter", list(TOKENIZER))
 
 
-# ── time ─────────────────────────────────────────────────────────────────────────────────────────
-
-
 def find_period(query: str, now: datetime) -> tuple[str, str, str, str]:
-    """The expression of time in a query (a date, a month, `yesterday`, `last time`); the beginning
-    and the excluded end of its period, as from `timestamp`, both "" for the newest texts; and the
-    rest of the query. `now` is aware; days begin in its time zone."""
+    """The expression of time in a query, the beginning and the excluded end of its period (both ""
+    for the newest texts), and the rest of the query. Days begin in the time zone of `now`."""
     newest, match = _NEWEST.search(query), _PERIOD.search(query)
     rest = _PERIOD.sub(" ", _NEWEST.sub(" ", query))
     if match is None:

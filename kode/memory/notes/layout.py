@@ -23,18 +23,14 @@ STABILITIES: tuple[Stability, ...] = get_args(Stability)
 KINDS: tuple[StatementKind, ...] = ("soul", "rule", "log", "summary")
 TARGETS: Mapping[str, StatementKind] = {"note": "log", **{kind: kind for kind in KINDS}}
 """What a person calls a kind of note."""
-FACT_KINDS = KINDS[:-1]
-"""Those that say what holds, in the order of a prompt; a summary says what was done."""
-SHARED_KINDS = FACT_KINDS[1:]
+SHARED_KINDS = KINDS[1:3]
 """Those that a team shares."""
 TEAM = "team-"
 """Before the key of a team, in the names of its places."""
 EVERYWHERE = "*"
 """The scope of what is of no single project."""
 MAX_NOTE_CHARS = 4_096  # about a page
-MAX_SOUL_CHARS = 4_000
-"""As document 004 has it, like the confidence that a rule needs."""
-MIN_RULE_CONFIDENCE = 0.8  # see above
+MAX_SOUL_CHARS, MIN_RULE_CONFIDENCE = 4_000, 0.8  # as document 004 has them
 MAX_TTL_DAYS = 36_500  # a century
 _DEFAULTS: Mapping[str, Any] = {
     "stability": "stable",
@@ -46,8 +42,7 @@ _DEFAULTS: Mapping[str, Any] = {
 
 
 def make_layout(user: str, team: str = "") -> Layout:
-    """The places of one user's notes; users never see each other's. With a `team`, its key, new
-    notes and rules go into the team's places, beside which the user's own stay."""
+    """The places of one user's notes; with a `team`, its key, new notes and rules go to its."""
     base = "notes" if user == "default" else f"notes@{quote(user, safe='')}"
     team_base = f"{TEAM}{team}"
 
@@ -67,7 +62,7 @@ def make_layout(user: str, team: str = "") -> Layout:
         return place_in(base, kind, project.hash if is_of_project else EVERYWHERE)
 
     return Layout(
-        facts=lambda project: places(FACT_KINDS, project),
+        facts=lambda project: places(KINDS[:-1], project),
         records=lambda project: places(("summary",), project),
         format_of=lambda place: None,
         place_of=place_of,
@@ -79,8 +74,7 @@ def make_layout(user: str, team: str = "") -> Layout:
 
 
 def name_of(project: Project) -> str:
-    """What a project is called on every machine; without a repository's address the hash of its
-    path, which means nothing elsewhere."""
+    """What a project is called on every machine, or, without a repository's address, here."""
     return repository_name(project.root) or project.hash
 
 
@@ -100,9 +94,6 @@ def kind_of(place: str) -> StatementKind:
 
 def label(place: str) -> str:
     return f"{kind_of(place)}{' (project)' if place.count('/') > 1 else ''}"
-
-
-# ── details ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def detail(note: Statement, name: str) -> Any:
@@ -126,9 +117,6 @@ def make_details(**values: Any) -> dict[str, Any]:
         values[name] = list(dict.fromkeys(filter(None, lines)))
     values["tags"].sort()
     return {name: value for name, value in values.items() if value and value != _DEFAULTS.get(name)}
-
-
-# ── what a note may be ───────────────────────────────────────────────────────────────────────────
 
 
 def new_note(memory: OpenMemory, addition: Addition, author: Author) -> Statement:

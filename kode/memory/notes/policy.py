@@ -1,6 +1,4 @@
-"""The notes system: the soul, the rules and recent summaries in the prompt, and notes that bear on
-a request with its message.
-"""
+"""Notes: the soul, rules and recent summaries in the prompt, and others with a message."""
 
 import re
 from collections import defaultdict
@@ -64,8 +62,6 @@ class NotesPolicy(Policy):
     async def status(self, memory: OpenMemory) -> list[str]:
         return await self.team.status(memory) if self.team else []
 
-    # ── what is shown ────────────────────────────────────────────────────────────────────────
-
     def prompt(self, memory: OpenMemory, reason: InjectReason) -> Injection:
         """The session's own messages say what its work was, so its summaries are left out."""
         if reason in ("compacted", "trimmed"):
@@ -101,8 +97,6 @@ class NotesPolicy(Policy):
         memory.mark_shown(frame.escape(facts), [note for note, _ in pack])
         parts = ("## Memory Context", frame.wrap(frame.FACTS, facts), frame.wrap(frame.NOTES, work))
         return "\n".join(filter(None, parts)) if pack else ""
-
-    # ── what is kept ─────────────────────────────────────────────────────────────────────────
 
     async def after_turn(self, memory: OpenMemory, turn: Turn) -> None:
         author, view = memory.author("session"), memory.store.view()
@@ -155,9 +149,8 @@ class NotesPolicy(Policy):
         return layout.new_note(memory, addition, author)
 
     async def maintain(self, memory: OpenMemory) -> None:
-        """Merges old notes and removes expired ones, once a day, together. Only volatile notes
-        without a lifetime are merged, in batches of one place and one sensitivity, and none that a
-        team shares: each member would do it."""
+        """Merges old notes and removes expired ones, once a day. Only volatile notes without a
+        lifetime are merged, in batches of one place and one sensitivity, and none of a team."""
         store, now, author = memory.store, memory.context.now(), Author("session")
 
         def is_due(note: Statement) -> bool:
@@ -217,8 +210,7 @@ def _choose_lines(memory: OpenMemory, notes: Sequence[Statement], max_chars: int
 
 
 def _merge(store: Store, place: str, notes: Sequence[Statement]) -> Statement:
-    """One summary of a batch: what its parts said, one below the other. It is as new as the newest
-    of them, and lasts."""
+    """One summary that says what its parts said. It is as new as the newest of them, and lasts."""
     return store.new_statement(
         Author("session"),
         place,

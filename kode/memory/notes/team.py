@@ -1,8 +1,6 @@
-"""Notes that a team shares: lines of the log that a server keeps for several people.
-
-Lines are only added, there and here, and each counts once by its id: both sides become equal by a
-union. What a colleague's line changes here is decided here: it never ends, approves or amends what
-the person said, nor what a third person wrote without putting something in its place.
+"""Notes that a team shares: lines of the log that a server keeps for several people. Each counts
+once by its id. What a colleague's line changes is decided here: it never ends, approves or amends
+what the person said, nor what a third person wrote without putting something in its place.
 """
 
 import asyncio
@@ -35,14 +33,14 @@ RETRY_S = 30.0
 MAX_LISTED, MAX_FAULT_CHARS = 3, 200
 """So many changes of one exchange get a line each, and a fault so many characters."""
 _ID = re.compile(r"[\w-]{4,40}")
-_NAMES = ("place", "project", "session", "quote", "since", "source", "source_hash")
-PERSONAL: Mapping[str, Any] = dict.fromkeys(_NAMES, "")
-"""What of a statement is of one person and machine: request, place, lines of code."""
+PERSONAL: Mapping[str, Any] = dict.fromkeys(
+    ("place", "project", "session", "quote", "since", "source", "source_hash"), ""
+)
+"""What of a statement is of one person and machine."""
 
 
 def open_remote(settings: "Notes") -> RemoteLog | None:
-    """The server that `memory.notes.url` names; None where notes are a person's own. Raises:
-    ConfigError, PluginError."""
+    """The server of `memory.notes.url`, if it is set. Raises: ConfigError, PluginError."""
     if settings.url is None:
         return None
     scheme, added = settings.url.partition(":")[0], installed.added("remote_logs")
@@ -83,8 +81,8 @@ class Team:
     async def status(self, memory: OpenMemory) -> list[str]:
         """Where the server is, or why it does not answer, and what waits."""
         waiting = len(outgoing(memory.store, self._read(memory.store).sent))
-        lines = [f"team: {self._fault or self.remote.label}"]
-        return lines + ([f"waiting to be sent: {waiting}"] if waiting else [])
+        lines = (f"team: {self._fault or self.remote.label}", f"waiting to be sent: {waiting}")
+        return [*lines[: 2 if waiting else 1]]
 
     async def _exchange_or_warn(self, memory: OpenMemory) -> None:
         try:
