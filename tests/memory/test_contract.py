@@ -53,12 +53,6 @@ def a_turn(number, text="rename the parser", **changes):
     return Turn(number=number, text=text, answer="done", messages=messages, **changes)
 
 
-def a_job(number, text):
-    """A turn in which something was done."""
-    tools = (("shell", "make"), ("edit_file", "parser.py"))
-    return a_turn(number, text, steps=3, tools=tools, files_changed=("parser.py",))
-
-
 async def add(name, root, *texts):
     """A person adds entries at the command line, where the system keeps any."""
     memory = make(name)
@@ -199,7 +193,7 @@ async def test_the_sessions_own_turns_leave_the_section_unchanged(name, tmp_path
     first = (await memory.inject("start")).system
     for number in (1, 2, 3):
         await memory.recall(a_turn(number, f"paint zeppelin {number}"))
-        await memory.after_turn(a_job(number, f"paint zeppelin {number}"))
+        await memory.after_turn(a_turn(number, f"paint zeppelin {number}"))
     later = (await memory.inject("resume")).system
     state = json.loads(json.dumps(dict(memory.state())))
     await memory.close(1.0)
@@ -213,7 +207,7 @@ async def test_the_last_turns_come_once_after_messages_were_dropped(name, tmp_pa
     await memory.open(context(tmp_path), {})
     await memory.inject("start")
     await memory.recall(a_turn(1, "paint the zeppelin"))
-    await memory.after_turn(a_job(1, "paint the zeppelin"))
+    await memory.after_turn(a_turn(1, "paint the zeppelin"))
     state = json.loads(json.dumps(dict(memory.state())))
     await memory.close(1.0)
 
