@@ -24,7 +24,7 @@ from kode.extensions.instructions import read_instructions
 from kode.extensions.mcp_open import opener
 from kode.extensions.session import Extensions
 from kode.git import git_folders
-from kode.memory.guarded import open_memory
+from kode.memory.guarded import guard
 from kode.messages import Usage
 from kode.paths import real_path
 from kode.permissions import approvals
@@ -243,7 +243,7 @@ def make_agent(
     if start is not None:
         state.approved = approvals.changed((), give=parse_all(start.approved))
     try:
-        memory = settings.memory or open_memory(config.memory)
+        memory = settings.memory or guard(config.memory)
     except ConfigError as error:
         raise error.about(Setting("memory.system")) from None
     sandbox = open_sandbox(config, place)

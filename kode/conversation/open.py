@@ -84,7 +84,7 @@ async def open_conversation(
             settings,
             emit=plugins.emit,
             tools=(*settings.tools, *plugins.tools),
-            memory=None if settings.memory is None else guard(settings.memory, config.memory),
+            memory=None if settings.memory is None else guard(config.memory, settings.memory),
         )
         conversation = Conversation(
             settings=settings,

@@ -1,7 +1,5 @@
 """`kode memory ...` and `/memory ...`: what a person can do with memory, in every system; and how
 memory is opened outside a session.
-
-Commands return an outcome, which the shell and the prompt show.
 """
 
 import argparse
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from kode.config.model import Config
 
 LOG_LINES = 20  # fits on a screen
-HIT_CHARS = 200  # two lines of a terminal
 
 
 class Command(NamedTuple):
@@ -44,8 +41,7 @@ class Command(NamedTuple):
     name: str
     help: str
     run: Callable[..., Any]
-    """Gets the open `Memory`, for `search` any system, and by name those of the given arguments
-    that it takes; and `confirm`, which asks the person, if there is one."""
+    """Gets the open `Memory`, for `search` any system, and by name the arguments that it takes."""
     arguments: Sequence[str] = ()
     """Names in `_ARGUMENTS`."""
     one_of: Sequence[str] = ()
@@ -120,10 +116,6 @@ async def _consolidate(memory: Memory, target: str, scope: str = "") -> Outcome:
     return memory.announce(await consolidate(memory, place, facts))
 
 
-def _list_notes(memory: Memory, count: int) -> str:
-    return memory.list_notes(max(1, count))
-
-
 async def _approve(memory: Memory, id: str = "", source: str = "") -> str | Outcome:
     if id:
         return await review.decide(memory, id, "approve")
@@ -140,7 +132,7 @@ async def _undo(
 
 async def _search(system: MemorySystem, query: Sequence[str], count: int) -> str:
     hits = await system.search(" ".join(query), max(1, count))
-    lines = [f"{hit.match:5}  [{hit.where}] {shorten(hit.text, HIT_CHARS)}" for hit in hits]
+    lines = [f"{hit.match:5}  [{hit.where}] {shorten(hit.text, 200)}" for hit in hits]
     return "\n".join(lines) or f"No matching memory for: {' '.join(query)}"
 
 
@@ -193,7 +185,7 @@ COMMANDS = (
     Command("remove", "as forget", _forget, ["[TARGET] OLD", "--scope"]),
     Command("archive", "keep one entry out of prompts", _archive, ["[TARGET] OLD", "--scope"]),
     Command("consolidate", "have the model join facts", _consolidate, ["TARGET", "--scope"]),
-    Command("episodes", "session notes, the newest first", _list_notes, ["-n N"]),
+    Command("episodes", "session notes, the newest first", Memory.list_notes, ["-n N"]),
     Command("review", "decide what waits, one key each", review.list_items, ["--list"]),
     Command("approve", "approve what waits", _approve, one_of=["ID", "--from SOURCE"]),
     Command("drop", "drop what waits", functools.partial(review.decide, choice="drop"), ["ID"]),
@@ -222,8 +214,7 @@ COMMANDS = (
 def add_commands(
     parser: argparse.ArgumentParser, system: str = ""
 ) -> list[argparse.ArgumentParser]:
-    """Adds the commands of a system to `parser`, those of all for ""; pass the parsed namespace to
-    `run_command`. Returns the commands' own parsers, for flags that come after the command."""
+    """Adds the commands of a system to `parser`, those of all for "", and returns their parsers."""
     group = parser.add_subparsers(dest="command", metavar="COMMAND")
     for command in COMMANDS:
         if command.is_of(system):
@@ -240,26 +231,24 @@ def add_commands(
 
 def _declare(parser: argparse._ActionsContainer, names: Iterable[str]) -> None:
     for name in names:
-        flag, _, metavar = name.partition(" ") if name.startswith("-") else ("", "", name)
-        options = {**_ARGUMENTS, **_ADD_OPTIONS}[name]
-        options = {**options, "metavar": metavar} if metavar else options
-        options = options if flag else {"dest": name.lower(), **options}
-        parser.add_argument(*filter(None, [flag]), **options)
+        flags, options = name.split()[: name.startswith("-")], {**_ARGUMENTS, **_ADD_OPTIONS}[name]
+        if metavar := name.partition(" ")[2] if flags else name:
+            options = {**options, "metavar": metavar}
+        parser.add_argument(*flags, **options if flags else {"dest": name.lower(), **options})
 
 
 def _declare_targets(parser: argparse.ArgumentParser, system: str) -> None:
     """The arguments of `add`, and what its help says of the places of a system."""
     rows = [SYSTEMS[name] for name in _systems(system)]
     targets = {target: what for row in rows for target, what in row.targets.items()}
-    lines = [f"  {target:<12}{what}" for target, what in targets.items()]
     parser.description = "Keeps what you write, in the place that TARGET names."
+    lines = (f"  {target:<12}{what}" for target, what in targets.items())
     parser.epilog = "\n".join(("targets:", *lines))
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     choices = None if "NAME" in targets else targets  # which stands for any word
     parser.add_argument("target", metavar="TARGET", choices=choices)
     options = {option for row in rows for option in row.options}
-    flags = [name for name in _ADD_OPTIONS if name.split()[0] in options]
-    _declare(parser, ["TEXT", *flags])
+    _declare(parser, ["TEXT", *(name for name in _ADD_OPTIONS if name.split()[0] in options)])
 
 
 # ── running one ──────────────────────────────────────────────────────────────────────────────────
@@ -277,13 +266,12 @@ async def run_command(
         raise MemoryRefused(f"Run `kode memory {name}` in a shell.")
     command = next(command for command in COMMANDS if command.name == name)
     memory = system if name == "search" else statements_of(system, name)
-    names = [*inspect.signature(command.run).parameters][1:]  # the first is the memory
-    values = {
-        name: value
-        for name, value in {**vars(arguments), "confirm": confirm}.items()
-        if value is not None and (name in names or ("options" in names and name != "memory"))
-    }
-    result = command.run(memory, **values)
+    _, *names = inspect.signature(command.run).parameters
+    values = {name: value for name, value in vars(arguments).items() if value is not None}
+    values |= {"confirm": confirm} if confirm else {}
+    result = command.run(
+        memory, **{k: v for k, v in values.items() if k in names or "options" in names}
+    )
     if inspect.isawaitable(result):
         result = await result
     return result if isinstance(result, Outcome) else Outcome(text=result)
@@ -310,8 +298,8 @@ async def memory_command(system: MemorySystem, argv: Sequence[str]) -> str:
 
 def with_undo(outcome: Outcome, undo: str = UNDO) -> str:
     """What a command did, with the command that undoes it."""
-    change = f"\nundo with: {undo} {outcome.change.id}" if outcome.change else ""
-    return f"{outcome.text}{change}"
+    undoes = f"\nundo with: {undo} {outcome.change.id}" if outcome.change else ""
+    return outcome.text + undoes
 
 
 class _LineParser(argparse.ArgumentParser):

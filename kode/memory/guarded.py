@@ -140,14 +140,10 @@ def statements_of(system: MemorySystem, command: str) -> Memory:
     raise MemoryRefused(f"The {memory.name} memory has no `{command}`. `kode memory --help`.")
 
 
-def open_memory(settings: "MemoryConfig") -> Guarded:
-    """The configured system inside its guard, not yet opened. Raises: ConfigError."""
-    return guard(make_system(settings), settings)
-
-
-def guard(system: MemorySystem, settings: "MemoryConfig") -> Guarded:
-    """Wraps a system in its guard, which handles one that hangs or fails: a system keeps its own
-    deadlines and knows what is left then."""
+def guard(settings: "MemoryConfig", system: MemorySystem | None = None) -> Guarded:
+    """The configured system, or the given one, inside its guard, not yet opened. Raises:
+    ConfigError."""
+    system = make_system(settings) if system is None else system
     return Guarded(system, before_drop=settings.drop_deadline_s + GRACE_S)
 
 
@@ -166,5 +162,5 @@ def make_system(settings: "MemoryConfig") -> MemorySystem:
             f"There is no memory system {name!r}. "
             f"Set memory.system to one of: {', '.join((*SYSTEMS, *added))}."
         )
-    added_system: MemorySystem = installed.load(*added[name])(settings)
-    return added_system
+    system: MemorySystem = installed.load(*added[name])(settings)
+    return system

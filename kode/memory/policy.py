@@ -8,7 +8,6 @@ system is a package with its policy, and a row in `kode.registry.SYSTEMS`.
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import date
@@ -51,8 +50,6 @@ Question = tuple[str, tuple[str, ...]]
 """A prompt, and the ids of the known facts that it numbers, in their order."""
 INDEX_LIMIT_S = 0.5
 """How long a turn may wait for notes that are not indexed yet."""
-SHARE_OF_GRACE = 0.9
-"""Share of the time at the end for finishing background work; the rest is for cancelling."""
 TURNS = "What the last turns of this session were about. Some are no longer shown in full."
 NOTE_CHARS = 200  # two lines of a terminal
 SINCE_CHARS = 40  # a version or a day
@@ -107,7 +104,7 @@ class OpenMemory:
         """The turn that runs, or the last one."""
         self.is_closing = False
         """Whether the session is ending: start no further step."""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
         self._indexed: tuple[View | None, date] = (None, date.min)
         """What the indexes hold: the view, and the day on which it was looked at."""
 
@@ -149,16 +146,9 @@ class OpenMemory:
                 self.warn(f"Memory could not finish: {fault}")
 
         task = asyncio.create_task(run())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
         return task
-
-    async def end_work(self, grace_s: float) -> None:
-        """Gives work in the background `grace_s`, then cancels it."""
-        self.is_closing = True
-        work = asyncio.gather(*self._tasks, return_exceptions=True)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(work, grace_s * SHARE_OF_GRACE)
 
     # ── what a model sees ────────────────────────────────────────────────────────────────────
 
@@ -222,7 +212,7 @@ class OpenMemory:
         lines = (
             f"{note.session or note.id}  {note.claimed_at[:10]}  "
             f"{'*' if note.project == here else ' '} {shorten(display(note.text), NOTE_CHARS)}"
-            for note in self.notes()[: -count - 1 : -1]
+            for note in self.notes()[: -max(1, count) - 1 : -1]
         )
         return "\n".join(lines) or "There is no note on a session yet."
 

@@ -8,6 +8,7 @@ import asyncio
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 OPEN_WAIT_S, TURN_WAIT_S = 4.0, 1.0
 """How long opening, and a message, wait for what others share; the rest comes with a later one."""
+SHARE_OF_GRACE = 0.9  # for finishing work at the end; the rest is for cancelling it
 MAX_SEEN, MAX_SHOWN_NOTES = 300, 50
 """How many of the latest texts and notes that were shown a session remembers as shown."""
 
@@ -139,7 +141,10 @@ class Memory(OpenMemory, MemorySystem):
 
     async def close(self, grace_s: float) -> None:
         await self.policy.follow(self, grace_s / 2)
-        await self.end_work(grace_s)
+        self.is_closing = True
+        work = asyncio.gather(*self.tasks, return_exceptions=True)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(work, grace_s * SHARE_OF_GRACE)
         if self.context.session_id:
             self.pending.leave(self.context.session_id)
 

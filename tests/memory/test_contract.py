@@ -15,7 +15,7 @@ from kode.errors import KodeError
 from kode.events import silent
 from kode.memory.commands import memory_command
 from kode.memory.contract import Drop, Injection, MemoryContext, Turn
-from kode.memory.guarded import make_system, open_memory
+from kode.memory.guarded import guard, make_system
 from kode.memory.log import Log
 from kode.messages import Message, Text, user_message
 from kode.tool import ToolContext
@@ -30,8 +30,8 @@ REPEATS = {"tiered", "journal"}
 
 def make(name):
     if name == "none":
-        return open_memory(MemoryConfig(enabled=False))
-    return open_memory(MemoryConfig(system=name))
+        return guard(MemoryConfig(enabled=False))
+    return guard(MemoryConfig(system=name))
 
 
 def context(root, **changes):
