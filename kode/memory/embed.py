@@ -54,8 +54,8 @@ class Embedder:
         return self.settings.model or DEFAULT_MODEL
 
     async def cosines(self, query: str, texts: Mapping[str, str]) -> dict[str, float] | None:
-        """Name → cosine of that text with the query; None while the server fails. Of texts that
-        have no vector yet, the first `BATCH` get one; `fill` computes the others."""
+        """Name → cosine of that text with the query; None while the server fails. Of texts without
+        a vector, the first `BATCH` get one."""
         compared = dict(list(texts.items())[:MAX_COMPARED])
         if compared and await self.fill([query, *compared.values()]) is None:
             return None
@@ -73,8 +73,7 @@ class Embedder:
         keys = {self._key(text): text for text in texts}
         if unread := [key for key in keys if key not in self._vectors]:
             self._exchange(unread, {})
-        missing = [key for key in unread if key not in self._vectors]
-        if not missing:
+        if not (missing := [key for key in unread if key not in self._vectors]):
             return 0
         if time.monotonic() < self._silent_until:
             return None
@@ -137,10 +136,9 @@ class Embedder:
                 sql = "SELECT * FROM vectors WHERE key IN (SELECT value FROM json_each(?))"
                 rows: Any = file.execute(sql, (json.dumps(keys),))
                 self._vectors |= {key: np.frombuffer(data, dtype="<f4") for key, data in rows}
-        except (apsw.CorruptError, apsw.NotADBError):
-            delete_disposable(self.path)
-        except (apsw.Error, OSError, StorageError):
-            return
+        except (apsw.Error, OSError, StorageError) as error:
+            if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+                delete_disposable(self.path)
 
     def _key(self, text: str) -> str:
         settings = self.settings
@@ -155,10 +153,9 @@ def open_disposable(path: Path | None) -> "apsw.Connection":
 
     if path:
         durable.make_folder(path.parent)
+        path.touch(0o600)
     connection = apsw.Connection(str(path or ":memory:"))
     connection.set_busy_timeout(5_000)
-    if path:
-        os.chmod(path, 0o600)
     # No fsync, since it can be computed again; what is deleted is overwritten.
     connection.execute("PRAGMA synchronous = OFF; PRAGMA secure_delete = ON")
     connection.transaction_mode = "IMMEDIATE"

@@ -59,7 +59,7 @@ MAX_QUERY_WORDS = 100  # from each end of a longer query
 NEWEST = 3
 """How many texts "last time" means."""
 MAX_RECALL = 3  # with a message that asked for nothing
-COMMON_WORD_WEIGHT = 0.3  # four of them are as good as a specific word
+COMMON_ENOUGH = 4  # so many common words are as good as a specific one
 MAX_CANDIDATES = 12  # that a model is asked to rank
 MAX_CANDIDATE_CHARS = 400  # 12 of them are about 1,200 tokens
 MAX_HIT_CHARS = 1_000  # the rest is a file to read
@@ -111,16 +111,15 @@ class Ranked:
     @property
     def is_specific(self) -> bool:
         """Whether it contains one specific word of the query, or several common ones."""
-        common = COMMON_WORDS | STOP_WORDS
-        return sum(COMMON_WORD_WEIGHT if w in common else 1.0 for w in self.words) >= 1
+        common = sum(word in COMMON_WORDS | STOP_WORDS for word in self.words)
+        return len(self.words) > common or common >= COMMON_ENOUGH
 
     def to_hit(self) -> Hit:
         text = credentials.redact(self.text.text)
-        is_long = len(text) > MAX_HIT_CHARS
         return Hit(
             score=self.score,
             match="exact" if self.is_exact else "near",
-            text=f"{text[:MAX_HIT_CHARS].rstrip()}…" if is_long else text,
+            text=text if len(text) <= MAX_HIT_CHARS else f"{text[:MAX_HIT_CHARS].rstrip()}…",
             where=self.text.where,
             why=" ".join(self.words[:6]) or "by meaning",
         )
@@ -223,8 +222,7 @@ class TextIndex:
     def _match(
         self, words: tuple[str, ...], phrases: Sequence[str], most: int = MAX_OCCURRENCES
     ) -> list[Match]:
-        """What `words` stand for, if a text contains one of these phrases; one that ends in `*` is
-        the beginning of a word."""
+        """What `words` stand for, if a text has one of these phrases (at a `*`, any ending)."""
         terms = " OR ".join(re.sub(r"^([^*]*)", r'"\1"', phrase) for phrase in phrases if phrase)
         if not terms or self._connection is None:
             return []
@@ -235,9 +233,8 @@ class TextIndex:
 
     def _as_match(self, words: tuple[str, ...], scores: Mapping[int, float]) -> list[Match]:
         """A match whose weight is the inverse document frequency, if there is any text."""
-        number = len(scores)
-        weight = math.log(1 + max(0.5, len(self.texts) - number + 0.5) / (number + 0.5))
-        return [Match(words, scores, weight)] if scores else []
+        others = max(0.5, len(self.texts) - len(scores) + 0.5)
+        return [Match(words, scores, math.log(1 + others / (len(scores) + 0.5)))] if scores else []
 
     def _scores(self, matches: Mapping[int, Sequence[Match]]) -> dict[int, float]:
         """A score for each position: how much of the query the text contains, squared, and a part

@@ -103,31 +103,27 @@ def clean_summary(summary: str) -> str:
 
 
 def generate_summary(place: str, text: str) -> str:
-    """A summary made of a file without a model: the keys of its facts, or what its episodes say of
-    themselves, newest first."""
+    """The keys of a file's facts, or what its episodes say of themselves, newest first."""
     texts = format_of(place).texts(without_summary(text))
     if is_episodes(place):
         entries = [entry for entry in reversed(texts) if entry.startswith("## ")]
-        count = ENTRY_WORDS if len(entries) > 1 else MAX_SUMMARY_WORDS
-        phrases = [_phrase_of(entry, count) for entry in entries]
+        phrases = list(map(_phrase_of, entries))
     else:
-        facts = [text for text in texts if key_of(text) not in _KEYS_LEFT_OUT]
-        phrases = [_first_words(key_of(text) or display(text), ENTRY_WORDS) for text in facts]
-    chosen = list(dict.fromkeys(filter(None, phrases)))
+        facts = (text for text in texts if key_of(text) not in _KEYS_LEFT_OUT)
+        phrases = [key_of(text) or display(text) for text in facts]
+    count = MAX_SUMMARY_WORDS if is_episodes(place) and len(phrases) == 1 else ENTRY_WORDS
+    words = (phrase.strip(" -*").replace(",", " ").split()[:count] for phrase in phrases)
+    chosen = list(dict.fromkeys(filter(None, (" ".join(row).rstrip(" .;:→-–") for row in words))))
     while len(chosen) > 1 and len(" ".join(chosen).split()) > MAX_SUMMARY_WORDS:
         chosen.pop()
     return clean_summary(", ".join(chosen))
 
 
-def _phrase_of(entry: str, count: int) -> str:
+def _phrase_of(entry: str) -> str:
     """What an episode says of itself: in its summary, its title, or its first line."""
     match = _SUMMARY_OF_ENTRY.search(entry)
     lines = [match[1] if match else "", *entry.removeprefix("## ").split("\n")]
-    return next((_first_words(line, count) for line in lines if any(map(str.isalpha, line))), "")
-
-
-def _first_words(text: str, count: int) -> str:
-    return " ".join(text.strip(" -*").replace(",", " ").split()[:count]).rstrip(" .;:→-–")
+    return next((line for line in lines if any(map(str.isalpha, line))), "")
 
 
 def _derive(name: str, text: str, statements: Sequence[Statement], template: str) -> str:

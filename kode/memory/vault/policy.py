@@ -20,8 +20,7 @@ from kode.memory.vault.tools import TOOLS, index_rows
 from kode.session.record import SessionRecord
 
 SHORT_CHARS = 1_000
-"""Facts of at most this total size are shown whole: reading them would cost a request, which a weak
-model does not make."""
+"""Facts of at most this size together are shown whole: a weak model does not read them."""
 HINT = "Use memory_read to load relevant files before responding."
 INDEX, FACTS = "index", "facts"
 """The names in `seen` of the index and of short facts, which come again once they have changed."""
@@ -57,12 +56,11 @@ class VaultPolicy(Policy):
 
     def draft(self, memory: OpenMemory, addition: Addition, author: Author) -> Statement:
         """A line becomes a list item; an episode gets its month and its heading."""
-        target, now = addition.target, memory.context.now()
-        text = as_list_item(addition.text.strip())
-        if target.partition("/")[0] == "episodes":
-            target = f"episodes/{now:%Y-%m}.md"
-            text = as_episode(addition.text, now) if text else ""
-        return memory.new_statement(replace(addition, target=target, text=text), author)
+        now, text = memory.context.now(), as_list_item(addition.text.strip())
+        if text and addition.target.partition("/")[0] == "episodes":
+            target, text = f"episodes/{now:%Y-%m}.md", as_episode(addition.text, now)
+            addition = replace(addition, target=target)
+        return memory.new_statement(replace(addition, text=text), author)
 
     def is_worth_asking(self, record: SessionRecord) -> bool:
         """The model judges that; only a session without a text of the person is left out."""

@@ -100,8 +100,7 @@ async def reflect(
 
 
 async def _run_call(memory: OpenMemory, tools: Mapping[str, Tool], call: ToolCall) -> ToolResult:
-    """The result of a call. One that is made again after a kill changes nothing twice. Raises:
-    StorageError, BusyError: the model cannot solve those, so the session has to wait."""
+    """The result of a call. Raises: StorageError, BusyError, which no model can solve."""
     emit = memory.context.emit
     context = ToolContext(place=NOWHERE, call_id=call.id, session_id=None, emit=emit, seen_files={})
     try:
@@ -118,8 +117,7 @@ async def _run_call(memory: OpenMemory, tools: Mapping[str, Tool], call: ToolCal
 
 
 def _system_prompt(memory: OpenMemory, record: SessionRecord) -> str:
-    """The instructions, all facts and the index of episodes, newest first; notes which files it
-    shows whole."""
+    """The instructions, all facts and the index of episodes; notes which files it shows whole."""
     parts, room = list[str](), READ_CHARS
     for place in memory.store.fact_places():
         whole = memory.store.read_text(place) or ""

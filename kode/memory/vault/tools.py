@@ -65,15 +65,14 @@ async def memory_write(
     quote: Annotated[str, "the user's exact words, only if they state this one line as true"] = "",
 ) -> ToolOutput:
     """Create or overwrite facts/NAME.md in memory, which you have read."""
-    place = layout.place_in(memory.store.project, path)
-    text = layout.without_summary(_check_text(content))
-    before, name = memory.store.read_text(place) or "", layout.label(place)
+    place, text = layout.place_in(memory.store.project, path), _check_text(content)
+    text, name = layout.without_summary(text), layout.label(place)
     if layout.is_episodes(place):
         raise MemoryRefused(
             f"{name} holds episodes, which are not overwritten. Use `memory_append` to add "
             "one, `memory_patch` to change one."
         )
-    check_read(memory.seen, place, before, text, label=name)
+    check_read(memory.seen, place, memory.store.read_text(place) or "", text, label=name)
     return await _store(memory, place, text, "", quote)
 
 
