@@ -1,7 +1,5 @@
-"""Memory's only way to call a model: bounded in size, time and number, never raising.
-
-`MemoryModel` asks for a text, or a whole reply with its calls and its stop reason. `read_object`
-and `read_numbers` read what models wrap in prose, break or cut off.
+"""Memory's only way to call a model, bounded in size, time and number, never raising; and to read
+what models wrap in prose, break or cut off.
 """
 
 import asyncio
@@ -84,13 +82,10 @@ class MemoryModel:
     async def reply(
         self, request: Request, *, timeout_s: float = TIMEOUT_S, patient: bool = False
     ) -> Reply:
-        """Makes one request, in one attempt, for a full reply, of which the reasoning is left out:
-        a draft in it would be taken for the answer. Cuts the middle of oversized texts and results.
-        `patient`: nobody waits, so a server that this process has measured as slow gets up to
-        `MAX_TIMES` its limit.
-
-        Raises nothing but CancelledError; a request is cancelled after `timeout_s`.
-        """
+        """Makes one request for a full reply without the reasoning, whose drafts would be taken for
+        the answer; oversized texts lose their middle. A request is cancelled after `timeout_s`;
+        with `patient`, where nobody waits, a server measured as slow gets up to `MAX_TIMES` that.
+        Raises: nothing but CancelledError."""
         if self._ask_reply is None or self.calls >= MAX_CALLS:
             return Reply(failure=f"no model may be asked after {self.calls} calls")
         bound = partial(keep_ends, max_chars=MAX_PROMPT_CHARS)

@@ -34,11 +34,10 @@ class MemoryContext:
     """The clock, aware and in local time."""
     read_only: bool = False
     expected_s: Callable[[int, int], float] = lambda input_tokens, output_tokens: 0.0
-    """Expected duration of a reply with this many tokens, from what this process has measured of
-    memory's model; 0.0 before any measurement."""
+    """The measured duration of a reply with this many tokens, in seconds; 0.0 before any."""
     tainted: Callable[[], bool] = lambda: False
-    """Whether the session has read untrusted content. What memory keeps of it then needs a person's
-    approval. Check at write time: text may have arrived since the last hook."""
+    """Whether the session has read untrusted content by now: what memory keeps then needs a
+    person's approval."""
     outside: Callable[[], str] = lambda: ""
     """Where the first of that content came from; "" if there is none, or nobody knows."""
     typed_messages: Callable[[], Sequence[str]] = lambda: ()
@@ -46,16 +45,14 @@ class MemoryContext:
     session: Callable[[str], SessionRecord | None] = lambda id: None
     """The record of a session, also of this one; None if its file is gone or cannot be read."""
     confirm: "Callable[[str, str], Awaitable[bool]] | None" = None
-    """`await confirm(title, preview)`: whether the person says yes to a question at once. None if
-    nobody can be asked."""
+    """`await confirm(title, preview)`: whether the person says yes; None if nobody can be asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Injection:
     system: str = ""
-    """A section for the system prompt; "" for none. A function of what memory holds, never of the
-    session's own turns or the hour, and stable line by line: another fact changes no other lines. A
-    session sends the one it began with until a compaction."""
+    """A section for the system prompt, sent until a compaction; "" for none. A function of what
+    memory holds, never of the session's turns or the hour: another fact changes no other lines."""
     first_user: str = ""
     """Text to send once, in a message of its own; "" for none."""
 
@@ -107,13 +104,9 @@ class SnapshotSection:
 
 
 class MemorySystem:
-    """A way of remembering. The engine calls these hooks and knows no system by name. Here each
-    gives the neutral answer and changes nothing: a program's own system defines those it needs.
-
-    A hook may be slow or fail: `kode.memory.guarded` sets a time limit, turns errors into a neutral
-    answer and one Notice, passes CancelledError through, and stops calling a hook after three
-    failures in a row.
-    """
+    """A way of remembering, whose hooks the engine calls. Here each gives the neutral answer and
+    changes nothing: a system defines those it needs. One may be slow or fail: `kode.memory.guarded`
+    stands between."""
 
     name: str = "none"
 
@@ -128,8 +121,8 @@ class MemorySystem:
         this session and system, or empty."""
 
     async def inject(self, reason: InjectReason) -> Injection:
-        """Called once after `open`, and again after each compaction. What repeats the session's own
-        messages comes only after some were dropped (`compacted`, `trimmed`), in `first_user`."""
+        """Called after `open` and after each compaction. What repeats the session's own messages
+        comes only after some were dropped (`compacted`, `trimmed`), in `first_user`."""
         return Injection()
 
     async def recall(self, turn: Turn) -> str:

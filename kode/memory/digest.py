@@ -1,6 +1,5 @@
-"""A session as text: its transcript for a model, and a short record that needs no model.
-
-Undo and redo are messages of kode's own in it (`Text.source` of "note"), so both tell of them.
+"""A session as text: its transcript for a model, and a short record that needs no model. Both tell
+of undo and redo, which are messages of kode's own (`Text.source` of "note").
 """
 
 import re

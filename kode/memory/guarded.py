@@ -1,7 +1,6 @@
-"""Guards a memory system, so that a hook that hangs or fails never costs a turn: it has a time
-limit, and a fault becomes the neutral answer and one Notice. After three faults in a row a hook is
-not called again in this process; of a system that could not be opened, none is. Cancellation passes
-through.
+"""Guards a memory system: a hook has a time limit, and a fault becomes the neutral answer and one
+Notice. After three faults in a row it is not called again in this process; of a system that could
+not be opened, none is. Cancellation passes through.
 """
 
 import asyncio

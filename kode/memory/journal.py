@@ -71,9 +71,8 @@ async def history_search(
 
 
 async def find_matches(pattern: str, entries: Sequence[Statement]) -> list[Statement]:
-    """The entries with a matching line, in header or text, in order.
-
-    Raises: MemoryRefused for a pattern that grep rejects, or that takes too long.
+    """The entries with a matching line, in order, by grep itself with a limit of time, so that no
+    pattern can hang kode. Raises: MemoryRefused for one that grep rejects, or that takes too long.
     """
     if not pattern.strip() or len(pattern) > MAX_PATTERN_CHARS or "\0" in pattern:
         raise MemoryRefused("Give a pattern of 1 to 1,000 characters: a word or two to look for.")

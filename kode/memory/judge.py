@@ -1,8 +1,6 @@
-"""What a new fact does to those that are known, at the moment it is written.
-
-Without a judge only the same text is known already. What is near it goes to a model, which answers
-with one word; without an answer the fact is added: a duplicate can be removed later, while nobody
-notices a lost fact. `relations.plan` decides what follows from the answer.
+"""What a new fact does to those that are known, at the moment it is written. What is near goes to a
+model, which answers with one word; without an answer the fact is added: a duplicate can be removed
+later, while nobody notices a lost fact. `relations.plan` decides what follows.
 """
 
 import json

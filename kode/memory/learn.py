@@ -1,8 +1,5 @@
-"""What an ended session changes in memory, in every system.
-
-`learn` sums up one pending session, and can be repeated after a kill at any step. `apply` makes two
-changes of an answer: the note of the session, and its facts with their relations to the known ones.
-`consolidate` asks about known facts alone.
+"""What an ended session changes in memory, in every system: a note, and its facts with their
+relations to the known ones. All of it can be repeated after a kill at any step.
 """
 
 import hashlib
@@ -28,7 +25,6 @@ from kode.session.record import SessionRecord
 
 MAX_ATTEMPTS = 5
 """Requests without an answer; then the note is the record without a model."""
-CONSOLIDATE_TIMEOUT_S = 60.0  # whoever waits has asked for it
 NOTE, FACTS = "note", "learn"
 """The kinds of the two changes that a session makes."""
 
@@ -46,9 +42,9 @@ async def apply(
         try:
             return changes + await store.commit(lesson.facts)
         except MemoryRefused:
-            if not (facts := lesson.answer.facts):
+            if not lesson.answer.facts:
                 raise
-            lesson = replace(lesson, answer=replace(answer, facts=facts[:-1]))
+            lesson = replace(lesson, answer=replace(answer, facts=lesson.answer.facts[:-1]))
 
 
 @dataclass(frozen=True)
@@ -189,13 +185,9 @@ def _relations(view: View, answer: Answer, ids: Mapping[int, str]) -> Relations:
 async def learn(
     memory: OpenMemory, policy: Policy, record: SessionRecord, pending: Pending
 ) -> bool:
-    """Sums up a pending session that this process has taken. Returns False if it stays pending,
-    because the model could not be reached.
-
-    Without a model, without a usable answer, and for a session that is not worth a question, the
-    note is a record of what was done, if a tool ran. Raises: MemoryRefused, StorageError,
-    BusyError.
-    """
+    """Sums up a pending session that this process has taken; False if it stays pending, because the
+    model could not be reached. Without a usable answer, and for a session not worth a question, the
+    note is a record of what was done. Raises: MemoryRefused, StorageError, BusyError."""
     record = policy.part_to_sum_up(memory.store.view(), record)
     progress = pending.progress(record.id)
     is_open = bool(record.messages and not progress.answer) and policy.is_worth_asking(record)
@@ -228,7 +220,7 @@ async def consolidate(
     place: str,
     known: Sequence[Statement],
     *,
-    timeout_s: float = CONSOLIDATE_TIMEOUT_S,
+    timeout_s: float = 60.0,  # whoever waits has asked for it
 ) -> Outcome:
     """Joins known facts of a place that repeat or outdate others, as a model says. Raises:
     MemoryRefused if there are too few, or the model did not answer; StorageError, BusyError."""
@@ -240,10 +232,8 @@ async def consolidate(
         max_output_tokens=question.MAX_OUTPUT_TOKENS,
         timeout_s=timeout_s,
     )
-    if reply.message is None:
-        raise MemoryRefused(
-            f"The model did not judge the facts ({reply.failure}). Nothing was changed."
-        )
+    if reply.failure:
+        raise MemoryRefused(f"The model did not judge them ({reply.failure}). Nothing was changed.")
     answer, store = question.read(reply.text, len(known)), memory.store
 
     def make(view: View) -> Change | None:

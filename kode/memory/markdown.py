@@ -1,8 +1,6 @@
-"""Splits a Markdown file of a person into statements and layout, without losing a byte.
-
-A statement's text is its lines as they stand, with its bullet, without surrounding blanks. Line
-ends count as line feeds, and fenced code that is never closed counts as closed at the end. All
-else, such as headings, blank lines and quotes, is layout.
+"""Splits a Markdown file of a person into statements and layout, without losing a byte. A statement
+is its lines as they stand, with its bullet; fenced code that is never closed ends with the file.
+All else, such as headings, blank lines and quotes, is layout.
 """
 
 import re

@@ -1,6 +1,5 @@
-"""The sessions that memory has yet to sum up: an empty file for each, whatever happens to its
-process, since the session's log has all else. The process that has a session open, or sums it up,
-holds the lock of its file. Attempts are counted before a model is asked, and an answer is on disk
+"""The sessions that memory has yet to sum up: an empty file for each, locked by the process that
+has it open or sums it up. Attempts are counted before a model is asked, and an answer is on disk
 before it is used: a kill loses nothing, and nothing is paid for twice.
 """
 

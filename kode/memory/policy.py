@@ -1,8 +1,6 @@
-"""What makes a memory system, and what it works on.
-
-A policy says what a prompt shows, which tools there are, and in which form a note and a fact stand;
-its layout says where. An `OpenMemory` is one session's memory for it, and for commands. A new
-system is a package with its policy, and a row in `kode.registry.SYSTEMS`.
+"""What makes a memory system: a policy says what a prompt shows, which tools there are, and in
+which form a note and a fact stand; its layout says where. It works on an `OpenMemory`. A new system
+is a module with its policy, and a row in `kode.registry.SYSTEMS`.
 """
 
 import asyncio
@@ -132,8 +130,7 @@ class OpenMemory:
         self.fact_index = TextIndex()
 
     async def sum_up(self, session: str = "") -> bool:
-        """Sums up a session, by default this one as far as it has come; False if it is left for the
-        next kode."""
+        """Sums up a session, by default this one so far; False if it is left for the next kode."""
         return True
 
     def start_work(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
@@ -182,8 +179,7 @@ class OpenMemory:
         return frame.describe(statement, doubts.get(statement.id, ""))
 
     def describe_file(self, place: str) -> str:
-        """The file of a place as a model sees it: its headings, and the facts that it may see, with
-        what to know of each; "" if there are none."""
+        """The headings of a place's file, and the facts that a model may see; "" without any."""
         format = self.layout.format_of(place)
         facts = {fact.text: fact for fact in self.visible_facts([place])}
         if format is None or not facts:
@@ -222,8 +218,7 @@ class OpenMemory:
         return frame.wrap(frame.NOTES, "\n\n".join(map(self.note_text, notes)))
 
     def note_text(self, note: Statement) -> str:
-        """A note with its date, the project if it is another, and what of it does not hold any
-        more."""
+        """A note with its date, another project's name, and what of it does not hold any more."""
         place = str(note.details.get("path", "another project"))
         is_elsewhere = note.project not in ("", self.store.project.hash)
         where = f" in {display(place)}" if is_elsewhere else ""
@@ -418,15 +413,14 @@ class OpenMemory:
 
 
 class Policy(ABC):
-    """What one system does, and when. One object serves one session; `memory` is always open. All
-    but `layout`, `prompt`, `note` and `fact` has a default."""
+    """What one system does, and when, in one session; `memory` is always open."""
 
     layout: Layout
     tools: Sequence[Callable[[OpenMemory], Tool]] = ()
     """The tools of the model in their order, as `tools.memory_tool` declares them."""
     keeps_unquoted_facts = True
-    """Whether a fact that the closing question found without the person's words is stored as the
-    model's own; else it stands in the session's note only."""
+    """Whether a fact of the closing question without the person's words is stored as the model's
+    own; else it stands in the session's note only."""
     message_window: int | None = None
     """See `MemorySystem.message_window`."""
 
@@ -518,8 +512,7 @@ class Policy(ABC):
         return
 
     async def follow(self, memory: OpenMemory, wait_s: float) -> None:
-        """Exchanges what is shared with others, and waits so long at most. Called after opening,
-        before each message, and at the end."""
+        """Exchanges what is shared with others, after opening, before each message, at the end."""
         return
 
     async def status(self, memory: OpenMemory) -> list[str]:

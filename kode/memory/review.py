@@ -1,5 +1,5 @@
-"""What waits for a person, and what they decide: what came from outside, entries that contradict
-each other, and what may not hold any more. Each decision is one change, with an undo.
+"""What waits for a person, and what they decide, each in one change: what came from outside,
+entries that contradict each other, and what may not hold any more.
 """
 
 from collections import Counter

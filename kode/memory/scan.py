@@ -1,7 +1,6 @@
 """Finds what may not be remembered: credentials, hidden characters, markers of chat formats, and
-orders to a model as blatant as those in `scan_phrases.txt`. It is a low fence: words alone do not
-show whether a text is an order, and provenance keeps orders out. A finding never repeats the text:
-its message goes to a model, a screen and a log.
+blatant orders to a model. It is a low fence: provenance keeps orders out. A finding never repeats
+the text: its message goes to a model, a screen and a log.
 """
 
 import re
@@ -35,9 +34,8 @@ def scan(text: str) -> Finding | None:
 
 
 def check(text: str, *, max_chars: int = MAX_TEXT_CHARS, author: str = "model") -> str:
-    """Raises: MemoryRefused with the reason if a text may not be remembered. A person's own text
-    (`author` of "user") is not refused for its wording: a line for them is returned, "" for none.
-    """
+    """A line on the wording of a person's own text (`author` of "user"), which is not refused for
+    it; "" for none. Raises: MemoryRefused with the reason if a text may not be remembered."""
     if len(text) > max_chars:
         raise MemoryRefused(
             f"Not remembered: it has {len(text):,} characters and may have {max_chars:,}. "

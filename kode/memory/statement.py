@@ -1,6 +1,5 @@
-"""The values of memory: statements, the changes that the log consists of, and who says what counts.
-
-They are values without behaviour: `log.py` stores them, `fold.py` derives from them what counts.
+"""The values of memory: statements, and the changes that the log consists of. `log.py` stores them,
+`fold.py` derives from them what counts.
 """
 
 import secrets
@@ -194,10 +193,7 @@ def to_row(change: Change) -> dict[str, Any]:
 
 
 def change_from(line: str | bytes) -> Change:
-    """The change that a JSON text describes; unknown fields are ignored.
-
-    Raises: ValueError if it describes none.
-    """
+    """The change of a JSON text; unknown fields are ignored. Raises: ValueError for none."""
     return _changes().validate_json(line)
 
 

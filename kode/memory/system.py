@@ -1,7 +1,5 @@
-"""The memory of one session, for every system: the moments of the contract.
-
-It opens the store, tells an open session what others changed, sums up ended sessions and searches.
-What makes a system is its policy.
+"""The memory of one session, for every system: the moments of the contract. What makes a system is
+its policy.
 """
 
 import asyncio

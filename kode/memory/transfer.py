@@ -1,7 +1,5 @@
-"""Takes memory from one home to another: an export is the log, an import appends what is unknown.
-
-Also imports what other agents remember, as plug-ins read it. What the person does not confirm as
-theirs waits for their approval.
+"""Takes memory from one home to another: an export is the log, an import appends what is unknown,
+also of what other agents remember. What the person does not confirm as theirs waits for approval.
 """
 
 import json
@@ -74,12 +72,10 @@ async def import_file(
     dry_run: bool = False,
     confirm: Confirm | None = None,
 ) -> str:
-    """Imports an export of kode's, or what another agent remembers; says what was taken.
-
-    An export that `is_mine` counts at once. Of other agents' memory one question decides; all else
-    waits for approval. `projects`: `OLD=NEW` for each project of an export that has another folder
-    here. Raises: MemoryRefused, StorageError, BusyError; then nothing was imported.
-    """
+    """Imports an export of kode's, which counts at once if it `is_mine`, or what another agent
+    remembers, on which one question decides; all else waits. `projects`: `OLD=NEW` for each project
+    of an export that has another folder here. Raises: MemoryRefused, StorageError, BusyError; then
+    nothing was imported."""
     store, batch, changes = memory.store, f"i{secrets.token_hex(3)}", list[Change]()
     header, text = None, _read(path) if path and not agent and path.is_file() else ""
     with suppress(ValueError):
