@@ -29,13 +29,11 @@ from kode.messages import plural
 from kode.session.record import Project, SessionRecord
 
 MAX_RULES, MAX_RULE_CHARS = 10, 10_000
-"""In the prompt; what does not fit is said."""
 MAX_SUMMARIES, MAX_SUMMARY_CHARS = 5, 5_000
-"""In the prompt."""
+"""In the prompt; how many rules do not fit is said."""
 MAX_PACK, MAX_PACK_CHARS = 20, 6_000
 """Of the notes beside a message."""
-COMMAND_TTL_DAYS, JOB_TTL_DAYS = 30, 7
-"""Of what the person asked to remember, and of what was done in a turn, as document 004 has it."""
+COMMAND_TTL_DAYS, JOB_TTL_DAYS = 30, 7  # of what the person asked to remember; of a turn's work
 MERGE_AFTER, TIDY_EVERY, BATCH = timedelta(days=7), timedelta(days=1), 5
 """As document 004 has them."""
 MERGE, PRUNE = "merge", "prune"
@@ -106,17 +104,15 @@ class NotesPolicy(Policy):
             for change in view.changes
         ):
             await self._keep_command(memory, turn)
-        text = digest.record_of(turn.messages)
+        text, scope = digest.record_of(turn.messages), _scope_of(memory.store.project)
         if not text or scan.scan(text):
             return
         job = f"{author.session or 'session'}#{turn.number}"
         details = {"tags": ["job"], "ttl_days": JOB_TTL_DAYS, "job_id": job}
-        scope = _scope_of(memory.store.project)
         is_private = any(n.private and (n.session, n.turn) == here for n in view.statements())
         addition = Addition(target="summary", text=text, scope=scope, details=details)
         note = layout.new_note(memory, replace(addition, private=is_private), author)
-        summary = memory.hold_back(note)
-        outcome = await memory.store.add(summary, kind="job")
+        outcome = await memory.store.add(memory.hold_back(note), kind="job")
         if outcome.statement:  # the session's own messages say the same
             memory.shown_notes.append(outcome.statement.id)
 
@@ -155,13 +151,13 @@ class NotesPolicy(Policy):
 
         def is_due(note: Statement) -> bool:
             is_old = note.claimed_at <= timestamp(now - MERGE_AFTER)
-            lasts, end = layout.detail(note, "stability"), layout.detail(note, "expires_at")
-            is_mergeable = note.kind in ("log", "summary") and lasts == "volatile" and not end
-            return is_old and is_mergeable and not memory.layout.is_shared(note.place)
+            is_mergeable = note.kind in ("log", "summary") and not self.layout.is_shared(note.place)
+            is_volatile = layout.detail(note, "stability") == "volatile"
+            return is_old and is_mergeable and is_volatile and not layout.detail(note, "expires_at")
 
         def make(view: View) -> list[Change]:
-            recent = [change for change in view.changes if change.at > timestamp(now - TIDY_EVERY)]
-            if any(change.kind in (MERGE, PRUNE) for change in recent):
+            tidied = (change.at for change in view.changes if change.kind in (MERGE, PRUNE))
+            if max(tidied, default="") > timestamp(now - TIDY_EVERY):
                 return []
             places = (*store.fact_places(), *store.record_places())
             notes = [note for place in places for note in view.current(place)]
@@ -171,10 +167,10 @@ class NotesPolicy(Policy):
                 groups["/".join((base, "summary", *project)), note.private].append(note)
             changes = list[Change]()
             for (place, _), group in groups.items():
-                for batch in (group[at : at + BATCH] for at in range(0, len(group), BATCH)):
-                    if len(batch) > 1:
-                        new, draft = _merge(store, place, batch), store.draft(MERGE, author)
-                        changes.append(replace(draft, add=(new,), end=new.replaces))
+                for at in range(0, len(group) - 1, BATCH):  # a single note stays
+                    new = _merge(store, place, group[at : at + BATCH])
+                    draft = store.draft(MERGE, author)
+                    changes.append(replace(draft, add=(new,), end=new.replaces))
             expired = tuple(note.id for note in notes if not layout.is_active(note, now))
             return changes + ([replace(store.draft(PRUNE, author), end=expired)] if expired else [])
 

@@ -13,13 +13,7 @@ from kode.memory.contract import Turn
 from kode.memory.policy import Addition
 from kode.memory.statement import Rank
 from kode.memory.system import Memory
-from kode.memory.vault.layout import (
-    generate_summary,
-    label,
-    month_place,
-    place_in,
-    summary_of,
-)
+from kode.memory.vault.layout import generate_summary, label, month_place, place_in, summary_of
 from kode.messages import Message, Text, ToolCall, results_of
 from kode.provider import Request
 from kode.session.record import Project
@@ -251,10 +245,9 @@ async def test_short_facts_are_shown_whole(home: Sessions) -> None:
     await write(memory, "facts/user.md", "- Name: Zhang San\n")
     later = await home.open("s2")
     await later.inject("start")
-    assert "- Name: Zhang San (the model, 2026-03-01)" in await later.recall(
-        Turn(number=1, text="")
-    )
-    assert "Zhang" not in await later.recall(Turn(number=2, text=""))
+    first, second = [await later.recall(Turn(number=number, text="")) for number in (1, 2)]
+    assert "- Name: Zhang San (the model, 2026-03-01)" in first
+    assert "Zhang" not in second
     await write(later, "facts/user.md", "- Name: Li Si\n")
 
 
@@ -274,15 +267,9 @@ class Reflector:
 
 
 def calls(*made: tuple[str, dict[str, Any] | str]) -> Message:
-    parts = tuple(
-        ToolCall(
-            id=f"c{number}",
-            name=name,
-            arguments=given if isinstance(given, str) else json.dumps(given),
-        )
-        for number, (name, given) in enumerate(made)
-    )
-    return Message(role="assistant", parts=parts, stop="tool_calls")
+    rows = [(name, row if isinstance(row, str) else json.dumps(row)) for name, row in made]
+    parts = [ToolCall(id=f"c{n}", name=name, arguments=row) for n, (name, row) in enumerate(rows)]
+    return Message(role="assistant", parts=tuple(parts), stop="tool_calls")
 
 
 def says(text: str) -> Message:
@@ -304,17 +291,9 @@ EPISODE = {"path": "episodes/2026-03.md", "entry": "## Leak\n- Summary: leak fix
 async def test_a_reflector_writes_by_tools_and_relates_facts(home: Sessions) -> None:
     memory = await home.open()
     await write(memory, "facts/project.md", "- Port: 80\n- The port is 80\n")
-    reflector = Reflector(
-        [
-            calls(
-                ("memory_append", {"path": "facts/project.md", "entry": "- Tests: make test"}),
-                ("memory_append", EPISODE),
-                ("memory_write", "{broken"),
-                ("rm", {}),
-            ),
-            says('{"same": [[1, 2]]}'),
-        ]
-    )
+    fact = ("memory_append", {"path": "facts/project.md", "entry": "- Tests: make test"})
+    step = calls(fact, ("memory_append", EPISODE), ("memory_write", "{broken"), ("rm", {}))
+    reflector = Reflector([step, says('{"same": [[1, 2]]}')])
 
     await run_session(home, reflector, "the port leaks, fix it")
 
