@@ -199,7 +199,7 @@ class Life:
 
     def _system(self) -> MemorySystem:
         from kode.config.model import MemoryConfig
-        from kode.memory.guarded import make_system
+        from kode.memory.system import make_system
 
         if self._name in BASELINES:
             plain = {"none": NullMemory(), "files": self._files, "window": self._window}

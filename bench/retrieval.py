@@ -30,10 +30,9 @@ from kode import paths
 from kode.config.model import MemoryConfig
 from kode.events import silent
 from kode.memory.contract import MemoryContext
-from kode.memory.guarded import make_system
 from kode.memory.search import IndexedText, TextIndex
 from kode.memory.statement import Author, Statement, statement_by, timestamp
-from kode.memory.system import Memory
+from kode.memory.system import Memory, make_system
 from kode.session.record import Project, SessionRecord
 
 RankFunction = Callable[[str], list[int]]

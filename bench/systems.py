@@ -88,7 +88,7 @@ class Figures:
 async def live(name: str, days: int = sized(month.DAYS, 3)) -> dict[str, Any]:
     """One system's month, or its first `days`."""
     from kode.config.model import MemoryConfig
-    from kode.memory.guarded import make_system
+    from kode.memory.system import make_system
 
     figures = Figures()
     with tempfile.TemporaryDirectory(prefix="kode-bench-") as folder:

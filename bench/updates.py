@@ -35,9 +35,8 @@ from kode import paths
 from kode.config.model import MemoryConfig
 from kode.events import silent
 from kode.memory.contract import MemoryContext, Turn
-from kode.memory.guarded import make_system
 from kode.memory.question import INSTRUCTIONS
-from kode.memory.system import Memory
+from kode.memory.system import Memory, make_system
 from kode.messages import Message, Text, text_of, user_message
 from kode.provider import Request
 from kode.session.record import Project, SessionRecord

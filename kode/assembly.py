@@ -24,7 +24,7 @@ from kode.extensions.instructions import read_instructions
 from kode.extensions.mcp_open import opener
 from kode.extensions.session import Extensions
 from kode.git import git_folders
-from kode.memory.guarded import guard
+from kode.memory.system import guard
 from kode.messages import Usage
 from kode.paths import real_path
 from kode.permissions import approvals

@@ -20,7 +20,7 @@ from kode.conversation.turns import join_prompts
 from kode.errors import ConfigError, Setting, StorageError, UserError
 from kode.events import Notice
 from kode.extensions.mcp_config import client_entries
-from kode.memory.guarded import guard
+from kode.memory.system import guard
 from kode.messages import Image, Text, text_of
 from kode.permissions.rules import parse
 from kode.programs import depth

@@ -105,7 +105,7 @@ class SnapshotSection:
 
 class MemorySystem:
     """A way of remembering, whose hooks the engine calls. Here each gives the neutral answer and
-    changes nothing: a system defines those it needs. One may be slow or fail: `kode.memory.guarded`
+    changes nothing: a system defines those it needs. One may be slow or fail: `kode.memory.system`
     stands between."""
 
     name: str = "none"

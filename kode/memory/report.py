@@ -11,13 +11,12 @@ from kode.errors import MemoryRefused
 from kode.memory.contract import MemorySystem
 from kode.memory.fold import DAMAGE, LAYOUT, Entry
 from kode.memory.frame import suspicion
-from kode.memory.guarded import statements_of
 from kode.memory.markdown import display
 from kode.memory.remarks import remarks
 from kode.memory.review import Item, items
 from kode.memory.statement import AUTHORS, Change, Statement
 from kode.memory.store import quoted
-from kode.memory.system import Memory
+from kode.memory.system import Memory, statements_of
 from kode.messages import first_of, plural, shorten
 
 LATEST = 5

@@ -10,13 +10,13 @@ from typing import Literal
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory.contract import MemorySystem
-from kode.memory.guarded import statements_of
 from kode.memory.markdown import display
 from kode.memory.policy import About, addition_about
 from kode.memory.remarks import remarks
 from kode.memory.scan import check
 from kode.memory.statement import AUTHORS, Author, Outcome, Statement, Who
 from kode.memory.store import Choice
+from kode.memory.system import statements_of
 from kode.messages import shorten
 from kode.paths import short_path
 

@@ -13,7 +13,7 @@ from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
 from kode.engine.context import NO_LONGER, fixed_tokens, open_context, record_pending
 from kode.events import Event, Notice
-from kode.memory.guarded import statements_of
+from kode.memory.system import statements_of
 from kode.messages import text_of
 from kode.providers.wire import ACKNOWLEDGED
 from kode.tools.builtin import BUILTIN, SMALL

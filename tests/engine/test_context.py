@@ -8,7 +8,7 @@ from kode.engine.tokens import tokens_of
 from kode.events import ContextReduced, Emit, silent
 from kode.function_tool import tool
 from kode.memory.contract import Drop, NullMemory
-from kode.memory.guarded import Guarded
+from kode.memory.system import Guarded
 from kode.messages import Message, Text, results_of, text_of
 from kode.provider import Request
 from kode.session import log

@@ -22,10 +22,9 @@ from kode import paths
 from kode.config.model import MemoryConfig
 from kode.errors import KodeError
 from kode.memory.contract import MemoryContext
-from kode.memory.guarded import make_system
 from kode.memory.markdown import display
 from kode.memory.statement import Change, Statement
-from kode.memory.system import Memory
+from kode.memory.system import Memory, make_system
 from kode.session import log
 from kode.session.entries import TrimEntry
 from tests.faults.kode_run import (

@@ -10,8 +10,7 @@ from kode import paths
 from kode.config.model import MemoryConfig
 from kode.events import Event
 from kode.memory.contract import MemoryContext, Turn
-from kode.memory.guarded import make_system
-from kode.memory.system import Memory
+from kode.memory.system import Memory, make_system
 from kode.messages import Message, Text, ToolCall, ToolResult, text_of, user_message
 from kode.session.record import Project, SessionRecord
 from kode.tool import ToolContext

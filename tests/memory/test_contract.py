@@ -15,8 +15,8 @@ from kode.errors import KodeError
 from kode.events import silent
 from kode.memory.commands import memory_command
 from kode.memory.contract import Drop, Injection, MemoryContext, Turn
-from kode.memory.guarded import guard, make_system
 from kode.memory.log import Log
+from kode.memory.system import guard, make_system
 from kode.messages import Message, Text, user_message
 from kode.tool import ToolContext
 from kode.workplace import NOWHERE

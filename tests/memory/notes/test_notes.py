@@ -13,11 +13,10 @@ from kode.config.model import Notes as NotesSettings
 from kode.errors import ConfigError, MemoryRefused, ToolError
 from kode.memory.commands import memory_command, run_line
 from kode.memory.contract import Turn
-from kode.memory.guarded import make_system
 from kode.memory.notes.layout import detail, is_active, make_details
 from kode.memory.notes.tools import visible_notes
 from kode.memory.statement import Rank, Statement
-from kode.memory.system import Memory
+from kode.memory.system import Memory, make_system
 from kode.messages import user_message
 from kode.providers.wire import encode_json
 from tests.memory.sessions import Sessions, call
