@@ -54,8 +54,7 @@ class Embedder:
         return self.settings.model or DEFAULT_MODEL
 
     async def cosines(self, query: str, texts: Mapping[str, str]) -> dict[str, float] | None:
-        """Name → cosine of that text with the query; None while the server fails. Of texts without
-        a vector, the first `BATCH` get one."""
+        """Name → cosine of that text with the query, where both have vectors; None in an outage."""
         compared = dict(list(texts.items())[:MAX_COMPARED])
         if compared and await self.fill([query, *compared.values()]) is None:
             return None
@@ -68,8 +67,7 @@ class Embedder:
         }
 
     async def fill(self, texts: Sequence[str]) -> int | None:
-        """Computes the vectors of the first `BATCH` texts that have none; returns how many are
-        left, None while the server fails."""
+        """Computes up to `BATCH` missing vectors. Returns how many are left; None in an outage."""
         keys = {self._key(text): text for text in texts}
         if unread := [key for key in keys if key not in self._vectors]:
             self._exchange(unread, {})
@@ -122,8 +120,7 @@ class Embedder:
         return list(matrix / np.where(lengths > 0, lengths, 1))
 
     def _exchange(self, keys: Sequence[str], new: "Mapping[str, Vector]") -> None:
-        """Reads the vectors with these keys from the file, and writes new ones; a file that cannot
-        be used is passed over, a damaged one deleted: its vectors are computed again."""
+        """Reads the vectors with these keys, and writes new ones. A damaged file is deleted."""
         import apsw
         import numpy as np
 
@@ -141,8 +138,7 @@ class Embedder:
                 delete_disposable(self.path)
 
     def _key(self, text: str) -> str:
-        settings = self.settings
-        row = f"{settings.base_url}\0{self.model}\0{settings.dims}\0{text}"
+        row = f"{self.settings.base_url}\0{self.model}\0{self.settings.dims}\0{text}"
         return hashlib.sha256(row.encode(errors="surrogatepass")).hexdigest()
 
 

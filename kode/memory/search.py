@@ -48,8 +48,7 @@ BM25_WEIGHT = 0.1
 SHARES = {-2: 0.25, -1: 0.45, 1: 0.45, 2: 0.25}
 """What a text lends of its score to matching ones of its row, so many places away."""
 MIN_COSINE = 0.45  # below it, a vector alone is no match
-OTHER_SPELLING = 0.5
-"""The weight of a word under another spelling."""
+OTHER_SPELLING_WEIGHT = 0.5
 MIN_RARE, RARE_SHARE = 3, 0.05
 """What more texts contain is no misspelling."""
 MAX_QUESTION_WORDS = 12  # a longer query is a text, not a question
@@ -151,8 +150,7 @@ class TextIndex:
         """Row → position in `texts`."""
 
     def update(self, texts: Sequence[IndexedText], *, limit_s: float = math.inf) -> int:
-        """Indexes what is new, the last first, and removes what is gone. Returns how many texts are
-        left for another call after `limit_s`."""
+        """Indexes new texts, the last first, and removes others; returns how many are left."""
         self.texts, deadline = texts, time.monotonic() + limit_s
         return self._with_index(lambda: self._update(deadline))
 
@@ -165,8 +163,7 @@ class TextIndex:
         cosines: Mapping[str, float] | None = None,
         allows: Allows = lambda text: True,
     ) -> list[Ranked]:
-        """The best `k` of the texts that match and are allowed, newest first among equals.
-        `cosines` compares texts with the query, by id."""
+        """The best `k` allowed matches, newest first among equals; `cosines` are by id."""
         period, start, end, rest = find_period(query, now)
         words = split_words(rest)
         words = [*words[:MAX_QUERY_WORDS], *words[MAX_QUERY_WORDS:][-MAX_QUERY_WORDS:]]
@@ -212,7 +209,7 @@ class TextIndex:
             if not same and word not in in_runs and may_be_typo:
                 rare = max(MIN_RARE, int(RARE_SHARE * len(self.texts)))
                 same = self._match((word,), list_splits(word)) or [
-                    match._replace(weight=OTHER_SPELLING * match.weight, is_spelled_so=False)
+                    match._replace(weight=OTHER_SPELLING_WEIGHT * match.weight, is_spelled_so=False)
                     for match in self._match((word,), list_misspellings(word), rare + 1)
                     if len(match.scores) <= rare
                 ]
@@ -237,8 +234,7 @@ class TextIndex:
         return [Match(words, scores, math.log(1 + others / (len(scores) + 0.5)))] if scores else []
 
     def _scores(self, matches: Mapping[int, Sequence[Match]]) -> dict[int, float]:
-        """A score for each position: how much of the query the text contains, squared, and a part
-        of what its neighbours have."""
+        """By position: how much of the query a text has, squared, and a part of its neighbours'."""
         alone = dict[int, float]()
         for at, of_text in matches.items():
             share = sum(match.weight for match in of_text)
@@ -251,8 +247,7 @@ class TextIndex:
         return scores
 
     def _with_index(self, work: Callable[[], T]) -> T:
-        """Does some work with the index. A file that is damaged, of another version or on a full
-        disk is deleted, and the work done in memory; the next process makes a new file."""
+        """Does some work with the index; in memory, if the file is damaged or the disk is full."""
         import apsw
 
         try:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from kode.errors import MemoryRefused
+from kode.events import MemoryChanged
 from kode.memory import digest, frame, scan
 from kode.memory.contract import Injection, InjectReason, Turn
 from kode.memory.fold import View
@@ -16,14 +17,7 @@ from kode.memory.notes.team import Team, open_remote
 from kode.memory.notes.tools import TOOLS, describe_note, soul_of, visible_notes
 from kode.memory.policy import Addition, OpenMemory, Policy
 from kode.memory.question import LearnedFact
-from kode.memory.statement import (
-    Author,
-    Change,
-    Outcome,
-    Statement,
-    statement_of_session,
-    timestamp,
-)
+from kode.memory.statement import Author, Change, Statement, statement_of_session, timestamp
 from kode.memory.store import Store
 from kode.messages import plural
 from kode.session.record import Project, SessionRecord
@@ -176,7 +170,7 @@ class NotesPolicy(Policy):
 
         if merges := [change for change in await store.commit(make) if change.add]:
             text = f"merged old notes into {len(merges)}"
-            memory.announce(Outcome(text=text, change=merges[-1]))
+            memory.context.emit(MemoryChanged(text=text, change_id=merges[-1].id))
 
 
 def _scope_of(project: Project) -> str:

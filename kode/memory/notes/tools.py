@@ -133,9 +133,8 @@ def describe_note(memory: OpenMemory, note: Statement) -> str:
 
 def soul_of(memory: OpenMemory) -> Statement | None:
     """The soul that counts; None until one is written: the system prompt says who kode is."""
-    second = {second.id for _, second in memory.store.view().conflicts()}
-    souls = (soul for soul in visible_notes(memory, "soul") if soul.id not in second)
-    return next(souls, None)
+    second = [second for _, second in memory.store.view().conflicts()]
+    return next((soul for soul in visible_notes(memory, "soul") if soul not in second), None)
 
 
 def _author(memory: OpenMemory, evidence: Sequence[str]) -> Author:

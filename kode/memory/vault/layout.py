@@ -127,8 +127,7 @@ def _phrase_of(entry: str) -> str:
 
 
 def _derive(name: str, text: str, statements: Sequence[Statement], template: str) -> str:
-    """A new file gets its title. The Summary line is generated again, unless somebody worded it
-    and nothing was added since."""
+    """With a title, and a summary, generated again unless somebody worded it and nothing is new."""
     stem = name.rpartition("/")[2].removesuffix(".md")
     words = re.sub("[-_]", " ", stem).title()
     title = f"# {stem} Episodes" if is_episodes(name) else f"# {words} Facts"

@@ -105,7 +105,7 @@ async def memory_append(
     if layout.is_episodes(place):  # of the present month, whatever month the model takes it for
         now = memory.context.now()
         place, block = layout.month_place(memory.store.project, now), layout.as_episode(block, now)
-    return await _store(memory, place, block, source, quote, is_entry=True, summary=summary)
+    return await _store(memory, place, block, source, quote, summary=summary)
 
 
 TOOLS = (memory_list, memory_read, memory_write, memory_patch, memory_append)
@@ -113,8 +113,7 @@ TOOLS = (memory_list, memory_read, memory_write, memory_patch, memory_append)
 
 
 def index_rows(memory: OpenMemory) -> list[dict[str, Any]]:
-    """The files for a model: facts, then episodes, newest month first. A summary that looks like an
-    attack is withheld: it is not framed."""
+    """The files for a model, newest month first. A summary like an attack is withheld."""
     rows, store = list[dict[str, Any]](), memory.store
     for place in (*store.fact_places(), *reversed(store.record_places())):
         if (text := store.read_text(place)) is not None:
@@ -161,13 +160,12 @@ async def _store(
     source: str,
     quote: str,
     *,
-    is_entry: bool = False,
-    summary: str = "",
+    summary: str | None = None,
     patches: Sequence[Patch] = (),
 ) -> ToolOutput:
-    """Makes `text` the text of a file, or adds it as an entry. After outside text only what is new
-    is stored, and waits for the person."""
-    store, texts = memory.store, layout.format_of(place).texts
+    """Makes `text` the text of a file, or, with a summary, adds it as an entry. After outside text
+    only what is new is stored, and waits for the person."""
+    store, texts, is_entry = memory.store, layout.format_of(place).texts, summary is not None
     before = store.read_text(place) or ""
     _check_budget(memory, place, before, f"{before}\n{text}" if is_entry else text)
     was_read = memory.seen.get(place, "") == fingerprint(before)
@@ -176,7 +174,7 @@ async def _store(
     author, remark = memory.model_author(quote if is_single else "", source)
     if quote.strip() and not is_single:
         remark = "`quote` was left out: it counts for one line. Write each by itself."
-    details = {"summary": layout.clean_summary(summary)} if summary.strip() else {}
+    details = {"summary": line} if (line := layout.clean_summary(summary or "")) else {}
     additions = (Addition(target=layout.label(place), text=part, details=details) for part in parts)
     new = [memory.new_statement(addition, author) for addition in additions]
     if not is_entry and not memory.context.tainted():
