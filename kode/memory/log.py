@@ -87,7 +87,7 @@ class Log:
     def list_places(self, prefix: str) -> list[str] | None:
         """The places that begin so and that any change concerns; None as of `about`."""
         topics = self._ask(lambda: self._index.list_topics(f"place {prefix}"))
-        return topics and [topic.removeprefix("place ") for topic in topics]
+        return topics and [topic.partition(" ")[2] for topic in topics]
 
     def _ask(self, query: Callable[[], list[T]]) -> list[T] | None:
         with suppress(ValueError, OSError):

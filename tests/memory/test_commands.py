@@ -13,11 +13,6 @@ from tests.memory.sessions import Sessions, call
 from tests.memory.systems import TARGETS
 
 
-@pytest.fixture(params=TARGETS)
-def home(request: pytest.FixtureRequest, tmp_path: Path) -> Sessions:
-    return Sessions(tmp_path, system=request.param)
-
-
 async def _add(home: Sessions, memory: Memory, text: str) -> str:
     """The id of a fact that the person adds."""
     outcome = await run_line(memory, ["add", TARGETS[home.system], text])

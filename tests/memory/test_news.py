@@ -13,11 +13,6 @@ from tests.memory.sessions import Sessions, call
 from tests.memory.systems import TARGETS
 
 
-@pytest.fixture(params=TARGETS)
-def home(request: pytest.FixtureRequest, tmp_path: Path) -> Sessions:
-    return Sessions(tmp_path, system=request.param)
-
-
 async def _type(home: Sessions, text: str) -> None:
     """Another process in which the person adds a fact."""
     memory = await home.open(None)

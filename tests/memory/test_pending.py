@@ -1,5 +1,5 @@
 """The sessions that have yet to be summed up: marks survive kills, and one process at a time works
-on each."""
+on each. Locks belong to open files, so another object is as good as another process."""
 
 import json
 import os
@@ -14,17 +14,12 @@ from kode.memory.pending import Pending
 SESSION = "20260301-123400-abcdef"
 
 
-def after(folder: Path) -> Pending:
-    """What another process sees. Locks belong to open files, so another object is as good."""
-    return Pending(folder)
-
-
 def test_an_open_session_is_left_to_nobody_else(tmp_path: Path) -> None:
     pending = Pending(tmp_path)
     assert pending.mark(SESSION)
     assert pending.mark(SESSION)
 
-    other = after(tmp_path)
+    other = Pending(tmp_path)
     assert other.sessions() == [SESSION]
     assert not other.take(SESSION)
     pending.leave(SESSION)
@@ -78,7 +73,7 @@ def test_a_kill_leaves_what_was_before_or_after_a_step(
     for descriptor in pending._locks.values():  # as the end of the process does
         os.close(descriptor)
 
-    left = after(tmp_path)
+    left = Pending(tmp_path)
     if SESSION in left.sessions():
         assert left.take(SESSION)
         assert left.progress(SESSION).attempts >= known.attempts
@@ -96,13 +91,13 @@ def test_an_answer_outlives_its_process(tmp_path: Path) -> None:
     pending.update(SESSION, answer="the answer", shown=("s1", "s2"))
     pending.leave(SESSION)
 
-    left = after(tmp_path)
+    left = Pending(tmp_path)
     progress = left.progress(SESSION)
     assert (progress.attempts, progress.answer, progress.shown) == (3, "the answer", ("s1", "s2"))
     assert left.mark(SESSION)  # it was continued: the answer is about a part of it
     assert left.progress(SESSION).answer == ""
     left.done(SESSION)
-    assert after(tmp_path).sessions() == []
+    assert Pending(tmp_path).sessions() == []
     assert [path.name for path in tmp_path.iterdir()] == []
 
 
