@@ -31,11 +31,9 @@ from kode.tool import ToolOutput
 
 TIMEOUT_S = 5.0  # for a pattern over a history of years
 MAX_PATTERN_CHARS = 1_000  # more is no question
-MAX_MATCHES = 2_000  # a pattern that matches everything ends here
-MAX_ENTRIES = 50  # more is no answer
+MAX_MATCHES = "2000"  # a pattern that matches everything ends here
+MAX_ENTRIES, NEAREST = 50, 10  # that match, and of those that do not
 SHOWN_CHARS = 1_500  # of one entry
-NEAREST = 10
-"""How many entries are shown if none matches."""
 
 
 @memory_tool(effect="memory-read", subject="query")
@@ -50,10 +48,9 @@ async def history_search(
     matches = (await find_matches(query, entries))[::-1]
     about = f"{len(matches)} entries of the history match, the newest first"
     if not matches:
-        by_id = {note.id: note for note in entries}
-        ranked = await memory.find(query, NEAREST, by_id.__contains__)
-        matches = [by_id[result.text.id] for result in ranked]
         about = "No entry holds this as it is written; here are the nearest others"
+        by_id = {note.id: note for note in entries}
+        matches = [by_id[r.text.id] for r in await memory.find(query, NEAREST, by_id.__contains__)]
     if not matches:
         text = f"No entry of the history matches: {query}. Try another, shorter word."
         return ToolOutput(text=text, summary="no match")
@@ -77,10 +74,9 @@ async def find_matches(pattern: str, entries: Sequence[Statement]) -> list[State
     if not pattern.strip() or len(pattern) > MAX_PATTERN_CHARS or "\0" in pattern:
         raise MemoryRefused("Give a pattern of 1 to 1,000 characters: a word or two to look for.")
     lines = [(note, line) for note in entries for line in note.text.split("\n")]
-    program = find_program("grep")
-    if program is None:
+    if (program := find_program("grep")) is None:
         raise MemoryRefused("grep is not installed, which searches the history: install it.")
-    command = [program, "-i", "-n", "-a", "-m", str(MAX_MATCHES), "-e", pattern]
+    command = [program, "-i", "-n", "-a", "-m", MAX_MATCHES, "-e", pattern]
     try:
         done = await asyncio.to_thread(
             subprocess.run,
@@ -110,8 +106,7 @@ _STAMP = re.compile(r"## (\d{4}-\d{2})-\d{2}T[0-9:.]+Z$", re.MULTILINE)
 RAW = "[raw-fallback]"
 """Begins the entry of a part of a session that no model has summed up."""
 RAW_MESSAGES, LINE_CHARS = 10, 200  # as the document has it
-SHOWN_OVER_LIMIT = 4
-"""A memory that was edited far over its limit is shown up to this many times the limit."""
+SHOWN_OVER_LIMIT = 4  # times the limit are shown of a memory that was edited far over it
 
 
 class JournalPolicy(Policy):
@@ -192,10 +187,9 @@ class JournalPolicy(Policy):
         place = place_in(memory.store.project, MEMORY)
         size = len((memory.store.read_text(place) or "").encode(errors="replace"))
         if size > self._journal.max_memory_size and memory.model.usable:
-            facts = memory.visible_facts([place])
+            timeout_s = self._journal.consolidation_timeout_s
             try:
-                timeout_s = self._journal.consolidation_timeout_s
-                await consolidate(memory, place, facts, timeout_s=timeout_s)
+                await consolidate(memory, place, memory.visible_facts([place]), timeout_s=timeout_s)
             except MemoryRefused as error:
                 memory.warn(f"{MEMORY} is over its limit and was not consolidated: {error}")
 

@@ -139,8 +139,8 @@ BRIEF = Brief(
 
 
 def _effect_of(arguments: Mapping[str, Any]) -> Effect:
-    is_reading = arguments.get("action") in ("read", "search", "episodes")
-    return "memory-read" if is_reading else "memory"
+    is_read = arguments.get("action") in ("read", "search", "episodes")
+    return "memory-read" if is_read else "memory"
 
 
 @memory_tool(effect="memory", effect_of=_effect_of, subject="action", name="memory", brief=BRIEF)
@@ -241,8 +241,7 @@ def _show_episodes(memory: OpenMemory, id: str) -> ToolOutput:
 
 
 MAX_LINE_CHARS, SUMMARY_CHARS = 160, 120  # as the document has them
-SHOWN_OVER_LIMIT = 2
-"""A file that was edited far over its limit is shown up to this many times the limit."""
+SHOWN_OVER_LIMIT = 2  # times the limit are shown of a file that was edited far over it
 ARCHIVED = "Archived facts that may bear on this request."
 
 
@@ -262,10 +261,9 @@ class TieredPolicy(Policy):
             title = self.layout.title(place)
             title += ", this project only" if is_of_project(place) else ""
             lines = (memory.describe(fact) for fact in facts if fact.place == place)
-            shown = frame.cut_lines(
-                "\n\n".join(lines), SHOWN_OVER_LIMIT * self._limits[target_of(place)]
-            )
-            sections.append(f"── {title} ──\n\n{shown}")
+            limit = SHOWN_OVER_LIMIT * self._limits[target_of(place)]
+            text = frame.cut_lines("\n\n".join(lines), limit)
+            sections.append(f"── {title} ──\n\n{text}")
         body = "\n\n".join(sections)
         memory.mark_shown(frame.escape(body), facts)
         return self.injection(reason, frame.wrap(frame.FACTS, body))

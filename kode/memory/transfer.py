@@ -28,9 +28,7 @@ from kode.messages import first_of, plural, shorten
 from kode.session.record import Project
 
 MAX_BYTES = 64_000_000  # far above the log of years
-MAX_FAULTS = 10  # more tell a person nothing new
 SHOWN_CHARS = 100  # a line of a terminal
-WAITING = "\nThey wait for you: `kode memory review`."
 
 
 class ExportHeader(BaseModel):
@@ -82,7 +80,7 @@ async def import_file(
         header = ExportHeader.model_validate_json(text.partition("\n")[0])
     if header:
         changes, faults = _changes(memory, text, header, projects, batch)
-        lines = [f"  left out: {fault}" for fault in first_of(faults, MAX_FAULTS)]
+        lines = [f"  left out: {fault}" for fault in first_of(faults, 10)]
         new = [
             replace(
                 statement, who="import", quote="", state="waiting", source=str(path), replaces=()
@@ -92,7 +90,7 @@ async def import_file(
         ]
     else:
         new, lines = _statements_of_agents(memory, path, agent)
-    is_approved, author = bool(header and is_mine), Author("import")
+    is_approved = is_mine and header is not None
     if is_approved:
         changes = [change for change in changes if store.log.change(change.id) is None]
     else:
@@ -100,14 +98,15 @@ async def import_file(
             is_approved = confirm("\n".join((*lines, "Keep all of it?")))
         if is_approved:
             new = [replace(statement, who="user", state="current") for statement in new]
-            author = Author("user")
-        changes = [replace(store.draft("import", author, batch), add=tuple(new))] if new else []
+        draft = store.draft("import", Author("user" if is_approved else "import"), batch)
+        changes = [replace(draft, add=tuple(new))] if new else []
     count = sum(len(change.add) for change in changes)
     if dry_run or not changes:
         return "\n".join((f"{plural(count, 'entry', 'entries')} new", *lines))
     await store.commit(lambda view: [new for new in changes if store.log.change(new.id) is None])
-    undo = f"imported {count} · undo with: kode memory undo --import {batch}"
-    return "\n".join((*lines, undo)) + ("" if is_approved else WAITING)
+    lines.append(f"imported {count} · undo with: kode memory undo --import {batch}")
+    lines += [] if is_approved else ["They wait for you: `kode memory review`."]
+    return "\n".join(lines)
 
 
 def _changes(
