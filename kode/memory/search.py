@@ -311,11 +311,10 @@ async def search(
     if model is None or not model.usable or not query.strip() or any(r.is_exact for r in ranked):
         return ranked[:k]
     texts = [text for index in indexes for text in index.texts if allows(text)]
-    candidates = {result.text.id: result for result in ranked[:MAX_CANDIDATES]}
-    for text in nlargest(MAX_CANDIDATES, texts, key=lambda text: text.at):
-        candidates.setdefault(text.id, Ranked(text, 0.0))
-    chosen = list(candidates.values())[:MAX_CANDIDATES]
-    if len(chosen) <= k:
+    newest = nlargest(MAX_CANDIDATES, texts, key=lambda text: text.at)
+    ids = {result.text.id for result in ranked}
+    chosen = ranked + [Ranked(text, 0.0) for text in newest if text.id not in ids]
+    if len(chosen := chosen[:MAX_CANDIDATES]) <= k:
         return ranked[:k]
     lines = "\n".join(
         f"{number}: {f'({result.text.at[:10]}) ' if result.text.at else ''}"

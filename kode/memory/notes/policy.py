@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import accumulate
 
 from kode.errors import MemoryRefused
 from kode.events import MemoryChanged
@@ -93,10 +94,8 @@ class NotesPolicy(Policy):
     async def after_turn(self, memory: OpenMemory, turn: Turn) -> None:
         author, view = memory.author("session"), memory.store.view()
         here = (author.session, author.turn)
-        if _COMMAND.match(turn.text) and not any(
-            change.add and (change.session, change.turn) == here and change.who == "model"
-            for change in view.changes
-        ):
+        changes = (change for change in view.changes if (change.session, change.turn) == here)
+        if _COMMAND.match(turn.text) and not any(c.add and c.who == "model" for c in changes):
             await self._keep_command(memory, turn)
         text, scope = digest.record_of(turn.messages), _scope_of(memory.store.project)
         if not text or scan.scan(text):
@@ -189,14 +188,9 @@ def _join(*sections: tuple[str, Sequence[Line]]) -> str:
 
 def _choose_lines(memory: OpenMemory, notes: Sequence[Statement], max_chars: int) -> list[Line]:
     """As many notes as fit, each with its line. The first always fits."""
-    lines, size = list[Line](), 0
-    for note in notes:
-        line = f"[{note.kind}] {describe_note(memory, note)}"
-        size += len(line) + 2
-        if lines and size > max_chars:
-            break
-        lines.append((note, line))
-    return lines
+    lines = [(note, f"[{note.kind}] {describe_note(memory, note)}") for note in notes]
+    sizes = list(accumulate(len(line) + 2 for _, line in lines))
+    return lines[: max(1, sum(size <= max_chars for size in sizes))]
 
 
 def _merge(store: Store, place: str, notes: Sequence[Statement]) -> Statement:

@@ -42,8 +42,7 @@ class VaultPolicy(Policy):
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
         """The index again if it has changed, and short facts."""
-        parts = (self._changed_index(memory), self._short_facts(memory))
-        return "\n\n".join(filter(None, parts))
+        return "\n\n".join(filter(None, (self._changed_index(memory), self._short_facts(memory))))
 
     def note(self, record: SessionRecord, narrative: str, facts: Sequence[str]) -> Statement:
         place = month_place(record.project, record.ended_at)
@@ -87,8 +86,8 @@ class VaultPolicy(Policy):
     def _short_facts(self, memory: OpenMemory) -> str:
         """All facts if they are short, and the model has not seen them so."""
         places = memory.store.fact_places()
-        texts = {self.layout.label(place): memory.describe_file(place) for place in places}
-        body = "\n\n".join(f"{name}{text}" for name, text in texts.items() if text)
+        texts = ((self.layout.label(place), memory.describe_file(place)) for place in places)
+        body = "\n\n".join(f"{name}{text}" for name, text in texts if text)
         if len(body) > SHORT_CHARS or not _unless_seen(memory, FACTS, body):
             return ""
         for place in places:

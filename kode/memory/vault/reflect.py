@@ -25,9 +25,8 @@ TIMEOUT_S = 60.0
 MAX_OUTPUT_TOKENS = 4_000
 LEAST_CHARS = 1_000  # of any file, whatever its place
 UNREAD_CALL = (
-    "Nothing was written: your reply has a tool call in its text, and it cannot be read as one. "
-    "Call tools through the tool interface, with all required arguments and no words before them, "
-    "or give your last answer."
+    "Nothing was written: the tool call in your reply cannot be read. Call tools through the tool "
+    "interface, with all required arguments and no words before them, or give your last answer."
 )
 INSTRUCTIONS = """\
 You look back on a session that a coding agent has finished with its user, and keep what is worth \
