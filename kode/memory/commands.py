@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from kode import installed, paths
 from kode.errors import ConfigError, MemoryRefused
 from kode.events import Emit, Event, Notice
-from kode.memory import frame, report, review, transfer
+from kode.memory import frame, review, transfer
 from kode.memory.contract import MemoryContext, MemorySystem
 from kode.memory.files import UNDO
 from kode.memory.learn import consolidate
@@ -62,7 +62,7 @@ def _systems(system: str) -> Sequence[str]:
 
 def _show(memory: Memory, id: str = "") -> str:
     if not id:
-        return report.show(memory)
+        return review.show(memory)
     notes = [note for note in memory.notes() if note.session.startswith(id) or note.id == id]
     return memory.note_text(notes[-1]) if notes else display(memory.store.find(id).text)
 
@@ -188,8 +188,8 @@ COMMANDS = (
     Command("review", "decide what waits, one key each", review.list_items, ["--list"]),
     Command("approve", "approve what waits", _approve, one_of=["ID", "--from SOURCE"]),
     Command("drop", "drop what waits", functools.partial(review.decide, choice="drop"), ["ID"]),
-    Command("log", "history: the last changes", report.list_changes, ["-n N"]),
-    Command("why", "history: who said an entry, and when", report.why, ["WHAT"]),
+    Command("log", "history: the last changes", review.list_changes, ["-n N"]),
+    Command("why", "history: who said an entry, and when", review.why, ["WHAT"]),
     Command(
         "undo",
         "history: undo a change (the last one, or ID)",
@@ -198,7 +198,7 @@ COMMANDS = (
         one_of=["ID", "--session SESSION", "--import ID"],
     ),
     Command("search", "facts and session notes", _search, ["QUERY", "-k N"]),
-    Command("status", "how full it is, and what waits", report.status),
+    Command("status", "how full it is, and what waits", review.status),
     Command("export", "all of it as lines of JSON", transfer.export_log, ["FILE"]),
     Command(
         "import",
@@ -321,7 +321,7 @@ class OutsideMemory(NamedTuple):
     """What it had to say since it was opened."""
     frame: Callable[[str, str], str]
     """`frame(about, text)`: a text of memory for a model, marked as what it is; "" for none."""
-    overview: Callable[[], Awaitable[report.Overview]]
+    overview: Callable[[], Awaitable[review.Overview]]
     """All of it."""
     propose: Callable[[str, About, str], Awaitable[Outcome]]
     """`propose(text, about, client)` adds what an outsider says, which waits for the person."""
@@ -364,7 +364,7 @@ async def open_outside(
             system,
             notices,
             frame.wrap,
-            functools.partial(report.overview, system),
+            functools.partial(review.overview, system),
             functools.partial(review.propose, system),
             functools.partial(review.decide, system),
             functools.partial(memory_command, system),
