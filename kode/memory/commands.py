@@ -18,9 +18,9 @@ from kode.events import Emit, Event, Notice
 from kode.memory import frame, review, transfer
 from kode.memory.contract import MemoryContext, MemorySystem
 from kode.memory.files import UNDO
-from kode.memory.learn import consolidate
 from kode.memory.markdown import display
 from kode.memory.policy import About, Addition
+from kode.memory.question import consolidate
 from kode.memory.scan import check
 from kode.memory.statement import Amendment, Outcome, Statement
 from kode.memory.system import Memory, make_system, statements_of

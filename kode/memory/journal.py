@@ -16,10 +16,9 @@ from kode.errors import MemoryRefused
 from kode.memory import frame
 from kode.memory.contract import Drop, DropReason, Injection, InjectReason, Turn
 from kode.memory.fold import View
-from kode.memory.learn import consolidate
 from kode.memory.markdown import LINES, SECTIONS
 from kode.memory.policy import Addition, OpenMemory, Policy
-from kode.memory.question import LearnedFact
+from kode.memory.question import LearnedFact, consolidate
 from kode.memory.relations import Relations
 from kode.memory.rendering import Layout
 from kode.memory.statement import Author, Statement, statement_of_session, timestamp

@@ -12,11 +12,23 @@ from kode.config.model import MemoryConfig
 from kode.errors import MemoryRefused
 from kode.memory.contract import Injection, InjectReason, MemoryContext
 from kode.memory.fold import View
-from kode.memory.learn import FACTS, MAX_ATTEMPTS, NOTE, apply, consolidate, learn
 from kode.memory.markdown import SECTIONS
 from kode.memory.pending import Pending
 from kode.memory.policy import OpenMemory, Policy
-from kode.memory.question import INSTRUCTIONS, Answer, LearnedFact, build, choose_known, read
+from kode.memory.question import (
+    FACTS,
+    INSTRUCTIONS,
+    MAX_ATTEMPTS,
+    NOTE,
+    Answer,
+    LearnedFact,
+    apply,
+    build,
+    choose_known,
+    consolidate,
+    learn,
+    read,
+)
 from kode.memory.statement import Author, Rank, Statement, statement_of_session
 from kode.messages import Message, Text, user_message
 from kode.session.record import SessionRecord

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kode.memory.contract import Turn
-from kode.memory.learn import FACTS
 from kode.memory.policy import Addition
+from kode.memory.question import FACTS
 from tests.memory.sessions import Sessions, call
 from tests.memory.systems import TARGETS
 
