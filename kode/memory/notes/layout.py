@@ -129,10 +129,7 @@ def new_note(memory: OpenMemory, addition: Addition, author: Author) -> Statemen
         values.setdefault("evidence", ["the user said so"])
     if ttl_days is not None:
         if ttl_days < 1:
-            raise MemoryRefused(
-                f"ttl_days is {ttl_days!r}: give whole days from 1 on, or leave it out for a note "
-                "that never expires. Nothing was changed."
-            )
+            raise MemoryRefused(f"ttl_days is {ttl_days!r}: give 1 or more. Nothing was changed.")
         values.setdefault("stability", "volatile")
         values["expires_at"] = timestamp(now + timedelta(days=min(ttl_days, MAX_TTL_DAYS)))
     details = make_details(**values)
@@ -148,21 +145,19 @@ def check_note(note: Statement, *, is_ttl_strict: bool = False) -> Statement:
     )
     size, is_soul = len(note.text), note.kind == "soul"
     is_certain = certainty >= MIN_RULE_CONFIDENCE and evidence
+    is_end_missing = is_ttl_strict and lasts == "volatile" and not has_end
     faults = {
         "The text is empty: say in one sentence what to remember.": not note.text.strip(),
         f"confidence is {certainty!r}: give a number from 0 to 1.": not 0 <= certainty <= 1,
         f"A rule needs confidence of {MIN_RULE_CONFIDENCE} or more and evidence (what showed it, "
         f"at least one line); this has {certainty:g} and {len(evidence)}. Give both, or remember "
         "it as a log note.": note.kind == "rule" and not is_certain,
-        f"The soul has {size} characters and may have {MAX_SOUL_CHARS}. Say it in less.": (
-            is_soul and size > MAX_SOUL_CHARS
-        ),
+        f"A soul of {size} characters is over {MAX_SOUL_CHARS}: say less.": is_soul
+        and size > MAX_SOUL_CHARS,
         "A soul is always shown: it is not sensitive.": is_soul and note.private,
         f"stability is {lasts!r}: say {', '.join(STABILITIES)}.": lasts not in STABILITIES,
         "A permanent note never expires: leave out ttl_days.": lasts == "permanent" and has_end,
-        "A volatile note needs ttl_days (memory.notes.strict_ttl is on).": (
-            is_ttl_strict and lasts == "volatile" and not has_end
-        ),
+        "A volatile note needs ttl_days (memory.notes.strict_ttl is on).": is_end_missing,
     }
     if fault := next((fault for fault, is_wrong in faults.items() if is_wrong), ""):
         raise MemoryRefused(f"{fault} Nothing was changed.")

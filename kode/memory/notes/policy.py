@@ -62,10 +62,9 @@ class NotesPolicy(Policy):
         all_rules, session = visible_notes(memory, "rule"), memory.context.session_id
         rules = _choose_lines(memory, all_rules[:MAX_RULES], MAX_RULE_CHARS)
         if left_out := len(all_rules) - len(rules):
-            memory.warn(
-                f"{plural(left_out, 'rule')} do not fit into the prompt, which holds {MAX_RULES} "
-                f"of {MAX_RULE_CHARS:,} characters together. Ask kode to merge some."
-            )
+            limit = f"{MAX_RULES} of {MAX_RULE_CHARS:,} characters together"
+            fault = f"{plural(left_out, 'rule')} do not fit into the prompt, which holds {limit}."
+            memory.warn(f"{fault} Ask kode to merge some.")
         summaries = [note for note in visible_notes(memory, "summary") if note.session != session]
         recent = _choose_lines(memory, summaries[:MAX_SUMMARIES], MAX_SUMMARY_CHARS)
         souls = [(soul, display(soul.text))] if (soul := soul_of(memory)) else []

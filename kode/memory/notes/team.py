@@ -111,10 +111,9 @@ class Team:
         progress = Progress(number=number, sent=last, membership=membership)
         durable.replace(self._file(store), json.dumps(progress).encode())
         if not answer.scopes:
-            raise MemoryRefused(
-                f"{answer.person} is no member of {self.remote.label}. Whoever owns the database "
-                f"runs `kode memory team admit {answer.person}`."
-            )
+            fault = f"{answer.person} is no member of {self.remote.label}."
+            advice = f"Whoever owns the database runs `kode memory team admit {answer.person}`."
+            raise MemoryRefused(f"{fault} {advice}")
         for id, why in answer.refused.items():
             memory.warn(f"A change of memory ({id}) stays on this machine: {why}")
         for change in arrived[:MAX_LISTED]:

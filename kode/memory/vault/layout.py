@@ -15,10 +15,8 @@ from kode.session.record import Project
 
 SHARED = ("facts/user.md", "facts/preferences.md")
 MAX_NAME_CHARS = 100
-MAX_SUMMARY_CHARS, MAX_SUMMARY_WORDS = 120, 10
-"""The index shows it, so that every word costs tokens."""
-ENTRY_WORDS = 5
-"""Words for a fact without a key, and for each of several episodes, in a summary."""
+MAX_SUMMARY_CHARS, MAX_SUMMARY_WORDS, ENTRY_WORDS = 120, 10, 5
+"""The index shows a summary, so that every word costs tokens; of an entry there are fewer."""
 _PATH = re.compile(r"(?:\./)*((?:facts|episodes)/[^/\\.][^/\\]*\.md)")
 _SUMMARY = re.compile(r"^>[ \t]*Summary:[ \t]*(.*)$\n?", re.MULTILINE)
 _SUMMARY_OF_ENTRY = re.compile(r"^\s*[-*+]?\s*\**Summary:\**\s*(.*\S)", re.MULTILINE)

@@ -68,10 +68,8 @@ async def memory_write(
     place, text = layout.place_in(memory.store.project, path), _check_text(content)
     text, name = layout.without_summary(text), layout.label(place)
     if layout.is_episodes(place):
-        raise MemoryRefused(
-            f"{name} holds episodes, which are not overwritten. Use `memory_append` to add "
-            "one, `memory_patch` to change one."
-        )
+        advice = "Use `memory_append` to add one, `memory_patch` to change one."
+        raise MemoryRefused(f"{name} holds episodes, which are not overwritten. {advice}")
     check_read(memory.seen, place, memory.store.read_text(place) or "", text, label=name)
     return await _store(memory, place, text, "", quote)
 
