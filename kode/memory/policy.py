@@ -19,6 +19,7 @@ from kode.memory.ask import MemoryModel
 from kode.memory.contract import Drop, DropReason, Hit, Injection, InjectReason, MemoryContext, Turn
 from kode.memory.embed import Embedder
 from kode.memory.fold import View
+from kode.memory.frame import remarks, show_record, visible_facts
 from kode.memory.markdown import display
 from kode.memory.pending import Pending
 from kode.memory.question import (
@@ -29,7 +30,6 @@ from kode.memory.question import (
     choose_known,
 )
 from kode.memory.relations import NO_RELATIONS, Relations
-from kode.memory.remarks import remarks, show_record, visible_facts
 from kode.memory.rendering import Layout
 from kode.memory.search import MAX_IN_MEMORY, IndexedText, Ranked, TextIndex, recall, search
 from kode.memory.statement import Author, Outcome, Statement, Who

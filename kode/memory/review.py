@@ -12,10 +12,9 @@ from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory.contract import MemorySystem
 from kode.memory.fold import DAMAGE, LAYOUT, Entry
-from kode.memory.frame import suspicion
+from kode.memory.frame import remarks, suspicion
 from kode.memory.markdown import display
 from kode.memory.policy import About, addition_about
-from kode.memory.remarks import remarks
 from kode.memory.scan import check
 from kode.memory.statement import AUTHORS, Author, Change, Outcome, Statement, Who
 from kode.memory.store import Choice, quoted

@@ -29,10 +29,10 @@ from kode.memory.contract import (
     SnapshotSection,
     Turn,
 )
+from kode.memory.frame import NO_CHANGE, news
 from kode.memory.pending import Pending
 from kode.memory.policy import INDEX_LIMIT_S, OpenMemory, Policy
 from kode.memory.question import learn
-from kode.memory.remarks import NO_CHANGE, news
 from kode.messages import Message
 from kode.registry import SYSTEMS
 from kode.tool import Tool

@@ -9,10 +9,9 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from kode.credentials import redact
 from kode.errors import MemoryRefused
 from kode.memory import frame, scan
-from kode.memory.frame import check_read, mark_read
+from kode.memory.frame import check_read, mark_read, remarks
 from kode.memory.markdown import plain_lines
 from kode.memory.policy import Addition, OpenMemory
-from kode.memory.remarks import remarks
 from kode.memory.rendering import fingerprint
 from kode.memory.statement import Rank
 from kode.memory.tools import Source, as_sentence, memory_tool
