@@ -14,7 +14,7 @@ from kode.memory.question import LearnedFact
 from kode.memory.rendering import fingerprint
 from kode.memory.statement import Author, Statement, statement_of_session
 from kode.memory.tools import as_list_item
-from kode.memory.vault.layout import as_episode, is_episodes, make_layout, month_place, place_in
+from kode.memory.vault.layout import as_episode, make_layout, month_place, place_in
 from kode.memory.vault.reflect import reflect
 from kode.memory.vault.tools import TOOLS, index_rows
 from kode.session.record import SessionRecord
@@ -70,8 +70,7 @@ class VaultPolicy(Policy):
 
     def record_without_model(self, view: View, record: SessionRecord) -> str:
         """Only for a session without an episode: the model wrote that by tools."""
-        statements = (new for new in view.statements() if new.session == record.id)
-        has_episode = any(is_episodes(new.place) for new in statements)
+        has_episode = bool(self.replaced_notes(view, record))
         return "" if has_episode else super().record_without_model(view, record)
 
     def _changed_index(self, memory: OpenMemory) -> str:

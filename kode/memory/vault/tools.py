@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, Field
 
 from kode.credentials import redact
 from kode.errors import MemoryRefused
@@ -23,10 +23,8 @@ READ_CHARS = 40_000
 """No model sees a longer file in full."""
 
 
-class Patch(BaseModel):
+class Patch(BaseModel, extra="forbid"):
     """The other spelling is that of kode's tool for files, which models confuse with this one."""
-
-    model_config = ConfigDict(extra="forbid")
 
     oldText: str = Field(validation_alias=AliasChoices("oldText", "old_text"))
     newText: str = Field(validation_alias=AliasChoices("newText", "new_text"))
