@@ -94,8 +94,7 @@ async def update_memory(
 async def update_soul(memory: OpenMemory, content: Annotated[str, "all of it"]) -> ToolOutput:
     """Replace who you are, only at the user's wish."""
     new = layout.new_note(memory, Addition(target="soul", text=content), memory.author())
-    old = soul_of(memory)
-    if old is not None:
+    if old := soul_of(memory):
         memory.check_replaced(old, content, "")
     return answer(memory, await memory.save(new, old=old))
 

@@ -87,8 +87,7 @@ def as_episode(text: str, at: datetime) -> str:
 
 def summary_of(text: str) -> str:
     """The text of the first Summary line; "" if there is none."""
-    match = _SUMMARY.search(text)
-    return match[1].strip() if match else ""
+    return str(next(iter(_SUMMARY.findall(text)), "")).strip()
 
 
 def without_summary(text: str) -> str:
@@ -119,8 +118,7 @@ def generate_summary(place: str, text: str) -> str:
 
 def _phrase_of(entry: str) -> str:
     """What an episode says of itself: in its summary, its title, or its first line."""
-    match = _SUMMARY_OF_ENTRY.search(entry)
-    lines = [match[1] if match else "", *entry.removeprefix("## ").split("\n")]
+    lines = [*_SUMMARY_OF_ENTRY.findall(entry)[:1], *entry.removeprefix("## ").split("\n")]
     return next((line for line in lines if any(map(str.isalpha, line))), "")
 
 

@@ -42,8 +42,7 @@ tool.
 Facts go to facts/NAME.md as `- Key: value` lines: change a line with memory_patch, add one, or a \
 file, with memory_append; `quote` the user's own words if they state it themselves. user.md and \
 preferences.md are the same in all of the user's projects; every other file belongs to this one. \
-Never drop what is still true. An episode is one memory_append to \
-{month}:
+Never drop what is still true. An episode is one memory_append to {month}:
 
 ## Short title
 - Summary: under 10 words, shorthand, arrows
