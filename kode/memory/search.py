@@ -49,14 +49,12 @@ SHARES = {-2: 0.25, -1: 0.45, 1: 0.45, 2: 0.25}
 """What a text lends of its score to matching ones of its row, so many places away."""
 MIN_COSINE = 0.45  # below it, a vector alone is no match
 OTHER_SPELLING_WEIGHT = 0.5
-MIN_RARE, RARE_SHARE = 3, 0.05
-"""What more texts contain is no misspelling."""
+MIN_RARE, RARE_SHARE = 3, 0.05  # what more texts contain is no misspelling
 MAX_QUESTION_WORDS = 12  # a longer query is a text, not a question
 TYPO_CHARS = range(4, 33)
 """Shorter words are one edit from too many others, longer ones are no words."""
 MAX_QUERY_WORDS = 100  # from each end of a longer query
-NEWEST = 3
-"""How many texts "last time" means."""
+NEWEST = 3  # texts that "last time" means
 MAX_RECALL = 3  # with a message that asked for nothing
 COMMON_ENOUGH = 4  # so many common words are as good as a specific one
 MAX_CANDIDATES = 12  # that a model is asked to rank
@@ -330,7 +328,7 @@ async def search(
 def recall(index: TextIndex, query: str, now: datetime, is_hidden: Allows) -> list[Ranked]:
     """The texts to show with a message that asked for none, but not those that are hidden. Of those
     that contain the same words of the query, the newest comes first."""
-    ranked = index.search(query, 4 * MAX_RECALL, now, allows=lambda text: not is_hidden(text))
-    ranked = [result for result in ranked if result.is_specific]
+    listed = index.search(query, 4 * MAX_RECALL, now, allows=lambda text: not is_hidden(text))
+    ranked = [result for result in listed if result.is_specific]
     best = {result.words: result.score for result in reversed(ranked)}
     return nlargest(MAX_RECALL, ranked, key=lambda r: (best[r.words], r.text.at))

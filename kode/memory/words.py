@@ -50,7 +50,7 @@ MIN_BEGINNING_CHARS = 5  # less is a syllable
 MIN_TYPO_CHARS = 6
 """In shorter words the first letter counts as correct: most are one edit from each other."""
 
-_DAYS = {"today": 0, "yesterday": 1}
+_AGO = {"today": timedelta(), "yesterday": timedelta(days=1)}
 _PERIOD = re.compile(r"\b(?:\d{4}-\d\d(?:-\d\d)?|today|yesterday)\b", re.IGNORECASE)
 _NEWEST = re.compile(
     r"\b(?:(?:the )?(?:last|previous) (?:time|session|conversation)"
@@ -148,9 +148,8 @@ def find_period(query: str, now: datetime) -> tuple[str, str, str, str]:
     if match is None:
         return newest[0] if newest else "", "", "", rest
     try:
-        ago = _DAYS.get(match[0].lower())
-        first = date.fromisoformat(f"{match[0]}-01"[:10]) if ago is None else now.date()
-        first -= timedelta(days=ago or 0)
+        ago = _AGO.get(match[0].lower())
+        first = date.fromisoformat(f"{match[0]}-01"[:10]) if ago is None else now.date() - ago
         last = first + timedelta(days=1)
         if len(match[0]) == len("2026-03"):
             last = (first + timedelta(days=32)).replace(day=1)

@@ -113,8 +113,7 @@ def is_active(note: Statement, now: datetime) -> bool:
 def make_details(**values: Any) -> dict[str, Any]:
     """The details of a note: tags in order, each text once, without what says nothing."""
     for name in ("tags", "evidence"):
-        lines = (line.strip() for line in values.get(name) or ())
-        values[name] = list(dict.fromkeys(filter(None, lines)))
+        values[name] = list(dict.fromkeys(filter(None, map(str.strip, values.get(name) or ()))))
     values["tags"].sort()
     return {name: value for name, value in values.items() if value and value != _DEFAULTS.get(name)}
 

@@ -73,8 +73,7 @@ class NotesPolicy(Policy):
         shown = [note for note, _ in (*souls, *rules, *recent)]
         memory.shown_notes += [note.id for note in shown if note.id not in memory.shown_notes]
         memory.mark_shown(frame.escape(f"{body}\n{work}"), shown)
-        framed = frame.wrap(frame.FACTS, body), frame.wrap(frame.NOTES, work)
-        return self.injection(reason, *framed)
+        return self.injection(reason, frame.wrap(frame.FACTS, body), frame.wrap(frame.NOTES, work))
 
     async def recall(self, memory: OpenMemory, turn: Turn) -> str:
         """At most 20 notes: those that bear on the message, and with the first one the newest."""

@@ -33,9 +33,8 @@ RETRY_S = 30.0
 MAX_LISTED, MAX_FAULT_CHARS = 3, 200
 """So many changes of one exchange get a line each, and a fault so many characters."""
 _ID = re.compile(r"[\w-]{4,40}")
-PERSONAL: Mapping[str, Any] = dict.fromkeys(
-    ("place", "project", "session", "quote", "since", "source", "source_hash"), ""
-)
+_NAMES = ("place", "project", "session", "quote", "since", "source", "source_hash")
+PERSONAL: Mapping[str, Any] = dict.fromkeys(_NAMES, "")
 """What of a statement is of one person and machine."""
 
 
