@@ -48,9 +48,8 @@ class Command(NamedTuple):
 
     def is_of(self, system: str) -> bool:
         """Whether a system has it, or any for "": one that rows of systems name is only theirs."""
-        of_some = {name for row in SYSTEMS.values() for name in row.commands}
-        of_system = {name for of in _systems(system) for name in SYSTEMS[of].commands}
-        return self.name not in of_some - of_system
+        systems = {name for name, row in SYSTEMS.items() if self.name in row.commands}
+        return not systems or not systems.isdisjoint(_systems(system))
 
 
 def _systems(system: str) -> Sequence[str]:

@@ -6,7 +6,7 @@ which keeps a search of it small. Where messages were dropped, the latest are re
 import asyncio
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
@@ -43,12 +43,13 @@ async def history_search(
 ) -> ToolOutput:
     """Search the log of all earlier sessions with this user, for what was said, done or decided
     before and is not in your memory."""
-    entries = memory.notes()
-    matches = (await find_matches(query, entries))[::-1]
+    by_id = {note.id: note for note in memory.notes()}
+    lines = [(id, line) for id, note in by_id.items() for line in note.text.split("\n")]
+    ids = dict.fromkeys(lines[n][0] for n in await _grep(query, [line for _, line in lines]))
+    matches = [by_id[id] for id in reversed(ids)]
     about = f"{len(matches)} entries of the history match, the newest first"
     if not matches:
         about = "No entry holds this as it is written; here are the nearest others"
-        by_id = {note.id: note for note in entries}
         matches = [by_id[r.text.id] for r in await memory.find(query, NEAREST, by_id.__contains__)]
     if not matches:
         text = f"No entry of the history matches: {query}. Try another, shorter word."
@@ -66,13 +67,11 @@ async def history_search(
     )
 
 
-async def find_matches(pattern: str, entries: Sequence[Statement]) -> list[Statement]:
-    """The entries with a matching line, in order, by grep itself with a limit of time, so that no
-    pattern can hang kode. Raises: MemoryRefused for one that grep rejects, or that takes too long.
-    """
+async def _grep(pattern: str, lines: Iterable[str]) -> list[int]:
+    """The numbers of the matching lines, from 0, by grep itself, which no pattern can hang. Raises:
+    MemoryRefused for one that it rejects, or that takes too long."""
     if not pattern.strip() or len(pattern) > MAX_PATTERN_CHARS or "\0" in pattern:
         raise MemoryRefused("Give a pattern of 1 to 1,000 characters: a word or two to look for.")
-    lines = [(note, line) for note in entries for line in note.text.split("\n")]
     if (program := find_program("grep")) is None:
         raise MemoryRefused("grep is not installed, which searches the history: install it.")
     command = [program, "-i", "-n", "-a", "-m", MAX_MATCHES, "-e", pattern]
@@ -80,7 +79,7 @@ async def find_matches(pattern: str, entries: Sequence[Statement]) -> list[State
         done = await asyncio.to_thread(
             subprocess.run,
             command,
-            input="".join(f"{line}\n" for _, line in lines).encode(errors="replace"),
+            input="".join(f"{line}\n" for line in lines).encode(errors="replace"),
             capture_output=True,
             env={"LC_ALL": "C.UTF-8"},  # folds case beyond ASCII
             timeout=TIMEOUT_S,
@@ -92,14 +91,11 @@ async def find_matches(pattern: str, entries: Sequence[Statement]) -> list[State
     if done.returncode > 1:
         why = done.stderr.decode(errors="replace").strip().removeprefix("grep: ")
         raise MemoryRefused(f"grep refuses this pattern ({why}). Escape what is meant as is.")
-    rows = filter(None, done.stdout.split(b"\n"))
-    notes = [lines[int(row.partition(b":")[0]) - 1][0] for row in rows]
-    return list({note.id: note for note in notes}.values())
+    return [int(row.partition(b":")[0]) - 1 for row in done.stdout.split(b"\n") if row]
 
 
 MEMORY, HISTORY = "MEMORY.md", "HISTORY.md"
-FILES = {"memory": MEMORY, "history": HISTORY}
-"""By target."""
+FILES = {"memory": MEMORY, "history": HISTORY}  # by target
 _STAMP = re.compile(r"## (\d{4}-\d{2})-\d{2}T[0-9:.]+Z$", re.MULTILINE)
 """The header of an entry, with its month."""
 RAW = "[raw-fallback]"

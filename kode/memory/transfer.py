@@ -259,36 +259,32 @@ def _statements_of_agents(
         )
     new, lines = list[Statement](), list[str]()
     for reader, source in sources:
-        statements, faults = _statements(memory, source, reader.read(source, _read(source.path)))
+        read = [_statement(memory, source, e) for e in reader.read(source, _read(source.path))]
+        statements = [part for part in read if isinstance(part, Statement)]
         fresh = [old for old in statements if not _is_known(memory.store.view(), old)]
         new += fresh
         counts = f"{len(fresh)} new, {len(statements) - len(fresh)} known"
         lines.append(f"{paths.short_path(source.path)}: {counts}")
-        lines += [f"  left out, {fault}" for fault in faults]
+        lines += [f"  left out, {fault}" for fault in read if isinstance(fault, str)]
         lines += [f"  {shorten(display(statement.text), SHOWN_CHARS)}" for statement in fresh]
     return new, lines
 
 
-def _statements(
-    memory: Memory, source: ForeignReader.Source, parts: Iterable[ForeignReader.Entry | str]
-) -> tuple[list[Statement], list[str]]:
-    """The entries of a file as statements that wait, and why the others were left out."""
-    faults, statements = list[str](), list[Statement]()
+def _statement(
+    memory: Memory, source: ForeignReader.Source, entry: ForeignReader.Entry | str
+) -> Statement | str:
+    """An entry of a file as a statement that waits, or why it was left out."""
+    if isinstance(entry, str):
+        return entry
+    where = f"{paths.short_path(source.path)}{f':{entry.line}' if entry.line else ''}"
+    if len(entry.text) > ForeignReader.Entry.MAX_CHARS:
+        return f"{where}: {len(entry.text):,} characters, too many for a fact"
+    if fault := _fault(entry.text):
+        return f"{where}: {fault}"
+    root = paths.project_root(Path(entry.project)) if entry.project else None
+    if root and paths.path_hash(root) != memory.store.project.hash:
+        return f"{where}: it is about {entry.project}, import it there"
+    addition = addition_about(memory.name, entry.text, entry.about)
+    statement = memory.new_statement(addition, Author("import", source=where))
     at = timestamp(datetime.fromtimestamp(source.path.stat().st_mtime, UTC))
-    for entry in parts:
-        if isinstance(entry, str):
-            faults.append(entry)
-            continue
-        where = f"{paths.short_path(source.path)}{f':{entry.line}' if entry.line else ''}"
-        root = paths.project_root(Path(entry.project)) if entry.project else None
-        if len(entry.text) > ForeignReader.Entry.MAX_CHARS:
-            faults.append(f"{where}: {len(entry.text):,} characters, too many for a fact")
-        elif fault := _fault(entry.text):
-            faults.append(f"{where}: {fault}")
-        elif root and paths.path_hash(root) != memory.store.project.hash:
-            faults.append(f"{where}: it is about {entry.project}, import it there")
-        else:
-            addition = addition_about(memory.name, entry.text, entry.about)
-            statement = memory.new_statement(addition, Author("import", source=where))
-            statements.append(replace(statement, claimed_at=at, state="waiting"))
-    return statements, faults
+    return replace(statement, claimed_at=at, state="waiting")
