@@ -195,7 +195,7 @@ class TextIndex:
     def _find(self, words: Sequence[str], telling: Sequence[str], period: str) -> list[Match]:
         matches = self._match((period,), [" ".join(split_words(period))])
         if not telling:
-            return matches + self._match(tuple(words), [" ".join(words)])
+            return matches + self._match(tuple(words), [" ".join(words), "".join(words)])
         most = MAX_OCCURRENCES // len(telling)
         for length in range(2, MAX_PARTS + 1):
             for run in zip(*(words[first:] for first in range(length)), strict=False):
