@@ -114,22 +114,20 @@ async def decide(system: MemorySystem, id: str, choice: str, who: Who = "user") 
     item = next((item for item in await items(system) if item.id == id), None)
     choices = [name for name in item.choices if name == choice] if item else []
     if not choices:
-        raise MemoryRefused(
-            f"No entry that waits has the id {id!r} and the choice {choice!r}. `kode memory review "
-            "--list` lists them."
-        )
+        fault = f"Nothing that waits has the id {id!r} and the choice {choice!r}."
+        raise MemoryRefused(f"{fault} `kode memory review --list` lists all.")
     memory = statements_of(system, "review")
     return memory.announce(await memory.store.decide(id, choices[0], who))
 
 
 async def approve_all_of(system: MemorySystem, source: str) -> str:
     """Approves all that waits of an import or a file. Raises as `decide`, also if nothing does."""
-    waiting = [item for item in await items(system) if item.reason == "outside"]
-    path = short_path(source)
+    path, waiting = short_path(source), await items(system)
     of_source = [
         item.id
         for item in waiting
-        if source == item.batch or f"{item.statements[0].source}:".startswith(f"{path}:")
+        if item.reason == "outside"
+        and (source == item.batch or f"{item.statements[0].source}:".startswith(f"{path}:"))
     ]
     for id in of_source or [source]:
         await decide(system, id, "approve")

@@ -218,11 +218,9 @@ def _lines(state: Mapping[str, Any], name: str) -> list[str]:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-SLOW_S = 1.0
-"""After this time the person is notified that a hook is slow."""
+SLOW_S = 1.0  # after which the person is notified that a hook is slow
 GRACE_S = 2.0  # for what a system does after its own deadline
-FAULTS_IN_A_ROW = 3
-"""After this many a hook is not called again in this process."""
+FAULTS_IN_A_ROW = 3  # after which a hook is not called again in this process
 _Hooks, _NOT_DONE = MemorySystem, partial(Drop, done=False)
 
 

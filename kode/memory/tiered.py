@@ -97,8 +97,7 @@ def label(place: str) -> str:
 def _files_of(place: str, statement: Statement | None) -> Sequence[str]:
     if is_episode(place):
         return (place,)
-    folder, _, name = place.rpartition("/")
-    archive = f"{folder}/archive/{name}"
+    archive = "/archive/".join(place.rsplit("/", 1))
     if statement is None:
         return (place, archive)
     return (archive,) if statement.state == "archived" else (place,)
