@@ -86,16 +86,16 @@ class View:
 
     def entry(self, id: str) -> Entry | None:
         """The statement with this id, also one that was withdrawn."""
-        return self.part(f"id {id}").entries.get(id)
+        return self.part(f"id/{id}").entries.get(id)
 
     def file(self, name: str) -> FileRecord:
         """What the log says of a file, also of one that it does not name."""
-        part = self.part(f"file {name}", DAMAGE)
+        part = self.part(f"file/{name}", DAMAGE)
         return part.files.get(name) or FileRecord("", "", part.is_damaged)
 
     def in_place(self, place: str) -> Sequence[Statement]:
         """The current and archived statements of a place."""
-        return [*self.part(f"place {place}").places.get(place, {}).values()]
+        return [*self.part(f"place/{place}").places.get(place, {}).values()]
 
     def list_places(self, pattern: str) -> list[str]:
         """The places that match a pattern and have statements, or had some."""

@@ -65,7 +65,7 @@ class Log:
         """The change with this id."""
         self._read_on()
         if self._is_partial and id not in self._by_id:
-            lines = self.about(f"change {id}") or ()
+            lines = self.about(f"change/{id}") or ()
             self._by_id |= {line.id: line for line in lines if line.id == id}
         return self._by_id.get(id)
 
@@ -86,8 +86,8 @@ class Log:
 
     def list_places(self, prefix: str) -> list[str] | None:
         """The places that begin so and that any change concerns; None as of `about`."""
-        topics = self._ask(lambda: self._index.list_topics(f"place {prefix}"))
-        return topics and [topic.partition(" ")[2] for topic in topics]
+        topics = self._ask(lambda: self._index.list_topics(f"place/{prefix}"))
+        return topics and [topic.partition("/")[2] for topic in topics]
 
     def _ask(self, query: Callable[[], list[T]]) -> list[T] | None:
         with suppress(ValueError, OSError):
@@ -99,20 +99,20 @@ class Log:
     def topics(self, change: Change) -> set[str]:
         """What a change concerns: statements, their places, files, itself; `waiting`, `pairs` and
         `damage`, as the parts of a view. An undo concerns all that the undone change does."""
-        topics = {f"change {change.id}", *(f"file {name}" for name in change.files)}
+        topics = {f"change/{change.id}", *(f"file/{name}" for name in change.files)}
         topics |= {change.kind} & {DAMAGE}
         topics |= {"pairs"} if change.conflicts or change.distinct else set()
         for new in change.add:
-            topics |= {f"id {new.id}", f"place {new.place}"}
+            topics |= {f"id/{new.id}", f"place/{new.place}"}
             topics |= {"waiting"} if new.state == "waiting" else set()
         for id in (*change.end, *change.set):
-            topics.add(f"id {id}")
+            topics.add(f"id/{id}")
             states = {amendment.state for amendment in change.set.values()}
-            for earlier in self._index.find([f"id {id}"]):
+            for earlier in self._index.find([f"id/{id}"]):
                 states |= {new.state for new in earlier.add if new.id == id}
-                topics |= {f"place {new.place}" for new in earlier.add if new.id == id}
+                topics |= {f"place/{new.place}" for new in earlier.add if new.id == id}
             topics |= {"waiting"} & states
-        for undone in self._index.find([f"change {change.undoes}"]) if change.undoes else ():
+        for undone in self._index.find([f"change/{change.undoes}"]) if change.undoes else ():
             topics |= self.topics(undone) if undone.id == change.undoes else set()
         return topics
 
@@ -221,7 +221,7 @@ class Log:
             if change is None:
                 self._bad_lines += [line] if line.strip() else []
             elif change.id not in self._by_id and not (
-                self._is_partial and self._index.find([f"change {change.id}"])
+                self._is_partial and self._index.find([f"change/{change.id}"])
             ):
                 self._by_id[change.id] = change
                 new.append(change)

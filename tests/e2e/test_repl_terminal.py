@@ -293,7 +293,7 @@ def test_a_picture_that_is_too_large_is_said_at_once(repl, tmp_path):
 
     terminal.type("look ", f"\x1b[200~{tmp_path}/shot.png\x1b[201~")
 
-    text = terminal.until("shot.png is too large, 30000×30000 pixels.")
+    text = terminal.until("shot.png is too large, 30000×30000 pixels")
     assert "[image" not in text
 
 

@@ -135,7 +135,7 @@ def test_the_screen_waits_for_no_import_of_an_sdk(
         place.url = server.openai_url
         arguments = ["-c", IMPORTS, str(listed), *words]
         with Terminal(str(python), arguments, cwd=place.project, env=place.environ) as terminal:
-            terminal.until("q leaves:" if words else "\n>", timeout_s=60)
+            terminal.until("q to quit:" if words else "\n>", timeout_s=60)
             terminal.type(*keys)
             terminal.until(end, timeout_s=60)
     imported = set(listed.read_text().split())
