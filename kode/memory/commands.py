@@ -265,11 +265,12 @@ async def run_command(
     command = next(command for command in COMMANDS if command.name == name)
     memory = system if name == "search" else statements_of(system, name)
     _, *names = inspect.signature(command.run).parameters
-    values = {name: value for name, value in vars(arguments).items() if value is not None}
-    values |= {"confirm": confirm} if confirm else {}
-    result = command.run(
-        memory, **{k: v for k, v in values.items() if k in names or "options" in names}
-    )
+    values = {
+        name: value
+        for name, value in {**vars(arguments), "confirm": confirm}.items()
+        if value is not None and (name in names or ("options" in names and name != "memory"))
+    }
+    result = command.run(memory, **values)
     if inspect.isawaitable(result):
         result = await result
     return result if isinstance(result, Outcome) else Outcome(text=result)
