@@ -205,8 +205,8 @@ class Conversation:
             self.say_once(text)
 
     def report(self, error: StorageError) -> None:
-        """Reports a fault, unless it is the one that the last turn ended with."""
-        if self.last is None or str(error) != self.last.error:
+        """Reports a fault, unless it is the one that the last turn ended with or raised."""
+        if (self.last is None or str(error) != self.last.error) and str(error) not in self.notices:
             self.settings.emit(Notice(text=str(error), level="error"))
 
     def note(self, text: str) -> None:

@@ -86,7 +86,6 @@ async def _turn(
 ) -> TurnEnded:
     session = conversation.session
     text, conversation.cut_short = join_prompts(conversation.cut_short, text), ""
-    session.record_prompt(text, typed)
     run = partial(
         _run,
         conversation,
@@ -97,7 +96,11 @@ async def _turn(
         evidence=Evidence(),
     )
     try:
+        session.record_prompt(text, typed)
         return await _answer(conversation, text, run)
+    except StorageError as error:
+        conversation.notices.add(str(error))  # the caller says it
+        raise
     finally:
         with contextlib.suppress(StorageError):  # the person has the text before them
             session.drop_prompt()

@@ -140,7 +140,7 @@ class OpenMemory:
             try:
                 await work
             except Exception as fault:
-                self.warn(f"Memory could not finish: {fault}")
+                self.warn(f"Memory ({self.name}) could not finish: {fault}")
 
         task = asyncio.create_task(run())
         self.tasks.add(task)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from kode import durable, paths
-from kode.errors import BusyError
+from kode.errors import BusyError, StorageError
 from kode.images import copy_to as copy_image
 from kode.messages import Message, Part, Text, Thinking, Usage, calls_of, images_of
 from kode.session import order
@@ -199,8 +199,11 @@ class Session:
         file, self.file = self.file, None
         with file:
             if not self.is_used and self.path is not None:
-                durable.remove(self.path)
-                durable.forget_length(self.path)
+                with contextlib.suppress(
+                    StorageError
+                ):  # an empty file is no loss, and no second error
+                    durable.remove(self.path)
+                    durable.forget_length(self.path)
                 # Pictures attached to a first message that was never sent.
                 shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
             durable.unlock(file)
