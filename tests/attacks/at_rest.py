@@ -157,7 +157,7 @@ def queued(ground: Ground, isolate: Any = "none", mode: str = "auto-edit") -> Qu
         id="20260101-000000-aaaaaa",
         created_at="2026-01-01T00:00:00Z",
         tasks=(one,),
-        trees=str(ground.place.home / "trees" / "fleet"),
+        trees=str(ground.place.home.with_name("kode-home-fleet") / "fleet"),
         flags=("--permission-mode", mode, "--no-memory"),
     )
     return create(ground.place.home, fleet)

@@ -82,11 +82,15 @@ class Ground:
         return path
 
     def outside(self) -> dict[str, object]:
-        """Everything in the home but for the project and kode's own folder."""
+        """Everything in the home but for the project and kode's own folders."""
         found: dict[str, object] = {}
         for folder, folders, names in os.walk(self.home):
             if Path(folder) == self.home:
-                folders[:] = [n for n in folders if n not in ("project", "kode-home", ".cache")]
+                folders[:] = [
+                    n
+                    for n in folders
+                    if n not in ("project", "kode-home", "kode-home-fleet", ".cache")
+                ]
                 names = [n for n in names if n != "stderr.txt"]
             for name in (*folders, *names):
                 path = Path(folder) / name
