@@ -299,8 +299,10 @@ async def search(
     too little, `model` chooses from that and the newest, unless those are no more than `k`."""
     results = list[list[Ranked]]()
     for index in indexes:
-        compared = {text.id: text.text for text in reversed(index.texts) if allows(text)}
-        cosines = await embedder.cosines(query, compared) if embedder else None
+        cosines = None
+        if embedder:
+            compared = {text.id: text.text for text in reversed(index.texts) if allows(text)}
+            cosines = await embedder.cosines(query, compared)
         most = max(k, 2 * MAX_CANDIDATES)
         results.append(index.search(query, most, now, cosines=cosines, allows=allows))
     # What shares only common words with the query comes last.
