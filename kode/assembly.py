@@ -456,7 +456,6 @@ def _limits(config: Config) -> Limits:
         max_budget_usd=config.max_budget_usd,
         max_attempts=config.retry.max_attempts,
         compact_at=config.context.compact_at,
-        keep_tool_output_tokens=config.context.keep_tool_output_tokens,
         keep_user_tokens=config.context.keep_user_tokens,
     )
 

@@ -12,7 +12,7 @@
     │   │   ├── ToolOutput                  its output as it comes
     │   │   └── ToolFinished                its outcome
     │   ├── Steered what the person typed meanwhile is on disk
-    │   └── ContextReduced                  old tool output dropped, or a compaction
+    │   └── ContextReduced                  a compaction
     ├── TurnEnded                           how it ended; everything of it is on disk
     ├── PlanKept                            the plan that a turn in mode `plan` ended with
     ├── Working kode itself is busy
@@ -170,9 +170,9 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextReduced:
-    kind: Literal["tool_output", "compaction"]
     tokens_before: int
     tokens_after: int
+    kind: Literal["compaction"] = "compaction"
     type: Literal["context_reduced"] = "context_reduced"
 
 

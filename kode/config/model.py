@@ -72,7 +72,6 @@ class ContextPart(Part):
     window: AtLeastOne | None = None
     sees_images: bool | None = None
     compact_at: Annotated[float, Field(ge=0.1, le=0.95)] = 0.8
-    keep_tool_output_tokens: Count = 40_000
     keep_user_tokens: Count = 20_000
 
 

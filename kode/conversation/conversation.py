@@ -25,8 +25,7 @@ from kode.conversation.plugins import PluginHost
 from kode.conversation.settings import Settings
 from kode.engine.action import PreviewedCall, preview_call
 from kode.engine.agent import Agent
-from kode.engine.context import Context, compact, compactable_tokens, context_tokens
-from kode.engine.window import Window, window_of
+from kode.engine.context import Context, Window, compact, context_tokens, is_compactable, window_of
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Notice, TurnEnded, Working
 from kode.extensions.found_extensions import FoundExtensions, in_use
@@ -383,7 +382,7 @@ class Conversation:
         """`/compact`: compacts now; None, without a request, if that would free nothing. `wish`
         says what the person wants in the note. Raises: KodeError."""
         await self.start()
-        if not compactable_tokens(self.agent, self.context):
+        if not is_compactable(self.agent, self.context):
             return None
         emit = self.settings.emit
         return await compact(self.agent, self.context, emit, wish=wish, by_person=True)

@@ -8,7 +8,6 @@
     call.py      the calls of a reply: run, clip, record
     run.py       a running turn: its totals, how its checks ended, whether it runs in circles
     command.py   a command: tried in the sandbox or run outside
-    window.py    what fills the model's window, for a person
     tokens.py    token estimates without a tokenizer
 
 State is in an `Agent`'s `Spend` (the budget of the process), a `Context` (one open session) and a

@@ -54,6 +54,12 @@ class Progress:
     def __post_init__(self) -> None:
         self.name = printable(self.call.name)
 
+    def describe(self, agent: Agent, actions: Sequence[Action]) -> None:
+        """Names the call after its actions."""
+        self.name = actions[0].tool.name
+        subjects = dict.fromkeys(action.subject for action in actions)
+        self.subject = mask(", ".join(subjects), agent.secrets)
+
     def finish(self, output: ToolOutput, **others: Any) -> ToolFinished:
         """The event of its end, with the output's own fields and others."""
         took_s = time.monotonic() - self.started if output.ran_s is None else output.ran_s
@@ -70,36 +76,54 @@ class Progress:
 
 def parse(agent: Agent, progress: Progress) -> Sequence[Action]:
     """What a call does: its actions, checked. Raises: ToolError."""
-    tool = _find_tool(agent, progress.call.name)
+    call, tool = progress.call, _find_tool(agent, progress.call.name)
     progress.name = tool.name
-    arguments = translate(tool, parse_arguments(progress.call, free_text=bool(tool.grammar)))
-    progress.subject = mask(tool.subject_in(arguments), agent.secrets)
-    parts = parts_of(tool, arguments)
-    progress.name = parts[0][0].name
-    actions = [
-        Action(call_id=progress.call.id, tool=tool, arguments=_without_label(agent, tool, given))
-        for tool, given in parts
-    ]
-    progress.subject = name_subject(agent, actions)
-    actions = [_checked(agent, action) for action in actions]
+    arguments = translate(tool, parse_arguments(call, free_text=bool(tool.grammar)))
+    whole = Action(call_id=call.id, tool=tool, arguments=arguments)
+    progress.describe(agent, [whole])
+    parts = parts_of(whole)
+    progress.describe(agent, parts)  # also where the check fails
+    actions = [_check(agent, part) for part in parts]
+    progress.describe(agent, actions)
     if any(map(_is_work, actions)):
         progress.effects = set(map(effect_of, actions))
     return actions
 
 
-def _checked(agent: Agent, action: Action) -> Action:
-    """The action with checked arguments and its real path. Raises: ToolError."""
-    arguments = action.tool.check(action.arguments)
-    return replace(action, arguments=arguments, path=_real_path(agent, action.tool, arguments))
+def parts_of(action: Action) -> Sequence[Action]:
+    """The actions that a call stands for, with unchecked arguments. Raises: ToolError."""
+    tool = action.tool
+    if tool.parts is None:
+        return (action,)
+    parts = tool.parts(tool.check(action.arguments))
+    return [replace(action, tool=part, arguments=arguments) for part, arguments in parts]
 
 
-def name_subject(agent: Agent, actions: Sequence[Action]) -> str:
-    return mask(", ".join(dict.fromkeys(action.subject for action in actions)), agent.secrets)
+def _check(agent: Agent, action: Action) -> Action:
+    """The action with checked arguments and the real path of a file tool's call. Raises:
+    ToolError."""
+    tool, path = action.tool, ""
+    is_about_files = tool.effect in ("read", "edit")
+    given = _without_label(agent, action.arguments) if is_about_files else action.arguments
+    arguments = tool.check(given)
+    if is_about_files and "path" in arguments:
+        with contextlib.suppress(OSError, ValueError):  # impossible: left for the tool to refuse
+            path = real_path(agent.place, arguments["path"] or "")
+    return replace(action, arguments=arguments, path=path)
 
 
-def parts_of(tool: Tool, arguments: Mapping[str, Any]) -> Sequence[tuple[Tool, Mapping[str, Any]]]:
-    """The calls that a call stands for, with unchecked arguments. Raises: ToolError."""
-    return ((tool, arguments),) if tool.parts is None else tool.parts(tool.check(arguments))
+def _without_label(agent: Agent, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Strips `path:` from a path `path:a.py` if only `a.py` exists: small models copy the
+    argument's name into its value."""
+    path, place = arguments.get("path"), agent.place
+    if not isinstance(path, str) or not path.startswith("path:"):
+        return arguments
+    plain = path.removeprefix("path:").lstrip()
+    with contextlib.suppress(ValueError):  # a NUL, which the tool refuses
+        full = [located(place, str(place.cwd / paths.expand(name))) for name in (path, plain)]
+        if plain and [*map(os.path.lexists, full)] == [False, True]:
+            return {**arguments, "path": plain}
+    return arguments
 
 
 def _is_work(action: Action) -> bool:
@@ -128,58 +152,39 @@ def _find_tool(agent: Agent, name: str) -> Tool:
     )
 
 
-def _real_path(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """The real path of a file tool's call, before it is judged; "" for other calls. An impossible
-    path is left for the tool to refuse."""
-    if tool.effect not in ("read", "edit") or "path" not in arguments:
-        return ""
-    value = arguments["path"]
-    try:
-        return real_path(agent.place, value if isinstance(value, str) else "")
-    except (OSError, ValueError):
-        return ""
-
-
-def _without_label(agent: Agent, tool: Tool, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Strips `path:` from a path `path:a.py` if only `a.py` exists: small models copy the
-    argument's name into its value."""
-    path, place = arguments.get("path"), agent.place
-    if tool.effect not in ("read", "edit") or not isinstance(path, str):
-        return arguments
-    plain = path.removeprefix("path:").lstrip()
-    if plain and plain != path:
-        with contextlib.suppress(ValueError):  # a NUL, which the tool refuses
-            full = [located(place, str(place.cwd / paths.expand(name))) for name in (path, plain)]
-            if [*map(os.path.lexists, full)] == [False, True]:
-                return {**arguments, "path": plain}
-    return arguments
-
-
-# ── whether it may run ───────────────────────────────────────────────────────────────────────
-
-
 async def judge(run: Run, action: Action, progress: Progress) -> tuple[Action, ToolContext]:
     """The action as interceptors want it, and what its tool gets: it may run. Raises: ToolRefused,
     and ToolError if the call cannot succeed."""
-    agent, asked = run.agent, action
+    agent, original = run.agent, action
     for intercept in agent.interceptors:
         answer = await intercept(action)
         if isinstance(answer, Action):
-            action = _rewritten(agent, answer, asked, action.advice)
+            action = _rewrite(agent, answer, original, action.advice)
             if action.change:
                 run.emit(Notice(text=mask(action.change, agent.secrets)))
         elif answer is not None and answer.outcome == "deny":
-            raise _refused(answer, action)
+            raise _refusal_error(answer, action)
         elif answer is not None:
             action = replace(action, advice=_gravest(action.advice, answer))
-    context = _tool_context(run, action, progress)
+    context = ToolContext(
+        place=agent.place,
+        call_id=action.call_id,
+        session_id=run.context.session.id,
+        emit=_mask_output(run.emit, agent.secrets),
+        seen_files=agent.seen_files,
+        path=action.path,
+        earlier=partial(text_by_id, run.context.session.entries),
+        background=agent.background,
+        room=progress.share,
+        keep_output=partial(setattr, progress, "output_so_far"),
+    )
     decision = await agent.gate.judge(action, context)
     if not decision.is_allowed:
-        raise _refused(decision, action)
+        raise _refusal_error(decision, action)
     return action, replace(context, decision=decision)
 
 
-def _refused(decision: Decision, action: Action) -> ToolRefused:
+def _refusal_error(decision: Decision, action: Action) -> ToolRefused:
     refusal = decision.refusal
     instead = f"{decision.consent.instead} {action.change}".strip()
     return ToolRefused(refusal.for_model, refusal=refusal, instead=instead)
@@ -194,59 +199,41 @@ def _gravest(before: Decision | None, now: Decision | None) -> Decision | None:
     return max(filter(None, (now, before)), key=_gravity, default=None)
 
 
-def _rewritten(agent: Agent, action: Action, asked: Action, before: Decision | None) -> Action:
+def _rewrite(agent: Agent, action: Action, original: Action, before: Decision | None) -> Action:
     """An interceptor's action, checked, with the advice that still counts: what earlier ones
     allowed was about another. Raises: ToolError."""
+    by = action.changed_by
     try:
         arguments = translate(action.tool, action.arguments)
-        arguments = dict(_without_label(agent, action.tool, arguments))
-        action = _checked(agent, replace(action, arguments=arguments))
+        action = _check(agent, replace(action, arguments=arguments))
     except ToolError as error:
-        by = action.changed_by
         raise ToolError(f"{by} made a call of this one that cannot run: {error}") from error
     before = before if before is not None and _gravity(before) else None
-    change = _describe_change(asked, action) if action.arguments != asked.arguments else ""
+    change = _describe_change(original, action)
     return replace(action, advice=_gravest(before, action.advice), change=change)
 
 
-def _describe_change(asked: Action, action: Action) -> str:
-    """What somebody changed in a call, in a sentence."""
+def _describe_change(original: Action, action: Action) -> str:
+    """What somebody changed in a call, in a sentence; "" for nothing."""
     short = partial(shorten, max_chars=MAX_CHANGE_CHARS)
-    if asked.subject != action.subject:
-        new, old = short(action.subject), short(asked.subject)
-        return f"{action.changed_by} changed this call: `{new}` instead of `{old}`."
-    before, now = asked.arguments, action.arguments
-    names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    parts = (f"`{name}` is now {short(json.dumps(now.get(name), default=str))}" for name in names)
-    return f"{action.changed_by} changed this call: {', '.join(parts)}."
+    old, new = original.arguments, action.arguments
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    parts = [f"`{name}` is now {short(json.dumps(new.get(name), default=str))}" for name in names]
+    if original.subject != action.subject:
+        parts = [f"`{short(action.subject)}` instead of `{short(original.subject)}`"]
+    return f"{action.changed_by} changed this call: {', '.join(parts)}." if parts else ""
 
 
-def _tool_context(run: Run, action: Action, progress: Progress) -> ToolContext:
-    agent = run.agent
-    return ToolContext(
-        place=agent.place,
-        call_id=action.call_id,
-        session_id=run.context.session.id,
-        emit=_masking(run.emit, agent.secrets),
-        seen_files=agent.seen_files,
-        path=action.path,
-        earlier=partial(text_by_id, run.context.session.entries),
-        background=agent.background,
-        room=progress.share,
-        keep_output=partial(setattr, progress, "output_so_far"),
-    )
-
-
-def _masking(emit: Emit, secrets: tuple[str, ...]) -> Emit:
+def _mask_output(emit: Emit, secrets: tuple[str, ...]) -> Emit:
     """Masks the output that a tool emits while running, like its result."""
 
-    def masked(event: Event) -> None:
+    def emit_masked(event: Event) -> None:
         if isinstance(event, OutputEvent):
-            text, partial = mask(event.text, secrets), mask(event.partial, secrets)
-            event = replace(event, text=text, partial=partial)
+            text, partial_line = mask(event.text, secrets), mask(event.partial, secrets)
+            event = replace(event, text=text, partial=partial_line)
         emit(event)
 
-    return masked if secrets else emit
+    return emit_masked if secrets else emit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,21 +250,19 @@ class PreviewedCall:
 
 def preview_call(agent: Agent, call: ToolCall) -> PreviewedCall:
     """A call for display. Never raises, whatever its arguments are."""
-    text = mask(call.arguments, agent.secrets)
-    try:
+    text, tool = mask(call.arguments, agent.secrets), called(agent.tools, call.name)
+    arguments: Any = None
+    with contextlib.suppress(ValueError, RecursionError):
         arguments = json.loads(text, parse_constant=lambda name: None)  # `NaN` is not JSON
-    except (ValueError, RecursionError):
-        arguments = None
-    is_object = isinstance(arguments, dict)
-    tool, subject = called(agent.tools, call.name), ""
-    if tool is None:
-        event = ToolStarted(call_id=call.id, name=printable(call.name), subject="")
-        return PreviewedCall(event=event, arguments=arguments if is_object else {})
-    whole = arguments if is_object else {"input": text} if tool.grammar else {}
-    arguments = translate(tool, whole)
-    with contextlib.suppress(ToolError):
-        tool, arguments = parts_of(tool, arguments)[0]
-    with contextlib.suppress(Exception):  # a tool expects valid arguments; these may not be
-        subject = tool.subject_in(arguments)
-    event = ToolStarted(call_id=call.id, name=tool.name, subject=subject)
-    return PreviewedCall(event=event, effect=tool.effect, arguments=arguments)
+    if not isinstance(arguments, dict):
+        arguments = {"input": text} if tool is not None and tool.grammar else {}
+    name, effect, subject = printable(call.name), "", ""
+    if tool is not None:
+        action = Action(call_id=call.id, tool=tool, arguments=translate(tool, arguments))
+        with contextlib.suppress(ToolError):
+            action = parts_of(action)[0]
+        with contextlib.suppress(Exception):  # a tool expects valid arguments; these may not be
+            subject = action.subject
+        name, effect, arguments = action.tool.name, action.tool.effect, action.arguments
+    event = ToolStarted(call_id=call.id, name=name, subject=subject)
+    return PreviewedCall(event=event, effect=effect, arguments=arguments)

@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from kode.tools.background import BackgroundCommands
 
 READ_SHARE = 0.1
-"""Time to read a token, relative to writing one, on GPUs and CPUs alike. It needs to be right only
-within a small factor: it sets a limit of patience."""
+"""Time to read a token, relative to writing one; only a limit of patience depends on it."""
 REPLIES = 5
-"""How many recent replies count; the median is used, so that one long wait does not matter."""
+"""How many recent replies count, by their median: one long wait does not matter."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +47,6 @@ class Limits:
     """Attempts at one reply."""
     compact_at: float
     """Share of the window at which the context is reduced."""
-    keep_tool_output_tokens: int
-    """How much of the newest tool output survives when old output is dropped."""
     keep_user_tokens: int
     """How much of the person's own words survives a compaction verbatim."""
 
@@ -65,7 +62,7 @@ class Pace:
         """Records a reply that took this many seconds."""
         if usage is not None and usage.output_tokens and seconds > 0:
             read = usage.input_tokens - usage.cached_tokens
-            self.rates.append(_work(read, usage.output_tokens) / seconds)
+            self.rates.append((usage.output_tokens + read * READ_SHARE) / seconds)
 
     def expected_s(self, input_tokens: int, output_tokens: int) -> float:
         """How long a reply of these sizes should take; 0.0 before the first measurement."""
@@ -73,11 +70,7 @@ class Pace:
             return 0.0
         rates, middle = sorted(self.rates), len(self.rates) // 2
         median = (rates[middle] + rates[~middle]) / 2
-        return _work(input_tokens, output_tokens) / median
-
-
-def _work(read: int, written: int) -> float:
-    return written + read * READ_SHARE
+        return (output_tokens + input_tokens * READ_SHARE) / median
 
 
 @dataclass
@@ -94,10 +87,8 @@ class Spend:
     """For a subagent: the requests of its parent and siblings."""
     turn_ends_at: float | None = None
     """When the current turn must end, by `time.monotonic`; None: no limit."""
-
     shared: SharedBudget | None = None
     """The budget shared with kodes outside this tree."""
-
     paces: defaultdict[str, Pace] = field(default_factory=lambda: defaultdict(Pace))
     """Model name → how fast it has answered."""
 

@@ -3,35 +3,36 @@
 Neighbours run concurrently if their tools allow it, others alone. Each result is recorded first and
 shown second: what a person saw as done is on disk. Every call gets a result, whatever happens.
 
-    run_calls   one recorded result for each call of a reply
-      _perform    parse → judge each action → run each action
-      _conclude   mask, clip, mark, count; record the result, then show it
+    run_calls     one recorded result for each call of a reply
+      _run_call     its result, whatever happens
+        _perform      parse → judge each action → run each action
+        _conclude     mask, clip, mark, count
 """
 
 import asyncio
 import re
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby, repeat
+from itertools import groupby
 from typing import Any
 
 from kode import durable
 from kode.credentials import mask, redact
-from kode.engine.action import Progress, effect_of, judge, name_subject, parse
+from kode.engine.action import Progress, effect_of, judge, parse
 from kode.engine.agent import Agent
 from kode.engine.command import Command, Settled, run_command, settle_ended
 from kode.engine.context import room_for_results
-from kode.engine.run import Run
+from kode.engine.run import Effect, Run
 from kode.engine.tokens import clip_middle
 from kode.errors import KodeError, StorageError, ToolError, ToolRefused
-from kode.events import Denial, ToolStarted
+from kode.events import Denial, ToolFinished, ToolStarted
 from kode.extensions.familiar_calls import called
 from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of
 from kode.plain_text import fence_text
-from kode.session.entries import JobEntry, MessageEntry, TaintEntry
+from kode.session.entries import JobEntry, MessageEntry
 from kode.session.notes import notes
 from kode.tool import Action, Decision, ToolContext, ToolOutput, WorkStep, group_changes
 from kode.workplace import as_seen
@@ -44,10 +45,6 @@ NOTE_CHARS = 500
 INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
 STOPPED = "[The person interrupted the turn, and the command was stopped. Its output so far:]"
 NOT_RUN = "[Not run: the person interrupted the turn.]"
-
-Record = Callable[[ToolResult, Sequence[Image], str], None]
-"""Records the result of a call with its pictures, and names the background job whose end it tells,
-if it tells one."""
 
 
 @dataclass
@@ -67,26 +64,41 @@ class ResultBudget:
         return share
 
 
+@dataclass(frozen=True, kw_only=True)
+class CallResult:
+    """The result of a call: for the model, for a person, and what it brings besides."""
+
+    result: ToolResult
+    pictures: tuple[Image, ...]
+    event: ToolFinished
+    ended_job: str
+    """The name of the background job whose end it tells; "" for none."""
+
+
 async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     """Runs the calls of one reply and records each result. On a cancellation or a disk error, calls
     without a result get one that says so. Raises: StorageError."""
     waiting = {call.id: Progress(call) for call in calls}
     budget = ResultBudget(room_for_results(run.agent, run.context), len(calls))
 
-    def record(result: ToolResult, pictures: Sequence[Image], ended_job: str) -> None:
-        _record(run, (result, *pictures), ended_job)
-        del waiting[result.call_id]
+    async def run_one(progress: Progress) -> None:
+        done = await _run_call(run, progress, budget)
+        # No await from here on: what is shown is recorded, and what is recorded is shown.
+        _record(run, (done.result, *done.pictures), done.ended_job)
+        del waiting[progress.call.id]
+        run.emit(done.event)
+
+    def may_run_beside(progress: Progress) -> bool:
+        tool = called(run.agent.tools, progress.call.name)
+        return tool is not None and tool.parallel
 
     try:
-        for side_by_side, group in groupby(
-            [*waiting.values()], key=lambda progress: _may_run_beside(run.agent, progress.call)
-        ):
-            running = (_run_call(run, progress, record, budget) for progress in group)
+        for side_by_side, group in groupby([*waiting.values()], key=may_run_beside):
             if side_by_side:
-                await _run_together(running)
+                await _run_together(map(run_one, group))
                 continue
-            for coroutine in running:
-                await coroutine
+            for progress in group:
+                await run_one(progress)
     finally:
         if waiting:
             results = [_cut_short(run, progress) for progress in waiting.values()]
@@ -101,31 +113,27 @@ def _record(run: Run, parts: Sequence[ToolResult | Image], ended_job: str = "") 
     """Records results, with what the model has not been told yet."""
     session, (first, *rest) = run.context.session, parts
     unreported = session.unreported
-    unknown = (
+    news = notes(
         entry
         for entry in unreported
         if not (isinstance(entry, JobEntry) and entry.name == ended_job)
     )
-    if isinstance(first, ToolResult) and (news := notes(unknown)):
+    if isinstance(first, ToolResult) and news:
         text = "\n".join(note.text for note in news)
         first = replace(first, text=f"{first.text}\n\n{mask(text, run.agent.secrets)}")
-    taints = [TaintEntry(source=source) for source in run.untrusted]
     ids = tuple(entry.id for entry in unreported)
-    session.append(*taints, MessageEntry(role="tool", parts=(first, *rest), notes_of=ids))
-    run.untrusted.clear()
+    run.record(MessageEntry(role="tool", parts=(first, *rest), notes_of=ids))
 
 
 async def run_aside(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Image]]:
     """Runs a call made by the person's own command as if by the model: the gate decides, events are
-    emitted, outside sources go to `run.untrusted`. The result is not recorded, nor its pictures."""
-    results: list[tuple[ToolResult, Sequence[Image]]] = []
+    emitted. Only the outside sources of its result are recorded. Raises: StorageError."""
     budget = ResultBudget(room_for_results(run.agent, run.context), 1)
-
-    def keep(result: ToolResult, pictures: Sequence[Image], ended_job: str) -> None:
-        results.append((result, pictures))
-
-    await _run_call(run, Progress(call), keep, budget)
-    return results[0]
+    done = await _run_call(run, Progress(call), budget)
+    if run.untrusted:
+        run.record()
+    run.emit(done.event)
+    return done.result, done.pictures
 
 
 async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
@@ -138,24 +146,19 @@ async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
         raise faults.exceptions[0] from None
 
 
-def _may_run_beside(agent: Agent, call: ToolCall) -> bool:
-    tool = called(agent.tools, call.name)
-    return tool is not None and tool.parallel
-
-
 def _cut_short(run: Run, progress: Progress) -> ToolResult:
     if not progress.is_running:
         return failure_of(progress.call, NOT_RUN, cut="not_run")
     output, text = progress.output_so_far, INTERRUPTED
     if output is not None:
         text = mask("\n".join((STOPPED, output.text, *output.notes)), run.agent.secrets)
-    if output is not None and output.untrusted:
-        run.untrusted.append(output.untrusted)
-        text = fence_text(text, output.untrusted)
+        if output.untrusted:
+            run.untrusted.append(output.untrusted)
+            text = fence_text(text, output.untrusted)
     return failure_of(progress.call, text, cut="interrupted")
 
 
-async def _run_call(run: Run, progress: Progress, record: Record, budget: ResultBudget) -> None:
+async def _run_call(run: Run, progress: Progress, budget: ResultBudget) -> CallResult:
     progress.share, progress.started = budget.take(), time.monotonic()
     error: Exception | None = None
     try:
@@ -170,18 +173,14 @@ async def _run_call(run: Run, progress: Progress, record: Record, budget: Result
         progress.untrusted = source or progress.untrusted
     except Exception as fault:  # a fault in kode must not end the turn
         error, output = fault, _bug(run.agent, progress.name, fault)
-    await _conclude(run, progress, output, error, record, budget)
-
-
-# ── running it ───────────────────────────────────────────────────────────────────────────────
+    return await _conclude(run, progress, output, error, budget)
 
 
 async def _perform(run: Run, progress: Progress) -> ToolOutput:
     """Parses, judges and runs a call. Raises: KodeError; anything for a fault in kode."""
-    agent = run.agent
-    judged = [await judge(run, action, progress) for action in parse(agent, progress)]
+    judged = [await judge(run, action, progress) for action in parse(run.agent, progress)]
     if any(action.change for action, _ in judged):
-        progress.subject = name_subject(agent, [action for action, _ in judged])
+        progress.describe(run.agent, [action for action, _ in judged])
     for action, context in judged if len(judged) > 1 else ():
         if action.tool.preview:  # all can be done, or none is
             action.tool.preview(context, action.arguments)
@@ -190,7 +189,7 @@ async def _perform(run: Run, progress: Progress) -> ToolOutput:
     progress.is_running, progress.started = True, time.monotonic()
     if all(context.decision.only_reads for _, context in judged):
         progress.effects = set()
-    return _joined([await _run_action(run, progress, *step) for step in judged])
+    return _join([await _run_action(run, progress, *step) for step in judged])
 
 
 async def _run_action(
@@ -198,36 +197,53 @@ async def _run_action(
 ) -> ToolOutput:
     agent, decision = run.agent, context.decision
     progress.untrusted = decision.untrusted or progress.untrusted
-    if _may_run_programs(action, decision):  # also where it is cut short
+    runs_programs = action.tool.effect in ("run", "mcp", "delegate") and not decision.only_reads
+    if runs_programs:  # also where it is cut short
         run.evidence.note(WorkStep(ran_programs=True))
     output = await agent.around(action, partial(_run_tool, agent, action, context))
     if action.change:
         output = replace(output, notes=(*output.notes, f"[{action.change}]"))
-    run.files_changed.update(dict.fromkeys(output.files_changed))
-    for work in output.agent_steps or (_work_step(agent, action, output, decision),):
-        run.evidence.note(work)
-    progress.has_failed = progress.has_failed or _is_failure(output, decision)
-    progress.untrusted = (
-        output.untrusted or progress.untrusted or _outside_source(agent, action, output, decision)
-    )
+    # Of a line that changed files and ran programs, nothing tells which came last.
+    is_edit, line = bool(output.files_changed), decision.line
+    runs_programs = runs_programs and not (is_edit and line is not None and line.only_edits)
+    is_watched = agent.background is not None and agent.background.is_busy
+    step = WorkStep(checks=output.checks, is_edit=is_edit, ran_programs=runs_programs or is_watched)
+    run.note_work(output.files_changed, output.agent_steps or (step,))
+    well = (None, 0, 1) if line is not None and line.exit_one_is_answer else (None, 0)
+    if output.exit_status not in well or any(status for _, status in output.checks):
+        progress.has_failed = True
+    source = output.untrusted or progress.untrusted
+    progress.untrusted = source or _find_source(agent, action, output, decision)
     return output
+
+
+def _find_source(agent: Agent, action: Action, output: ToolOutput, decision: Decision) -> str:
+    """The outside source of the project files that were read; "" for none."""
+    read: Sequence[str] | None = output.files_read
+    if action.tool.effect == "run":
+        read = decision.line.reads if decision.line is not None else None
+    return "" if read == () else agent.marks.find_source(read)
 
 
 async def _run_tool(agent: Agent, action: Action, context: ToolContext) -> ToolOutput:
     """Runs a tool after saving what it may change, so that the turn can be undone."""
     tool, path = action.tool, action.path
+
+    async def run() -> ToolOutput:
+        output = await tool.run(context, action.arguments)
+        return ToolOutput(text=output) if isinstance(output, str) else output
+
     if tool.effect == "run":
         return await run_command(Command(agent=agent, action=action, context=context))
     if tool.effect != "edit" or not path:
-        return _as_output(await tool.run(context, action.arguments))
+        return await run()
     if as_seen(agent.place, path) != path:
         # The session's own /tmp: no part of the work, or of undo.
-        output = _as_output(await tool.run(context, action.arguments))
-        return replace(output, files_changed=())
+        return replace(await run(), files_changed=())
     async with agent.undo.step([path]) as saved:
         if saved.problem:
             raise StorageError(saved.problem)
-        output = _as_output(await tool.run(context, action.arguments))
+        output = await run()
         # At once: checkers that look at the edit may take long, and other sessions may begin.
         agent.marks.record(output.files_changed)
         if path in output.files_changed and path in agent.seen_files:
@@ -237,11 +253,7 @@ async def _run_tool(agent: Agent, action: Action, context: ToolContext) -> ToolO
         return output
 
 
-def _as_output(output: ToolOutput | str) -> ToolOutput:
-    return ToolOutput(text=output) if isinstance(output, str) else output
-
-
-def _joined(outputs: Sequence[ToolOutput]) -> ToolOutput:
+def _join(outputs: Sequence[ToolOutput]) -> ToolOutput:
     """The result of a call that stands for several."""
     first, *others = outputs
     if not others:
@@ -258,69 +270,36 @@ def _joined(outputs: Sequence[ToolOutput]) -> ToolOutput:
     )
 
 
-def _may_run_programs(action: Action, decision: Decision) -> bool:
-    return action.tool.effect in ("run", "mcp", "delegate") and not decision.only_reads
-
-
-def _work_step(agent: Agent, action: Action, output: ToolOutput, decision: Decision) -> WorkStep:
-    is_edit = bool(output.files_changed)
-    # Of a line that changed files and ran programs, nothing tells which came last.
-    only_edits = is_edit and decision.line is not None and decision.line.only_edits
-    ran_programs = _may_run_programs(action, decision) and not only_edits
-    is_watched = agent.background is not None and agent.background.is_busy
-    return WorkStep(checks=output.checks, is_edit=is_edit, ran_programs=ran_programs or is_watched)
-
-
-def _is_failure(output: ToolOutput, decision: Decision) -> bool:
-    """Whether a command failed, or a check in it."""
-    line = decision.line
-    well = (None, 0, 1) if line is not None and line.exit_one_is_answer else (None, 0)
-    return output.exit_status not in well or any(status for _, status in output.checks)
-
-
-def _outside_source(agent: Agent, action: Action, output: ToolOutput, decision: Decision) -> str:
-    """The outside source of the project files that were read."""
-    read: Sequence[str] | None = output.files_read
-    if action.tool.effect == "run":
-        read = decision.line.reads if decision.line is not None else None
-    return "" if read == () else agent.marks.find_source(read)
-
-
 async def note_late_changes(run: Run) -> None:
     """Notes what commands and subagents in the background changed and checked that have ended."""
+    session_id = run.context.session.id
     if run.agent.background is not None:
-        for output in run.agent.background.take_work(run.context.session.id):
-            run.files_changed.update(dict.fromkeys(output.files_changed))
-            for work in output.agent_steps:
-                run.evidence.note(work)
-    for command, settled in await settle_ended(run.agent, run.context.session.id):
-        run.files_changed.update(dict.fromkeys(settled.files_changed))
-        run.evidence.note(WorkStep(is_edit=bool(settled.files_changed), ran_programs=True))
+        for output in run.agent.background.take_work(session_id):
+            run.note_work(output.files_changed, output.agent_steps)
+    for command, settled in await settle_ended(run.agent, session_id):
+        changed = settled.files_changed
+        run.note_work(changed, (WorkStep(is_edit=bool(changed), ran_programs=True),))
         if denials := list_denials(command, settled):
             run.denials += denials
-            lost = (group.path for group in group_changes(settled.dropped))
-            effect = effect_of(command.action)
-            run.evidence.refuse(effect, denials, zip(repeat("edit"), lost, strict=False))
-
-
-def _reason(refusal: Refusal) -> str:
-    """Why something was refused, for whoever reads the result of a turn: without what the model is
-    to do then."""
-    return refusal.for_person if refusal.by == "person" else refusal.for_model
+            lost = _edits_of(group.path for group in group_changes(settled.dropped))
+            run.evidence.refuse(effect_of(command.action), denials, lost)
 
 
 def list_denials(command: Command, settled: Settled) -> list[Denial]:
     """What was not kept of a command in the background, as the result of a turn lists it."""
-    secrets = command.agent.secrets
-    tool, subject = command.action.tool.name, mask(command.action.subject, secrets)
-    return [
-        Denial(tool=tool, subject=subject, reason=mask(_reason(refusal), secrets))
-        for refusal in settled.refusals
-        if refusal.by != "mode"
-    ]
+    tool, subject = command.action.tool.name, command.action.subject
+    refusals = (refusal for refusal in settled.refusals if refusal.by != "mode")
+    return [_denial(tool, subject, refusal, command.agent.secrets) for refusal in refusals]
 
 
-# ── its result ───────────────────────────────────────────────────────────────────────────────
+def _denial(tool: str, subject: str, refusal: Refusal, values: tuple[str, ...]) -> Denial:
+    # Whoever reads the result of a turn needs no word about what the model is to do then.
+    reason = refusal.for_person if refusal.by == "person" else refusal.for_model
+    return Denial(tool=tool, subject=mask(subject, values), reason=mask(reason, values))
+
+
+def _edits_of(paths: Iterable[str]) -> set[Effect]:
+    return {("edit", path) for path in paths}
 
 
 async def _conclude(
@@ -328,12 +307,11 @@ async def _conclude(
     progress: Progress,
     output: ToolOutput,
     error: Exception | None,
-    record: Record,
     budget: ResultBudget,
-) -> None:
-    """Records the result of a call, then shows it. Raises: StorageError."""
+) -> CallResult:
+    """The result of a call, as it is recorded and shown."""
     agent, call, untrusted = run.agent, progress.call, progress.untrusted
-    output = _masked(output, agent.secrets)
+    output = _mask_all(output, agent.secrets)
     _note_effects(run, progress, output, is_done=error is None)
     if untrusted:
         run.untrusted.append(untrusted)
@@ -350,30 +328,29 @@ async def _conclude(
         await note_late_changes(run)
     if reminder := run.repeats.note(call, whole):
         for_model = f"{for_model}\n\n{reminder}"
-    # No await in between: what is shown is recorded, and what is recorded is shown.
-    result = ToolResult(
-        call_id=call.id,
-        name=call.name,
-        text=for_model,
-        is_error=error is not None,
-        lasting=output.lasting,
-        refusals=output.refusals,
-        exit_status=output.exit_status,
-    )
-    pictures = [replace(picture, call_id=call.id) for picture in output.pictures]
-    record(result, pictures, output.ended_job)
-    run.emit(
-        progress.finish(
+    return CallResult(
+        result=ToolResult(
+            call_id=call.id,
+            name=call.name,
+            text=for_model,
+            is_error=error is not None,
+            lasting=output.lasting,
+            refusals=output.refusals,
+            exit_status=output.exit_status,
+        ),
+        pictures=tuple(replace(picture, call_id=call.id) for picture in output.pictures),
+        event=progress.finish(
             replace(output, summary=output.summary or _first_line(output.text)),
             is_error=error is not None,
             refused=isinstance(error, ToolRefused),
             failed=progress.has_failed,
-        )
+        ),
+        ended_job=output.ended_job,
     )
 
 
-def _masked(output: ToolOutput, secrets: tuple[str, ...]) -> ToolOutput:
-    hide = partial(mask, values=secrets)
+def _mask_all(output: ToolOutput, values: tuple[str, ...]) -> ToolOutput:
+    hide = partial(mask, values=values)
     return replace(
         output,
         text=hide(output.text),
@@ -388,15 +365,13 @@ def _masked(output: ToolOutput, secrets: tuple[str, ...]) -> ToolOutput:
 
 def _note_effects(run: Run, progress: Progress, output: ToolOutput, *, is_done: bool) -> None:
     """Notes what was refused of a call, and what it did."""
-    denials = [
-        Denial(tool=progress.name, subject=progress.subject, reason=_reason(refusal))
-        for refusal in output.refusals
-    ]
+    name, subject = progress.name, progress.subject
+    denials = [_denial(name, subject, refusal, ()) for refusal in output.refusals]
     run.denials += denials
-    effects, edits = progress.effects, {*zip(repeat("edit"), output.files_changed, strict=False)}
-    run.evidence.did(edits | effects if is_done and not denials else edits)
+    effects, edits = progress.effects, _edits_of(output.files_changed)
+    run.evidence.note_effects(edits | effects if is_done and not denials else edits)
     for effect in effects if denials and output.refusals[0].by != "mode" else ():
-        run.evidence.refuse(effect, denials, zip(repeat("edit"), output.lost, strict=False))
+        run.evidence.refuse(effect, denials, _edits_of(output.lost))
 
 
 def _size(text: str) -> int:

@@ -24,7 +24,6 @@ from kode.plain_text import printable
 from kode.results import relative_path
 from kode.tool import (
     Action,
-    ChangeGroup,
     Decision,
     FileChange,
     ToolContext,
@@ -83,14 +82,13 @@ async def run_command(command: Command) -> ToolOutput:
     output: ToolOutput | None = None
     try:
         output = await command.run(attempt.wrap)
-        if not attempt.ended.is_set():
-            return output
-        return await _settle(command, attempt, output)
+        return await _settle(command, attempt, output) if attempt.ended.is_set() else output
     finally:
         if output is None or attempt.ended.is_set():
             await asyncio.to_thread(attempt.close)
         else:
-            _settle_later(command, attempt)
+            task = asyncio.ensure_future(_settle_at_end(command, attempt))
+            command.agent.late[task] = command, attempt
 
 
 async def _run_outside(command: Command, decision: Decision) -> ToolOutput:
@@ -111,11 +109,11 @@ async def _settle(command: Command, attempt: "Attempt", output: ToolOutput) -> T
         outside = command.context.decision
         if not command.keeps_nothing:
             outside = await command.agent.gate.judge_outside(command.action, blocked)
-            if outside.is_allowed:
-                output = await _run_outside(command, outside)
-                note = "[It was run again outside the sandbox: this is that run.]"
-                source = output.untrusted or outside.untrusted
-                return replace(output, untrusted=source, notes=(*output.notes, note))
+        if outside.is_allowed and not command.keeps_nothing:
+            output = await _run_outside(command, outside)
+            note = "[It was run again outside the sandbox: this is that run.]"
+            source = output.untrusted or outside.untrusted
+            return replace(output, untrusted=source, notes=(*output.notes, note))
         refusal = replace(outside.refusal, of="outside")
         notes.append(f"[{refusal.for_model} {outside.consent.instead}".strip() + "]")
         output = replace(output, refusals=(*output.refusals, refusal))
@@ -170,6 +168,7 @@ async def settle_changes(
 ) -> Settled:
     """Applies the changes that the gate allows, `but_for` those that somebody else settles; ignored
     ones among the rest stay for the next command."""
+    agent, decision = command.agent, command.context.decision
     try:
         changes = await asyncio.to_thread(attempt.changes)
     except (SandboxError, OSError) as error:
@@ -177,45 +176,42 @@ async def settle_changes(
     changes = tuple(change for change in changes if not but_for(change))
     if not changes:
         return Settled()
-    agent = command.agent
     diff = await asyncio.to_thread(diff_of, command.cwd, attempt, [*filter(_is_shown, changes)])
     if command.keeps_nothing:
-        dropped = replace(command.context.decision, outcome="deny", by="mode")
-        decided = [(change, dropped) for change in changes]
+        decided = [(change, replace(decision, outcome="deny", by="mode")) for change in changes]
     else:
         decided = await agent.gate.judge_changes(command.action, changes, diff, may_ask=may_ask)
-    wanted = [change for change, decision in decided if decision.is_allowed]
+    wanted = [change for change, decided_as in decided if decided_as.is_allowed]
     left = await _make_real(agent.undo, attempt, wanted)
     made = tuple(change for change in wanted if change.path not in left)
     changed = [change.path for change in made if change.kind != "git"]
-    agent.marks.record(changed, command.context.decision.untrusted)
+    agent.marks.record(changed, decision.untrusted)
     agent.undo.changed_by_commands.extend(changed)
     if agent.sandbox is not None:
-        await asyncio.to_thread(
-            agent.sandbox.refresh_running_commands, [change.path for change in made]
-        )
-    unwanted = [(change, decision) for change, decision in decided if not decision.is_allowed]
+        paths = [change.path for change in made]
+        await asyncio.to_thread(agent.sandbox.refresh_running_commands, paths)
+    unwanted = [pair for pair in decided if not pair[1].is_allowed]
     unwanted.sort(key=lambda pair: pair[1].by in ("person", "nobody"))  # rules come first
-    stays = [change for change, _ in unwanted if _is_carried(change)]
+    # The next command in the sandbox finds these although they were not kept.
+    stays = [change for change, _ in unwanted if change.ignored or not change.files]
     await asyncio.to_thread(attempt.carry_layer, stays)
-    refused = [
-        (change, replace(decision.refusal, of="changes"))
-        for change, decision in unwanted
-        if change.is_reported
-    ]
-    refused += [(change, _fault(left[change.path])) for change in wanted if change.path in left]
+    lost: dict[Refusal, list[FileChange]] = {}
+    for change, decided_as in unwanted:
+        if change.is_reported:
+            lost.setdefault(replace(decided_as.refusal, of="changes"), []).append(change)
+    for change in wanted:
+        if change.path in left:
+            lost.setdefault(_fault(left[change.path]), []).append(change)
     return Settled(
         made=made,
-        dropped=tuple(change for change, _ in refused),
-        refusals=_refusals(refused, command.cwd),
+        dropped=tuple(change for group in lost.values() for change in group),
+        refusals=tuple(
+            replace(refusal, not_kept=tuple(_names(command.cwd, group)))
+            for refusal, group in lost.items()
+        ),
         has_leftovers=any(change.is_reported for change in stays),
-        diff="" if refused else diff,
+        diff="" if lost else diff,
     )
-
-
-def _is_carried(change: FileChange) -> bool:
-    """Whether the next command in the sandbox finds it although it was not kept."""
-    return bool(change.ignored) or not change.files
 
 
 def _is_shown(change: FileChange) -> bool:
@@ -229,16 +225,6 @@ def _is_shown(change: FileChange) -> bool:
 def _fault(reason: str, *names: str) -> Refusal:
     message = f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
     return Refusal(by="fault", message=message, of="changes", not_kept=names)
-
-
-def _refusals(refused: Sequence[tuple[FileChange, Refusal]], cwd: Path) -> tuple[Refusal, ...]:
-    """Each refusal once, with the names of what it is about."""
-    changes: dict[Refusal, list[FileChange]] = {}
-    for change, refusal in refused:
-        changes.setdefault(refusal, []).append(change)
-    return tuple(
-        replace(refusal, not_kept=tuple(_names(cwd, about))) for refusal, about in changes.items()
-    )
 
 
 async def _make_real(
@@ -261,27 +247,23 @@ async def _make_real(
         return {**dict.fromkeys(lost, why), **left}
 
 
-def _settle_later(command: Command, attempt: "Attempt") -> None:
-    """Settles a command in the background when it ends: applies what needs no question, and tells
-    person and model."""
+async def _settle_at_end(command: Command, attempt: "Attempt") -> Settled:
+    """Settles a command in the background when it ends: applies what needs no question, and says so
+    to person and model."""
     context = command.context
-
-    async def settle() -> Settled:
-        await attempt.ended.wait()
-        try:
-            settled = await settle_changes(command, attempt, may_ask=False)
-        except (KodeError, OSError) as error:
-            settled = Settled(refusals=(_fault(str(error), "everything"),))
-        finally:
-            await asyncio.to_thread(attempt.close)
-        for note in about(command.cwd, settled):
-            level: Literal["info", "warning"] = "warning" if settled.refusals else "info"
-            context.emit(Notice(text=note.strip("[]"), level=level))
-            if context.background is not None:
-                context.background.tell(context.session_id, note)
-        return settled
-
-    command.agent.late[asyncio.ensure_future(settle())] = command, attempt
+    await attempt.ended.wait()
+    try:
+        settled = await settle_changes(command, attempt, may_ask=False)
+    except (KodeError, OSError) as error:
+        settled = Settled(refusals=(_fault(str(error), "everything"),))
+    finally:
+        await asyncio.to_thread(attempt.close)
+    for note in about(command.cwd, settled):
+        level: Literal["info", "warning"] = "warning" if settled.refusals else "info"
+        context.emit(Notice(text=note.strip("[]"), level=level))
+        if context.background is not None:
+            context.background.tell(context.session_id, note)
+    return settled
 
 
 async def settle_ended(agent: Agent, session_id: str | None) -> list[tuple[Command, Settled]]:
@@ -300,31 +282,27 @@ async def settle_ended(agent: Agent, session_id: str | None) -> list[tuple[Comma
 def diff_of(cwd: Path, attempt: "Attempt", changes: Sequence[FileChange]) -> str:
     """The unified diff of a command's changes to its copy; binary files are only named."""
     parts: list[str] = []
-    size = 0
     for change in changes:
         name = printable(relative_path(change.path, cwd))
-        new = attempt.version(change.path) if change.change != "deleted" else None
-        before, after = _text(Path(change.path)), _text(new) if new is not None else ""
-        if change.change == "created":
-            before = ""
+        before = "" if change.change == "created" else _text(Path(change.path))
+        after = "" if change.change == "deleted" else _text(attempt.version(change.path))
         if before is None or after is None:
             part = f"--- a/{name}\n+++ b/{name}\n@@ {change.change}; no text to show @@\n"
         else:
             part = unified_diff(name, before, after) or f"{name}: {change.change}\n"
-        size += len(part)
-        if size > MAX_DIFF_CHARS:
+        if sum(map(len, parts)) + len(part) > MAX_DIFF_CHARS:
             parts.append(f"[and {len(changes) - len(parts)} more files]\n")
             break
         parts.append(part)
     return "".join(parts)
 
 
-def _text(path: Path) -> str | None:
+def _text(path: Path | None) -> str | None:
     """The text of a file, or where a link points; None for a binary file."""
     try:
-        if path.is_symlink():
+        if path is not None and path.is_symlink():
             return f"-> {path.readlink()}\n"
-        if not path.is_file():
+        if path is None or not path.is_file():
             return ""
         if path.stat().st_size > MAX_DIFF_FILE_BYTES:
             return None
@@ -352,14 +330,14 @@ def about(cwd: Path, settled: Settled) -> list[str]:
 
 
 def _names(cwd: Path, changes: Sequence[FileChange]) -> list[str]:
-    return first_of([_name(cwd, group) for group in group_changes(changes)], MAX_NAMED)
-
-
-def _name(cwd: Path, group: ChangeGroup) -> str:
-    about = (
-        {"created": "new", "deleted": "deleted"}.get(group.change),
-        plural(group.files, "file") if group.is_folder else "",
-        "git ignores it" if group.is_ignored else "",
-    )
-    words = ", ".join(filter(None, about))
-    return printable(relative_path(group.path, cwd)) + (f" ({words})" if words else "")
+    names = []
+    for group in group_changes(changes):
+        words = (
+            {"created": "new", "deleted": "deleted"}.get(group.change),
+            plural(group.files, "file") if group.is_folder else "",
+            "git ignores it" if group.is_ignored else "",
+        )
+        remark = ", ".join(filter(None, words))
+        name = printable(relative_path(group.path, cwd))
+        names.append(f"{name} ({remark})" if remark else name)
+    return first_of(names, MAX_NAMED)

@@ -25,6 +25,7 @@ from kode.function_tool import parse_arguments
 from kode.messages import (
     Image,
     Message,
+    Part,
     Text,
     ToolCall,
     ToolResult,
@@ -61,25 +62,25 @@ async def note_on(
 
     Raises: ProviderError; StorageError.
     """
-    info = agent.provider.info
+    info, messages = agent.provider.info, conversation.messages
     least, note = least_for_note(info), note_tokens(info)
     question = compaction_prompt(int(note * WORDS_PER_TOKEN), wish)
     thinking = ROOM_TO_THINK if info.efforts or info.thinking else 0
+    limit = min(note + thinking, info.max_output_tokens, max(behind, least) - QUESTION_TOKENS)
     request = replace(
         conversation,
-        messages=(*conversation.messages, _note(question)),
-        max_output_tokens=min(
-            note + thinking, info.max_output_tokens, max(behind, least) - QUESTION_TOKENS
-        ),
+        messages=(*messages, _note(question)),
+        max_output_tokens=limit,
         aside=True,
     )
 
     def on_transcript(parts: int) -> Request:
         # What the messages take stands behind the beginning, too.
-        room = behind + sum(map(tokens_of, conversation.messages)) - least
-        most = chars_of(max(room, info.context_window // 8))
-        transcript = clip_middle(transcript_of(conversation.messages), most)
-        return _about(request, clip_middle(transcript, len(transcript) // parts), question)
+        room = max(behind + sum(map(tokens_of, messages)) - least, info.context_window // 8)
+        text = clip_middle(transcript_of(messages), chars_of(room))
+        text = clip_middle(text, len(text) // parts)
+        text = f"<transcript>\n{text}\n</transcript>\n\n{question}"
+        return replace(request, messages=(_note(text),))
 
     try:
         return await _answer(agent, session, request if behind >= least else on_transcript(1))
@@ -94,26 +95,16 @@ def _note(text: str) -> Message:
     return Message(role="user", parts=(Text(text=text, source="note"),))
 
 
-def _about(request: Request, transcript: str, question: str) -> Request:
-    text = f"<transcript>\n{transcript}\n</transcript>\n\n{question}"
-    return replace(request, messages=(_note(text),))
-
-
 async def _answer(agent: Agent, session: Session, request: Request) -> str:
     """The text of the answer; a model that calls a tool, and may have written only what it does
     next, is told once that it cannot."""
     for _ in range(2):
         reply = await ask(agent.provider, request, silent, agent.limits.max_attempts)
         if reply.usage is not None:
-            cost_usd = agent.cost_usd(reply.usage)
+            cost_usd, model = agent.cost_usd(reply.usage), reply.model or agent.provider.model
             agent.spend.add(reply.usage, cost_usd)
             session.append(
-                UsageEntry(
-                    purpose="compaction",
-                    usage=reply.usage,
-                    cost_usd=cost_usd,
-                    model=reply.model or agent.provider.model,
-                )
+                UsageEntry(purpose="compaction", usage=reply.usage, cost_usd=cost_usd, model=model)
             )
         note_search(session, reply)
         text, calls = text_of(reply).strip(), calls_of(reply)
@@ -127,27 +118,23 @@ async def _answer(agent: Agent, session: Session, request: Request) -> str:
 
 def transcript_of(messages: Sequence[Message]) -> str:
     """Messages as plain text, where they do not fit as they are."""
-    lines: list[str] = []
-    for message in messages:
-        for part in message.parts:
-            match part:
-                case Image():
-                    lines.append(f"[{message.role} showed the image {part.name}]")
-                case Text(source="instructions" | "opening"):
-                    pass  # they outlast the summary
-                case Text(source="compaction"):
-                    lines.append(f"[earlier hand-over note]\n{part.text}")
-                case Text():
-                    lines.append(f"[{message.role}] {part.text}")
-                case ToolCall():
-                    arguments = clip_middle(part.arguments, CALL_CHARS)
-                    lines.append(f"[call {part.name}] {arguments}")
-                case ToolResult():
-                    result = clip_middle(part.text, CALL_CHARS)
-                    lines.append(f"[result of {part.name}] {result}")
-                case _:
-                    pass
-    return "\n".join(lines)
+    lines = (_line(message, part) for message in messages for part in message.parts)
+    return "\n".join(filter(None, lines))
+
+
+def _line(message: Message, part: Part) -> str:
+    match part:
+        case Image():
+            return f"[{message.role} showed the image {part.name}]"
+        case Text(source="compaction"):
+            return f"[earlier hand-over note]\n{part.text}"
+        case Text() if part.source not in ("instructions", "opening"):  # they outlast the summary
+            return f"[{message.role}] {part.text}"
+        case ToolCall():
+            return f"[call {part.name}] {clip_middle(part.arguments, CALL_CHARS)}"
+        case ToolResult():
+            return f"[result of {part.name}] {clip_middle(part.text, CALL_CHARS)}"
+    return ""
 
 
 def newest_exchange(messages: Sequence[Message]) -> int:
@@ -181,34 +168,27 @@ def own_words(messages: Iterable[Message], room: int) -> tuple[str, ...]:
     """The person's messages verbatim, oldest first; if they do not fit `room` tokens, the newest of
     them. The newest, the current task, is cut in the middle only if it alone is too large."""
     words: list[str] = []
-    for text in reversed([text_of(message) for message in messages if message.role == "user"]):
+    texts = (text_of(message) for message in messages if message.role == "user")
+    for text in reversed([*filter(None, texts)]):
         size = tokens_of_text(text)
-        if size > room and words:
+        if room <= 0 or (size > room and words):
             break
-        if text:
-            words.append(clip_middle(text, chars_of(room)))
+        words.append(clip_middle(text, chars_of(room)))
         room -= size
-        if room <= 0:
-            break
     return tuple(reversed(words))
 
 
 def files_of(agent: Agent, messages: Sequence[Message]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The files that calls read and changed, in order of first use; limited to the newest."""
     effects = {tool.name: tool.effect for tool in agent.tools if tool.subject == "path"}
-    read: dict[str, None] = {}
-    changed: dict[str, None] = {}
+    files: dict[str, dict[str, None]] = {"read": {}, "edit": {}}
     for call in _calls_done(messages):
-        path = _arguments(call).get("path")
-        if not isinstance(path, str) or path.startswith(EARLIER):
-            continue
-        if effects.get(call.name) == "edit":
-            changed[path] = None
-        elif effects.get(call.name) == "read":
-            read[path] = None
+        path, by_effect = _arguments(call).get("path"), files.get(effects.get(call.name, ""))
+        if by_effect is not None and isinstance(path, str) and not path.startswith(EARLIER):
+            by_effect[path] = None
     window = agent.provider.info.context_window
     most = max(1, min(LISTED_FILES, window // TOKENS_FOR_A_LISTED_FILE))
-    return tuple(read)[-most:], tuple(changed)[-most:]
+    return tuple(files["read"])[-most:], tuple(files["edit"])[-most:]
 
 
 def open_items(messages: Sequence[Message]) -> tuple[str, ...]:
@@ -247,40 +227,36 @@ def dropped_lines(session: Session, kept_from: str | None) -> tuple[str, ...]:
         calls |= {call.id: call for call in calls_of(entry)}
         if what := _what(entry, calls):
             # The opening is sent again with the note.
-            own = tuple(p for p in entry.parts if getattr(p, "source", "") != "opening")
-            tokens = tokens_of(replace(entry, parts=own))
+            parts = (part for part in entry.parts if getattr(part, "source", "") != "opening")
+            tokens = tokens_of(replace(entry, parts=tuple(parts)))
             lines.append(f"{entry.id}: {what} ({tokens:,} tokens)")
     return tuple(lines)
 
 
-def _what(entry: MessageEntry, calls: dict[str, ToolCall]) -> str:
-    results = results_of(entry)
-    if results:
-        return ", ".join(_call(calls.get(result.call_id), result.name) for result in results)
+def _what(entry: MessageEntry, calls: Mapping[str, ToolCall]) -> str:
+    """Names a message: by the calls that it answers, or by its beginning."""
+    names = []
+    for result in results_of(entry):
+        values = _arguments(calls.get(result.call_id)).values()
+        subject = next((value for value in values if isinstance(value, str)), "")
+        names.append(f"{result.name} {shorten(subject, SUBJECT_CHARS)}".rstrip())
     text = shorten(text_of(entry), SUBJECT_CHARS)
     speaker = "the person" if entry.role == "user" else "you"
-    return f"{speaker}: {text}" if text else ""
+    return ", ".join(names) or (f"{speaker}: {text}" if text else "")
 
 
-def _call(call: ToolCall | None, name: str) -> str:
-    """The subject of a call: its first text argument."""
-    given = _arguments(call).values() if call is not None else ()
-    subject = next((value for value in given if isinstance(value, str)), "")
-    return f"{name} {shorten(subject, SUBJECT_CHARS)}".rstrip()
-
-
-def _arguments(call: ToolCall) -> Mapping[str, object]:
+def _arguments(call: ToolCall | None) -> Mapping[str, object]:
     try:
-        return parse_arguments(call)
+        return {} if call is None else parse_arguments(call)
     except ToolError:
         return {}
 
 
-def words_before(session: Session, kept_messages: Sequence[Message]) -> list[Message]:
+def words_before(session: Session, stay: Sequence[Message]) -> list[Message]:
     """All messages of the session before those that stay."""
-    stay = {message.id for message in kept_messages if isinstance(message, MessageEntry)}
-    return [
-        message
-        for message in visible_messages(session.entries)
-        if not (isinstance(message, MessageEntry) and message.id in stay)
-    ]
+    ids = {message.id for message in stay if isinstance(message, MessageEntry)}
+    return [message for message in visible_messages(session.entries) if _id(message) not in ids]
+
+
+def _id(message: Message) -> str | None:
+    return message.id if isinstance(message, MessageEntry) else None

@@ -12,6 +12,7 @@ from kode.engine.context import Context
 from kode.errors import ProviderError
 from kode.events import Check, Checked, Denial, Emit
 from kode.messages import Text, ToolCall, Usage, first_of, shorten
+from kode.session.entries import AnyEntry, TaintEntry
 from kode.tool import WorkStep
 
 REMIND_AT = 3  # a second call can be a check; a third is a circle
@@ -50,12 +51,12 @@ class Evidence:
         """Records that an effect was refused; `parts` if only these are missing of it. It takes the
         place of refusals of the same parts."""
         missing = set(parts)
-        for other, (_, lost) in [*self._refused.items()]:
-            if lost and lost <= missing:
-                del self._refused[other]
+        covered = [key for key, (_, lost) in self._refused.items() if lost and lost <= missing]
+        for key in covered:
+            del self._refused[key]
         self._refused[effect] = (denials, missing)
 
-    def did(self, effects: Collection[Effect]) -> None:
+    def note_effects(self, effects: Collection[Effect]) -> None:
         """Records that effects took place: they no longer count as refused."""
         for effect, (_, parts) in [*self._refused.items()]:
             left = parts.difference(effects)
@@ -66,7 +67,7 @@ class Evidence:
     def refused(self) -> tuple[Denial, ...]:
         """What was refused and not done since, in order."""
         return tuple(
-            dict.fromkeys(denial for denials, _ in self._refused.values() for denial in denials)
+            dict.fromkeys(denial for these, _ in self._refused.values() for denial in these)
         )
 
     def note(self, step: WorkStep) -> None:
@@ -101,20 +102,16 @@ class Evidence:
         is_silent = since or self._ran_programs or not self.edits
         return "unknown" if is_silent else "not_since_last_edit"
 
-    def failed(self) -> list[str]:
-        """The checks that failed last: of those since the newest edit that any followed."""
-        known = {name: run for name, run in self._checks.items() if run[0] is not None}
-        newest = max((after for _, after in known.values()), default=0)
-        return [name for name, (status, after) in known.items() if status and after == newest]
-
     def missing(self) -> str:
-        """What makes a turn with an answer incomplete, in sentences; "" for nothing."""
+        """What makes a turn with an answer incomplete, in sentences: what was refused, and which
+        checks failed last, of those since the newest edit that any followed; "" for nothing."""
         if not self._refused and not self._checks:
             return ""
-        failed = [
-            f"`{shorten(check, 100)}` failed when it was last run." for check in self.failed()
-        ]
-        return describe_missing(self.refused(), failed)
+        ended = {name: run for name, run in self._checks.items() if run[0] is not None}
+        newest = max((after for _, after in ended.values()), default=0)
+        failed = [name for name, (status, after) in ended.items() if status and after == newest]
+        lines = [f"`{shorten(name, 100)}` failed when it was last run." for name in failed]
+        return describe_missing(self.refused(), lines)
 
 
 def describe_missing(refused: Iterable[Denial], failed: Sequence[str] = ()) -> str:
@@ -130,13 +127,9 @@ def _selects_tests(command: str) -> bool:
 
 @dataclass
 class Repeats:
-    """Counts the calls of one turn, and detects a model that runs in circles: the same calls with
-    the same results.
-
-    A repeated call counts as long as nothing new happens in the turn: no new call, no other result.
-    So a test that fails the same way after each edit is not a circle, and two alternating calls are
-    one.
-    """
+    """Detects a model that runs in circles: the same calls with the same results, as long as
+    nothing new happens in the turn, no new call and no other result. So a test that fails the same
+    way after each edit is not a circle, and two alternating calls are one."""
 
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     """How often each (name, arguments, result) occurred since something new happened."""
@@ -150,8 +143,7 @@ class Repeats:
             self.counts = Counter(dict.fromkeys(self.counts, 1))
         self.counts[key] += 1
         count = self.counts[key]
-        if count >= END_AT:
-            self.circling = call.name
+        self.circling = call.name if count >= END_AT else self.circling
         return REMINDER.format(count=count, name=call.name) if count >= REMIND_AT else ""
 
     def check(self) -> None:
@@ -189,6 +181,19 @@ class Run:
     repeats: Repeats = field(default_factory=Repeats)
     untrusted: list[str] = field(default_factory=list)
     """Outside sources that were read but are not on disk yet."""
+
+    def note_work(self, files_changed: Iterable[str], steps: Iterable[WorkStep]) -> None:
+        """Records what a call, a command or a subagent did."""
+        self.files_changed.update(dict.fromkeys(files_changed))
+        for step in steps:
+            self.evidence.note(step)
+
+    def record(self, *entries: AnyEntry) -> None:
+        """Records entries after the outside sources that were read and are not on disk yet. Raises:
+        StorageError."""
+        taints = [TaintEntry(source=source) for source in self.untrusted]
+        self.context.session.append(*taints, *entries)
+        self.untrusted.clear()
 
     def count(self, usage: Usage, cost_usd: float | None) -> None:
         """Adds a reply to the turn's totals and to the budget."""

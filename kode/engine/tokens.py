@@ -14,8 +14,6 @@ characters, also fits scripts with three bytes per character (about one token ea
 
 MESSAGE_TOKENS = 6
 """Tokens of a message beside its text: role, separators."""
-
-
 PIXELS_PER_TOKEN = 750  # Anthropic's formula for images: width × height / 750
 IMAGE_TOKENS = (85, 1_600)
 """The least and the most that an image costs: servers shrink larger ones."""

@@ -16,6 +16,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from functools import partial
 
 from kode.engine.agent import Agent
 from kode.engine.call import note_late_changes, run_calls
@@ -24,10 +25,8 @@ from kode.engine.context import (
     compact,
     context_tokens,
     missing_opening,
-    news_parts,
     note_usage,
     prepare,
-    record_news,
     record_pending,
     record_request,
     reduce_after_overflow,
@@ -45,39 +44,16 @@ from kode.errors import (
     ThinkingRefused,
     Unavailable,
 )
-from kode.events import (
-    Emit,
-    Notice,
-    Replied,
-    Status,
-    Steered,
-    StepStarted,
-    TurnEnded,
-    TurnStarted,
-)
+from kode.events import Emit, Notice, Replied, Status, Steered, StepStarted, TurnEnded, TurnStarted
 from kode.memory.contract import Turn
-from kode.messages import (
-    Image,
-    Message,
-    Text,
-    Usage,
-    calls_of,
-    failure_of,
-    plural,
-    text_of,
-)
+from kode.messages import Image, Message, Text, Usage, calls_of, failure_of, plural, text_of
 from kode.session.entries import StateEntry, TaintEntry, TurnEntry, UnboundEntry
 from kode.session.log import Session
 from kode.session.messages import visible_messages
 from kode.session.notes import notes
 
-_MOST = {"length": 3, "malformed_call": 2, "paused": 10}
-"""How a reply stopped that cannot be used as it is → such replies in a row before the turn gives
-up: calls cut at the output limit; an unreadable call in its text; a pause amid a server's tools."""
-
 LEAST_PARTIAL_CHARS = 60_000
 """At least this much of an interrupted reply is kept; more if the model may write more."""
-
 UNREAD_CALL = (
     "Nothing was run: your reply has a tool call in its text, and it cannot be read as one. "
     "Call tools through the tool interface, with all required arguments and no words before them. "
@@ -86,28 +62,32 @@ UNREAD_CALL = (
 )
 SILENT = "Your reply was empty. Continue with the task, or give your answer."
 """Once in a turn: models fall silent behind a result, and most answer when they are asked."""
-
-_GIVE_UP = {
-    "length": (
-        "3 replies in a row were cut at the output limit of {model} in the middle of a tool call. "
-        "Ask for smaller steps."
-    ),
-    "malformed_call": (
-        "The model {model} writes tool calls into its text, and they cannot be read: nothing was "
-        "run. Have the server read them by the model's chat template (llama.cpp: start it with "
-        "`--jinja`; vLLM: `--enable-auto-tool-choice --tool-call-parser NAME`; Ollama, LM Studio: "
-        "take a model marked for tools), or use another model."
-    ),
-    "paused": (
-        "The server of {model} paused 10 times in a row amid its own tools. Send `continue` to go "
-        "on."
-    ),
-}
-
 CUT_CALL = (
     "Not run: the reply hit the output limit of {model}, so this call may be incomplete. "
     "Do it in smaller pieces, for example several edits instead of one large file."
 )
+_UNUSABLE = {
+    "length": (
+        3,
+        "3 replies in a row were cut at the output limit of {model} in the middle of a tool call. "
+        "Ask for smaller steps.",
+    ),
+    "malformed_call": (
+        2,
+        "The model {model} writes tool calls into its text, and they cannot be read: nothing was "
+        "run. Have the server read them by the model's chat template (llama.cpp: start it with "
+        "`--jinja`; vLLM: `--enable-auto-tool-choice --tool-call-parser NAME`; Ollama, LM Studio: "
+        "take a model marked for tools), or use another model.",
+    ),
+    "paused": (
+        10,
+        "The server of {model} paused 10 times in a row amid its own tools. Send `continue` to go "
+        "on.",
+    ),
+}
+"""How a reply stopped that cannot be used as it is (a call cut at the output limit; an unreadable
+call in its text; a pause amid a server's tools) → after how many in a row the turn gives up, and
+what the person reads then."""
 
 
 async def run_turn(
@@ -133,22 +113,20 @@ async def run_turn(
 
     Raises: StorageError when the person's own text could not be recorded: nothing was done.
     """
-    session = context.session
-    number, begins_at = session.turns + 1, len(session.entries)
+    session, number = context.session, context.session.turns + 1
+    begins_at, timeout_s = len(session.entries), agent.limits.timeout_s
     run = Run(agent=agent, context=context, emit=emit, evidence=evidence or Evidence())
     run.steering = steering
     run.started -= waited_s
+    agent.spend.begin_turn(None if timeout_s is None else run.started + timeout_s)
+    record = partial(_record_text, run, text, attachments, typed)
     status: Status = "success"
     error: str | None = None
     setting: Setting | None = None
-    timeout_s = agent.limits.timeout_s
-    agent.spend.begin_turn(None if timeout_s is None else run.started + timeout_s)
     try:
         async with asyncio.timeout(None if timeout_s is None else timeout_s - waited_s):
-            recalled = await agent.memory.recall(
-                Turn(number=number, text=text, tainted=session.tainted)
-            )
-            _record_text(run, text, recalled, attachments, typed)
+            turn = Turn(number=number, text=text, tainted=session.tainted)
+            record(await agent.memory.recall(turn))
             emit(TurnStarted(text=text))
             await _steps(run)
             await note_late_changes(run)
@@ -164,15 +142,7 @@ async def run_turn(
             raise
         status, error, setting = "error", str(fault), fault.setting
     if not run.recorded:  # ended while memory was recalling: still keep the prompt
-        _record_text(run, text, "", attachments, typed)
-    turn = Turn(
-        number=number,
-        text=text,
-        answer=run.answer,
-        status=status,
-        messages=tuple(visible_messages(session.entries[begins_at:])),
-        tainted=session.tainted,
-    )
+        record("")
     ended = TurnEnded(
         status=status,
         result=run.answer,
@@ -188,6 +158,14 @@ async def run_turn(
         checked=run.evidence.checked(),
         fallback_model=run.fallback_model,
         duration_ms=int((time.monotonic() - run.started) * 1000),
+    )
+    turn = Turn(
+        number=number,
+        text=text,
+        answer=run.answer,
+        status=status,
+        messages=tuple(visible_messages(session.entries[begins_at:])),
+        tainted=session.tainted,
     )
     await _settle(run, turn, ended)
     emit(ended)
@@ -216,22 +194,20 @@ def save_memory_state(agent: Agent, session: Session) -> None:
 
 
 def _record_text(
-    run: Run,
-    text: str,
-    recalled: str,
-    attachments: Sequence[Text | Image],
-    typed: str | None,
+    run: Run, text: str, attachments: Sequence[Text | Image], typed: str | None, recalled: str
 ) -> None:
-    session = run.context.session
+    context, session = run.context, run.context.session
     unreported = session.unreported
-    record_pending(run.context)
+    record_pending(context)
     if any(isinstance(part, Text) and part.source == "outside" for part in attachments):
         session.append(TaintEntry(source="an attached or piped text"))
+    news = tuple(Text(text=words, source="news") for _, words in context.news)
     memory = (Text(text=recalled, source="memory"),) if recalled else ()
-    opening, news = missing_opening(run.context), news_parts(run.context)
-    parts = (*opening, *news, *memory, *notes(unreported), *attachments)
+    parts = (*missing_opening(context), *news, *memory, *notes(unreported), *attachments)
     session.begin_prompt(text, typed, parts, unreported)
-    record_news(run.context)
+    if news:
+        session.append(*(entry for entry, _ in context.news))
+        context.news = ()
     run.recorded = True
 
 
@@ -243,11 +219,11 @@ async def _steps(run: Run) -> None:
         run.agent.spend.steps += 1
         message = await _ask(run)
         calls, before = calls_of(message), trouble
-        is_answer = message.stop not in _MOST or (message.stop == "length" and not calls)
+        is_answer = message.stop not in _UNUSABLE or (message.stop == "length" and not calls)
         trouble = "" if is_answer else message.stop or ""
         in_a_row = in_a_row + 1 if trouble == before else 1
         if trouble:
-            _handle_trouble(run, message, give_up=in_a_row == _MOST[trouble])
+            _handle_trouble(run, message, trouble, in_a_row)
         elif calls:
             await run_calls(run, calls)
             run.repeats.check()
@@ -263,22 +239,21 @@ async def _steps(run: Run) -> None:
                 return
 
 
-def _handle_trouble(run: Run, message: Message, *, give_up: bool) -> None:
+def _handle_trouble(run: Run, message: Message, trouble: str, in_a_row: int) -> None:
     """Has the model repeat a reply that cannot be used as it is. Raises: ProviderError to give
     up."""
-    model = run.agent.provider.model
-    if message.stop == "length":
-        calls = calls_of(message)
-        results = tuple(failure_of(call, CUT_CALL.format(model=model)) for call in calls)
-        run.context.session.append_message(Message(role="tool", parts=results))
-    elif message.stop == "malformed_call" and not give_up:
+    model, (most, advice) = run.agent.provider.model, _UNUSABLE[trouble]
+    if trouble == "length":
+        cut = (failure_of(call, CUT_CALL.format(model=model)) for call in calls_of(message))
+        run.context.session.append_message(Message(role="tool", parts=tuple(cut)))
+    elif trouble == "malformed_call" and in_a_row < most:
         tools = ", ".join(
             f"{spec.name}({', '.join(spec.parameters.get('required', ()))})"
             for spec in run.context.specs
         )
         _note(run, UNREAD_CALL.format(tools=tools))
-    if give_up:
-        raise ProviderError(_GIVE_UP[message.stop or ""].format(model=model))
+    if in_a_row == most:
+        raise ProviderError(advice.format(model=model))
 
 
 def _record_steering(run: Run) -> bool:
@@ -333,47 +308,41 @@ def _check_limits(run: Run) -> None:
 
 async def _ask(run: Run) -> Message:
     """Gets and records one reply, or the streamed part of an incomplete one."""
-    agent, context = run.agent, run.context
-    overflowed = unbound = summarized = False
+    agent, context, emit = run.agent, run.context, run.emit
+    has_overflowed, refusals = False, 0
     while True:
-        request = await prepare(agent, context, run.emit)
+        request = await prepare(agent, context, emit)
         record_request(agent, context, request)
-        run.emit(StepStarted(step=run.steps))
-        asked_at = time.monotonic()
+        emit(StepStarted(step=run.steps))
+        asked_at, streamed, attempts = time.monotonic(), list[str](), agent.limits.max_attempts
         try:
-            message = await ask(
-                agent.provider,
-                request,
-                run.emit,
-                agent.limits.max_attempts,
-                broke_off=lambda text: _record_partial(run, text),
-            )
+            message = await ask(agent.provider, request, emit, attempts, streamed)
             break
         except ContextOverflow:
-            if overflowed:
+            if has_overflowed:
                 raise
-            overflowed = True
-            await reduce_after_overflow(agent, context, run.emit, request)
+            has_overflowed = True
+            await reduce_after_overflow(agent, context, emit, request)
+        except ThinkingRefused as fault:
+            refusals += 1
+            if refusals == 1:
+                context.session.append(UnboundEntry(reason=str(fault)))
+                context.known_messages = 0
+                emit(Notice(text=f"{fault} kode continues without what the model thought so far."))
+            elif refusals == 2:
+                emit(Notice(text=f"{fault} kode continues from a summary of what was said."))
+                await compact(agent, context, emit, drops_all=True)
+            else:
+                raise
         except Unavailable as fault:
             other = await agent.fall_back(agent, fault) if agent.fall_back is not None else None
             if other is None:
                 _record_partial(run, fault.partial)
                 raise
             run.agent, run.fallback_model = (agent := other), other.provider.model
-        except ThinkingRefused as refused:
-            if summarized:
-                raise
-            if unbound:
-                summarized = True
-                run.emit(Notice(text=f"{refused} kode continues from a summary of what was said."))
-                await compact(agent, context, run.emit, drops_all=True)
-                continue
-            unbound = True
-            context.session.append(UnboundEntry(reason=str(refused)))
-            context.known_messages = 0
-            run.emit(
-                Notice(text=f"{refused} kode continues without what the model thought so far.")
-            )
+        except (asyncio.CancelledError, ProviderError):
+            _record_partial(run, "".join(streamed))
+            raise
     agent.spend.paces[agent.provider.model].note(message.usage, time.monotonic() - asked_at)
     _record_reply(run, message)
     return message

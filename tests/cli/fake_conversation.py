@@ -13,7 +13,7 @@ from kode.cli.prompt.repl import run_repl
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import open_screen
 from kode.config.model import Config, Repl
-from kode.engine.window import Window
+from kode.engine.context import Window
 from kode.errors import SessionError, UserError
 from kode.events import (
     MemoryChanged,
@@ -321,7 +321,6 @@ class FakeConversation:
             size=200_000,
             used=24_000,
             parts=(("tools", 4000), ("conversation", 20_000)),
-            by_compaction=15_000,
             makes_room_at=160_000,
         )
 

@@ -16,19 +16,19 @@ async def test_a_goal_stands_word_for_word_after_a_compaction(opened: Any) -> No
     talk = await opened(*({"text": reply} for reply in replies))
     talk.gate.mode = "plan"
     await talk.turn(GOAL)
-    beginning = talk.context.system
+    beginning = talk.session.system
     assert 'make "it" right' not in beginning
     assert 'Goal: make "it" right' in text_of(talk.session.messages[0])
     await talk.turn("more")
     await talk.turn("then")
     assert await talk.compact() is not None
-    assert 'Goal: make "it" right' in talk.context.system
-    assert f"\n    {VERIFY}\n" in talk.context.system
+    assert 'Goal: make "it" right' in talk.session.system
+    assert f"\n    {VERIFY}\n" in talk.session.system
     await talk.turn("/goal stop")
     await talk.turn("more")
     await talk.turn("then")
     assert await talk.compact() is not None
-    assert talk.context.system == beginning
+    assert talk.session.system == beginning
 
 
 async def test_a_slash_command_without_a_prompt_asks_no_model(opened: Any) -> None:

@@ -71,7 +71,7 @@ async def test_the_small_profile_takes_about_800_tokens(
     talk = await opened(tmp_path, server, events, **{"memory.enabled": False})
     wire = [{"n": s.name, "d": s.description, "p": s.parameters} for s in talk.context.specs]
 
-    assert (len(json.dumps(wire)) + len(talk.context.system)) / 4 < 800
+    assert (len(json.dumps(wire)) + len(talk.session.system)) / 4 < 800
     assert fixed_tokens(talk.context) < 800
 
 
@@ -104,7 +104,7 @@ async def test_the_config_decides_before_the_window_does(
     talk = await opened(tmp_path, server, events, **flags)
 
     assert ("todo" not in tools_of(talk)) is small
-    assert ("at once what you know" in talk.context.system) is small
+    assert ("at once what you know" in talk.session.system) is small
     assert talk.agent.provider.info.context_window == window
     assert not [one for one in server.questions if one.method == "POST"]
 

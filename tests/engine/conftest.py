@@ -135,7 +135,6 @@ LIMITS = {
     "max_steps": 90,
     "max_attempts": 5,
     "compact_at": 0.8,
-    "keep_tool_output_tokens": 40_000,
     "keep_user_tokens": 20_000,
 }
 

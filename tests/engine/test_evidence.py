@@ -28,7 +28,7 @@ def test_a_refusal_counts_until_its_effect_is_there(
     evidence = Evidence()
     evidence.refuse(MAKE, [DENIAL], (A, B))
     for effect in later:
-        evidence.did([effect])
+        evidence.note_effects([effect])
 
     assert evidence.refused() == left
     assert bool(evidence.missing()) == bool(left)
@@ -36,7 +36,7 @@ def test_a_refusal_counts_until_its_effect_is_there(
 
 def test_a_refusal_behind_the_same_effect_counts_again() -> None:
     evidence = Evidence()
-    evidence.did([MAKE])
+    evidence.note_effects([MAKE])
     evidence.refuse(MAKE, [DENIAL])
 
     assert evidence.refused() == (DENIAL,)
@@ -63,7 +63,9 @@ def test_a_check_counts_by_its_last_run(
         checks = ((command, status),) if command else ()
         evidence.note(WorkStep(checks=checks, is_edit=is_edit, ran_programs=bool(checks)))
 
-    assert evidence.failed() == failed
+    assert [
+        name for name in ("test", "types", "lint") if f"`{name}` failed" in evidence.missing()
+    ] == failed
 
 
 EDIT, RAN, READ = WorkStep(is_edit=True), WorkStep(ran_programs=True), WorkStep()

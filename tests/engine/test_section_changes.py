@@ -18,16 +18,6 @@ def test_unchanged_sections_and_blank_lines_are_not_news() -> None:
     assert section_changes(now, known) == ()
 
 
-def test_only_new_and_gone_lines_are_told() -> None:
-    now = RULES.replace("Use tabs.", "Use spaces.")
-
-    ((entry, text),) = section_changes({"given": now}, {"given": RULES})
-
-    assert (entry.section, entry.text) == ("given", now)
-    assert "Redis" not in text
-    assert text.endswith("New:\nUse spaces.\nNo longer there:\nUse tabs.")
-
-
 def test_servers_that_are_all_gone_are_told_once() -> None:
     ((entry, text),) = section_changes({}, {"servers": RULES})
 

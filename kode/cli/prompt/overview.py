@@ -1,6 +1,6 @@
 """`/context` (what fills the window) and `/cost` (tokens and money).
 
-`kode.engine.window` and `kode.session.spending` compute the figures.
+`kode.engine.context` and `kode.session.spending` compute the figures.
 """
 
 from typing import TYPE_CHECKING
@@ -9,7 +9,7 @@ from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import bars, clip, cost_text, count, one_line
 
 if TYPE_CHECKING:
-    from kode.engine.window import Window
+    from kode.engine.context import Window
     from kode.session.spending import Spending, Spent
 
 MIN_NAME_COLUMNS = 20
@@ -36,13 +36,10 @@ def context_lines(window: "Window", width: int) -> list[str]:
 
 def advice(window: "Window") -> list[str]:
     """What happens when it fills, and what could be freed before."""
-    lines = [f"Compacts automatically at {count(window.makes_room_at)} tokens."]
-    if window.by_compaction:
-        lines.append(
-            f"/compact would free about {count(window.by_compaction)} tokens; /new starts over "
-            "with only system prompt, tools and memory."
-        )
-    return lines
+    return [
+        f"Compacts automatically at {count(window.makes_room_at)} tokens, /compact does it now; "
+        "/new starts over with only system prompt, tools and memory."
+    ]
 
 
 async def show_cost(state: PromptState, argument: str) -> None:

@@ -1,6 +1,6 @@
 from kode.cli.prompt.overview import context_lines, cost_lines
 from kode.cli.screen.lines import cell_width
-from kode.engine.window import Window
+from kode.engine.context import Window
 from kode.messages import Usage
 from kode.session.spending import Spending, Spent
 
@@ -9,7 +9,6 @@ WINDOW = Window(
     size=200_000,
     used=50_000,
     parts=(("system prompt", 2_000), ("tools", 3_000), ("shell output", 45_000)),
-    by_compaction=30_000,
     makes_room_at=160_000,
 )
 
