@@ -51,11 +51,6 @@ def usual_mode(step: int) -> None:
     """The mode that a person's new folder has."""
 
 
-def private_mode(step: int) -> int:
-    """The mode of a folder that is kode's own."""
-    return 0o700
-
-
 @contextlib.contextmanager
 def open_folder(path: Path, *, make: ModeOf | None = None) -> Iterator[int]:
     """A folder by its absolute path, for reading and to work in; created with its parents if `make`

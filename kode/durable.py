@@ -41,11 +41,17 @@ def make_folder(folder: Path, *, follow: bool = True) -> None:
 
     Raises: StorageError.
     """
+    path_and_parents = (folder, *folder.parents)
+
+    def private_mode(step: int) -> int:
+        _synced.difference_update(path_and_parents)
+        return 0o700
+
     with storage_errors(folder, "create the folder"):
         if not follow:
-            with beneath.open_folder(folder, make=beneath.private_mode):
+            with beneath.open_folder(folder, make=private_mode):
                 pass
-        for path in reversed((folder, *folder.parents)):
+        for path in reversed(path_and_parents) if follow else ():
             if path.is_dir():
                 continue
             try:
@@ -91,7 +97,7 @@ def replace(
     with storage_errors(path, "write"):
         for attempt in (1, 2):
             try:
-                _replace_once(target, data, mode, follow, sync_name)
+                _replace_once(target, data, mode, sync_name)
                 return
             except OSError as error:
                 # After a failed fsync the kernel may have dropped the pages: retrying on the same
@@ -100,10 +106,10 @@ def replace(
                     raise
 
 
-def _replace_once(target: Path, data: bytes, mode: int, follow: bool, sync_name: bool) -> None:
+def _replace_once(target: Path, data: bytes, mode: int, sync_name: bool) -> None:
     """Works relative to an open folder, whose path may change meanwhile."""
     temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-    with open_folder(target.parent, follow=follow) as folder:
+    with beneath.open_folder(target.parent) as folder:
         try:
             with _new_file(temporary, data, mode, folder):
                 os.rename(temporary, target.name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -113,21 +119,6 @@ def _replace_once(target: Path, data: bytes, mode: int, follow: bool, sync_name:
             with contextlib.suppress(OSError):
                 os.unlink(temporary, dir_fd=folder)
             raise
-
-
-@contextlib.contextmanager
-def open_folder(path: Path, *, follow: bool = False) -> Iterator[int]:
-    """A folder's descriptor, to work in it whatever its path becomes meanwhile. Raises: OSError,
-    unless `follow` also for a path that contains a link."""
-    if not follow:
-        with beneath.open_folder(path) as folder:
-            yield folder
-        return
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield folder
-    finally:
-        os.close(folder)
 
 
 def is_at(descriptor: int, path: Path) -> bool:
@@ -146,15 +137,12 @@ def is_at(descriptor: int, path: Path) -> bool:
 
 
 def append_lines(path: Path, lines: Sequence[bytes]) -> None:
-    """Appends lines under a lock with one sync, creating the file (0600) if it is missing; a crash
-    may keep only the first ones. A torn last line from a crash is first moved to `NAME.torn`, or
-    the new ones would be glued to it.
+    """Appends lines without their line feeds under a lock with one sync, creating the file (0600)
+    if it is missing; a crash may keep only the first ones. A torn last line from a crash is first
+    moved to `NAME.torn`, or the new ones would be glued to it.
 
-    Raises: StorageError; then the file ends as it did before. ValueError for a line that holds a
-        line feed.
+    Raises: StorageError; then the file ends as it did before.
     """
-    if any(b"\n" in line for line in lines):
-        raise ValueError("a line holds no line feed")
     with locked_log(path) as file:
         append_to(file, b"\n".join(lines), path)
 
@@ -223,14 +211,6 @@ def cut_torn_line(file: IO[bytes], path: Path) -> int:
     return end - len(torn)
 
 
-def lines_backwards(file: IO[bytes]) -> Iterator[bytes]:
-    """Yields the non-blank lines of a file, last first; reads no more than needed.
-
-    Raises: OSError.
-    """
-    return filter(bytes.strip, pieces_backwards(file))
-
-
 def pieces_backwards(file: IO[bytes]) -> Iterator[bytes]:
     """What stands between the line feeds of a file, last first; at least one piece. Raises:
     OSError."""
@@ -245,22 +225,29 @@ def pieces_backwards(file: IO[bytes]) -> Iterator[bytes]:
 
 
 @contextlib.contextmanager
-def locked(folder: Path, *, timeout_s: float = 30.0) -> Iterator[None]:
-    """Holds a folder's exclusive lock across processes, for a short read-modify-write.
+def locked(folder: Path, *, timeout_s: float = 30.0, follow: bool = True) -> Iterator[None]:
+    """Holds a folder's exclusive lock across processes, for a short read-modify-write; creates the
+    folder if it is missing. With `follow=False` a link in the path is an error.
 
     The lock file `.lock` is never deleted: deleting it would let two processes hold two locks. The
     lock dies with its process, however that ends. Never call a model while holding it.
 
     Raises: BusyError after `timeout_s`; StorageError.
     """
-    make_folder(folder)
-    path = folder / ".lock"
-    with storage_errors(path, "open"):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        deadline = time.monotonic() + timeout_s
-        pause_s = 0.001
-        while not _take_lock(descriptor):
+    make_folder(folder, follow=follow)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    with contextlib.ExitStack() as opened:
+        with storage_errors(folder / ".lock", "open"):
+            real = Path(beneath.real_path(folder)) if follow else folder
+            locked_folder = opened.enter_context(beneath.open_folder(real))
+            lock = os.open(".lock", flags, 0o600, dir_fd=locked_folder)
+        opened.callback(os.close, lock)
+        opened.callback(unlock, lock)
+        deadline, pause_s = time.monotonic() + timeout_s, 0.001
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
             if time.monotonic() > deadline:
                 raise busy(folder, timeout_s)
             time.sleep(pause_s)
@@ -268,11 +255,8 @@ def locked(folder: Path, *, timeout_s: float = 30.0) -> Iterator[None]:
         with storage_errors(folder, "make durable"):
             # The previous holder may have been killed between a rename and its sync; what is read
             # now, and perhaps confirmed, must not be undone.
-            sync_folder(folder)
+            os.fsync(locked_folder)
         yield
-    finally:
-        unlock(descriptor)
-        os.close(descriptor)
 
 
 def unlock(file: IO[bytes] | int) -> None:
@@ -280,15 +264,6 @@ def unlock(file: IO[bytes] | int) -> None:
     child process that is starting and holds the file until its exec."""
     with contextlib.suppress(OSError):
         fcntl.flock(file, fcntl.LOCK_UN)
-
-
-def _take_lock(descriptor: int) -> bool:
-    """Tries to take a file's lock; returns whether it was free."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def busy(folder: Path, waited_s: float) -> BusyError:
@@ -299,46 +274,37 @@ def busy(folder: Path, waited_s: float) -> BusyError:
     )
 
 
-def set_aside(path: Path) -> Path:
-    """Renames a damaged file to a telling name, overwriting nothing.
+def set_aside(path: Path, data: bytes | None = None) -> Path:
+    """Renames a damaged file to a telling name, overwriting nothing, and returns the new path. With
+    `data` the file stays, and these bytes of it are saved under that name.
 
     Raises: StorageError.
     """
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    aside = path.with_name(f"{path.name}.damaged-{stamp}-{secrets.token_hex(2)}")
+    if data is not None:
+        replace(aside, data)
+        return aside
     with storage_errors(path, "set aside"):
-        os.rename(path, aside := _aside(path))
+        os.rename(path, aside)
         sync_folder(path.parent)
     return aside
 
 
-def keep_aside(path: Path, data: bytes) -> Path:
-    """Saves what a damaged file holds under such a name, before it is rewritten. Raises:
-    StorageError."""
-    replace(aside := _aside(path), data)
-    return aside
-
-
-def _aside(path: Path) -> Path:
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    return path.with_name(f"{path.name}.damaged-{stamp}-{secrets.token_hex(2)}")
-
-
-def remove_stale_temporaries(folder: Path) -> None:
-    """Removes half-written files of crashed writers; those that cannot be removed stay.
+def remove_stale_temporaries(folder: Path, *, also_below: bool = False) -> None:
+    """Removes half-written files of crashed writers from a folder, or from all below it; those that
+    cannot be removed stay. Never raises.
 
     A living writer holds its file's lock, which dies with the process, so age does not matter and a
     slow writer loses nothing. A link, which cannot be locked, it makes again: `beneath.link_in`.
     """
-    with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith(TEMPORARY_PREFIX) and not entry.is_dir(follow_symlinks=False):
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):  # a link to a folder is among the folders
+            if name.startswith(TEMPORARY_PREFIX):
                 with contextlib.suppress(OSError):
-                    _remove_stale(entry.path)
-
-
-def remove_all_stale_temporaries(root: Path) -> None:
-    """Does the same in every folder below `root`, not following links."""
-    for folder, _, _ in os.walk(root):
-        remove_stale_temporaries(Path(folder))
+                    _remove_stale(os.path.join(place, name))
+        if not also_below:
+            return
 
 
 def _remove_stale(path: str) -> None:

@@ -95,11 +95,6 @@ def test_an_append_that_fails_half_way_leaves_whole_lines(
     assert path.read_bytes() == b"one\n"
 
 
-def test_a_line_with_a_line_feed_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="line feed"):
-        durable.append_lines(tmp_path / "f", [b"a\nb"])
-
-
 def test_folders_are_made_for_the_owner_alone(tmp_path: Path) -> None:
     durable.make_folder(tmp_path / "a" / "b")
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
@@ -138,7 +133,7 @@ def test_a_temporary_file_of_a_dead_writer_goes_at_once(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / f"{durable.TEMPORARY_PREFIX}0").write_bytes(b"half")
     (tmp_path / "sub" / "kept").write_bytes(b"whole")
-    durable.remove_all_stale_temporaries(tmp_path)
+    durable.remove_stale_temporaries(tmp_path, also_below=True)
     assert os.listdir(tmp_path / "sub") == ["kept"]
 
 
@@ -148,7 +143,7 @@ def test_a_temporary_file_of_a_living_writer_stays(
     real = os.rename
 
     def meanwhile(source: str, target: str, **options: int) -> None:
-        durable.remove_all_stale_temporaries(tmp_path)
+        durable.remove_stale_temporaries(tmp_path, also_below=True)
         real(source, target, **options)
 
     monkeypatch.setattr(durable.os, "rename", meanwhile)
@@ -172,12 +167,12 @@ def test_taking_a_lock_makes_durable_what_its_last_holder_left(
         assert synced == [tmp_path.stat().st_ino]
 
 
-@given(st.lists(st.binary(max_size=9).map(lambda line: line.replace(b"\n", b"")), max_size=12))
-def test_lines_come_backwards_whole_wherever_a_block_ends(lines: list[bytes]) -> None:
+@given(st.binary(max_size=60))
+def test_lines_come_backwards_whole_wherever_a_block_ends(data: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(durable, "_BLOCK_BYTES", 4)
-        found = list(durable.lines_backwards(io.BytesIO(b"\n".join(lines))))
-    assert found == [line for line in reversed(lines) if line.strip()]
+        pieces = list(durable.pieces_backwards(io.BytesIO(data)))
+    assert pieces == data.split(b"\n")[::-1]
 
 
 def names_synced(monkeypatch: pytest.MonkeyPatch) -> set[int]:
@@ -294,16 +289,16 @@ def test_a_lock_is_free_though_a_child_holds_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copies: list[int] = []
-    monkeypatch.setattr(durable, "sync_folder", lambda folder: None)
-    real = durable._take_lock
+    real = fcntl.flock
 
-    def take(descriptor: int) -> bool:
+    def lock(descriptor: int, operation: int) -> None:
         copies.append(os.dup(descriptor))
-        return real(descriptor)
+        real(descriptor, operation)
 
-    monkeypatch.setattr(durable, "_take_lock", take)
-    with durable.locked(tmp_path):
-        pass
+    with monkeypatch.context() as patch:
+        patch.setattr(durable.fcntl, "flock", lock)
+        with durable.locked(tmp_path):
+            pass
     assert is_free(tmp_path / ".lock")
     os.close(copies[0])
 
@@ -337,11 +332,28 @@ def test_a_torn_line_that_cannot_be_kept_is_not_cut(
     assert path.read_bytes() == b"one\ntor"
 
 
-def test_a_link_in_the_way_is_not_written_through(tmp_path: Path) -> None:
+def lock(folder: Path) -> None:
+    with durable.locked(folder, follow=False):
+        pass
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda folder: durable.replace(folder / "f", b"new", follow=False),
+        lambda folder: durable.make_folder(folder / "a", follow=False),
+        lambda folder: lock(folder / "a"),
+        lock,
+    ],
+    ids=["file", "folder", "folder to lock", "lock"],
+)
+def test_a_link_in_the_way_is_not_written_through(
+    tmp_path: Path, write: Callable[[Path], object]
+) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to("elsewhere")
     with pytest.raises(StorageError):
-        durable.replace(tmp_path / "link" / "f", b"new", follow=False)
+        write(tmp_path / "link")
     assert os.listdir(tmp_path / "elsewhere") == []
 
 

@@ -335,7 +335,7 @@ async def remove_leftovers(conversation: "Conversation") -> None:
             undo.remove_stale_temporaries()
         if _is_upkeep_due(home) or was_killed:
             for folder in paths.own_folders(home, config.memory.data_dir):
-                durable.remove_all_stale_temporaries(folder)
+                durable.remove_stale_temporaries(folder, also_below=True)
             drop_oldest_of_all(home, config.undo.max_total_mb * MEGABYTE)
 
     # Shielded: a busy machine may not have started the thread when a short session ends.

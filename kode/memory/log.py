@@ -151,7 +151,7 @@ class Log:
         caller holds the folder's lock."""
         self._read_on()
         if self._bad_lines:
-            durable.keep_aside(self.path, b"\n".join(self._bad_lines) + b"\n")
+            durable.set_aside(self.path, b"\n".join(self._bad_lines) + b"\n")
             with durable.storage_errors(self.path, "read"):
                 lines = self.path.read_bytes()[: self._position].split(b"\n")
             self._rewrite([line for line in lines if _read(line)])

@@ -13,7 +13,6 @@ from pathlib import Path
 from kode.plugin import (
     GitError,
     lock_file,
-    make_folder,
     project_root,
     real_path,
     remove_tree,
@@ -55,8 +54,7 @@ def _locked(project: Path, locks: Path) -> Iterator[None]:
     """Locks a repository: git's list of worktrees does not support concurrent writers."""
     repository = str(project_root(project))
     lock = locks / hashlib.sha256(os.fsencode(repository)).hexdigest()[:16]
-    make_folder(lock, follow=False)
-    with lock_file(lock, timeout_s=MAKE_TIMEOUT_S):
+    with lock_file(lock, timeout_s=MAKE_TIMEOUT_S, follow=False):
         yield
 
 

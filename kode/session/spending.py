@@ -117,7 +117,7 @@ def spending_since(home: Path, since: datetime) -> Spending:
 def _entries_since(path: Path, since: datetime) -> Iterator[MessageEntry | UsageEntry]:
     """The entries about requests, newest first; none for an unreadable file."""
     with contextlib.suppress(OSError), path.open("rb") as file:
-        for line in durable.lines_backwards(file):
+        for line in durable.pieces_backwards(file):
             if b'"usage":{' not in line or line.startswith(b'{"type":"turn"'):
                 continue
             try:

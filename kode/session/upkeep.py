@@ -182,7 +182,7 @@ def _repair(home: Path, path: Path) -> Checked:
             data = path.read_bytes()
         lines = sound_lines(data, path.stem)
         if len(lines) < data.count(b"\n"):
-            aside = durable.keep_aside(path, data)
+            aside = durable.set_aside(path, data)
             if not lines or not lines[0].startswith(b'{"type":"session"'):
                 lines.insert(0, line_of(session.header))
             data = b"\n".join(lines) + b"\n"

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from kode import diffs, durable
+from kode import beneath, diffs
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.tool import Tool, ToolContext, ToolOutput
@@ -122,7 +122,7 @@ async def delete_file(context: ToolContext, path: str) -> ToolOutput:
     edits by name are about this too."""
     file, name = read_target(context, path)
     try:
-        with durable.open_folder(file.path.parent) as folder:
+        with beneath.open_folder(file.path.parent) as folder:
             os.unlink(file.path.name, dir_fd=folder)
     except OSError as error:
         raise ToolError(f"{name} could not be deleted: {error.strerror}.") from None

@@ -190,7 +190,7 @@ class Journal:
                 f"{self.path}: {plural(damaged, 'part')} damaged or lost, which undo leaves out."
             )
         if damaged and repair:
-            aside = durable.keep_aside(self.path, self.path.read_bytes())
+            aside = durable.set_aside(self.path, self.path.read_bytes())
             faults.append(f"The old file is saved as {aside.name}.")
             data = b"".join(line + b"\n" for line in (*lines, seal(b'{"lost":%d}' % damaged)))
             durable.replace(self.path, data)

@@ -144,7 +144,7 @@ class Contents:
         if state is None:
             with (
                 contextlib.suppress(FileNotFoundError, NotADirectoryError),
-                durable.open_folder(path.parent) as folder,
+                beneath.open_folder(path.parent) as folder,
             ):
                 os.unlink(path.name, dir_fd=folder)
                 if sync_name:

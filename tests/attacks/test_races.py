@@ -107,7 +107,7 @@ def by_tools(tree: Tree, depth: int) -> None:
             with beneath.open_folder(path.parent, make=beneath.usual_mode):
                 pass
             durable.replace(path, b"new", mode=0o644, follow=False)
-        with contextlib.suppress(OSError), durable.open_folder(path.parent) as folder:
+        with contextlib.suppress(OSError), beneath.open_folder(path.parent) as folder:
             os.unlink(path.name, dir_fd=folder)
 
 
@@ -115,7 +115,7 @@ def by_fleet(tree: Tree, depth: int) -> None:
     """As a fleet does with its trees and results."""
     for path in tree.targets(depth):
         with contextlib.suppress(OSError):
-            with beneath.open_folder(path.parent, make=beneath.private_mode) as folder:
+            with beneath.open_folder(path.parent, make=lambda step: 0o700) as folder:
                 beneath.link_in("/etc", folder, f"{path.name}.link")
                 beneath.remove(folder, f"{path.name}.link")
             with beneath.open_folder(path.parent.parent) as above:

@@ -400,18 +400,18 @@ def test_a_short_session_still_removes_what_crashes_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, done, closing = tmp_path / "kode-home", [], threading.Event()
-    slow = durable.remove_all_stale_temporaries
+    slow = durable.remove_stale_temporaries
 
-    def remove_slowly(root: Path) -> None:
+    def remove_slowly(root: Path, *, also_below: bool = False) -> None:
         closing.wait(20)
-        slow(root)
+        slow(root, also_below=also_below)
         done.append(root)
 
     def remove_in_project(self: Undo) -> None:
         closing.wait(20)
         done.append(self.folder)
 
-    monkeypatch.setattr(durable, "remove_all_stale_temporaries", remove_slowly)
+    monkeypatch.setattr(durable, "remove_stale_temporaries", remove_slowly)
     monkeypatch.setattr(Undo, "remove_stale_temporaries", remove_in_project)
     script = tmp_path / "script.json"
     script.write_text('[{"text": "one"}]')

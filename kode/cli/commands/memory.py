@@ -83,7 +83,8 @@ async def _result(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.memory.review import items
 
     config, name = loaded.config, arguments.command
-    durable.remove_all_stale_temporaries(paths.memory_folder(paths.home(), config.memory.data_dir))
+    memory_folder = paths.memory_folder(paths.home(), config.memory.data_dir)
+    durable.remove_stale_temporaries(memory_folder, also_below=True)
     ask_reply = partial(_ask_reply, config) if name in ASKS_A_MODEL else None
     has_person = bool(sys.stdin and sys.stdin.isatty())
     async with open_outside(

@@ -192,10 +192,9 @@ class Queue:
         folder = self.task_folder(state.task.id)
         if state.task.id in self._locks:
             return False
-        make_folder(folder, follow=False)
         lock = contextlib.ExitStack()
         try:
-            lock.enter_context(lock_file(folder, timeout_s=0))
+            lock.enter_context(lock_file(folder, timeout_s=0, follow=False))
         except UserError:
             return False
         self._locks[state.task.id] = lock
