@@ -186,7 +186,7 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
     readable: tuple[Path, ...] = (paths.bundles_folder(home),)
     if config.memory.enabled and (pattern := system_row(config.memory.system).readable):
         folder = paths.memory_folder(home, config.memory.data_dir) / config.memory.system
-        readable = (*readable, paths.project_memory(folder, project) / pattern)
+        readable = (*readable, folder / paths.path_hash(project) / pattern)
     return Workplace(
         cwd=cwd,
         project=project,

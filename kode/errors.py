@@ -1,35 +1,11 @@
 """Every error kode raises on purpose, each with the exit code it ends a command with.
 
-They are split by who acts on them:
-
-    KodeError                      1
-    ├── UserError                  3   the user fixes it: one sentence and the next step
-    │   ├── ConfigError            3   a wrong flag, key or value
-    │   │   └── PluginError        1   a plug-in of others failed: it is updated, or turned off
-    │   ├── BusyError              3   another kode holds what this one needs
-    │   ├── SandboxUnknownError    3   nobody knows whether there is a sandbox: try again
-    │   └── SessionError           3   no such session, or one that cannot be used
-    ├── ProviderError              1   the model could not be asked
-    │   ├── TransientError         1   the loop retries (408, 409, 429, 5xx, dropped streams)
-    │   ├── Unavailable            1   no retry helped: a fallback model is asked, if there is one
-    │   ├── ContextOverflow        1   the loop reduces the context and asks again
-    │   ├── RefusedError           1   the request was turned down; retrying will not help
-    │   │   └── ThinkingRefused    1   the loop sends it again without the thinking so far
-    │   └── AuthenticationError    1   the key was not accepted: the user fixes it
-    ├── LimitError                 1   a step or budget limit ended the turn
-    ├── TurnFailed                 1   a turn awaited by a program failed
-    ├── ToolError                  1   the model acts: the text becomes the tool's result
-    │   └── ToolRefused            1   a person, a rule or the mode refused the call
-    ├── ServerError                1   an MCP server failed or broke the protocol
-    ├── SandboxError               1   what a command changed in the sandbox cannot be used
-    ├── MemoryRefused              1   a memory command that cannot be carried out
-    ├── StorageError               1   the disk refused a write (full, read-only, denied)
-    └── Interrupted              130   the person stopped it before it began
-
-Anything else that escapes is a bug: `kode.cli` writes a log file and names it in one line.
+A `UserError` is for the person, who fixes what it names; a `ProviderError` says that the model
+could not be asked; a `ToolError` is for the model, as the result of its call. Anything else that
+escapes is a bug: `kode.cli` writes a log file and names it in one line.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 EXIT_OK = 0  # as all programs
@@ -54,12 +30,15 @@ class Setting:
         return self.source if names_itself else f"`{self.key}` in {self.source}"
 
 
+@dataclass(eq=False, repr=False)
 class KodeError(Exception):
-    """The root. Its message is one sentence for a reader and ends with what to do next. `setting`
-    is the one to change, if there is one: the last sentence names it."""
+    """The root. Its message is one sentence for a reader and ends with what to do next."""
 
     exit_code = EXIT_FAILED
-    setting: Setting | None = None
+
+    text: str
+    setting: Setting | None = field(default=None, init=False)
+    """The one to change, if there is one: the last sentence names it."""
 
     def about(self, setting: Setting | None) -> Self:
         self.setting = setting
@@ -90,40 +69,32 @@ class BusyError(UserError):
     """Another process holds a session or a lock; the message names it."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ProviderError(KodeError):
-    """A model could not be asked, or its answer could not be used. `status`: the HTTP status where
-    there was one, else None."""
+    """A model could not be asked, or its answer could not be used."""
 
-    def __init__(self, text: str, *, status: int | None = None) -> None:
-        super().__init__(text)
-        self.status = status
+    status: int | None = None
+    """The HTTP status, where there was one."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TransientError(ProviderError):
-    """Likely to pass, so the loop retries. `retry_after_s` is what the server asked for; `loading`
-    means that it is still loading its model."""
+    """Likely to pass, so the loop retries (408, 409, 429, 5xx, dropped streams)."""
 
-    def __init__(
-        self,
-        text: str,
-        *,
-        status: int | None = None,
-        retry_after_s: float | None = None,
-        loading: bool = False,
-    ) -> None:
-        super().__init__(text, status=status)
-        self.retry_after_s = retry_after_s
-        self.loading = loading
+    retry_after_s: float | None = None
+    """What the server asked for."""
+    loading: bool = False
+    """Whether the server is still loading its model."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Unavailable(ProviderError):
-    """The last attempt failed for a reason that passes: another model may answer. `reason` is that
-    without what to do next, `partial` what the attempt had streamed."""
+    """The last attempt failed for a reason that passes: a fallback model may answer."""
 
-    def __init__(self, text: str, *, reason: str, status: int | None = None) -> None:
-        super().__init__(text, status=status)
-        self.reason = reason
-        self.partial = ""
+    reason: str
+    """The text without what to do next."""
+    partial: str = ""
+    """What the attempt had streamed."""
 
 
 LOADING_PAUSE_S = 1.0  # a server that loads answers the question at once
@@ -139,31 +110,28 @@ LARGER_WINDOW = (
 """The next step when a request does not fit."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ContextOverflow(ProviderError):
-    """The request is larger than the model's window: `window` tokens, if the server said so."""
+    """The request is larger than the model's window: the loop reduces it and asks again."""
 
-    def __init__(self, text: str, *, status: int | None = None, window: int | None = None) -> None:
-        super().__init__(text, status=status)
-        self.window = window
+    window: int | None = None
+    """In tokens, if the server said so."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RefusedError(ProviderError):
-    """The server rejected the request for good: a bad model name, a bad schema, no credit. `said`
-    is why in its own words, with its codes and the parameter it names; "" if it said nothing.
-    `part` is what of the request the model does not take: a key of `RefusalTable.settings`,
-    "" if that is not known."""
+    """The server rejected the request for good: a bad model name, a bad schema, no credit."""
 
-    def __init__(
-        self, text: str, *, status: int | None = None, said: str = "", part: str = ""
-    ) -> None:
-        super().__init__(text, status=status)
-        self.said = said
-        self.part = part
+    said: str = ""
+    """Why, in its own words, with its codes and the parameter it names; "" if it said nothing."""
+    part: str = ""
+    """What of the request the model does not take: a key of `RefusalTable.settings`, "" if that is
+    not known."""
 
 
 class ThinkingRefused(RefusedError):
     """The server did not take back thinking that it had sent: the conversation before it has
-    changed, or a part of it is missing, or thinking is missing where it wants it."""
+    changed, or thinking is missing where it wants it. The loop sends the request without it."""
 
 
 class AuthenticationError(ProviderError):
@@ -174,48 +142,46 @@ class LimitError(KodeError):
     """A limit the user set ended the turn: steps or money."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TurnFailed(KodeError):
-    """A turn that a program waited for failed, or is incomplete (`kode.Conversation.ask`).
-    `status` is `incomplete`, `error`, `timeout` or `interrupted`; `partial` is as much of an
-    answer as there was."""
+    """A turn that a program waited for failed, or is incomplete (`kode.Conversation.ask`)."""
 
-    def __init__(self, text: str, *, status: str, partial: str) -> None:
-        super().__init__(text)
-        self.status = status
-        self.partial = partial
+    status: str
+    """`incomplete`, `error`, `timeout` or `interrupted`."""
+    partial: str
+    """As much of an answer as there was."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ToolError(KodeError):
-    """A tool could not do what the model asked. The text tells the model what to do next.
+    """A tool could not do what the model asked. The text tells the model what to do next."""
 
-    `untrusted` names the outside source of words in it, as in `ToolOutput`: a server's status line
-    is outside text as much as its page.
-    """
-
-    def __init__(self, text: str, *, untrusted: str = "") -> None:
-        super().__init__(text)
-        self.untrusted = untrusted
+    untrusted: str = ""
+    """The outside source of words in it, as in `ToolOutput`: a server's status line is outside text
+    as much as its page."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ToolRefused(ToolError):
-    """The gate refused a call; the text gives the reason, and what would allow it. `refusal` is the
-    same as a `messages.Refusal`, `instead` what the model can do."""
+    """The gate refused a call; the text gives the reason, and what would allow it."""
 
-    def __init__(self, text: str, *, refusal: Any, instead: str = "") -> None:
-        super().__init__(text)
-        self.refusal = refusal
-        self.instead = instead
+    refusal: Any
+    """The same as a `messages.Refusal`."""
+    instead: str = ""
+    """What the model can do instead."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ServerError(KodeError):
-    """An MCP server cannot be started or reached, does not answer, or breaks the protocol.
-    `untrusted` is as in `ToolError`, for the server's own words; `fault` is the text without the
-    server's name, for whoever names it already."""
+    """An MCP server cannot be started or reached, does not answer, or breaks the protocol."""
 
-    def __init__(self, text: str, *, untrusted: str = "", fault: str = "") -> None:
-        super().__init__(text)
-        self.untrusted = untrusted
-        self.fault = fault or text
+    untrusted: str = ""
+    """As in `ToolError`, for the server's own words."""
+    fault: str = ""
+    """The text without the server's name, for whoever names it already."""
+
+    def __post_init__(self) -> None:
+        self.fault = self.fault or self.text
 
 
 class SandboxError(KodeError):
@@ -223,7 +189,7 @@ class SandboxError(KodeError):
 
 
 class SandboxUnknownError(UserError):
-    """The sandbox's self-test ran out of time, which says nothing about the sandbox."""
+    """The sandbox's self-test ran out of time, which says nothing about the sandbox: try again."""
 
 
 class SessionError(UserError):

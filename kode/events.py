@@ -1,5 +1,5 @@
 """What can happen in a turn. The terminal, the JSON printer, a parent process and a test's
-`list.append` are all functions of one of these.
+`list.append` are all functions of one of these; a `Result` is what programs get at the end.
 
     Event
     ├── SessionStarted                      a session was created or resumed
@@ -23,12 +23,14 @@
 `emit` must not raise and must not block.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from kode.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_TIMEOUT, Setting
 from kode.messages import Message, Refusal, Usage
+from kode.paths import relative_path
 
 Status = Literal["success", "incomplete", "error", "timeout", "interrupted"]
 """`incomplete`: the model gave its answer, but some of its work was refused, or a check failed
@@ -232,12 +234,12 @@ class TurnEnded:
 
     def followed_by(self, later: "TurnEnded") -> "TurnEnded":
         """Both turns as one: the result of the later, the totals of both."""
-        unknown = self.cost_usd is None or later.cost_usd is None
+        costs = [turn.cost_usd for turn in (self, later) if turn.cost_usd is not None]
         return replace(
             later,
             steps=self.steps + later.steps,
             usage=self.usage + later.usage,
-            cost_usd=None if unknown else (self.cost_usd or 0.0) + (later.cost_usd or 0.0),
+            cost_usd=sum(costs) if len(costs) == 2 else None,
             files_changed=tuple(dict.fromkeys((*self.files_changed, *later.files_changed))),
             denials=(*self.denials, *later.denials),
             fallback_model=later.fallback_model or self.fallback_model,
@@ -255,6 +257,64 @@ class TurnEnded:
     def is_finished(self) -> bool:
         """Whether the model came to its answer."""
         return self.status in FINISHED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The result of one task; docs/scripts.md explains each field."""
+
+    status: Status
+    result: str
+    error: str | None
+    setting: Setting | None
+    session_id: str | None
+    steps: int
+    usage: Tokens
+    cost_usd: float | None
+    files_changed: list[str]
+    denials: list[Denial]
+    refused: list[Denial]
+    checks: list[Check]
+    checked: Checked
+    fallback_model: str | None
+    untrusted: list[str]
+    warnings: list[str]
+    structured: Any
+    goal: Mapping[str, Any] | None
+    duration_ms: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultLine(Result):
+    """The last line of a task's event stream."""
+
+    type: Literal["result"] = "result"
+
+
+def result_object(
+    ended: TurnEnded,
+    session_id: str | None,
+    cwd: Path,
+    *,
+    untrusted: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+) -> dict[str, Any]:
+    """A `Result` as JSON. Changed files inside `cwd` are relative to it; `untrusted` names what the
+    repository brings and nobody has approved, `warnings` is what a person would have read."""
+    values = asdict(ended)
+    values |= {"session_id": session_id, "untrusted": untrusted, "warnings": warnings}
+    values["usage"] = {name: values["usage"][name] for name in Tokens.__annotations__}
+    values["files_changed"] = [relative_path(path, cwd) for path in ended.files_changed]
+    for name in ("denials", "refused", "checks", "untrusted", "warnings"):
+        values[name] = list(values[name])
+    return {name: values[name] for name in Result.__annotations__}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

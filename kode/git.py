@@ -6,6 +6,7 @@ a submodule, or of `git init --separate-git-dir`. They are found by reading file
 """
 
 import contextlib
+import itertools
 import os
 import re
 import struct
@@ -23,13 +24,15 @@ from kode.workplace import GitFolder, below, below_any
 MAX_MODULE_FOLDERS = 1_000
 """So many folders are searched for submodules of one tree."""
 
-MAX_COMPARED_ENTRIES = 100
-"""So many entries of an index are compared with the files of a tree."""
+MAX_COMPARED_FILES = 100
+"""So many files of a tree are looked for in an index."""
 
 _READ_BYTES = 1 << 20  # of an index of ten thousand files; settings have far less
 
-_SCP = re.compile(r"(?:[^@/:]+@)?([^/:]+):(?!//)(.+)")
-"""`git@host:path`, which is no URL."""
+_ORIGIN = re.compile(
+    r"(?:[a-z+]+://(?:[^@/]*@)?([\w.-]+)(?::\d+)?/|(?:[^@/:]+@)?([^/:]+):(?!//))/*(.+?)(?:\.git)?/*"
+)
+"""An address with its protocol, or `git@host:path`, which is no URL."""
 
 RECORDS = (
     # What is committed, staged and checked out, and how that came about
@@ -82,17 +85,14 @@ def git_record(folders: Sequence[GitFolder], path: str) -> Literal["record", "ru
     The nearest of `folders` decides. A repository that is not among them is known by its name.
     """
     folded = fold_path(path)
-    nearest, within = None, ""
-    for folder in folders:
-        above = fold_path(folder.path)
-        if below(folded, above) and (nearest is None or len(above) > len(within)):
-            nearest, within = folder, above
+    around = [folder for folder in folders if below(folded, fold_path(folder.path))]
+    nearest = max(around, key=lambda folder: len(folder.path), default=None)
     if nearest is None:
         outer, _, name = folded.rpartition("/.git/")
         if not outer:
             return "runs" if os.path.basename(folded) == ".git" else ""
     else:
-        name = folded[len(within) + 1 :]
+        name = folded[len(fold_path(nearest.path)) + 1 :]
     is_shared = nearest is not None and not nearest.worktree
     return "record" if (_SHARED_RECORD if is_shared else _RECORD).fullmatch(name) else "runs"
 
@@ -109,23 +109,18 @@ def repository_name(tree: Path) -> str:
     """What a repository is called on every machine: the address of its `origin` without protocol
     and person, as `github.com/org/repo`; "" for one that has none."""
     import configparser  # only for memory of a project, not at every start
-    from urllib.parse import urlsplit
 
     settings = configparser.RawConfigParser(strict=False, allow_no_value=True)
     with contextlib.suppress(configparser.Error):
         settings.read_string(_read(f"{settings_folders(str(tree))[1]}/config"))
-    url = (settings.get('remote "origin"', "url", fallback="") or "").strip()
-    host, path = "", ""
-    with contextlib.suppress(ValueError):
-        match = _SCP.fullmatch(url)
-        host, path = match.groups() if match else (urlsplit(url).hostname or "", urlsplit(url).path)
-    path = path.strip("/").removesuffix(".git")
-    return f"{host.lower()}/{path}" if host and path else ""
+    url = settings.get('remote "origin"', "url", fallback="") or ""
+    address = _ORIGIN.fullmatch(url.strip())
+    return f"{(address[1] or address[2]).lower()}/{address[3]}" if address else ""
 
 
 def git_folder_above(path: str) -> str:
     """The nearest folder around an absolute path in which git keeps records; "" for none."""
-    return next((folder for folder in _parents(path) if _is_git_folder(folder)), "")
+    return next((it for it in map(str, Path(path).parents) if _is_git_folder(it)), "")
 
 
 def fold_path(path: str) -> str:
@@ -134,11 +129,6 @@ def fold_path(path: str) -> str:
         return path.lower()
     composed = unicodedata.normalize("NFC", path).casefold()
     return "".join(c for c in composed if unicodedata.category(c) != "Cf")
-
-
-def _parents(path: str) -> Iterator[str]:
-    while path != (path := os.path.dirname(path)):
-        yield path
 
 
 def _folders_of(root: str, roots: Sequence[str]) -> Iterator[GitFolder]:
@@ -206,47 +196,27 @@ def _has_indexed(path: str, tree: str) -> bool:
     """Whether the index has the exact size and time of a file in the tree, as after a checkout
     there: who only made the tree cannot know the time, which counts in nanoseconds."""
     index = _read_bytes(f"{path}/index")
-    if index[:8] not in (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3"):
-        return False
-    (count,), start = struct.unpack_from(">I", index, 8), 12
-    for _ in range(min(count, MAX_COMPARED_ENTRIES)):
-        entry = index[start : start + 62]
-        if len(entry) < 62:
-            break
-        seconds, nanoseconds = struct.unpack_from(">II", entry, 8)
-        (size,) = struct.unpack_from(">I", entry, 36)
-        begin = start + (64 if entry[60] & 0x40 else 62)
-        end = index.find(b"\0", begin)
-        try:
-            status = os.lstat(os.path.join(tree, os.fsdecode(index[begin:end])))
-        except (OSError, ValueError):
-            status = None
-        when = seconds * 1_000_000_000 + nanoseconds
-        if status and nanoseconds and (status.st_mtime_ns, status.st_size) == (when, size):
-            return True
-        start += (end - start + 8) // 8 * 8
+    with contextlib.suppress(OSError), os.scandir(tree) as files:
+        for file in itertools.islice(files, MAX_COMPARED_FILES):
+            status = file.stat(follow_symlinks=False)
+            seconds, nanoseconds = divmod(status.st_mtime_ns, 1_000_000_000)
+            when = re.escape(struct.pack(">II", seconds % 2**32, nanoseconds))
+            size = re.escape(struct.pack(">I", status.st_size % 2**32))
+            name = re.escape(os.fsencode(file.name))
+            entry = when + b".{20}" + size + b".{22,24}" + name + b"\\0"
+            if nanoseconds and re.search(entry, index, re.DOTALL):
+                return True
     return False
 
 
 def _submodules(path: str, tree: str) -> Iterator[GitFolder]:
-    waiting = [f"{path}/modules"]
-    for _ in range(MAX_MODULE_FOLDERS):
-        if not waiting:
-            return
-        for name in _subfolders(waiting.pop()):
-            if not _is_git_folder(name):
-                waiting.append(name)
-            elif below(worktree := _configured_tree(name), tree):
-                yield GitFolder(path=name, worktree=worktree)
-                waiting.append(f"{name}/modules")
-
-
-def _subfolders(path: str) -> list[str]:
-    try:
-        with os.scandir(path) as entries:
-            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except OSError:
-        return []
+    walk = os.walk(f"{path}/modules")
+    for folder, names, _ in itertools.islice(walk, MAX_MODULE_FOLDERS):
+        if _is_git_folder(folder):
+            is_inside = below(worktree := _configured_tree(folder), tree)
+            if is_inside:
+                yield GitFolder(path=folder, worktree=worktree)
+            names[:] = {"modules"}.intersection(names) if is_inside else ()
 
 
 def _read(path: str) -> str:
@@ -255,13 +225,11 @@ def _read(path: str) -> str:
 
 def _read_bytes(path: str) -> bytes:
     """The beginning of a regular file; b"" for anything else."""
-    try:
-        if not os.path.isfile(path):
-            return b""
-        with open(path, "rb") as file:
-            return file.read(_READ_BYTES)
-    except (OSError, ValueError):
-        return b""
+    with contextlib.suppress(OSError, ValueError):
+        if os.path.isfile(path):
+            with open(path, "rb") as file:
+                return file.read(_READ_BYTES)
+    return b""
 
 
 # ── running git ──────────────────────────────────────────────────────────────────────────────
@@ -292,12 +260,8 @@ ENVIRONMENT = {
 _OF_FILTER = re.compile(r"filter\..*\.(?:clean|smudge|process|required)\Z", re.DOTALL)
 _OF_HOOK = re.compile(r"(hook\..*)\.[^.]*\Z", re.DOTALL)
 """Since git 2.54 settings name hooks too, and `core.hooksPath` does not turn those off."""
-_NOT_PASSED_ON = (
-    "GIT_DIR",
-    "GIT_COMMON_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
+_OF_A_REPOSITORY = (
+    "GIT_DIR GIT_COMMON_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY".split()
 )
 
 
@@ -315,20 +279,20 @@ def run_git(
     Raises: GitError.
     """
     more = {**_without_programs(root, environ), **environ}
-    return _run(root, arguments, given, more, timeout_s)
+    return _run(root, arguments, more, given, timeout_s)
 
 
 def environment() -> dict[str, str]:
     """The variables to start git with, besides `OPTIONS`."""
-    passed = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
-    return {**passed, **ENVIRONMENT}
+    passed = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
+    return passed | ENVIRONMENT
 
 
 def _run(
     root: Path,
     arguments: Sequence[str],
-    given: bytes,
-    more: Mapping[str, str],
+    environ: Mapping[str, str],
+    given: bytes = b"",
     timeout_s: float = TIMEOUT_S,
 ) -> bytes:
     program = find_program("git", [root])
@@ -338,7 +302,7 @@ def _run(
         done = subprocess.run(
             [program, *OPTIONS, *arguments],
             cwd=root,
-            env={**environment(), **more},
+            env={**environment(), **environ},
             input=given,
             capture_output=True,
             timeout=timeout_s,
@@ -349,9 +313,9 @@ def _run(
     except OSError as error:
         raise GitError(f"git could not be started: {error.strerror}") from None
     if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-        words = f"git said: {said[:200]}" if said else "git failed"
-        raise GitError(words, exit_status=done.returncode)
+        complaint = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        text = f"git said: {complaint[:200]}" if complaint else "git failed"
+        raise GitError(text, exit_status=done.returncode)
     return done.stdout
 
 
@@ -362,9 +326,9 @@ def _without_programs(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
     Raises: GitError; then its programs are unknown, and nothing may run.
     """
-    listed = os.fsdecode(_run(root, ["config", "--null", "--name-only", "--list"], b"", environ))
+    names = os.fsdecode(_run(root, ["config", "--null", "--name-only", "--list"], environ))
     off: dict[str, str] = {}
-    for name in listed.split("\0"):
+    for name in names.split("\0"):
         if _OF_FILTER.match(name):
             off[name] = "false" if name.endswith(".required") else ""
         elif hook := _OF_HOOK.match(name):

@@ -51,6 +51,13 @@ def expand(written: str | os.PathLike[str]) -> Path:
     return folder / rest.lstrip("/") if folder else Path(written)
 
 
+def relative_path(path: str, cwd: Path) -> str:
+    """`path` relative to `cwd` if it is inside, else absolute; of a folder with "/" at its end."""
+    if not Path(path).is_relative_to(cwd):
+        return path
+    return os.path.relpath(path, cwd) + "/" * path.endswith("/")
+
+
 def home_fault(home: Path) -> str:
     """A sentence if `home` exists and is not a folder; "" otherwise."""
     if home.is_dir() or not home.exists():
@@ -64,6 +71,16 @@ def home_fault(home: Path) -> str:
 def _below(*steps: str) -> Callable[[Path], Path]:
     """A function of a folder that returns what lies there below it."""
     return lambda folder: folder.joinpath(*steps)
+
+
+def _named(place: str) -> Callable[[Path, str], Path]:
+    """A function of `$KODE_HOME` and what the file is of, which has that in its name."""
+    return lambda home, name: home / place.format(name)
+
+
+def _of_project(folder: str) -> Callable[[Path, Path], Path]:
+    """A function of `$KODE_HOME` and a project's root."""
+    return lambda home, project: home / folder / f"{path_hash(project)}.json"
 
 
 # Of `$KODE_HOME`:
@@ -86,6 +103,15 @@ unfinished_folder = _below("unfinished")
 """Where each piece of work that a crash must not cut short in silence has a file, from before its
 first step until after its last."""
 
+# Of a session, by its id:
+session_file = _named("sessions/{}.jsonl")
+session_folder = _named("sessions/{}")
+plan_file = _named("sessions/{}/plan.md")
+unfinished_undo = _named("unfinished/{}")
+"""A file that is there while an undo or a redo of the session is under way."""
+open_mark = _named("unfinished/{}.open")
+"""A file that is there while the session is open, and after kode was killed in it."""
+
 # Of a session's folder:
 images_folder = _below("images")
 """Copies of the images shown in a session."""
@@ -94,35 +120,22 @@ agents_folder = _below("agents")
 undo_folder = _below("undo")
 """What undo keeps for a session."""
 
-
-def session_file(home: Path, session_id: str) -> Path:
-    return home / "sessions" / f"{session_id}.jsonl"
-
-
-def session_folder(home: Path, session_id: str) -> Path:
-    """The folder beside a session's file; its parts are named above."""
-    return home / "sessions" / session_id
+permissions_file = _of_project("permissions")
+"""What a person approved permanently in one project."""
+trust_file = _of_project("trust")
+"""Which extensions of a project a person trusts."""
+mcp_tokens_file = _named("mcp/{}.json")
+"""The login tokens of an MCP server, by what stands for its address."""
+mcp_cache_folder = _named("mcp/caches/{}")
+"""What the launcher of an MCP server has downloaded, by what stands for its entry."""
+shown_notice = _named("notices/{}")
+"""A file that is there once a notice, which is shown once in a home, has been."""
 
 
 def outputs_folder(home: Path, session_id: str | None) -> Path:
     """Where the full text of truncated tool output is kept; sessions without a file share one
     folder."""
     return (session_folder(home, session_id) if session_id else home / "logs") / "outputs"
-
-
-def plan_file(home: Path, session_id: str) -> Path:
-    """The plan of a session."""
-    return session_folder(home, session_id) / "plan.md"
-
-
-def unfinished_undo(home: Path, session_id: str) -> Path:
-    """A file that is there while an undo or a redo of the session is under way."""
-    return home / "unfinished" / session_id
-
-
-def open_mark(home: Path, session_id: str) -> Path:
-    """A file that is there while the session is open, and after kode was killed in it."""
-    return home / "unfinished" / f"{session_id}.open"
 
 
 def memory_folder(home: Path, data_dir: str | None) -> Path:
@@ -137,41 +150,11 @@ def own_folders(home: Path, data_dir: str | None) -> tuple[Path, ...]:
     return (home,) if memory.is_relative_to(home) else (home, memory)
 
 
-def project_memory(system_folder: Path, project: Path) -> Path:
-    """The part of a memory system's folder that belongs to one project, by its root."""
-    return system_folder / path_hash(project)
-
-
 def server_facts_file(home: Path, host: str, port: int | None) -> Path:
     """What a server said of its models. `host` may be anything; the file lies in the folder."""
     name = f"{host}-{port}" if port else host
     plain = re.sub(r"[^a-z0-9.-]", "_", name.lower()).lstrip(".")[:200]
     return home / "models" / f"{plain}.json"
-
-
-def shown_notice(home: Path, name: str) -> Path:
-    """A file that is there once a notice, which is shown once in a home, has been."""
-    return home / "notices" / name
-
-
-def permissions_file(home: Path, project: Path) -> Path:
-    """What a person approved permanently in one project."""
-    return home / "permissions" / f"{path_hash(project)}.json"
-
-
-def trust_file(home: Path, project: Path) -> Path:
-    """Which extensions of a project a person trusts."""
-    return home / "trust" / f"{path_hash(project)}.json"
-
-
-def mcp_tokens_file(home: Path, key: str) -> Path:
-    """The login tokens of one MCP server; `key` stands for its address."""
-    return home / "mcp" / f"{key}.json"
-
-
-def mcp_cache_folder(home: Path, key: str) -> Path:
-    """What the launcher of one MCP server has downloaded; `key` stands for its entry."""
-    return home / "mcp" / "caches" / key
 
 
 def documents() -> Path:

@@ -456,7 +456,7 @@ class Conversation:
 
     def result_object(self, ended: TurnEnded, warnings: Sequence[str] = ()) -> dict[str, Any]:
         """A turn's result as `kode run --output-format json` prints it."""
-        from kode.results import result_object
+        from kode.events import result_object
 
         untrusted, cwd = self.extensions.untrusted if self.extensions else (), self.place.cwd
         return result_object(ended, self.session.id, cwd, untrusted=untrusted, warnings=warnings)

@@ -14,7 +14,7 @@ from kode.engine.context import context_tokens
 from kode.errors import BusyError, SessionError
 from kode.events import Notice
 from kode.messages import shorten, text_of
-from kode.results import relative_path
+from kode.paths import relative_path
 from kode.session import log
 from kode.session.entries import (
     AnyEntry,

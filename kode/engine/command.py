@@ -20,8 +20,8 @@ from kode.engine.agent import Agent
 from kode.errors import KodeError, SandboxError, ToolError
 from kode.events import Notice
 from kode.messages import Refusal, first_of, plural
+from kode.paths import relative_path
 from kode.plain_text import printable
-from kode.results import relative_path
 from kode.tool import (
     Action,
     Decision,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kode.diffs import unified_diff
 from kode.messages import first_of, plural
-from kode.results import relative_path
+from kode.paths import relative_path
 from kode.undo.journal import Change
 from kode.undo.store import FOLDER, LINK, Contents, State, is_digest
 from kode.undo.undo import Undo, Undone

@@ -112,8 +112,10 @@ def by_tools(tree: Tree, depth: int) -> None:
 
 
 def by_fleet(tree: Tree, depth: int) -> None:
-    """As a fleet does with its trees and results."""
+    """As a fleet does with its trees, locks and results."""
     for path in tree.targets(depth):
+        with contextlib.suppress(StorageError), durable.locked(path.parent, follow=False):
+            pass
         with contextlib.suppress(OSError):
             with beneath.open_folder(path.parent, make=lambda step: 0o700) as folder:
                 beneath.link_in("/etc", folder, f"{path.name}.link")

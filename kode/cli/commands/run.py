@@ -371,7 +371,7 @@ def _print_result(
         way_on = f" Progress is saved: `kode -r {session_id}` resumes it."
         complain([f"{ended.error}{way_on if session_id and has_begun else ''}"])
     elif not (arguments.quiet or shown) and ended.files_changed:
-        from kode.results import relative_path
+        from kode.paths import relative_path
 
         names = [one_line(relative_path(path, cwd)) for path in ended.files_changed]
         changed = f"changed: {', '.join(first_of(names, 20))}"

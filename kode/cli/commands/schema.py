@@ -17,8 +17,7 @@ from kode.cli.commands.stream_input import LINE
 from kode.cli.parser import Parser
 from kode.cli.screen.printer import print_line
 from kode.errors import EXIT_OK
-from kode.events import Event, TurnEnded
-from kode.results import Result, ResultLine
+from kode.events import Event, Result, ResultLine, TurnEnded
 from kode.session.entries import OWN_TYPES, Header, PluginEntry
 from kode.subagents.task import Snapshot, Task
 

@@ -334,7 +334,7 @@ def _result(
     conversation: Conversation, ended: TurnEnded, parent: str | None, last_words: str
 ) -> Result:
     from kode.events import FINISHED
-    from kode.results import relative_path
+    from kode.paths import relative_path
     from kode.session.entries import MessageEntry, is_turn
     from kode.subagents.child import partial_summary
     from kode.subagents.task import Result

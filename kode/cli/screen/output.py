@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import complain, print_line, to_json
 from kode.errors import KodeError
-from kode.events import EXIT_CODES, Event, Notice, ToolFinished, TurnEnded
-from kode.results import result_object
+from kode.events import EXIT_CODES, Event, Notice, ToolFinished, TurnEnded, result_object
 
 if TYPE_CHECKING:
     from kode.config.load import Loaded

@@ -17,10 +17,9 @@ from kode.cli.commands.schema import SCHEMAS, schema_of
 from kode.cli.screen.output import event_object, failure_object
 from kode.cli.screen.printer import to_json
 from kode.errors import ConfigError
-from kode.events import Event, TurnEnded
+from kode.events import Event, TurnEnded, result_object
 from kode.memory.contract import SnapshotSection
 from kode.messages import ServerItem, Text, Thinking, ToolCall
-from kode.results import result_object
 from kode.session.entries import OWN_TYPES, Header, PluginEntry, line_of
 from kode.subagents.task import Snapshot, Task
 from kode.subagents.task import line_of as sent
