@@ -204,7 +204,7 @@ def fork_of(session: Session, call_id: str) -> Callable[[], bytes]:
     result for each call that is still open; `call_id` is the one that starts them. Each call of
     what it returns makes one."""
     messages = list(session.messages)
-    pending = unanswered(messages[-1], session.answers) if messages else ()
+    pending = unanswered(messages, session.answers)
     parts = (
         ToolResult(call_id=call.id, name=call.name, text=FORKED)
         if call.id == call_id

@@ -86,6 +86,9 @@ class Prompt:
     """What a slash command of a plug-in sends to the model, as if the person had typed it."""
 
     text: str
+    typed: str | None = None
+    """The words of it that stand for the person's own, such as in a list of sessions; None: the
+    command as they typed it."""
 
 
 @dataclass(frozen=True, kw_only=True)

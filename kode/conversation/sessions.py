@@ -25,7 +25,7 @@ from kode.provider import Provider
 from kode.session import log
 from kode.session.entries import Header, line_of, new_session_id, timestamp
 from kode.session.log import Session
-from kode.session.notes import conversation_messages
+from kode.session.messages import conversation_messages
 from kode.session.upkeep import in_use
 from kode.undo.store import MEGABYTE, drop_oldest_of_all
 from kode.workplace import Workplace

@@ -125,7 +125,9 @@ async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> Tu
             emit(TextDelta(text=answer.replace("\n", "  \n")))
             emit(ended := TurnEnded(status="success", result=answer))
             return ended
-        text = text if answer is None else answer.text
+        if answer is not None:
+            text, typed = answer.text, answer.typed
+            run = run if typed is None else partial(run, typed=typed)
     if plugins.is_used or conversation.begun_by == "resume":
         run = plugins.wrap_run(conversation, run)
     ended = await _run_named(conversation, text, run)

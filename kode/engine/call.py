@@ -33,7 +33,7 @@ from kode.extensions.familiar_calls import called
 from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of
 from kode.plain_text import fence_text
 from kode.session.entries import JobEntry, MessageEntry
-from kode.session.notes import notes
+from kode.session.messages import notes
 from kode.tool import Action, Decision, ToolContext, ToolOutput, WorkStep, group_changes
 from kode.workplace import as_seen
 

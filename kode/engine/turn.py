@@ -49,8 +49,7 @@ from kode.memory.contract import Turn
 from kode.messages import Image, Message, Text, Usage, calls_of, failure_of, plural, text_of
 from kode.session.entries import StateEntry, TaintEntry, TurnEntry, UnboundEntry
 from kode.session.log import Session
-from kode.session.messages import visible_messages
-from kode.session.notes import notes
+from kode.session.messages import notes, visible_messages
 
 LEAST_PARTIAL_CHARS = 60_000
 """At least this much of an interrupted reply is kept; more if the model may write more."""

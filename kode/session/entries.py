@@ -375,18 +375,12 @@ PLUGIN_TYPE = re.compile(r"x-[a-z][a-z0-9-]{0,38}")
 
 
 @functools.cache
-def _adapter() -> "TypeAdapter[Any]":
+def _adapter(*, is_of_plugin: bool) -> "TypeAdapter[Any]":
     from pydantic import Field, TypeAdapter
 
     every: Any = Union[(Header, *OWN_TYPES)]
-    return TypeAdapter(Annotated[every, Field(discriminator="type")])
-
-
-@functools.cache
-def _plugin_adapter() -> "TypeAdapter[PluginEntry]":
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(PluginEntry)
+    discriminated = Annotated[every, Field(discriminator="type")]
+    return TypeAdapter(PluginEntry if is_of_plugin else discriminated)
 
 
 def is_turn(entry: AnyEntry) -> bool:
@@ -410,20 +404,17 @@ def settle(
     if isinstance(entry, ContextEntry):
         if pending is None or entry.of != pending.id:
             return pending, ()
-        return None, () if entry.refused else (_join(pending, entry),)
+        joined = replace(
+            pending,
+            parts=(*entry.parts, *pending.parts),
+            notes_of=entry.notes_of,
+            masked=pending.masked or entry.masked,
+            is_pending=False,
+        )
+        return None, () if entry.refused else (joined,)
     if isinstance(entry, MessageEntry) and entry.role == "assistant" and pending is not None:
         return None, (replace(pending, is_pending=False), entry)  # the context was lost
     return None if is_turn(entry) else pending, (entry,)
-
-
-def _join(message: MessageEntry, context: ContextEntry) -> MessageEntry:
-    return replace(
-        message,
-        parts=(*context.parts, *message.parts),
-        notes_of=context.notes_of,
-        masked=message.masked or context.masked,
-        is_pending=False,
-    )
 
 
 def settle_all(entries: Iterable[AnyEntry]) -> list[AnyEntry]:
@@ -476,7 +467,6 @@ def parse_line(line: bytes) -> "Header | AnyEntry":
     one that is not as it was written."""
     if not is_intact(line):
         raise ValueError("the checksum of the line does not fit")
-    if line.startswith(b'{"type":"x-'):
-        return _plugin_adapter().validate_json(line)
-    entry: Header | AnyEntry = _adapter().validate_json(line)
+    is_of_plugin = line.startswith(b'{"type":"x-')
+    entry: Header | AnyEntry = _adapter(is_of_plugin=is_of_plugin).validate_json(line)
     return entry

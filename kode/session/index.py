@@ -8,19 +8,27 @@ import contextlib
 import difflib
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kode import durable, paths
 from kode.broken_json import object_of
 from kode.errors import SessionError
+from kode.messages import Text, text_of
 from kode.paths import real_path
 from kode.session import order
-from kode.session.entries import VERSION, timestamp
+from kode.session.entries import (
+    VERSION,
+    AnyEntry,
+    ContextEntry,
+    MessageEntry,
+    settle_all,
+    timestamp,
+)
 from kode.session.log import writable_path
 from kode.session.messages import effective, turns_of
 from kode.session.reading import ID, no_session, read
@@ -33,8 +41,7 @@ MAX_NAMED = 5
 LAST_SECOND = 253_402_214_400
 """The beginning of the last day that a date can name."""
 
-_CONTEXT = b'{"type":"context"'
-_OF_PERSON = b'"role":"user"'
+_END, _CONTEXT = b'{"type":"turn"', b'{"type":"context"'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,16 +99,13 @@ def list_sessions(
 def find(home: Path, prefix: str) -> str:
     """The id that begins with `prefix`. Raises: SessionError when none or several do."""
     ids = sorted(session_id for _, session_id in files(home))
-    fitting = [known for known in ids if prefix and known.startswith(prefix)]
-    if prefix in fitting:
-        return prefix
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        shown = ", ".join(fitting[-MAX_NAMED:])
-        more = "" if len(fitting) <= MAX_NAMED else ", ..."
+    matching = [session_id for session_id in ids if prefix and session_id.startswith(prefix)]
+    if prefix in matching or len(matching) == 1:
+        return matching[0]
+    if matching:
+        newest_ids = ", ".join(matching[-MAX_NAMED:]) + ", ..." * (len(matching) > MAX_NAMED)
         raise SessionError(
-            f"{len(fitting)} sessions start with {prefix!r} ({shown}{more}). Give more of the id."
+            f"{len(matching)} sessions start with {prefix!r} ({newest_ids}). Give more of the id."
         )
     near = difflib.get_close_matches(prefix, ids, n=1, cutoff=0.6)
     raise no_session(prefix, f" Did you mean {near[0]}?" if near else "")
@@ -144,24 +148,24 @@ def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
     try:
         with path.open("rb") as file:
             noted, status = durable.noted_length(path), os.fstat(file.fileno())
-            lines = file.read(HEAD_BYTES).split(b"\n")
+            head = file.read(HEAD_BYTES)
+            lines = (head + (file.readline() if len(head) == HEAD_BYTES else b"")).split(b"\n")
             header = _header(lines[0])
             if header and cwd is not None and not _is_of(_text(header, "cwd"), cwd):
                 return None
-            is_whole = status.st_size < HEAD_BYTES
-            newest_first = reversed(lines) if is_whole else durable.pieces_backwards(file)
-            next(newest_first)  # torn, and no line to any reader
-            at, turns, end = _tail(newest_first, path)
+            at, turns, end = _read_tail(file, path)
     except OSError:
         return None
     usage = end.get("total_usage")
     usage = usage if isinstance(usage, dict) else {}
     changed = min(max(status.st_mtime, 0.0), LAST_SECOND)
+    prompts = (prompt for prompt in _prompts(lines[:-1]) if isinstance(prompt, MessageEntry))
+    first = next(prompts, None)
     return Summary(
         id=path.stem,
         updated_at=timestamp(min(changed, seconds_of(at) or changed)),
         **{name: _text(header, name) for name in ("created_at", "cwd", "model", "provider")},
-        task=" ".join(_first_task(lines, is_cut=not is_whole).split())[:TASK_CHARS],
+        task=" ".join(text_of(first).split())[:TASK_CHARS] if first else "",
         turns=turns,
         tokens=_whole(usage, "input_tokens") + _whole(usage, "output_tokens"),
         # A total of turns without a price is no cost of zero.
@@ -204,63 +208,26 @@ def _header(line: bytes) -> dict[str, Any]:
     return value if value.get("type") == "session" else {}
 
 
-def _first_task(lines: Sequence[bytes], *, is_cut: bool) -> str:
-    """The first thing the person asked that was not refused; "" when the head does not reach that
-    far. The last line is torn, or cut by the length of the head."""
-    task, cut = "", lines[-1]
-    for line in lines[:-1]:
-        if line.startswith(_CONTEXT) and task:
-            if not (object_of(line) or {}).get("refused"):
-                return task
-            task = ""
-        elif not task and _OF_PERSON in line:
-            value = object_of(line) or {}
-            task = _words_of(value) or ""
-            if not value.get("is_pending") and task:
-                return task
-    if not task and is_cut and cut.startswith(b'{"type":"message",' + _OF_PERSON):
-        # Longer than the head, such as a pasted log, and cut anywhere.
-        ends = (object_of(cut[: len(cut) - lost] + b'"}]}') for lost in range(12))
-        task = _words_of(next(filter(None, ends), {})) or ""
-    return task
-
-
-def _words_of(value: dict[str, Any]) -> str | None:
-    """The person's words in a line that is their message; None for any other line."""
-    if value.get("type") != "message" or value.get("role") != "user":
-        return None
-    parts = value.get("parts")
-    for part in parts if isinstance(parts, list) else []:
-        if isinstance(part, dict) and part.get("type", "text") == "text" and not part.get("source"):
-            return str(part.get("text", ""))
-    return None
-
-
-def _tail(newest_first: Iterator[bytes], path: Path) -> tuple[str, int, dict[str, Any]]:
+def _read_tail(file: IO[bytes], path: Path) -> tuple[str, int, dict[str, Any]]:
     """The time of the last entry, how many turns there are, and the end of the last finished one,
     empty where none has finished. Raises: OSError."""
-    at, begun = "", 0
-    refused = dict[str, bool]()  # by the id of a message
+    at, end, newest_first = "", dict[str, Any](), durable.pieces_backwards(file)
+    next(newest_first)  # torn, and no line to any reader
+    lines = list[bytes]()
     for line in newest_first:
         if b'"rewind"' in line:
-            return _tail_of_all(path)
-        is_end, is_of_person = line.startswith(b'{"type":"turn"'), _OF_PERSON in line
-        if at and not is_end and not is_of_person and not line.startswith(_CONTEXT):
-            continue
-        value = object_of(line) or {}
+            return _read_all(path)
+        value = object_of(line) or {} if line.startswith(_END) or not at else {}
         at = at or _text(value, "at")
-        if is_end and value:
-            return at, _whole(value, "number") + begun, value
-        if value.get("type") == "context":
-            refused[_text(value, "of")] = value.get("refused") is True
-        elif _words_of(value) is not None:
-            # Without a context a pending message counts only as the last one.
-            is_replaced = value.get("is_pending") is True and begun > 0
-            begun += not refused.get(_text(value, "id"), is_replaced)
-    return at, begun, {}
+        if line.startswith(_END) and value:
+            end = value
+            break
+        if line.startswith(_CONTEXT) or b'"role":"user"' in line:
+            lines.append(line)
+    return at, _whole(end, "number") + len(_prompts(reversed(lines))), end
 
 
-def _tail_of_all(path: Path) -> tuple[str, int, dict[str, Any]]:
+def _read_all(path: Path) -> tuple[str, int, dict[str, Any]]:
     """The same from all entries, for the rare file whose end does not tell."""
     try:
         _, entries, _ = read(path)
@@ -269,6 +236,29 @@ def _tail_of_all(path: Path) -> tuple[str, int, dict[str, Any]]:
     last = entries[-1] if entries else None
     turns = turns_of(effective(entries)) + getattr(last, "is_pending", False)
     return last.at if last else "", turns, {}
+
+
+def _prompts(lines: Iterable[bytes]) -> list[AnyEntry]:
+    """What the person asked in these lines, but what was refused; with their words, and without
+    the types that reading a whole session takes long to build."""
+    return settle_all(filter(None, map(_prompt, lines)))
+
+
+def _prompt(line: bytes) -> AnyEntry | None:
+    """A line that is a message of the person, or the context of one, as far as a list needs it."""
+    if not line.startswith(_CONTEXT) and b'"role":"user"' not in line:
+        return None
+    value = object_of(line) or {}
+    if value.get("type") == "context":
+        return ContextEntry(of=_text(value, "of"), refused=value.get("refused") is True)
+    parts = value.get("parts") if value.get("type") == "message" else None
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, dict) and part.get("type", "text") == "text" and not part.get("source"):
+            words = Text(text=_text(part, "typed") or _text(part, "text"))
+            is_pending = value.get("is_pending") is True
+            id = _text(value, "id")
+            return MessageEntry(role="user", parts=(words,), id=id, is_pending=is_pending)
+    return None
 
 
 def _text(value: dict[str, Any], key: str) -> str:

@@ -9,7 +9,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import IO, Any
@@ -17,7 +17,7 @@ from typing import IO, Any
 from kode import durable, paths
 from kode.errors import BusyError, StorageError
 from kode.images import copy_to as copy_image
-from kode.messages import Message, Part, Text, Thinking, Usage, calls_of, images_of
+from kode.messages import Message, Part, Text, Thinking, Usage, images_of
 from kode.session import order
 from kode.session.entries import (
     OF_OPENING,
@@ -51,15 +51,18 @@ from kode.session.entries import (
 from kode.session.messages import (
     add_message,
     effective,
+    find_unreported,
     messages_so_far,
     turns_of,
     unanswered,
     unknown_results,
 )
-from kode.session.notes import find_unreported
 from kode.session.plan import read_plan, write_plan
 from kode.session.reading import ID, no_session, not_new, read, session_path
 from kode.session.requests import Chain, beginning_digest, digest_of
+
+_CHANGES_NOTES = (UndoEntry, JobEntry, NoteEntry, RewindEntry, RestoreEntry)
+"""What changes of what the next message tells the model, beside a message that tells it."""
 
 
 @dataclass
@@ -114,7 +117,7 @@ class Session:
 
         Raises: StorageError; then nothing was added.
         """
-        entries = self._with_own_ids(entries)
+        entries = self._with_unique_ids(entries)
         if self.path is not None:
             lines = b"\n".join(map(line_of, entries))
             with durable.storage_errors(self.path, "append to"):
@@ -208,33 +211,34 @@ class Session:
                 shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
             durable.unlock(file)
 
-    def _with_own_ids(self, entries: Sequence[AnyEntry]) -> tuple[AnyEntry, ...]:
-        own = dict[str, AnyEntry]()
+    def _with_unique_ids(self, entries: Sequence[AnyEntry]) -> tuple[AnyEntry, ...]:
+        unique = dict[str, AnyEntry]()
         for entry in entries:
-            while entry.id in self.ids or entry.id in own:
+            while entry.id in self.ids or entry.id in unique:
                 entry = replace(entry, id=new_id())
-            own[entry.id] = entry
-        return tuple(own.values())
+            unique[entry.id] = entry
+        return tuple(unique.values())
 
     def _take(self, entry: AnyEntry) -> None:
         """Updates the derived state, in time independent of the session's length, except for the
         rare entries that change the past."""
         self.ids.add(entry.id)
-        self.pending, entries = settle(self.pending, entry)
-        for counting in entries:
-            self._take_counting(counting)
-
-    def _take_counting(self, entry: AnyEntry) -> None:
-        self.entries.append(entry)
-        if isinstance(entry, MessageEntry | UsageEntry):
-            self.cost_usd += entry.cost_usd or 0.0
-            if entry.usage is not None:
+        self.pending, settled = settle(self.pending, entry)
+        for entry in settled:
+            self.entries.append(entry)
+            if isinstance(entry, MessageEntry | UsageEntry) and entry.usage is not None:
+                self.cost_usd += entry.cost_usd or 0.0
                 self.usage += entry.usage
                 self.unpriced |= entry.cost_usd is None
+            self._apply(entry)
+
+    def _apply(self, entry: AnyEntry) -> None:
+        if isinstance(entry, _CHANGES_NOTES) or (
+            isinstance(entry, MessageEntry) and entry.notes_of
+        ):
+            self._unreported = None
         match entry:
             case MessageEntry():
-                if entry.notes_of:
-                    self._unreported = None
                 if entry.bound and entry.bound != self.bound():
                     entry = replace(entry, moved=True)
                 add_message(self.messages, self.answers, entry)
@@ -251,26 +255,20 @@ class Session:
                 self.tainted_by = self.tainted_by or entry.source or "a source without a name"
             case RequestEntry():
                 self.has_requested = True
-            case UndoEntry() | JobEntry() | NoteEntry():
-                self._unreported = None
             case RewindEntry() | RestoreEntry():
-                self._unreported = None
-                kept = effective(self.entries)
-                self.turns = turns_of(kept)
+                counting = effective(self.entries)
+                self.turns = turns_of(counting)
                 self.beginning, self.beginning_digest, self.section_texts = None, "", {}
-                for one in kept:
-                    self._take_beginning(one)
+                for earlier in counting:
+                    self._take_beginning(earlier)
                 self._rebuild()
             case CompactionEntry() | PruneEntry() | TrimEntry() | UnboundEntry():
                 self._rebuild()
 
     def _take_beginning(self, entry: AnyEntry) -> None:
         if isinstance(entry, SystemEntry):
-            self.beginning, self.beginning_digest, self.section_texts = (
-                entry,
-                beginning_digest(entry),
-                {},
-            )
+            self.beginning, self.section_texts = entry, {}
+            self.beginning_digest = beginning_digest(entry)
         elif isinstance(entry, SectionUpdateEntry):
             self.section_texts[entry.section] = entry.text
 
@@ -280,13 +278,13 @@ class Session:
 
     def _mark_moved(self) -> None:
         """Marks the messages whose thinking is bound to another beginning than they have now."""
-        if not any(message.bound for message in self.messages):
-            return
-        bound = [self.bound(index) == message.bound for index, message in enumerate(self.messages)]
-        self.messages = [
-            message if is_bound or not message.bound else replace(message, moved=True)
-            for message, is_bound in zip(self.messages, bound, strict=True)
-        ]
+        moved = {
+            index: replace(message, moved=True)
+            for index, message in enumerate(self.messages)
+            if message.bound and message.bound != self.bound(index)
+        }
+        if moved:
+            self.messages = [moved.get(at, message) for at, message in enumerate(self.messages)]
 
 
 def _prompt_entry(text: str, typed: str | None = None) -> MessageEntry:
@@ -318,20 +316,13 @@ def create(
                 break
         if id is not None:
             raise not_new(id)
-    header = Header(
-        id=session_id,
-        created_at=timestamp(),
-        cwd=writable_path(cwd),
-        model=model,
-        provider=provider,
-        parent=parent,
-    )
-    prompts = [_prompt_entry(task)] if task else []
+    pending = _prompt_entry(task) if task else None
+    header = _header(session_id, cwd, model, provider, parent)
     with durable.storage_errors(path, "create"):
         file = durable.open_for_append(path)
         try:
             _lock(file, session_id)
-            lines = [line_of(header), *map(line_of, prompts)]
+            lines = [line_of(header), *map(line_of, filter(None, (pending,)))]
             durable.append_to(file, b"\n".join(lines), path)
         except BaseException:
             # After a full disk an empty file would be listed as a damaged session.
@@ -341,8 +332,23 @@ def create(
             file.close()
             raise
     order.add(path.parent, session_id)
-    pending = next(iter(prompts), None)
     return Session(header=header, path=path, file=file, pending=pending)
+
+
+def in_memory(*, cwd: Path, model: str, provider: str) -> Session:
+    """A session without a file (`--no-session`)."""
+    return Session(header=_header(new_session_id(), cwd, model, provider), path=None)
+
+
+def _header(id: str, cwd: Path, model: str, provider: str, parent: str | None = None) -> Header:
+    return Header(
+        id=id,
+        created_at=timestamp(),
+        cwd=writable_path(cwd),
+        model=model,
+        provider=provider,
+        parent=parent,
+    )
 
 
 def writable_path(path: Path) -> str:
@@ -350,12 +356,28 @@ def writable_path(path: Path) -> str:
     return str(path).encode("utf-8", "backslashreplace").decode()
 
 
-def in_memory(*, cwd: Path, model: str, provider: str) -> Session:
-    """A session without a file (`--no-session`)."""
-    header = Header(
-        id=new_session_id(), created_at=timestamp(), cwd=str(cwd), model=model, provider=provider
-    )
-    return Session(header=header, path=None)
+def write_session(home: Path, header: Header, entries: Iterable[AnyEntry]) -> Path:
+    """Writes the file of a session that nobody has open, atomically; returns its path. Raises:
+    StorageError."""
+    path = paths.session_file(home, header.id)
+    durable.make_folder(path.parent)
+    data = b"\n".join((line_of(header), *map(line_of, entries), b""))
+    durable.replace(path, data)
+    durable.note_length(path, len(data))
+    return path
+
+
+def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Origin) -> str:
+    """Creates a session that begins with these entries, atomically; returns its id. Raises:
+    StorageError."""
+    header = replace(source, id=new_session_id(), created_at=timestamp(), forked_from=origin)
+    folder = paths.images_folder(paths.session_folder(home, header.id))
+    for image in (p for e in entries if isinstance(e, MessageEntry) for p in images_of(e)):
+        copy_image(image, folder)
+    if plan := read_plan(paths.plan_file(home, source.id)):
+        write_plan(paths.plan_file(home, header.id), plan)
+    order.add(write_session(home, header, entries).parent, header.id)
+    return header.id
 
 
 def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
@@ -394,9 +416,7 @@ def load_file(path: Path, session_id: str) -> tuple[Session, list[str]]:
         for entry in entries:
             session._take(entry)
         session.has_requested = False
-        last = session.messages[-1] if session.messages else None
-        if last is not None and calls_of(last):
-            lost = unanswered(last, session.answers)
+        if lost := unanswered(session.messages, session.answers):
             session.append_message(unknown_results(lost))
             names = ", ".join(call.name for call in lost)
             repairs.append(
@@ -407,23 +427,6 @@ def load_file(path: Path, session_id: str) -> tuple[Session, list[str]]:
         file.close()
         raise
     return session, repairs
-
-
-def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Origin) -> str:
-    """Creates a session that begins with these entries, atomically; returns its id. Raises:
-    StorageError."""
-    session_id = new_session_id()
-    header = replace(source, id=session_id, created_at=timestamp(), forked_from=origin)
-    folder = paths.images_folder(paths.session_folder(home, session_id))
-    for image in (p for e in entries if isinstance(e, MessageEntry) for p in images_of(e)):
-        copy_image(image, folder)
-    if plan := read_plan(paths.plan_file(home, source.id)):
-        write_plan(paths.plan_file(home, session_id), plan)
-    path = paths.session_file(home, session_id)
-    durable.replace(path, data := b"\n".join((line_of(header), *map(line_of, entries), b"")))
-    durable.note_length(path, len(data))
-    order.add(paths.sessions_folder(home), session_id)
-    return session_id
 
 
 def _open_locked(path: Path, session_id: str) -> IO[bytes]:
@@ -456,7 +459,5 @@ def _lock(file: IO[bytes], session_id: str) -> None:
 
 def was_trimmed(session: Session) -> bool:
     """Whether messages were trimmed since the last request of a turn."""
-    for entry in reversed(session.entries):
-        if isinstance(entry, TrimEntry) or getattr(entry, "purpose", "") == "turn":
-            return isinstance(entry, TrimEntry)
-    return False
+    ends = (e for e in reversed(session.entries) if isinstance(e, TrimEntry | RequestEntry))
+    return isinstance(next(ends, None), TrimEntry)

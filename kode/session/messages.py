@@ -1,4 +1,5 @@
-"""The messages the model gets: a pure function of a session's entries.
+"""The messages the model gets, and the notes that go with the next one: pure functions of a
+session's entries.
 
 The list can always be sent: each call has its result, each result its call. No file is read here.
 """
@@ -23,13 +24,16 @@ from kode.messages import (
 from kode.session.entries import (
     AnyEntry,
     CompactionEntry,
+    JobEntry,
     MessageEntry,
+    NoteEntry,
     PruneEntry,
     RestoreEntry,
     RewindEntry,
     SystemEntry,
     TrimEntry,
     UnboundEntry,
+    UndoEntry,
     is_turn,
 )
 
@@ -46,6 +50,7 @@ LISTED_DROPPED = 40
 """How many dropped texts a compaction lists; its own id reads all of them."""
 
 UNREADABLE_BEGINNING = "[What was said before this could not be read.]"
+TRIMMED_BEGINNING = "[What was said before was trimmed by the person.]"
 DROPPED_OUTPUT = "[Old output dropped to save space. Run the tool again if you need it.]"
 
 
@@ -58,18 +63,19 @@ def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Me
             case MessageEntry():
                 add_message(messages, answers, entry)
             case CompactionEntry():
-                kept_messages = _from(messages, entry.kept_from)
-                lasting = lasting_texts(messages[: len(messages) - len(kept_messages)])
-                messages = [compaction_message(entry, lasting), *kept_messages]
+                rest = _from(messages, entry.kept_from)
+                lasting = lasting_texts(messages[: len(messages) - len(rest)])
+                messages = [compaction_message(entry, lasting), *rest]
             case TrimEntry():
-                messages = _begin_with_person(_trim(messages, entry), entry)
+                messages = _trim(messages, entry)
+                if messages and messages[0].role != "user":  # which not every server accepts
+                    note = Text(text=TRIMMED_BEGINNING, source="note")
+                    first = MessageEntry(role="user", parts=(note,), id=entry.id, at=entry.at)
+                    messages = [first, *messages]
             case PruneEntry():
                 messages = _prune(messages, entry)
             case UnboundEntry():
-                messages = [
-                    replace(message, moved=True) if message.bound else message
-                    for message in messages
-                ]
+                messages = [replace(m, moved=True) if m.bound else m for m in messages]
         if answers and not (messages and calls_of(messages[-1])):
             answers.clear()
     return messages, answers
@@ -92,23 +98,23 @@ def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
     """The entries except rewound ones and undone compactions and prunings."""
     if {RewindEntry, RestoreEntry}.isdisjoint(map(type, entries)):
         return list(entries)
-    kept: list[AnyEntry] = []
+    counting: list[AnyEntry] = []
     rewound: dict[str, tuple[int, list[AnyEntry]]] = {}
     for entry in entries:
         if isinstance(entry, RewindEntry):
-            ids = [known.id for known in kept]
-            at = ids.index(entry.to) if entry.to in ids else len(kept)
-            rewound[entry.id] = at, kept[at:]
-            del kept[at:]
+            ids = [earlier.id for earlier in counting]
+            at = ids.index(entry.to) if entry.to in ids else len(ids)
+            rewound[entry.id] = at, counting[at:]
+            del counting[at:]
         elif isinstance(entry, RestoreEntry) and entry.of in rewound:
             at, dropped = rewound.pop(entry.of)
-            kept[at:at] = dropped
+            counting[at:at] = dropped
         else:
-            kept.append(entry)
-    undone = {entry.of for entry in kept if isinstance(entry, RestoreEntry)}
+            counting.append(entry)
+    undone = {entry.of for entry in counting if isinstance(entry, RestoreEntry)}
     return [
         entry
-        for entry in kept
+        for entry in counting
         if entry.id not in undone and not (isinstance(entry, SystemEntry) and entry.after in undone)
     ]
 
@@ -126,30 +132,29 @@ def add_message(messages: list[Message], answers: list[Message], message: Messag
     as one message, in call order. `answers` are those that wait for the others. They are not part
     of `messages` yet, so that what is in there never changes.
     """
-    asked = bool(messages) and messages[-1].role == "assistant" and bool(calls_of(messages[-1]))
-    if message.role != "tool":
-        if asked:
-            unknown = unknown_results(unanswered(messages[-1], answers))
-            _join(messages, [*answers, unknown] if unknown.parts else answers)
-            answers.clear()
-        if not messages and message.role == "assistant":
-            # Not every server accepts a conversation that begins with a reply.
-            note = Text(text=UNREADABLE_BEGINNING, source="note")
-            messages.append(Message(role="user", parts=(note,)))
-        messages.append(message)
+    calls = calls_of(messages[-1]) if messages else ()
+    if message.role == "tool":
+        if calls:
+            answers.append(message)
+            if not unanswered(messages, answers):
+                _join(messages, answers)
         return
-    if not asked:
-        return
-    answers.append(message)
-    if not unanswered(messages[-1], answers):
+    if calls:
+        if lost := unanswered(messages, answers):
+            answers.append(unknown_results(lost))
         _join(messages, answers)
-        answers.clear()
+    if not messages and message.role == "assistant":
+        # Not every server accepts a conversation that begins with a reply.
+        note = Text(text=UNREADABLE_BEGINNING, source="note")
+        messages.append(Message(role="user", parts=(note,)))
+    messages.append(message)
 
 
-def unanswered(message: Message, answers: Iterable[Message]) -> tuple[ToolCall, ...]:
-    """The calls of an assistant message without a result in `answers`."""
+def unanswered(messages: Sequence[Message], answers: Iterable[Message]) -> tuple[ToolCall, ...]:
+    """The calls of the last message without a result in `answers`."""
     answered = {result.call_id for answer in answers for result in results_of(answer)}
-    return tuple(call for call in calls_of(message) if call.id not in answered)
+    calls = calls_of(messages[-1]) if messages else ()
+    return tuple(call for call in calls if call.id not in answered)
 
 
 def unknown_results(calls: Iterable[ToolCall]) -> Message:
@@ -159,18 +164,19 @@ def unknown_results(calls: Iterable[ToolCall]) -> Message:
     )
 
 
-def _join(messages: list[Message], answers: Sequence[Message]) -> None:
-    """Appends the answers to all calls of the last message as one, in call order; it takes the id
-    of the last answer that has one."""
+def _join(messages: list[Message], answers: list[Message]) -> None:
+    """Moves the answers to all calls of the last message there as one, in call order; it takes the
+    id of the last answer that has one."""
     results: dict[str, ToolResult] = {}
     for answer in answers:
         for result in results_of(answer):
             results.setdefault(result.call_id, result)
-    asked = {call.id: call for call in calls_of(messages[-1])}
     pictures = [image for answer in answers for image in images_of(answer)]
-    parts: tuple[Part, ...] = (*[results[call_id] for call_id in asked], *pictures)
+    ids = dict.fromkeys(call.id for call in calls_of(messages[-1]))
+    parts: tuple[Part, ...] = (*[results[call_id] for call_id in ids], *pictures)
     last = next((a for a in reversed(answers) if isinstance(a, MessageEntry)), answers[-1])
     messages.append(replace(last, parts=parts))
+    answers.clear()
 
 
 def lasting_texts(messages: Sequence[Message]) -> list[str]:
@@ -188,62 +194,49 @@ def lasting_texts(messages: Sequence[Message]) -> list[str]:
 def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> Message:
     """A compaction as the model sees it: one user message with the summary and the instructions
     that outlast it. If those exceed a quarter of the dropped text, the newest stay."""
-    pieces = ["[The conversation so far was shortened to make room.]"]
-    if entry.user_messages:
-        quoted = "\n".join(f"- {words}" for words in entry.user_messages)
-        pieces.append(f"# What the person said, verbatim\n{quoted}")
-    if entry.plan:
-        pieces.append(f"# The plan, verbatim\n{entry.plan}")
-    if entry.open_items:
-        pieces.append(f"# Open in the todo list\n{_list(entry.open_items)}")
-    if entry.summary:
-        pieces.append(f"# Hand-over note\n{entry.summary}")
-    if entry.files_changed:
-        pieces.append(f"# Files changed so far\n{_list(first_of(entry.files_changed, MAX_NAMED))}")
-    if entry.files_read:
-        pieces.append(f"# Files read so far\n{_list(first_of(entry.files_read, MAX_NAMED))}")
-    if entry.dropped:
-        pieces.append(_dropped(entry))
-    pieces.append("Continue from here; read a file again before you edit it.")
-    return MessageEntry(
-        role="user",
-        parts=(
-            *(
-                Text(text=text, source="opening", section_name=name)
-                for text, name in zip_longest(entry.opening, entry.opening_names, fillvalue="")
-            ),
-            Text(text="\n\n".join(pieces), source="compaction"),
-            # Four characters per token, and a quarter of them.
-            *(Text(text=t, source="instructions") for t in _newest(lasting, entry.tokens_before)),
-        ),
-        id=entry.id,
-        at=entry.at,
+    sections = {
+        "What the person said, verbatim": _list(entry.user_messages),
+        "The plan, verbatim": entry.plan,
+        "Open in the todo list": _list(entry.open_items),
+        "Hand-over note": entry.summary,
+        "Files changed so far": _list(first_of(entry.files_changed, MAX_NAMED)),
+        "Files read so far": _list(first_of(entry.files_read, MAX_NAMED)),
+        f"Dropped; `read_file` with `path: {EARLIER}ID` shows it again": _dropped(entry),
+    }
+    pieces = (
+        "[The conversation so far was shortened to make room.]",
+        *(f"# {title}\n{text}" for title, text in sections.items() if text),
+        "Continue from here; read a file again before you edit it.",
     )
+    opening = zip_longest(entry.opening, entry.opening_names, fillvalue="")
+    parts = [Text(text=text, source="opening", section_name=name) for text, name in opening]
+    parts.append(Text(text="\n\n".join(pieces), source="compaction"))
+    # Four characters per token, and a quarter of them.
+    newest = _newest(lasting, entry.tokens_before)
+    parts += [Text(text=text, source="instructions") for text in newest]
+    return MessageEntry(role="user", parts=tuple(parts), id=entry.id, at=entry.at)
 
 
-def _newest(texts: Sequence[str], room_chars: int) -> list[str]:
-    kept: list[str] = []
+def _newest(texts: Sequence[str], max_chars: int) -> list[str]:
+    newest: list[str] = []
     for text in reversed(texts):
-        room_chars -= len(text)
-        if room_chars < 0:
+        max_chars -= len(text)
+        if max_chars < 0:
             break
-        kept.insert(0, text)
-    return kept
+        newest.insert(0, text)
+    return newest
 
 
 def _dropped(entry: CompactionEntry) -> str:
-    shown = _newest(entry.dropped[-LISTED_DROPPED:], entry.tokens_before // 2)
-    older = len(entry.dropped) - len(shown)
-    lines = [f"# Dropped; `read_file` with `path: {EARLIER}ID` shows it again"]
-    if older > 0:
-        lines.append(f"- {entry.id}: the list of {older} older ones")
-    return "\n".join([*lines, _list(shown)])
+    newest = _newest(entry.dropped[-LISTED_DROPPED:], entry.tokens_before // 2)
+    older = len(entry.dropped) - len(newest)
+    return _list([*([f"{entry.id}: the list of {older} older ones"] if older else []), *newest])
 
 
 def text_by_id(entries: Sequence[AnyEntry], entry_id: str) -> str | None:
     """The full text of an entry that is no longer sent: texts, calls and results of a message, or
     the list of what a compaction dropped. None for an unknown id."""
-    entry = next((one for one in entries if one.id == entry_id), None)
+    entry = next((entry for entry in entries if entry.id == entry_id), None)
     if isinstance(entry, CompactionEntry):
         return "\n".join(entry.dropped) or None
     if not isinstance(entry, MessageEntry):
@@ -261,24 +254,16 @@ def text_by_id(entries: Sequence[AnyEntry], entry_id: str) -> str | None:
 def _from(messages: list[Message], first: str | None) -> list[Message]:
     """The messages from this id on, without results whose call is gone."""
     position = _index(messages, first)
-    kept_messages = messages[position:] if position is not None else []
-    while kept_messages and kept_messages[0].role == "tool":
-        kept_messages = kept_messages[1:]
-    return kept_messages
+    rest = messages[position:] if position is not None else []
+    while rest and rest[0].role == "tool":
+        rest = rest[1:]
+    return rest
 
 
 def _trim(messages: list[Message], trim: TrimEntry) -> list[Message]:
     """Applies a trim. It may keep more than is sent, after a compaction: then nothing changes."""
     is_there = trim.kept_from is None or _index(messages, trim.kept_from) is not None
     return _from(messages, trim.kept_from) if is_there else messages
-
-
-def _begin_with_person(messages: list[Message], trim: TrimEntry) -> list[Message]:
-    """With a user message first, because not every server accepts another."""
-    if not messages or messages[0].role == "user":
-        return messages
-    note = Text(text="[What was said before was trimmed by the person.]", source="note")
-    return [MessageEntry(role="user", parts=(note,), id=trim.id, at=trim.at), *messages]
 
 
 def _index(messages: Sequence[Message], entry_id: str | None) -> int | None:
@@ -293,19 +278,17 @@ def _prune(messages: list[Message], entry: PruneEntry) -> list[Message]:
     end = _index(messages, entry.before)
     if end is None:
         return messages
-    kept_messages = messages[end:]
-    if entry.results:
-        kept_messages[0] = _without_output(kept_messages[0], entry.results)
-    return [*map(_without_output, messages[:end]), *kept_messages]
+    first = _without_output(messages[end], entry.results)
+    return [*map(_without_output, messages[:end]), first, *messages[end + 1 :]]
 
 
 def _without_output(message: Message, count: int | None = None) -> Message:
     """Without the output and the pictures of its first `count` results; None: of all."""
-    if message.role != "tool":
+    results = results_of(message)
+    dropped = results[:count]
+    stay = {result.call_id for result in results[len(dropped) :]}
+    if not dropped:
         return message
-    stay = (
-        {result.call_id for result in results_of(message)[count:]} if count is not None else set()
-    )
     return replace(
         message,
         parts=tuple(
@@ -321,5 +304,72 @@ def _without_output(message: Message, count: int | None = None) -> Message:
     )
 
 
-def _list(paths: Iterable[str]) -> str:
-    return "\n".join(f"- {path}" for path in paths)
+def _list(items: Iterable[str]) -> str:
+    return "\n".join(f"- {item}" for item in items)
+
+
+# What the next message tells the model beside the person's words: that the person undid its work,
+# that something in the background has ended. It follows from the entries alone, so that it is told
+# after a kill and in another process too. A message names the entries that it tells of; one that is
+# rewound tells of nothing any more.
+
+
+def note_of(entry: AnyEntry) -> str:
+    """What the model is told of an entry; "" for nothing."""
+    match entry:
+        case UndoEntry():
+            did, files = "redid" if entry.redo else "undid", ", ".join(entry.files)
+            return f"[The person {did} your changes to: {files}. Read them again.]"
+        case JobEntry() if entry.outcome:
+            where = f" Its output is in {entry.output}." if entry.output else ""
+            job = f"{entry.name} (`{entry.title}`)"
+            return f"[The background job {job} has ended: {entry.outcome}.{where}]"
+        case NoteEntry():
+            return entry.text
+    return ""
+
+
+def find_unreported(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
+    """The entries that the model has yet to be told of, oldest first. What a rewind dropped matters
+    no more, but an undo, or the end of a job, that came later than what it is about."""
+    candidates = [entry for entry in entries if note_of(entry)]
+    if not candidates:
+        return []
+    counting = effective(entries)
+    ids = {entry.id for entry in counting}
+    reported = {id for e in counting if isinstance(e, MessageEntry) for id in e.notes_of}
+    return [
+        entry
+        for entry in candidates
+        if entry.id not in reported
+        and (entry.of if isinstance(entry, UndoEntry | JobEntry) else entry.id) in ids
+    ]
+
+
+def notes(entries: Iterable[AnyEntry]) -> tuple[Text, ...]:
+    """What a message tells of these entries."""
+    return tuple(Text(text=text, source="note") for text in dict.fromkeys(map(note_of, entries)))
+
+
+def as_message(entry: AnyEntry) -> MessageEntry | None:
+    """A message, or an undo or a redo as a message of kode's; None for any other entry."""
+    if isinstance(entry, UndoEntry):
+        return MessageEntry(role="user", parts=notes([entry]), id=entry.id, at=entry.at)
+    return entry if isinstance(entry, MessageEntry) else None
+
+
+def conversation_messages(entries: Iterable[AnyEntry]) -> list[Message]:
+    """The visible messages, for whoever judges what was done: undo and redo are
+    messages of kode's, where they happened."""
+    return visible_messages([as_message(entry) or entry for entry in entries])
+
+
+def running_jobs(entries: Iterable[AnyEntry]) -> list[JobEntry]:
+    """What began in the background and has not ended, as far as the entries tell."""
+    running: dict[str, JobEntry] = {}
+    for entry in entries:
+        if isinstance(entry, JobEntry) and not entry.outcome:
+            running[entry.id] = entry
+        elif isinstance(entry, JobEntry):
+            running.pop(entry.of, None)
+    return list(running.values())

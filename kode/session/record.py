@@ -10,8 +10,7 @@ from kode import paths
 from kode.errors import SessionError, StorageError
 from kode.messages import Message, Text
 from kode.session.entries import TaintEntry
-from kode.session.messages import turns_of
-from kode.session.notes import conversation_messages
+from kode.session.messages import conversation_messages, turns_of
 from kode.session.reading import read, session_path
 
 

@@ -40,8 +40,7 @@ from kode.session.entries import (
     is_turn,
     line_of,
 )
-from kode.session.messages import UNKNOWN_RESULT, effective
-from kode.session.notes import as_message
+from kode.session.messages import UNKNOWN_RESULT, as_message, effective
 from kode.session.reading import read
 
 AGENTS_FILE = "transcript.jsonl"

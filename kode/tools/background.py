@@ -20,7 +20,7 @@ from kode.events import Emit, Notice, silent
 from kode.function_tool import tool
 from kode.messages import shorten
 from kode.session.entries import JobEntry, NoteEntry, new_id, timestamp
-from kode.session.notes import running_jobs
+from kode.session.messages import running_jobs
 from kode.tool import ToolContext, ToolOutput
 from kode.tools.output import MAX_CHARS
 

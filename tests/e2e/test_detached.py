@@ -558,7 +558,7 @@ def test_the_list_says_how_a_goal_ended(
 
     one = sessions.over(started.json["id"])
 
-    assert one["task"] == "/goal 'it says two' --verify 'grep -rq two .'"
+    assert one["task"] == "it says two"
     assert one["status"] == ("success" if reached else "incomplete")
     assert bool(one["error"]) is not reached
 

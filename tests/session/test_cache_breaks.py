@@ -1,6 +1,7 @@
 """Which part of a request's beginning changed, by what, and how much was read again."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
 from kode.provider import ToolSpec
 from kode.session import log
-from kode.session.cache_breaks import CacheBreak, answered_requests, find_break, find_breaks
+from kode.session.cache_breaks import CacheBreak, find_breaks
 from kode.session.entries import (
     CompactionEntry,
     MessageEntry,
@@ -19,7 +20,6 @@ from kode.session.entries import (
     RewindEntry,
     SystemEntry,
     TrimEntry,
-    timestamp,
 )
 from kode.session.log import Session
 from kode.session.requests import tool_object
@@ -51,7 +51,7 @@ class Story:
     session: Session = field(init=False)
 
     def __post_init__(self) -> None:
-        self.session = log.in_memory(cwd=self.home, model="m", provider="openai")
+        self.session = log.create(self.home, cwd=self.home, model="m", provider="openai")
 
     def say(self, text: str | Message, usage: Usage | None = CACHED) -> None:
         """A message of the person, the request, and its answer unless it has no usage."""
@@ -74,21 +74,32 @@ class Story:
 
     @property
     def last(self) -> CacheBreak | None:
-        """The break between the last two answered requests."""
-        requests = answered_requests(self.session.header, self.session.entries)
-        before, now = [*requests][-2:]
-        between = self.session.entries[before.number + 1 : now.number]
-        return find_break(before, now, price, between)
+        """The break at the last answer."""
+        breaks = find_breaks(self.home, self.session.header.id, price) or ()
+        answer = next(e for e in reversed(self.session.entries) if isinstance(e, MessageEntry))
+        return next((lost for lost in breaks if lost.step == answer.id), None)
 
     def message_id(self, at: int) -> str:
         return [one for one in self.session.entries if isinstance(one, MessageEntry)][at].id
 
 
 @pytest.fixture
-def story(tmp_path: Path) -> Story:
-    made = Story(tmp_path)
-    made.say("one")
-    return made
+def begin(tmp_path: Path) -> Iterator[Callable[[str], Story]]:
+    with ExitStack() as stack:
+
+        def begin(provider: str) -> Story:
+            story = Story(tmp_path, provider=provider)
+            stack.callback(story.session.close)
+            return story
+
+        yield begin
+
+
+@pytest.fixture
+def story(begin: Callable[[str], Story]) -> Story:
+    story = begin("openai")
+    story.say("one")
+    return story
 
 
 def last_of(story: Story) -> CacheBreak:
@@ -132,9 +143,9 @@ def test_the_tool_that_is_to_blame_is_named(
 
 @pytest.mark.parametrize(("provider", "kind"), [("openai", "kode"), ("anthropic", "tool")])
 def test_the_part_a_server_reads_first_is_to_blame(
-    tmp_path: Path, provider: str, kind: str
+    begin: Callable[[str], Story], provider: str, kind: str
 ) -> None:
-    story = Story(tmp_path, provider=provider)
+    story = begin(provider)
     story.say("one")
     story.tools, story.sections = (READ,), {"kode": "Be bad."}
     story.say("two", COLD)
@@ -197,82 +208,20 @@ def test_an_expired_cache_costs_the_discount_it_lost(story: Story) -> None:
     assert (last_of(story).kind, last_of(story).cost_usd) == ("model", None)
 
 
-# ── the first request of a session ───────────────────────────────────────────────────────────
-
-HERE = "# Where you are\nWorking directory: /a (not in a git repository). Today is 2026-11-22."
-RULES = "# Instructions of this project\nBe kind."
-
-
-def wait_for_the_next_millisecond() -> None:
-    before = timestamp()
-    while timestamp() == before:
-        pass
-
-
-def opening(texts: Mapping[str, str]) -> Message:
-    parts = [Text(text=text, source="opening", section_name=name) for name, text in texts.items()]
-    return Message(role="user", parts=(*parts, Text(text="hi")))
-
-
-@pytest.mark.parametrize(
-    ("was", "is_", "kind", "kind_elsewhere"),
-    [
-        ({"place": HERE}, {"place": HERE.replace("22", "23")}, "day", "folder"),
-        ({"place": HERE}, {"instructions": RULES, "place": HERE}, "instructions", "folder"),
-        ({"skills": "fly", "place": HERE}, {"skills": "swim", "place": HERE}, "skills", "folder"),
-        ({"place": HERE}, {"place": HERE}, "", ""),
-    ],
-)
-def test_openings_of_a_conversation_are_distinguished(
-    tmp_path: Path, was: dict[str, str], is_: dict[str, str], kind: str, kind_elsewhere: str
-) -> None:
-    requests = []
-    for sections in (was, is_):
-        story = Story(tmp_path)
-        story.say(opening(sections), Usage(input_tokens=5_100, cached_tokens=4_000))
-        requests += answered_requests(story.session.header, story.session.entries)
-    for folder, expected in (("/a", kind), ("/b", kind_elsewhere)):
-        lost = find_break(*requests, price, folders=("/a", folder))
-        assert (lost.kind if lost else "") == expected
-
-
 @pytest.mark.parametrize(
     ("first", "second", "kinds"),
     [
         (CACHED, COLD, ["cache"]),
-        (CACHED, Usage(input_tokens=5_100, cached_tokens=2_000), []),
+        (CACHED, Usage(input_tokens=5_100, cached_tokens=4_900), []),
         (CACHED, Usage(input_tokens=500), []),
         (COLD, COLD, []),
     ],
 )
 def test_only_servers_reporting_cached_tokens_can_lose_them(
-    tmp_path: Path, first: Usage, second: Usage, kinds: list[str]
+    begin: Callable[[str], Story], first: Usage, second: Usage, kinds: list[str]
 ) -> None:
+    story = begin("openai")
     for usage in (first, second):
-        story = Story(tmp_path)
-        story.session = log.create(tmp_path, cwd=tmp_path, model="m", provider="openai")
-        story.say(f"hello {usage}", usage)
-        story.session.close()
-        wait_for_the_next_millisecond()  # records of the same one have no order
-    breaks = find_breaks(tmp_path, story.session.header.id, price)
-    assert breaks is not None
+        story.say("hello", usage)
+    breaks = find_breaks(story.home, story.session.header.id, price) or ()
     assert [lost.kind for lost in breaks] == kinds
-
-
-def test_a_first_request_is_compared_with_the_last_answered_one(tmp_path: Path) -> None:
-    stories = []
-    steps = [
-        ("m", "tea", CACHED),
-        ("m", "red", None),
-        ("another", "red", CACHED),
-        ("m", "red", COLD),
-    ]
-    for model, memory, usage in steps:
-        story = Story(tmp_path, model=model, sections={**SECTIONS, "memory": memory})
-        story.session = log.create(tmp_path, cwd=tmp_path, model=model, provider="openai")
-        story.say("Go on.", usage)
-        stories.append(story.session.header.id)
-        story.session.close()
-    breaks = find_breaks(tmp_path, stories[-1], price)
-    assert breaks is not None
-    assert [(lost.kind, lost.session_before) for lost in breaks] == [("memory", stories[0])]

@@ -357,8 +357,8 @@ PROMPTS: list[tuple[str, list[str], str, tuple[str, int]]] = [
     ("record a, begin a, answer", ["note", "a", "Done."], "", ("a", 1)),
     ("record a, drop", [], "", ("", 0)),
     ("record a, drop, record b, begin b, answer", ["note", "b", "Done."], "", ("b", 1)),
-    ("record a, record a+b, begin a+b", ["note", "a+b"], "", ("a", 1)),
-    ("record a, begin expanded, answer", ["note", "expanded", "Done."], "", ("a", 1)),
+    ("record a, record a+b, begin a+b", ["note", "a+b"], "", ("a+b", 1)),
+    ("record a, begin expanded, answer", ["note", "expanded", "Done."], "", ("typed", 1)),
     ("begin a, answer, record b", ["note", "a", "Done."], "b", ("a", 2)),
     ("record a, answer", ["a", "Done."], "", ("a", 1)),
 ]
@@ -374,7 +374,8 @@ def test_a_prompt_counts_with_its_context_and_is_kept_without(
         if verb == "record":
             session.record_prompt(text)
         elif verb == "begin":
-            session.begin_prompt(text, None, (Text(text="note", source="note"),), ())
+            typed = "typed" if text == "expanded" else None
+            session.begin_prompt(text, typed, (Text(text="note", source="note"),), ())
         elif verb == "drop":
             session.drop_prompt()
         else:

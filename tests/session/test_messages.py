@@ -266,7 +266,7 @@ def test_stepwise_messages_equal_the_loaded_ones_and_can_be_sent(
                 asked = [p.id for m in messages[-1:] for p in m.parts if p.type == "tool_call"]
                 s.append_message(results(*asked[choice % 2 :], *["stray"] * (choice % 3)))
             case "one_result":
-                open_calls = [c.id for m in s.messages[-1:] for c in unanswered(m, s.answers)]
+                open_calls = [c.id for c in unanswered(s.messages, s.answers)]
                 chosen = open_calls[choice % len(open_calls)] if open_calls else "stray"
                 s.append_message(results(chosen, text=f"r{number}"))
             case "compact":

@@ -16,7 +16,7 @@ from kode.session.entries import (
     RewindEntry,
     UndoEntry,
 )
-from kode.session.notes import conversation_messages, find_unreported, note_of
+from kode.session.messages import conversation_messages, find_unreported, note_of
 from tests.session.stories import answer, new_session
 
 

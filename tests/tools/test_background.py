@@ -9,7 +9,7 @@ from kode.errors import ToolError, UserError
 from kode.events import Event, Notice, ToolOutput
 from kode.session.entries import JobEntry
 from kode.session.log import in_memory, load
-from kode.session.notes import note_of
+from kode.session.messages import note_of
 from kode.tool import Tool, ToolContext
 from kode.tool import ToolOutput as Output
 from kode.tools.background import BackgroundCommands, job

@@ -123,7 +123,7 @@ def _reason(cache_break: CacheBreak) -> list[str]:
     """What changed and its cost; below it, the place."""
     cost = "" if cache_break.cost_usd is None else f", {money(cache_break.cost_usd)} more"
     again = f" · {cache_break.tokens:,} tokens read again{cost}" if cache_break.tokens else ""
-    where = f"after {cache_break.session_before or 'the request before'}"
+    where = "after the request before"
     if (spot := cache_break.spot) is not None:
         change = f"byte {spot.byte:,}: {spot.before!r} → {spot.after!r}"
         where = f"{spot.name}, {change} · {where}"

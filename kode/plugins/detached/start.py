@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> int:
     spec = Spec(
         id=id,
         words=tuple(argv),
-        title=options.title,
+        title=vars(arguments).get("goal") or options.title,
         task=options.task,
         piped=options.piped,
         cwd=str(cwd),

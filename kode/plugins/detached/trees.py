@@ -1,6 +1,7 @@
 """A worktree and a branch for one session, and what becomes of them."""
 
 import contextlib
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -147,7 +148,7 @@ def _commit(session: Background, tree: Tree) -> str:
         return run_git(Path(tree.project), ["rev-parse", tree.branch]).decode().strip()
     run_git(root, ["add", "--all", "."], timeout_s=MAKE_TIMEOUT_S)
     if has_changes(root):
-        title = session.spec.title.partition("\n")[0][:72]
+        title = textwrap.shorten(session.spec.title.partition("\n")[0], 72, placeholder="…")
         run_git(root, ["commit", *_OPTIONS, _message(session, title)], environ=committer_of(root))
     return head_of(root)
 

@@ -113,7 +113,8 @@ async def begin(opened: PluginSession, request: GoalRequest) -> Prompt:
         }
     )
     goal_text = words.goal_text(goals_of(opened.records())[-1])
-    return Prompt(text=_paragraphs(request.task, goal_text))
+    own_words = _paragraphs(request.text, request.task)
+    return Prompt(text=_paragraphs(request.task, goal_text), typed=own_words)
 
 
 def limits_of(opened: PluginSession) -> dict[Limit, float]:
