@@ -32,6 +32,8 @@ MAX_ENDED = 20
 """How many of the newest finished commands can still be read."""
 TITLE_CHARS = 80  # one line
 WITH_KODE = "ended with kode"
+MAX_WAIT_S = 600  # as a command's longest time
+_HALF = MAX_CHARS * 3 // 8
 
 
 class RunningCommand(Protocol):
@@ -74,7 +76,12 @@ class BackgroundCommand:
     """`bg1`, `bg2` ..., in order of arrival."""
     running: RunningCommand
     session_id: str | None
-    since: float
+    with_session: bool = False
+    """Whether it ends with its session, not only with kode."""
+    tell: Callable[[str], None] | None = None
+    """Gives a subagent a message; None for a command. Raises: ToolError if it has ended."""
+    work: Callable[[], ToolOutput] | None = None
+    """What a subagent changed and checked, to be called once it has ended."""
     outcome: str = ""
     """How it ended; "" while it runs."""
     took_s: float = 0.0
@@ -82,22 +89,11 @@ class BackgroundCommand:
     """Id of the entry with its beginning."""
     read_to: int = 0
     """How far the model has read its output file, in bytes."""
-    with_session: bool = False
-    """Whether it ends with its session, not only with kode."""
-    tell: Callable[[str], None] | None = None
-    """Gives a subagent a message; None for a command. Raises: ToolError if it has ended."""
-    work: Callable[[], ToolOutput] | None = None
-    """What a subagent changed and checked, to be called once it has ended."""
     watch: "asyncio.Task[None] | None" = None
 
     @property
     def command(self) -> str:
         return self.running.command
-
-    @property
-    def title(self) -> str:
-        """The command, as a short label."""
-        return shorten(self.command, TITLE_CHARS)
 
     @property
     def runs(self) -> bool:
@@ -107,7 +103,7 @@ class BackgroundCommand:
         """The record of its beginning, or of its end."""
         return JobEntry(
             name=self.name,
-            title=self.title,
+            title=shorten(self.command, TITLE_CHARS),
             outcome=self.outcome,
             output=str(self.running.output_path or ""),
             of=self.begun,
@@ -118,18 +114,44 @@ class BackgroundCommand:
         lines = self.running.output()[-4000:].split("\n")
         return next((line for line in reversed(lines) if line.strip()), "")
 
+    def send(self, message: str) -> None:
+        """Raises: ToolError if it takes no messages, or has ended."""
+        if self.tell is None:
+            raise ToolError(f"{self.name} is a command, and takes no messages.")
+        self.tell(message)
+
+    def read(self, start: int | None = None) -> str:
+        """The output from a position of its file, or from where the last call ended; the middle of
+        a long one is left out. Raises: ToolError."""
+        path = self.running.output_path
+        if path is None:  # it could not be written
+            return self.running.output()
+        try:
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(min(self.read_to if start is None else max(start, 0), size))
+                data = file.read(_HALF)
+                if left_out := max(0, size - _HALF - file.tell()):
+                    file.seek(left_out, os.SEEK_CUR)
+                    note = f"[{left_out:,} bytes left out here. The whole output is in {path}.]"
+                    data += f"\n{note}\n".encode()
+                data += file.read(size - file.tell())
+        except OSError as error:
+            raise ToolError(f"Its output could not be read: {error}.") from None
+        self.read_to = size
+        return (data.decode("utf-8", "replace") + self.running.partial).rstrip("\n")
+
 
 @dataclass
 class BackgroundCommands:
     """The commands and subagents in the background of one process."""
 
     emit: Emit = silent
-    clock: Callable[[], float] = time.monotonic
     commands: list[BackgroundCommand] = field(default_factory=list)
     """In order of arrival, including finished ones."""
     session: "Session | None" = None
     """The one that is open."""
-    _offered: dict[str, asyncio.Event] = field(default_factory=dict)
+    _offers: dict[str, asyncio.Event] = field(default_factory=dict)
     _count: int = 0
     _late: list[tuple[str | None, "AnyEntry"]] = field(default_factory=list)
     """Entries of sessions that are not open now."""
@@ -152,35 +174,36 @@ class BackgroundCommands:
     def offer(self, call_id: str) -> asyncio.Event:
         """Makes this call's command available for the move; the event is set when it is
         requested."""
-        return self._offered.setdefault(call_id, asyncio.Event())
+        return self._offers.setdefault(call_id, asyncio.Event())
 
     def withdraw(self, call_id: str) -> None:
         """Ends the offer: the command has ended or moved."""
-        self._offered.pop(call_id, None)
+        self._offers.pop(call_id, None)
 
     @property
     def movable(self) -> bool:
         """Whether a running command can be moved here."""
-        return any(not wish.is_set() for wish in self._offered.values())
+        return any(not request.is_set() for request in self._offers.values())
 
     def move(self) -> bool:
-        """Moves the running command here; False if there is none."""
-        wish = next((wish for wish in reversed(self._offered.values()) if not wish.is_set()), None)
-        if wish is not None:
-            wish.set()
-        return wish is not None
+        """Moves the newest running command here; False if there is none."""
+        for request in reversed(self._offers.values()):
+            if not request.is_set():
+                request.set()
+                return True
+        return False
 
     def take(self, command: RunningCommand, session_id: str | None, **options: Any) -> str:
         """Takes over a command and the duty to end it; returns its name in the background.
         `options` are `with_session`, `tell` and `work` of `BackgroundCommand`."""
         self._count += 1
-        job = BackgroundCommand(f"bg{self._count}", command, session_id, command.since, **options)
+        job = BackgroundCommand(f"bg{self._count}", command, session_id, **options)
         self._record(session_id, begun := job.entry())
         job.begun = begun.id
         job.watch = asyncio.ensure_future(self._watch(job))
-        ended = [known for known in self.commands if not known.runs]
-        for known in ended[: len(ended) - MAX_ENDED + 1]:
-            self.commands.remove(known)
+        ended = [command for command in self.commands if not command.runs]
+        for oldest in ended[: len(ended) - MAX_ENDED + 1]:
+            self.commands.remove(oldest)
         self.commands.append(job)
         return job.name
 
@@ -199,11 +222,6 @@ class BackgroundCommands:
             return job
         names = ", ".join(jobs) or "none"
         raise UserError(f"No background command is called {name!r}. Known: {names}.")
-
-    async def wait(self, command: BackgroundCommand, limit_s: float) -> None:
-        """Waits until it has ended, at most so long."""
-        if command.watch is not None:
-            await asyncio.wait((command.watch,), timeout=limit_s)
 
     async def kill(self, command: BackgroundCommand, outcome: str = "killed by the person") -> None:
         """Kills it and everything it started; does nothing if it has ended."""
@@ -224,15 +242,6 @@ class BackgroundCommands:
         self._work = [item for item in self._work if item[0] != session_id]
         return work
 
-    def _record(self, session_id: str | None, entry: "AnyEntry") -> None:
-        if self.session is None or self.session.id != session_id:
-            self._late.append((session_id, entry))
-            return
-        try:
-            self.session.append(entry)
-        except StorageError as error:
-            self.emit(Notice(text=str(error), level="error"))
-
     async def close(self) -> None:
         """Kills all running commands."""
         await self._kill(self.running(), WITH_KODE)
@@ -248,21 +257,23 @@ class BackgroundCommands:
     async def _watch(self, command: BackgroundCommand) -> None:
         outcome = await command.running.ended()
         self._note_end(command, outcome)
-        end = f"{command.name} has ended, {outcome}: {command.title}"
+        end = f"{command.name} has ended, {outcome}: {shorten(command.command, TITLE_CHARS)}"
         self.emit(Notice(text=f"{end} (/bg read {command.name} shows its output)", level="info"))
 
     def _note_end(self, command: BackgroundCommand, outcome: str) -> None:
-        command.outcome, command.took_s = outcome, self.clock() - command.since
+        command.outcome, command.took_s = outcome, time.monotonic() - command.running.since
         self._record(command.session_id, command.entry())
         if command.work is not None:
             self._work.append((command.session_id, command.work()))
 
-
-# ── the model's way to them ──────────────────────────────────────────────────────────────────
-
-MAX_WAIT_S = 600  # as a command's longest time
-
-_HALF = MAX_CHARS * 3 // 8
+    def _record(self, session_id: str | None, entry: "AnyEntry") -> None:
+        if self.session is None or self.session.id != session_id:
+            self._late.append((session_id, entry))
+            return
+        try:
+            self.session.append(entry)
+        except StorageError as error:
+            self.emit(Notice(text=str(error), level="error"))
 
 
 @tool(effect="none", subject="id")
@@ -282,12 +293,12 @@ async def job(
     if job.session_id != context.session_id:
         raise ToolError(f"{job.name} belongs to another session.")
     if tell:
-        tell_job(job, tell)
+        job.send(tell)
     if stop:
         await background.kill(job, "stopped")
-    elif wait_s > 0:
-        await background.wait(job, min(wait_s, MAX_WAIT_S))
-    text = _new_output(job, start)
+    elif wait_s > 0 and job.watch is not None:
+        await asyncio.wait((job.watch,), timeout=min(wait_s, MAX_WAIT_S))
+    text = job.read(start)
     state = job.outcome or "running"
     return ToolOutput(
         text=f"{text or '(nothing new)'}\n[{job.name}: {state}; position {job.read_to}]",
@@ -295,32 +306,3 @@ async def job(
         untrusted=job.running.untrusted,
         ended_job=job.name if job.outcome else "",
     )
-
-
-def tell_job(job: BackgroundCommand, message: str) -> None:
-    """Raises: ToolError if it takes no messages, or has ended."""
-    if job.tell is None:
-        raise ToolError(f"{job.name} is a command, and takes no messages.")
-    job.tell(message)
-
-
-def _new_output(job: BackgroundCommand, start: int | None) -> str:
-    """The output from a position of its file, or from where the last call ended; the middle of a
-    long one is left out. Moves the position to its end."""
-    path = job.running.output_path
-    if path is None:  # it could not be written
-        return job.running.output()
-    try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            file.seek(min(job.read_to if start is None else max(start, 0), size))
-            data = file.read(_HALF)
-            if left_out := max(0, size - _HALF - file.tell()):
-                file.seek(left_out, os.SEEK_CUR)
-                note = f"[{left_out:,} bytes left out here. The whole output is in {path}.]"
-                data += f"\n{note}\n".encode()
-            data += file.read(size - file.tell())
-    except OSError as error:
-        raise ToolError(f"Its output could not be read: {error}.") from None
-    job.read_to = size
-    return (data.decode("utf-8", "replace") + job.running.partial).rstrip("\n")

@@ -1,9 +1,9 @@
 """After an edit: reports new errors found by the language's checker to the model.
 
 Checkers are those on the machine or in the project's own environment; nothing is downloaded. They
-run in the sandbox like every unapproved command: on the file before and after, and errors in both
-are not reported. Errors only, within `LIMIT_S`. Where none covers the file, kode itself looks for
-the first syntax error in Python, JSON and TOML.
+run in the sandbox like every unapproved command, on the text before and after, which they get on
+stdin. Errors in both are not reported. Where none covers the file, kode itself looks for the first
+syntax error in Python, JSON and TOML.
 """
 
 import ast
@@ -17,7 +17,7 @@ import sys
 import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,58 +36,19 @@ MAX_LINES = 10  # the first faults cause the others
 MAX_LINE_CHARS = 200  # a message with its path
 MAX_FILE_BYTES = 1_000_000  # checkers need seconds for larger files
 
-_FINDING = re.compile(
-    r"^(?:ERROR )?(?P<path>[^\s(][^(\n]*?)[:(](?P<line>\d+)[:,]\d+(?:-\d+)?\)?:? "
-    r"(?P<message>\S.*)$",
-    re.MULTILINE,
+# Code that cannot work: syntax, undefined names, comparisons that are always true.
+_RUFF = (
+    "ruff check --no-cache --quiet --no-fix --output-format concise --select E9,F63,F7,F82 "
+    "--stdin-filename {path} -"
 )
-"""`a.py:4:7: F821 ...`, `ERROR a.py:4:7-16: ...`, `a.ts(1,7): error TS2322: ...`."""
-
-_COMMENT = re.compile(r"^\s*(//|/\*)", re.MULTILINE)
-
-_WRITE_THEN_RUN = 'cat > "$1" && shift && exec "$@"'
-"""For `sh -c`: writes stdin to a file of the throw-away copy, then runs a program."""
-
-
-@dataclass(frozen=True)
-class Checker:
-    """A program that checks one language."""
-
-    program: str
-    suffixes: tuple[str, ...]
-    arguments: str
-    """Separated by spaces; `{path}` stands for the file."""
-    reads_stdin: bool = False
-    """Whether it takes the file's text from stdin; otherwise it reads the project on disk, which
-    needs a copy to write the text to."""
-    needs: str = ""
-    """A file that must be in the working directory or the project's root; "" for none."""
-    errors_have: str = ""
-    """What a line contains that is an error; "" if all are."""
-
-
+_CHECKERS = {".py": _RUFF, ".pyi": _RUFF, ".go": "gofmt -e -l"}
+"""Suffix → the command that reads a text of this language on stdin."""
 _PYTHON, _JSON = (".py", ".pyi"), (".json", ".ipynb")
-# Of ruff: code that cannot work: syntax, undefined names, comparisons that are always true.
-_RUFF = "check --no-cache --quiet --no-fix --output-format concise --select E9,F63,F7,F82"
-CHECKERS = (
-    Checker("ruff", _PYTHON, f"{_RUFF} --stdin-filename {{path}} -", reads_stdin=True),
-    Checker("ty", _PYTHON, "check --output-format concise {path}", errors_have=" error["),
-    Checker("pyrefly", _PYTHON, "check --output-format min-text {path}", errors_have="ERROR "),
-    Checker("gofmt", (".go",), "-e -l", reads_stdin=True),
-    Checker(
-        *("tsc", (".ts", ".tsx", ".mts", ".cts"), "--noEmit --pretty false"),
-        needs="tsconfig.json",
-        errors_have=" error ",
-    ),
-    Checker(
-        *("cargo", (".rs",), "check --offline --quiet --message-format short"),
-        needs="Cargo.toml",
-        errors_have=" error",
-    ),
-)
-_SUFFIXES = {".toml", *_JSON}.union(*(checker.suffixes for checker in CHECKERS))
-OWN_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
-"""Where a project has its checkers. They run in the sandbox only."""
+_SUFFIXES = {*_CHECKERS, ".toml", *_JSON}
+
+_FINDING = re.compile(r"^[^\n]*?:(\d+):\d+: (\S.*)$", re.MULTILINE)
+"""`a.py:4:7: F821 ...`."""
+_COMMENT = re.compile(r"^\s*(//|/\*)", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,48 +74,33 @@ class Checkers:
                 return output
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LIMIT_S):
-                    errors = await self._new_errors(path, before, after)
+                    errors = await self._describe_new_errors(path, before, after)
                     output = replace(output, text=output.text + errors)
             return output
 
         return await self.within(action, edit_and_check)
 
-    async def _new_errors(self, path: Path, before: bytes, after: bytes) -> str:
-        kind = "off" if self.sandbox is None else await asyncio.to_thread(self.sandbox.kind)
-        if programs := self._find_programs(path, kind):
-            reports = (self._compare(*it, path, before, after) for it in programs.items())
-            return "".join(await asyncio.gather(*reports))
-        error = await asyncio.to_thread(syntax_error, path, after)
-        if not error or syntax_error(path, before):
-            return ""
-        return f"\n\n[wrong since this edit]\n{self._relative_path(str(path))}: {error}"
+    async def _describe_new_errors(self, path: Path, before: bytes, after: bytes) -> str:
+        """Raises: TimeoutError."""
+        name, lines, head = os.path.relpath(path, self.place.cwd), list[str](), ""
+        if argv := await asyncio.to_thread(self._find_command, path):
+            counts = Counter[str]()
+            if new := await self._find_errors(argv, after):
+                counts.update(message for _, message in await self._find_errors(argv, before))
+            for line, message in new:
+                counts[message] -= 1
+                if counts[message] < 0:
+                    lines.append(f"{name}:{line}: {message}")
+            head = f"{os.path.basename(argv[0])}: "
+        elif error := await asyncio.to_thread(find_syntax_error, path, after):
+            lines = [] if find_syntax_error(path, before) else [f"{name}: {error}"]
+        text = "\n".join(first_of(lines, MAX_LINES))
+        return f"\n\n[{head}wrong since this edit]\n{text}" if lines else ""
 
-    async def _compare(
-        self, checker: Checker, program: str, path: Path, before: bytes, after: bytes
-    ) -> str:
-        """What a checker finds in a file that it did not find before; "" if it cannot say."""
-        new = await self._run(checker, program, path, after)
-        old = await self._run(checker, program, path, before) if new else None
-        if new is None or old is None:
-            return ""
-        counts = Counter((where, message) for where, _, message in old)
-        lines = []
-        for where, line, message in new:
-            counts[where, message] -= 1
-            if counts[where, message] < 0:
-                lines.append(f"{where}:{line}: {message}")
-        shown = "\n".join(first_of(lines, MAX_LINES))
-        return f"\n\n[{checker.program}: wrong since this edit]\n{shown}" if lines else ""
-
-    async def _run(
-        self, checker: Checker, program: str, path: Path, text: bytes
-    ) -> list[tuple[str, str, str]] | None:
-        """(path from the working directory, line, message) of each error with this text in the
-        file; None if the checker did not finish in time."""
-        words = checker.arguments.replace("{path}", "\0").split()
-        write = () if checker.reads_stdin else ("/bin/sh", "-c", _WRITE_THEN_RUN, "sh", str(path))
+    async def _find_errors(self, argv: Sequence[str], text: bytes) -> list[tuple[str, str]]:
+        """Line and message of each. Raises: TimeoutError."""
         ran = await run_program(
-            (*write, program, *(word.replace("\0", str(path)) for word in words)),
+            argv,
             cwd=self.place.cwd,
             environment={**self.place.environment, "NO_COLOR": "1"},
             timeout_s=LIMIT_S,
@@ -163,38 +109,22 @@ class Checkers:
             gently=False,
         )
         if ran.exit_code is None:
-            return None
-        return [
-            (
-                self._relative_path(str(path) if checker.reads_stdin else match["path"]),
-                match["line"],
-                shorten(match["message"], MAX_LINE_CHARS),
-            )
-            for match in _FINDING.finditer(f"{ran.stdout}\n{ran.stderr}")
-            if checker.errors_have in f" {match[0]}"
-        ]
+            raise TimeoutError
+        findings = _FINDING.findall(f"{ran.stdout}\n{ran.stderr}")
+        return [(line, shorten(message, MAX_LINE_CHARS)) for line, message in findings]
 
-    def _relative_path(self, path: str) -> str:
-        return os.path.relpath(os.path.join(self.place.cwd, path), self.place.cwd)
-
-    def _find_programs(self, path: Path, sandbox: str) -> dict[Checker, str]:
-        """The checkers that apply to this file with this kind of sandbox, and where they are;
-        "off": the person wants none, so that programs of the machine run without one."""
-        if sandbox not in ("off", "plain", "layered"):
-            return {}
-        project, roots = self.place.project, self.place.roots
-        folders = [str(project / folder) for folder in OWN_FOLDERS]
-        search = os.pathsep.join((*folders, self.place.environment.get("PATH", os.defpath)))
-        programs = {
-            checker: find_program(checker.program, roots)
-            if sandbox == "off"
-            else shutil.which(checker.program, path=search)
-            for checker in CHECKERS
-            if path.suffix in checker.suffixes
-            and (checker.reads_stdin or sandbox == "layered")
-            and any((folder / checker.needs).exists() for folder in (self.place.cwd, project))
-        }
-        return {checker: program for checker, program in programs.items() if program}
+    def _find_command(self, path: Path) -> list[str]:
+        """The checker for this file; empty if there is none. A project's own runs in the sandbox
+        only; where the person wants no sandbox, those of the machine run without one."""
+        program, *words = _CHECKERS.get(path.suffix, " ").split(" ")
+        program_path = None
+        if program and self.sandbox is None:
+            program_path = find_program(program, self.place.roots)
+        elif program and self.sandbox is not None and self.sandbox.kind() in ("plain", "layered"):
+            folders = [str(self.place.project / it) for it in (".venv/bin", "venv/bin")]
+            search = (*folders, self.place.environment.get("PATH", os.defpath))
+            program_path = shutil.which(program, path=os.pathsep.join(search))
+        return [program_path, *(it.format(path=path) for it in words)] if program_path else []
 
 
 def _read_file(path: Path) -> bytes | None:
@@ -207,7 +137,7 @@ def _read_file(path: Path) -> bytes | None:
     return data if len(data) <= MAX_FILE_BYTES else None
 
 
-def syntax_error(path: Path, data: bytes) -> str:
+def find_syntax_error(path: Path, data: bytes) -> str:
     """The first error, as `line 3: '(' was never closed`; "" for none, for other languages, and for
     a text that cannot be judged."""
     try:

@@ -88,7 +88,7 @@ async def search(
                     process.stdin.write(question)
                     process.stdin.close()
                 separator = b"\0" if pattern is None else b"\n"
-                dropped = await _pieces(process.stdout, separator, take)
+                dropped = await _split(process.stdout, separator, take)
                 stderr = await process.stderr.read(65536)
         except TimeoutError:
             timed_out = True
@@ -97,13 +97,13 @@ async def search(
 
 @contextlib.asynccontextmanager
 async def _start(argv: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
+    package_parent = str(Path(real_path(__file__)).parents[2])
     process = await start_program(
         *argv,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        **dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE),
         start_new_session=True,
-        env=environment(),
+        # None of the person's variables.
+        env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONPATH": package_parent},
     )
     try:
         yield process
@@ -114,33 +114,26 @@ async def _start(argv: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Proces
         await process.communicate()
 
 
-async def _pieces(
+async def _split(
     stream: asyncio.StreamReader, separator: bytes, take: Callable[[bytes], bool]
 ) -> int:
     """Splits the output at the separator, in bounded memory; returns how many pieces it dropped."""
-    rest, dropped, dropping = b"", 0, False
+    rest, dropped, is_dropping = b"", 0, False
     while data := await stream.read(262_144):
         *pieces, rest = (rest + data).split(separator)
-        if dropping and pieces:
+        if pieces and is_dropping:
             del pieces[0]
-            dropping = False
-        if not all(take(piece) for piece in pieces):
+            is_dropping = False
+        if not all(map(take, pieces)):
             return dropped
-        if dropping or len(rest) > MAX_PIECE_BYTES:
-            dropped += not dropping
-            dropping, rest = True, b""
+        if is_dropping or len(rest) > MAX_PIECE_BYTES:
+            dropped += not is_dropping
+            is_dropping, rest = True, b""
     return dropped
 
 
 # -P: without it the working directory could shadow modules of the standard library.
 _PYTHON = (sys.executable, "-P")
-
-
-def environment() -> dict[str, str]:
-    """The variables of such a process: none of the person's."""
-    package_parent = str(Path(real_path(__file__)).parents[2])
-    return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONPATH": package_parent}
-
 
 # If kode is killed meanwhile, nobody else would end such a process. Hostile input must not fill the
 # machine either; not every system can limit that.
@@ -159,46 +152,37 @@ async def ask(script: str, question: bytes) -> bytes | None:
     return answer if process.returncode == 0 else None
 
 
-_SET = re.compile(r"\[[!^]?(.[^]]*)\]", re.DOTALL)
-
-
 @functools.lru_cache(maxsize=64)
-def compile_glob(pattern: str) -> re.Pattern[str]:
+def _compile_glob(pattern: str) -> re.Pattern[str]:
     """Compiles a glob to a regular expression that matches whole relative paths.
 
-    Raises: ValueError for unbalanced braces and brackets, and for too many alternatives.
+    Raises: ToolError for unbalanced braces and brackets, and for too many alternatives.
     """
     from wcmatch import glob
 
-    plain = re.sub(r"(?s)\\.", "", pattern)
-    rest = _SET.sub("", plain)
-    if "[" in rest or rest.count("{") > rest.count("}"):
-        what = "bracket" if "[" in rest else "brace"
-        raise ValueError(f"{pattern!r} is not a glob: a {what} is not closed")
+    # Without escaped characters and sets.
+    rest = re.sub(r"(?s)\\.|\[[!^]?.[^]]*\]", "", pattern)
+    fault = "a bracket is not closed" if "[" in rest else ""
+    if rest.count("{") > rest.count("}"):
+        fault = "a brace is not closed"
     # Drops a brace around one alternative, as ripgrep does.
     anchored = re.sub(r"(?<!\\)\{([^{},]*)\}", r"\1", pattern).removeprefix("./")
     flags = glob.GLOBSTAR | glob.BRACE | glob.DOTGLOB | glob.FORCEUNIX | glob.CASE
     if "/" not in anchored.rstrip("/"):
         flags |= glob.MATCHBASE
     try:
-        for characters in _SET.findall(plain):
-            # [z-a] matches nothing.
-            re.compile("[" + re.escape(characters).replace("\\-", "-") + "]")
         expressions, _ = glob.translate(anchored.strip("/"), flags=flags)
-        return re.compile("|".join(expressions))
+        expression = re.compile("|".join(expressions))
     except Exception as error:  # wcmatch's exception for too many alternatives is private
-        raise ValueError(f"{pattern!r} is not a glob: {error}") from None
+        fault = str(error)
+    if fault:
+        raise ToolError(
+            f"{pattern!r} is not a glob: {fault}. Use patterns such as *.py or src/**/*.ts."
+        )
+    return expression
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Whether a relative path matches the glob; a leading `!` negates."""
-    glob = compile_glob(pattern.removeprefix("!"))
+    """Whether a relative path matches the glob; a leading `!` negates. Raises: ToolError."""
+    glob = _compile_glob(pattern.removeprefix("!"))
     return (glob.fullmatch(path) is None) == pattern.startswith("!")
-
-
-def refuse_bad_glob(pattern: str) -> None:
-    """Raises: ToolError for an invalid glob from a model."""
-    try:
-        compile_glob(pattern.removeprefix("!"))
-    except ValueError as error:
-        raise ToolError(f"{error}. Use patterns such as *.py or src/**/*.ts.") from None

@@ -37,22 +37,17 @@ async def list_files(
     if glob:
         if ".." in glob.split("/"):
             raise ToolError("`pattern` goes below `path` only: give the other folder as `path`.")
-        file_search.refuse_bad_glob(glob)
+        file_search.matches(glob, "")  # refuses a bad one
     listing = _Listing(root=root, glob=glob, context=context)
     ended = await file_search.search(file_search.ripgrep(context), root, listing.take)
-    notes: list[str] = []
-    lines = listing.shown
-    if len(lines) < listing.total and listing.overview:
-        lines = listing.overview
-        notes.append(
-            f"[{listing.total:,} files are too many to list: this is where they are. Narrow with "
-            "pattern or path.]"
-        )
-    elif len(lines) < listing.total:
-        notes.append(
-            f"[{len(lines):,} of {listing.total:,} files shown. "
-            "Narrow with pattern or path for the others.]"
-        )
+    lines, notes = listing.lines, []
+    if len(lines) < listing.total:
+        count = f"{len(lines):,} of {listing.total:,} files shown. "
+        for_others = " for the others"
+        if overview := listing.describe_folders():
+            count = f"{listing.total:,} files are too many to list: this is where they are. "
+            lines, for_others = overview, ""
+        notes.append(f"[{count}Narrow with pattern or path{for_others}.]")
     if ended.timed_out:
         notes.append(
             f"[Stopped after {file_search.TIMEOUT_S:.0f} s: there may be more. "
@@ -77,7 +72,7 @@ class _Listing:
     root: Path
     glob: str | None
     total: int = 0
-    shown: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
     chars: int = 0
     by_depth: list[Counter[str]] = field(
         default_factory=lambda: [Counter() for _ in range(MAX_DEPTH)]
@@ -92,9 +87,9 @@ class _Listing:
         if not name or (self.glob is not None and not file_search.matches(self.glob, name)):
             return True
         self.total += 1
-        if len(self.shown) < MAX_FILES and self.chars < min(MAX_CHARS, self.context.room):
-            self.shown.append(files.display_path(self.context, Path(path)))
-            self.chars += len(self.shown[-1]) + 1
+        if len(self.lines) < MAX_FILES and self.chars < min(MAX_CHARS, self.context.room):
+            self.lines.append(files.display_path(self.context, Path(path)))
+            self.chars += len(self.lines[-1]) + 1
         steps = name.split("/")
         for depth, counter in enumerate(self.by_depth, 1):
             counter["/".join([*steps[:depth], ""] if depth < len(steps) else steps)] += 1
@@ -103,12 +98,11 @@ class _Listing:
                 break
         return True
 
-    @property
-    def overview(self) -> list[str]:
+    def describe_folders(self) -> list[str]:
         """A line for each folder that holds some of the files; empty where they lie side by side
         in one."""
         lines = []
         for name, count in self.by_depth[-1].items() if self.by_depth else ():
-            shown = files.display_path(self.context, self.root / name)
-            lines.append(f"{shown}/ ({plural(count, 'file')})" if name.endswith("/") else shown)
+            path = files.display_path(self.context, self.root / name)
+            lines.append(f"{path}/ ({plural(count, 'file')})" if name.endswith("/") else path)
         return lines

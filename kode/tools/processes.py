@@ -14,10 +14,10 @@ import secrets
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kode.programs import start_program
 
@@ -39,10 +39,12 @@ _MAX_ROUNDS = 50
 """Give up on processes that fork faster than they are found after this many rounds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(NamedTuple):
     pid: int
+    parent: int
+    group: int
     name: str
+    marks: frozenset[bytes] = frozenset()
 
 
 def new_mark() -> str:
@@ -61,25 +63,25 @@ def marked(mark: str) -> dict[str, str]:
     return {MARK: f"{outer}:{mark}" if outer else mark}
 
 
-def now() -> int:
-    """The current time for `find`: kernel ticks since boot."""
-    if not hasattr(time, "CLOCK_BOOTTIME"):
-        return 0
-    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) - 1
-
-
 def find(group: int, mark: str, since: int = 0) -> list[Process]:
-    """The living processes of a command, by its group (the pid of its shell) and its mark. `since`
-    is the value of `now` before the command started; older processes are skipped."""
-    if os.path.isdir("/proc/self"):
-        return _find_in_proc(group, mark.encode(), since)
-    return _find_by_ps(group)
+    """The living processes of a command, by its group (the pid of its shell) and its mark. Those
+    that started before `since`, in kernel ticks since boot, are skipped."""
+    has_proc = os.path.isdir("/proc/self")
+    processes = {it.pid: it for it in (_read_proc(since) if has_proc else _ask_ps())}
+    tree = {
+        process.pid
+        for process in processes.values()
+        if process.group == group or mark.encode() in process.marks
+    }
+    while more := {pid for pid, process in processes.items() if process.parent in tree} - tree:
+        tree |= more
+    return [processes[pid] for pid in sorted(tree - {os.getpid()})]
 
 
 async def end(group: int, mark: str) -> None:
     """Sends SIGTERM to all, waits a short grace, then kills the rest; on cancellation at once."""
     try:
-        _signal(find(group, mark), signal.SIGTERM)
+        _signal(signal.SIGTERM, group, mark)
         deadline = time.monotonic() + GRACE_S
         # Nothing signals the end of a process that is not our child, so poll.
         while time.monotonic() < deadline and find(group, mark):
@@ -92,74 +94,53 @@ def kill(group: int, mark: str) -> None:
     """Kills all at once, without SIGTERM."""
     # Repeats until none is found: a process may have started another in between.
     for _ in range(_MAX_ROUNDS):
-        processes = find(group, mark)
-        if not processes:
+        if not _signal(signal.SIGKILL, group, mark):
             return
-        _signal(processes, signal.SIGKILL)
 
 
-def _signal(processes: list[Process], number: signal.Signals) -> None:
+def _signal(number: signal.Signals, group: int, mark: str) -> bool:
+    """Sends a signal to all; False if there are none."""
+    processes = find(group, mark)
     for process in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process.pid, number)
+    return bool(processes)
 
 
-def _find_in_proc(group: int, mark: bytes, since: int) -> list[Process]:
-    rows: dict[int, tuple[int, int, str]] = {}
-    tree = set[int]()
-    name = f"{MARK}=".encode()
+def _read_proc(since: int) -> Iterator[Process]:
+    variable = f"{MARK}=".encode()
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if (row := _row_in_proc(pid, since)) is None:
+        marks = set[bytes]()
+        with contextlib.suppress(OSError):  # gone meanwhile
+            # No file object: this runs for every process of the machine, after each command.
+            file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                stat, _, rest = os.read(file, _STAT_BYTES).rpartition(b")")
+            finally:
+                os.close(file)
+            fields = rest.split(b" ", 21)
+            if len(fields) < 21 or fields[1] in b"ZX" or int(fields[20]) < since:
                 continue
-            rows[int(pid)] = row
-            # Only the variable itself: another may contain the same text, a key say.
-            for variable in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                if variable.startswith(name) and mark in variable[len(name) :].split(b":"):
-                    tree.add(int(pid))
-        except (OSError, ValueError):
-            continue  # gone meanwhile, or another user's
-    return _with_descendants(rows, tree, group)
+            with contextlib.suppress(OSError):  # another user's
+                # Only the variable itself: another may contain the same text, a key say.
+                for text in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    if text.startswith(variable):
+                        marks.update(text.removeprefix(variable).split(b":"))
+            name = stat.partition(b"(")[2].decode(errors="replace")
+            yield Process(int(pid), int(fields[2]), int(fields[3]), name, frozenset(marks))
 
 
-def _row_in_proc(pid: str, since: int) -> tuple[int, int, str] | None:
-    """Parent, group and name; None if it has ended or is too old. Raises: OSError, ValueError."""
-    # No file object: this runs for every process of the machine, after each command.
-    file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        stat, _, rest = os.read(file, _STAT_BYTES).rpartition(b")")
-    finally:
-        os.close(file)
-    fields = rest.split(b" ", 21)
-    if fields[1] in b"ZX" or int(fields[20]) < since:
-        return None
-    name = stat.partition(b"(")[2].decode(errors="replace")
-    return int(fields[2]), int(fields[3]), name
-
-
-def _find_by_ps(group: int) -> list[Process]:
+def _ask_ps() -> Iterator[Process]:
     listed = subprocess.run(
         ["/bin/ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,comm="],
         capture_output=True,
         text=True,
         check=False,
     ).stdout
-    rows: dict[int, tuple[int, int, str]] = {}
     for line in listed.splitlines():
-        fields = line.split(None, 4)
-        if len(fields) == 5 and not fields[3].startswith("Z"):
-            rows[int(fields[0])] = (int(fields[1]), int(fields[2]), os.path.basename(fields[4]))
-    return _with_descendants(rows, set(), group)
-
-
-def _with_descendants(
-    rows: dict[int, tuple[int, int, str]], marked: set[int], group: int
-) -> list[Process]:
-    tree = {pid for pid, (_parent, group_id, _name) in rows.items() if group_id == group} | marked
-    while more := {pid for pid, (parent, _g, _n) in rows.items() if parent in tree} - tree:
-        tree |= more
-    tree.discard(os.getpid())
-    return [Process(pid, rows[pid][2]) for pid in sorted(tree)]
+        pid, parent, group, state, name = [*line.split(None, 4), ""][:5]
+        if not state.startswith("Z"):
+            yield Process(int(pid), int(parent), int(group), os.path.basename(name))
 
 
 SHELL = "/bin/sh"
@@ -167,21 +148,13 @@ SHELL = "/bin/sh"
 _SCRIPT = r"""
 trap '' HUP INT QUIT TERM
 cd /
-open=
-while read -r word mark group; do
-  rest=
-  for one in $open; do
-    case $one in "$mark":*) ;; *) rest="$rest $one" ;; esac
-  done
-  open=$rest
-  case $word in runs) open="$open $mark:$group" ;; esac
-done
+while read -r line; do open=$line; done
 [ -n "$open" ] || exit 0
 end() {
   marks=
-  for one in $open; do
-    marks="$marks -e KODE_SHELL_ID=[0-9a-f:]*${one%%:*}"
-    case ${one#*:} in ?*) kill -s "$1" -- "-${one#*:}" ;; esac
+  for command in $open; do
+    marks="$marks -e KODE_SHELL_ID=[0-9a-f:]*${command%%:*}"
+    case ${command#*:} in ?*) kill -s "$1" -- "-${command#*:}" ;; esac
   done
   for file in $(grep -ls $marks /proc/[0-9]*/environ); do
     file=${file#/proc/}
@@ -201,35 +174,32 @@ class Watch:
     """The `sh` process of one kode; started on first use."""
 
     pipe: int = -1
-    """The write end, open as long as this process lives."""
+    """The write end, open as long as this process lives. Each line has all running commands."""
     open: dict[str, str] = field(default_factory=dict)
     """Mark → group ("" while unknown) of running commands."""
 
-    def begins(self, mark: str) -> None:
-        """Registers a command before it starts: by its mark alone, in case kode dies now."""
-        self.runs(mark, "")
-
-    def runs(self, mark: str, group: int | str) -> None:
-        """Registers the process group once it is known."""
+    def add(self, mark: str, group: int | str = "") -> None:
+        """Registers a command: before it starts by its mark alone, in case kode dies now, and with
+        its process group once that is known."""
         self.open[mark] = str(group)
-        self._write(f"runs {mark} {group}")
+        self._write()
 
-    def is_over(self, mark: str) -> None:
+    def remove(self, mark: str) -> None:
         """Unregisters a command with no living process."""
         if self.open.pop(mark, None) is not None:
-            self._write(f"over {mark}")
+            self._write()
 
-    def _write(self, line: str) -> None:
+    def _write(self) -> None:
+        line = " ".join(f"{mark}:{group}" for mark, group in self.open.items()) + "\n"
         # Commands still run on a machine where this is unavailable.
         with contextlib.suppress(OSError):
             try:
                 if self.pipe < 0:
                     raise BrokenPipeError
-                os.write(self.pipe, f"{line}\n".encode())
+                os.write(self.pipe, line.encode())
             except BrokenPipeError:  # not started yet, or killed by somebody
                 self._start()
-                lines = [f"runs {mark} {group}\n" for mark, group in self.open.items()]
-                os.write(self.pipe, "".join(lines).encode())
+                os.write(self.pipe, line.encode())
 
     def _start(self) -> None:
         if self.pipe >= 0:
@@ -271,7 +241,10 @@ class ProcessTree:
         """`wrapped` runs the program in the sandbox."""
         self.mark = mark or new_mark()
         self.wrapped = wrapped
-        self._since = 0 if mark else now()
+        self._since = 0
+        if not mark and hasattr(time, "CLOCK_BOOTTIME"):
+            boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+            self._since = int(boot_s * os.sysconf("SC_CLK_TCK")) - 1
         self._group = NO_GROUP
         self._is_gone = False
 
@@ -282,11 +255,11 @@ class ProcessTree:
         Raises: OSError."""
         if self.wrapped is not None:
             argv, options["pass_fds"] = self.wrapped.argv, self.wrapped.descriptors
-        WATCH.begins(self.mark)
+        WATCH.add(self.mark)
         variables = {**environment, **marked(self.mark)}
         process = await start_program(*argv, env=variables, start_new_session=True, **options)
         self._group = process.pid
-        WATCH.runs(self.mark, process.pid)
+        WATCH.add(self.mark, process.pid)
         return process
 
     def find(self) -> list[Process]:
@@ -307,6 +280,6 @@ class ProcessTree:
 
     def forget(self) -> None:
         """Is called once nothing of it is left, or it could not be started."""
-        WATCH.is_over(self.mark)
+        WATCH.remove(self.mark)
         if self.wrapped is not None:
             self.wrapped.settle()

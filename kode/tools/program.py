@@ -8,7 +8,7 @@ the caller keeps them.
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,11 +82,21 @@ async def run_program(
                 sandbox.begin, records_opens=records_opens, grants=grants
             )
             tree.wrapped = attempt.wrap(tuple(argv))
-        ran = await _run(tree, argv, environment, cwd, timeout_s, given, takes, gently=gently)
+        out, err, code, fault = bytearray(), bytearray(), None, ""
+        async with _start(tree, argv, environment, cwd, gently=gently) as process:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    reading = _read(process.stdout, out, takes), _read(process.stderr, err)
+                    await asyncio.gather(*reading, _feed(process.stdin, given))
+                    code = await process.wait()
+            except TimeoutError:
+                fault = f"did not end within {timeout_s:.3g} s"
+            opened = attempt.opened() if attempt is not None else None
+        stdout, stderr = (data.decode("utf-8", "replace") for data in (out, err))
+        ran = Ran(exit_code=code, stdout=stdout, stderr=stderr, fault=fault, opened=opened)
         if attempt is not None:
-            notes = await keep(attempt) if keep is not None and not ran.fault else ()
-            blocked = attempt.blocked(ran.stdout + ran.stderr)
-            ran = replace(ran, blocked=blocked, notes=notes)
+            notes = await keep(attempt) if keep is not None and not fault else ()
+            ran = replace(ran, blocked=attempt.blocked(stdout + stderr), notes=notes)
     except OSError as error:
         fault = f"could not be started ({error.strerror or error})"
         ran = Ran(exit_code=None, begun=False, fault=fault)
@@ -96,33 +106,21 @@ async def run_program(
     return replace(ran, duration_ms=int((time.monotonic() - started) * 1000))
 
 
-async def _run(
+@contextlib.asynccontextmanager
+async def _start(
     tree: ProcessTree,
     argv: Sequence[str],
     environment: Mapping[str, str],
     cwd: Path,
-    timeout_s: float,
-    given: bytes,
-    takes: Callable[[bytes], bool],
     *,
     gently: bool,
-) -> Ran:
-    """Raises: OSError."""
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The program, which has ended with all it started on leaving. Raises: OSError."""
     process: asyncio.subprocess.Process | None = None
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
     try:
         process = await tree.start(*argv, environment=environment, cwd=cwd, **pipes)
-        out, err, code, fault = bytearray(), bytearray(), process.returncode, ""
-        try:
-            async with asyncio.timeout(timeout_s):
-                reading = _read(process.stdout, out, takes), _read(process.stderr, err)
-                await asyncio.gather(*reading, _feed(process.stdin, given))
-                code = await process.wait()
-        except TimeoutError:
-            fault = f"did not end within {timeout_s:.3g} s"
-        opened = tree.wrapped.opened() if tree.wrapped is not None else None
-        stdout, stderr = (data.decode("utf-8", "replace") for data in (out, err))
-        return Ran(exit_code=code, stdout=stdout, stderr=stderr, fault=fault, opened=opened)
+        yield process
     finally:
         if gently:
             await tree.end()
@@ -138,16 +136,15 @@ async def _run(
 async def _read(
     stream: asyncio.StreamReader | None,
     buffer: bytearray,
-    takes: Callable[[bytes], bool] = lambda line: False,
+    takes: Callable[[bytes], bool] | None = None,
 ) -> None:
     assert stream is not None
-    begins = True
     while data := await stream.read(_READ_BYTES):
         buffer += data
-        if begins and b"\n" in buffer:
-            begins = False
+        if takes is not None and b"\n" in buffer:
             line, _, rest = bytes(buffer).partition(b"\n")
             buffer[:] = rest if takes(line) else buffer
+            takes = None
         del buffer[MAX_OUTPUT_BYTES // 2 : -MAX_OUTPUT_BYTES // 2]
 
 

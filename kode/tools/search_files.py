@@ -10,9 +10,10 @@ import json
 import os
 import re
 import warnings
-from collections import Counter
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, starmap
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -46,54 +47,50 @@ async def search_files(
     context: Annotated[int, "Lines around each hit"] = 0,
 ) -> ToolOutput:
     """Search files, without binaries and those .gitignore names. Shows 100 hits, some of each."""
-    _refuse_useless(pattern, glob)
+    if not pattern:
+        raise ToolError("`pattern` is empty: to see which files there are, use list_files.")
+    if "\n" in pattern or "\0" in pattern or re.search(r"(?<!\\)(?:\\\\)*\\n", pattern):
+        raise ToolError(
+            "`pattern` is matched line by line, so a line feed or NUL in it never matches: search "
+            "for one of the lines and use `context` to see those around it."
+        )
+    if glob is not None:
+        file_search.matches(glob, "")  # refuses a bad one
     root = files.resolve(tool_context, path)
     files.refuse_secret(tool_context, root)
     files.refuse_moving(tool_context, root)
     if not root.exists():
         raise files.explain_missing(tool_context, root)
-    hits = _Hits(
+    # No more lines than could be shown of a single hit: each takes three characters.
+    around = min(max(context, 0), tool_context.room // 3)
+    search = _Search(
         context=tool_context,
         root=root,
         glob=glob,
         ground=sensitive.ground(tool_context.place),
-        # No more lines than could be shown of a single hit: each takes three characters.
-        around=min(max(context, 0), tool_context.room // 3),
+        around=around,
         room=min(MAX_CHARS, tool_context.room),
     )
-    options = (root, hits.take, pattern, ignore_case, hits.around)
+    options = (root, search.take, pattern, ignore_case, around)
     ended = None
     if rg := file_search.ripgrep(tool_context):
         ended = await file_search.search(rg, *options)
-    if ended is None or (ended.status == 2 and ended.stderr.strip() and not hits.total):
+    if ended is None or (ended.status == 2 and ended.stderr.strip() and not search.total):
         _refuse_invalid(pattern)
         ended = await file_search.search(None, *options)
-    shown: dict[str, list[_Line]] = {}
-    for line in sorted(_fit(hits.lines, hits.room), key=lambda line: line.number):
-        shown.setdefault(line.path, []).append(line)
-    blocks = [_show(hits, path, shown[path]) for path in hits.files if path in shown]
+    shown: dict[str, list[_Line]] = {path: [] for path in search.files}
+    for line in sorted(search.choose_lines(), key=lambda line: line.number):
+        shown[line.path].append(line)
+    shown = {path: lines for path, lines in shown.items() if lines}
     where = files.display_path(tool_context, root) + (f" in files matching {glob}" if glob else "")
     return ToolOutput(
-        text="\n\n".join(blocks) or f"No hits for {pattern!r} in {where}.",
-        notes=tuple(_notes(hits, [line for lines in shown.values() for line in lines], ended)),
-        summary=plural(hits.total, "hit"),
-        files_read=tuple(path for path in hits.files if path in shown),
+        text="\n\n".join(starmap(search.render, shown.items()))
+        or f"No hits for {pattern!r} in {where}.",
+        notes=tuple(_note_omissions(search, list(chain(*shown.values())), ended)),
+        summary=plural(search.total, "hit"),
+        files_read=tuple(shown),
         untrusted=files.find_outside_source(tool_context, root),
     )
-
-
-def _refuse_useless(pattern: str, glob: str | None) -> None:
-    if not pattern:
-        raise ToolError("`pattern` is empty: to see which files there are, use list_files.")
-    if "\n" in pattern or re.search(r"(?<!\\)(?:\\\\)*\\n", pattern):
-        raise ToolError(
-            "`pattern` is matched line by line, so a line feed in it never matches: search for "
-            "one of the lines and use `context` to see those around it."
-        )
-    if "\0" in pattern:
-        raise ToolError("`pattern` has a NUL character in it, which no text file has.")
-    if glob is not None:
-        file_search.refuse_bad_glob(glob)
 
 
 def _refuse_invalid(pattern: str) -> None:
@@ -122,44 +119,26 @@ class _Line(NamedTuple):
     number: int
     text: str
 
-    @property
-    def display(self) -> str:
+    def __str__(self) -> str:
         return f"{self.number}{'-' if self.distance else ':'}{self.text}"
-
-
-def _fit(lines: Sequence[_Line], room: int) -> list[_Line]:
-    """As many as there is room for: the first hit of each file, its context from near to far, then
-    the second of each, and so on."""
-    ranked = sorted(lines, key=lambda line: (line.turn, line.distance))
-    hits = {line[:2] for line in [line for line in ranked if not line.distance][:MAX_HITS]}
-    fitting: list[_Line] = []
-    paths = set[str]()
-    for line in ranked:
-        if line[:2] in hits:
-            room -= len(line.display) + 1 + (0 if line.path in paths else len(line.path) + 2)
-            if room < 0 and fitting:
-                break
-            fitting.append(line)
-            paths.add(line.path)
-    return fitting
 
 
 @dataclass(slots=True)
 class _File:
-    """What has come of a file."""
-
     path: str
     total: int = 0
-    hits: int = 0
-    """How many of them are kept: no more than could be shown."""
+    """Number of hits."""
     lines: list[_Line] = field(default_factory=list)
-    before: list[tuple[int, str]] = field(default_factory=list)
-    """Context of a hit that is still to come."""
+    """Of the first hits: no more than could be shown."""
+    last: _Line | None = None
+    """The last hit among them."""
     chars: int = 0
+    before: deque[tuple[int, str]] = field(default_factory=deque)
+    """Context of a hit that is still to come."""
 
 
 @dataclass(slots=True)
-class _Hits:
+class _Search:
     """Collects the messages of a search, and keeps what may be shown."""
 
     context: ToolContext
@@ -169,12 +148,9 @@ class _Hits:
     around: int
     room: int
     total: int = 0
-    files: dict[str, int] = field(default_factory=dict)
-    """Path → number of hits, of each file that has some."""
-    lines: list[_Line] = field(default_factory=list)
-    """Of the first files with hits: no more than could be shown."""
-    sizes: Counter[tuple[Any, ...]] = field(default_factory=Counter)
-    """Path and turn of a hit → how many lines it has with its context."""
+    files: dict[str, _File] = field(default_factory=dict)
+    """By path, each file that has hits."""
+    is_context_cut: bool = False
     slow: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     """Files skipped because they probably hold keys."""
@@ -185,20 +161,17 @@ class _Hits:
         if not message:
             return True
         content = json.loads(message)
-        data, file = content["data"], self._file
-        match content["type"]:
-            case "begin":
-                path = os.fsdecode(_bytes(data["path"]))
-                self._file = _File(path) if self._is_wanted(path) else None
-            case "match" | "context" if file is not None:
-                self._keep(file, data, is_hit=content["type"] == "match")
-            case "end" if file is not None and file.total and data.get("binary_offset") is None:
-                self.total += file.total
-                self.files[file.path] = file.total
-                self.sizes.update(line[:2] for line in file.lines)
-                self.lines += _fit(file.lines, self.room)
-            case "slow" if self._is_wanted(path := os.fsdecode(_bytes(data["path"]))):
-                self.slow.append(path)
+        kind, data, file = content["type"], content["data"], self._file
+        if kind in ("begin", "slow"):
+            path = os.fsdecode(_bytes(data["path"]))
+            is_wanted = self._is_wanted(path)
+            self._file = _File(path, before=deque(maxlen=self.around)) if is_wanted else None
+            self.slow += [path] if is_wanted and kind == "slow" else []
+        elif kind in ("match", "context") and file is not None:
+            self._keep(file, data, is_hit=kind == "match")
+        elif kind == "end" and file and file.total and data.get("binary_offset") is None:
+            self.total += file.total
+            self.files[file.path] = file
         return self.total < MAX_COUNTED
 
     def _is_wanted(self, path: str) -> bool:
@@ -219,24 +192,61 @@ class _Hits:
         return True
 
     def _keep(self, file: _File, data: Mapping[str, Any], *, is_hit: bool) -> None:
-        has_enough = file.hits and (file.chars >= self.room or file.hits >= MAX_HITS)
-        is_full = file.total > file.hits or len(self.files) >= MAX_HITS or (is_hit and has_enough)
         file.total += is_hit
-        if is_full:
+        turn = file.last.turn + 1 if file.last else 0
+        is_full = turn > 0 and (file.chars >= self.room or turn >= MAX_HITS)
+        if file.total > turn + is_hit or len(self.files) >= MAX_HITS or (is_hit and is_full):
             return
         number, text = data["line_number"], _cut(data)
-        last = file.lines[-1] if file.lines else None
-        after = number - last.number + last.distance if last else 0
         if is_hit:
-            path, turn = file.path, file.hits
-            file.lines += (_Line(path, turn, number - n, n, before) for n, before in file.before)
-            file.lines.append(_Line(path, turn, 0, number, text))
-            file.hits, file.before = turn + 1, []
-        elif last and after <= self.around:
-            file.lines.append(_Line(file.path, last.turn, after, number, text))
+            file.last = _Line(file.path, turn, 0, number, text)
+            self._add(file, file.last)
+            while file.before:
+                before, text = file.before.pop()
+                self._add(file, _Line(file.path, turn, number - before, before, text))
+        elif file.last and number - file.last.number <= self.around:
+            distance = number - file.last.number
+            self._add(file, _Line(file.path, file.last.turn, distance, number, text))
         else:
             file.before.append((number, text))
-        file.chars += len(text) + 3
+
+    def _add(self, file: _File, line: _Line) -> None:
+        comes_before = file.last is not None and line.number < file.last.number
+        if line.distance and file.chars >= self.room * (1 if comes_before else 2):
+            self.is_context_cut = True
+            return
+        file.lines.append(line)
+        file.chars += len(str(line)) + 1
+
+    def choose_lines(self) -> list[_Line]:
+        """As many as there is room for: the first hit of each file, its context from near to far,
+        then the second of each, and so on."""
+        lines = sorted(
+            (line for file in self.files.values() for line in file.lines),
+            key=lambda line: (line.turn, line.distance),
+        )
+        hits = {line[:2] for line in [line for line in lines if not line.distance][:MAX_HITS]}
+        room, paths, chosen = self.room, set[str](), list[_Line]()
+        for line in (line for line in lines if line[:2] in hits):
+            room -= len(str(line)) + 1 + (0 if line.path in paths else len(line.path) + 2)
+            if room < 0 and chosen:
+                shown = {line[:2] for line in chosen}
+                cut = [line for line in lines if line.distance and line[:2] in shown]
+                self.is_context_cut |= len(cut) > sum(line.distance > 0 for line in chosen)
+                break
+            chosen.append(line)
+            paths.add(line.path)
+        return chosen
+
+    def render(self, path: str, lines: Sequence[_Line]) -> str:
+        name, total = files.display_path(self.context, Path(path)), self.files[path].total
+        count = sum(not line.distance for line in lines)
+        texts = [f"{name} ({count} of {plural(total, 'hit')})" if count < total else name]
+        for line, previous in zip(lines, [None, *lines], strict=False):
+            if self.around and previous and line.number > previous.number + 1:
+                texts.append("--")
+            texts.append(str(line))
+        return "\n".join(texts)
 
 
 def _bytes(text: Mapping[str, str]) -> bytes:
@@ -258,21 +268,21 @@ def _cut(data: Mapping[str, Any]) -> str:
     return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else "")
 
 
-def _notes(hits: _Hits, lines: Sequence[_Line], ended: file_search.Ended) -> Iterator[str]:
-    """What is left out."""
-    shown = sum(not line.distance for line in lines)
-    if shown < hits.total:
-        count = f"{hits.total:,}" if hits.total < MAX_COUNTED else f"More than {MAX_COUNTED:,}"
+def _note_omissions(
+    search: _Search, shown: Sequence[_Line], ended: file_search.Ended
+) -> Iterator[str]:
+    count = sum(not line.distance for line in shown)
+    if count < search.total:
+        total = f"{search.total:,}" if search.total < MAX_COUNTED else f"More than {MAX_COUNTED:,}"
         yield (
-            f"[{count} hits in {plural(len(hits.files), 'file')}, {shown} shown. "
+            f"[{total} hits in {plural(len(search.files), 'file')}, {count} shown. "
             "Narrow the pattern, path or glob for the others.]"
         )
-    sizes = Counter(line[:2] for line in lines)
-    if any(size < hits.sizes[hit] for hit, size in sizes.items()):
+    if search.is_context_cut:
         yield "[Not all of the context has room: search fewer files, or read them.]"
     slow, keys = (
-        ", ".join(files.display_path(hits.context, Path(path)) for path in paths[:5])
-        for paths in (hits.slow, hits.keys)
+        ", ".join(files.display_path(search.context, Path(path)) for path in paths[:5])
+        for paths in (search.slow, search.keys)
     )
     if slow:
         yield (
@@ -288,17 +298,3 @@ def _notes(hits: _Hits, lines: Sequence[_Line], ended: file_search.Ended) -> Ite
             f"[Stopped after {file_search.TIMEOUT_S:.0f} s: there may be more. "
             "Narrow path or glob.]"
         )
-
-
-def _show(hits: _Hits, path: str, lines: Sequence[_Line]) -> str:
-    name, total = files.display_path(hits.context, Path(path)), hits.files[path]
-    count = sum(not line.distance for line in lines)
-    if count < total:
-        name += f" ({count} of {plural(total, 'hit')})"
-    shown, last = [name], 0
-    for line in lines:
-        if hits.around and last and line.number > last + 1:
-            shown.append("--")
-        shown.append(line.display)
-        last = line.number
-    return "\n".join(shown)

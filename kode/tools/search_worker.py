@@ -9,11 +9,11 @@ its time. A file that exceeds its time limit is skipped and reported as `slow`.
 
 import base64
 import collections
+import contextlib
 import json
 import os
 import re
 import signal
-import stat
 import sys
 import warnings
 from collections.abc import Iterator
@@ -57,19 +57,16 @@ def _entries(folder: str, rules: _Rules) -> Iterator[tuple[str, bool, _Rules]]:
     if spec := _rules_of(folder):
         rules = [*rules, (folder, spec)]
     try:
-        names = sorted(os.listdir(folder), key=os.fsencode)
+        entries = sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name))
     except OSError:  # an unreadable folder has nothing for this user
         return
-    for name in names:
-        path = os.path.join(folder, name)
-        try:
-            mode = os.lstat(path).st_mode
-        except OSError:
-            continue
-        is_folder = stat.S_ISDIR(mode)
-        is_seen = is_folder or stat.S_ISREG(mode)
-        if is_seen and name not in SKIPPED and not _is_ignored(path, is_folder, rules):
-            yield path, is_folder, rules
+    for entry in entries:
+        is_folder = entry.is_dir(follow_symlinks=False)
+        is_skipped = entry.name in SKIPPED or not (
+            is_folder or entry.is_file(follow_symlinks=False)
+        )
+        if not is_skipped and not _is_ignored(entry.path, is_folder, rules):
+            yield entry.path, is_folder, rules
 
 
 def _is_ignored(path: str, is_folder: bool, rules: _Rules) -> bool:
@@ -89,14 +86,11 @@ def _rules_of(folder: str) -> "GitIgnoreSpec | None":
         return None
     from pathspec import GitIgnoreSpec
 
-    def is_valid(line: str) -> bool:
-        try:
-            GitIgnoreSpec.from_lines([line])
-        except ValueError:
-            return False  # it ignores nothing, as in git
-        return True
-
-    return GitIgnoreSpec.from_lines(filter(is_valid, lines))
+    patterns = list[Any]()
+    for line in lines:
+        with contextlib.suppress(ValueError):  # it ignores nothing, as in git
+            patterns += GitIgnoreSpec.from_lines([line]).patterns
+    return GitIgnoreSpec(patterns)
 
 
 def _rules_above(root: str) -> _Rules:
@@ -126,20 +120,22 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def _search(path: str, pattern: re.Pattern[str], context: int) -> None:
+    messages: list[tuple[str, dict[str, Any]]] = []
     try:
         with open(path, "rb") as file:
             signal.setitimer(signal.ITIMER_REAL, MAX_FILE_S)
-            hits = list(_find_hits(file, pattern, context))
+            if hits := list(_find_hits(file, pattern, context)):
+                messages = [("begin", {}), *hits, ("end", {"binary_offset": None})]
     except _TooSlowError:
-        _print("slow", path, {})
-        return
+        messages = [("slow", {})]
     except (OSError, ValueError):  # as ripgrep: unreadable or binary, it has no hits
-        return
+        pass
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    if hits:
-        for kind, data in (("begin", {}), *hits, ("end", {"binary_offset": None})):
-            _print(kind, path, data)
+    name = base64.b64encode(os.fsencode(path)).decode()
+    for kind, data in messages:
+        line = json.dumps({"type": kind, "data": {"path": {"bytes": name}, **data}})
+        sys.stdout.write(f"{line}\n")
 
 
 def _find_hits(
@@ -186,11 +182,6 @@ def _describe(number: int, line: str) -> dict[str, Any]:
         return {"lines": {"bytes": base64.b64encode(data).decode()}, "line_number": number}
 
 
-def _print(kind: str, path: str, data: dict[str, Any]) -> None:
-    name = base64.b64encode(os.fsencode(path)).decode()
-    sys.stdout.write(json.dumps({"type": kind, "data": {"path": {"bytes": name}, **data}}) + "\n")
-
-
 def main() -> None:
     question = json.loads(sys.stdin.buffer.read())
     root = os.fsdecode(bytes.fromhex(question["root"]))
@@ -198,10 +189,8 @@ def main() -> None:
         for path in walk(root):
             sys.stdout.buffer.write(os.fsencode(path) + b"\0")
         return
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        flags = re.IGNORECASE if question["ignore_case"] else 0
-        pattern = re.compile(question["pattern"], flags)
+    warnings.simplefilter("ignore")
+    pattern = re.compile(question["pattern"], re.IGNORECASE if question["ignore_case"] else 0)
     signal.signal(signal.SIGALRM, _stop)
     for path in walk(root):
         _search(path, pattern, question["context"])

@@ -79,32 +79,31 @@ async def shell(
             "by writing a file in it with write_file, or tell the person."
         )
     running = _Running(context, command)
-    offered = context.background
-    if background and offered is None:
+    jobs = context.background
+    if background and jobs is None:
         raise ToolError("Nothing can run in the background here: run it without `background`.")
-    moved = offered.offer(context.call_id) if offered is not None else asyncio.Event()
-    is_stopped = False
+    request = asyncio.Event() if jobs is None else jobs.offer(context.call_id)
     try:
         await running.start()
-        wait = (SETTLES_IN_S, running.has_output) if background else (limit_s, moved)
+        wait = (SETTLES_IN_S, running.has_output) if background else (limit_s, request)
         outcome = await running.wait(*wait)
-        if outcome == "moved" or (background and outcome != "ended"):
-            assert offered is not None
-            return running.move_to(offered, by_model=background)
+        if jobs is not None and (outcome == "moved" or (background and outcome != "ended")):
+            return running.move_to(jobs, by_model=background)
         leftovers = running.leftovers() if outcome == "ended" else []
     except asyncio.CancelledError:
-        is_stopped = True
+        await running.end()
+        context.keep_output(running.output_when_stopped())
         raise
     finally:
-        if offered is not None:
-            offered.withdraw(context.call_id)
+        if jobs is not None:
+            jobs.withdraw(context.call_id)
         if not running.moved:
             await running.end()
-        if is_stopped:
-            context.keep_output(running.output_when_stopped())
-    exit_status = -1 if outcome == "timed out" else running.returncode
+    exit_status, status = running.returncode, _describe_end(running.returncode)
+    if outcome == "timed out":
+        exit_status = -1
+        status = f"timed out after {limit_s:g} s and was ended, with all it started"
     checks = check_statuses.find_statuses(context.decision.checks, running.events, exit_status)
-    status = _status(running.returncode, limit_s if outcome == "timed out" else None)
     status = "; ".join((status, *check_statuses.describe_hidden(checks, exit_status)))
     notes = [f"[{status}]"]
     if leftovers:
@@ -115,9 +114,8 @@ async def shell(
         )
     if timeout_s > MAX_TIMEOUT_S:
         notes.append(f"[`timeout_s` is at most {MAX_TIMEOUT_S}: that was used.]")
-    output = running.capture.text()
     return ToolOutput(
-        text=_or_none(output),
+        text=_or_none(running.capture.text()),
         notes=tuple(notes),
         summary=status,
         exit_status=exit_status,
@@ -129,10 +127,8 @@ def _or_none(output: str) -> str:
     return output.rstrip("\n") or "(no output)"
 
 
-def _status(returncode: int, timed_out_after_s: float | None = None) -> str:
+def _describe_end(returncode: int) -> str:
     """`exit status 1`, with the signal's name if one killed it."""
-    if timed_out_after_s is not None:
-        return f"timed out after {timed_out_after_s:g} s and was ended, with all it started"
     number, name = -returncode if returncode < 0 else returncode - 128, ""
     with contextlib.suppress(ValueError):
         name = signal.Signals(number).name
@@ -161,9 +157,8 @@ class _Running:
         self._channel = -1
         self._output = -1
         """The read end of the pipe; -1 when closed."""
-        self._unsent = ""
-        self._partial = ""
-        """The unfinished line as last emitted."""
+        self._unsent = self._partial = ""
+        """What no event has had yet, and the unfinished line of the last event."""
         self._sending: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
@@ -204,20 +199,20 @@ class _Running:
             os.close(written)
         asyncio.get_running_loop().add_reader(self._output, self._read)
 
-    async def wait(self, limit_s: float, moved: asyncio.Event) -> Outcome:
+    async def wait(self, limit_s: float, request: asyncio.Event) -> Outcome:
         """Waits until the shell itself ends, time runs out, or the person moves the command."""
         assert self._process is not None
         ended = asyncio.ensure_future(self._process.wait())
-        wish = asyncio.ensure_future(moved.wait())
+        moved = asyncio.ensure_future(request.wait())
         try:
-            await asyncio.wait((ended, wish), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((ended, moved), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ended.cancel()
-            wish.cancel()
+            moved.cancel()
         if ended.done() and not ended.cancelled():
             self.returncode = ended.result()
             return "ended"
-        return "moved" if moved.is_set() else "timed out"
+        return "moved" if request.is_set() else "timed out"
 
     def move_to(self, background: "BackgroundCommands", *, by_model: bool) -> ToolOutput:
         """Hands the command over to the background; returns the result of its call."""
@@ -261,7 +256,7 @@ class _Running:
         assert self._process is not None
         self.returncode = await self._process.wait()
         await self.end()
-        return _status(self.returncode)
+        return _describe_end(self.returncode)
 
     def leftovers(self) -> list[processes.Process]:
         """Processes still running after the shell itself has ended."""
@@ -307,11 +302,10 @@ class _Running:
             self._sending.cancel()
             self._sending = None
         partial = self.partial
-        if self.moved or (not self._unsent and partial == self._partial):
-            return
-        call_id = self._context.call_id
-        self._context.emit(OutputEvent(call_id=call_id, text=self._unsent, partial=partial))
-        self._unsent, self._partial = "", partial
+        if not self.moved and (self._unsent or partial != self._partial):
+            call_id = self._context.call_id
+            self._context.emit(OutputEvent(call_id=call_id, text=self._unsent, partial=partial))
+            self._unsent, self._partial = "", partial
 
     def _close(self) -> None:
         if self._output < 0:

@@ -1,5 +1,6 @@
 import pytest
 
+from kode.errors import ToolError
 from kode.tools.file_search import matches
 from tests.tables import for_each
 
@@ -37,7 +38,7 @@ def test_a_glob_means_what_it_does_elsewhere(pattern: str, path: str, expected: 
     assert matches(pattern, path) is expected
 
 
-@pytest.mark.parametrize("pattern", ["*.{a", "[a", "{1,2}" * 12, "[z-a]"])
+@pytest.mark.parametrize("pattern", ["*.{a", "[a", "{1,2}" * 12])
 def test_an_invalid_glob_is_refused(pattern: str) -> None:
-    with pytest.raises(ValueError, match="is not a glob"):
+    with pytest.raises(ToolError, match="is not a glob"):
         matches(pattern, "x")

@@ -25,14 +25,14 @@ from kode.tools.processes import MARK
 first, second = secrets.token_hex(12), secrets.token_hex(12)
 
 def start(mark, command):
-    WATCH.begins(mark)
+    WATCH.add(mark)
     process = subprocess.Popen(
         ["/bin/sh", "-c", command],
         env={{**os.environ, MARK: mark}},
         stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
-    WATCH.runs(mark, process.pid)
+    WATCH.add(mark, process.pid)
     return process
 
 {body}
@@ -135,7 +135,7 @@ def test_a_finished_call_is_left_alone(pids: Path, tmp_path: Path) -> None:
     """Its group may be another's by then."""
     other = tmp_path / "other"
     other.write_text("")
-    body = f"start(first, {noting(pids)!r}); WATCH.is_over(first)\nstart(second, {noting(other)!r})"
+    body = f"start(first, {noting(pids)!r}); WATCH.remove(first)\nstart(second, {noting(other)!r})"
     kode = kode_with(body)
     assert comes_true(lambda: bool(living(pids) and living(other)))
 
@@ -167,7 +167,7 @@ def test_it_is_started_again_when_somebody_has_ended_it(pids: Path) -> None:
 @needs_pgrep
 def test_it_goes_with_kode_when_nothing_runs(pids: Path) -> None:
     noted = 'subprocess.run(["pgrep", "-P", str(os.getpid())], stdout=open(%r, "w"))'
-    kode = kode_with(f"WATCH.begins(first); WATCH.is_over(first); {noted % str(pids)}")
+    kode = kode_with(f"WATCH.add(first); WATCH.remove(first); {noted % str(pids)}")
     watching = living(pids)
 
     killed(kode)

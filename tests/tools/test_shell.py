@@ -290,7 +290,7 @@ async def test_no_descriptor_is_left_open(call: Call) -> None:
 async def test_processes_are_found_without_proc(
     call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "_find_in_proc", lambda g, m, s: processes._find_by_ps(g))
+    monkeypatch.setattr(processes, "_read_proc", lambda since: processes._ask_ps())
 
     output = await call(
         shell, command="sleep 300 & echo $! > pid1; setsid sleep 300 & echo $! > pid2; sleep 300",

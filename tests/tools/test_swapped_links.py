@@ -134,7 +134,7 @@ async def test_no_walk_enters_tmp_while_commands_may_link(
     given = tool.check({"path": "/tmp", **arguments})
     assert "/tmp/f" in (await tool.run(context, given)).text
 
-    runs = BackgroundCommand("bg1", None, "s", 0.0)  # type: ignore[arg-type]
+    runs = BackgroundCommand("bg1", None, "s")  # type: ignore[arg-type]
     background.commands.append(runs)
     with pytest.raises(ToolError, match="background"):
         await tool.run(context, given)

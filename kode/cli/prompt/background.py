@@ -9,7 +9,6 @@ from kode.cli.screen.lines import clip, duration, one_line
 from kode.errors import UserError
 from kode.messages import plural
 from kode.plain_text import clean
-from kode.tools.background import tell_job
 
 if TYPE_CHECKING:
     from kode.tools.background import BackgroundCommand
@@ -39,7 +38,7 @@ async def background(state: PromptState, argument: str) -> None:
             await _read(state, commands.find(name))
         case "tell", name if " " in name:
             name, _, text = name.partition(" ")
-            tell_job(commands.find(name), text.strip())
+            commands.find(name).send(text.strip())
             state.screen.print(f"{name} gets it with its next step.", "dim")
         case "kill", name if name:
             command = commands.find(name)
@@ -89,7 +88,7 @@ def _list(state: PromptState) -> None:
 
 def _row(command: "BackgroundCommand", width: int) -> str:
     """Id, state, time and command on one line."""
-    seconds = time.monotonic() - command.since if command.runs else command.took_s
+    seconds = time.monotonic() - command.running.since if command.runs else command.took_s
     now = "running" if command.runs else command.outcome
     return clip(f"{command.name}  {now} · {duration(seconds)} · {one_line(command.command)}", width)
 

@@ -97,7 +97,7 @@ class _Running:
             raise UserError(f"The command could not be started in {cwd}: {error}.") from None
         # Nobody would see its output once kode is killed. Only the group: its environment is the
         # person's own.
-        WATCH.runs(self._mark, process.pid)
+        WATCH.add(self._mark, process.pid)
         self._process = process
         self._reading = asyncio.ensure_future(self._read(process))
 
@@ -150,7 +150,7 @@ class _Running:
                 if await self._is_over(number):
                     break
         finally:
-            WATCH.is_over(self._mark)
+            WATCH.remove(self._mark)
             if self._reading is not None:
                 self._reading.cancel()
             self._capture.close()
