@@ -24,10 +24,9 @@ import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal
 
-from kode import beneath, diffs
+from kode import beneath
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.tool import Tool, ToolContext, ToolOutput
@@ -36,7 +35,6 @@ from kode.tools.edit_file import (
     LinesOf,
     Misfit,
     Replaced,
-    Replacement,
     edit_file,
     find_lines,
     plan_change,
@@ -82,58 +80,72 @@ class Hunk:
     after_line: int | None = None
     """The line, from 1, that new lines follow; 0: they come first. Then `old` is empty."""
 
+    @property
+    def old_text(self) -> str:
+        return "\n".join(self.old)
+
+    def apply(self, text: str, position: int = 0) -> Replaced:
+        """The text after the hunk, which is rather after the line `position` than before it. Bytes
+        outside of the replaced lines never change.
+
+        Raises: Misfit.
+        """
+        lines = LinesOf(text)
+        # What follows the last line end is no line.
+        count = len(lines.texts) - (lines.texts[-1] == "")
+        hunk, first, exact = _place_hunk(lines.texts[:count], self, position)
+        return Replaced(
+            text=splice(text, [lines.span(first, hunk.old, hunk.new)]),
+            reindented=not exact,
+            is_proven=bool(self.old),
+            end=first + len(hunk.new),
+        )
+
 
 # ── the tools ────────────────────────────────────────────────────────────────────────────────
 
 
 def _plan(context: ToolContext, path: str, hunks: Sequence[Hunk]) -> files.Change:
     """What would be written. Raises: ToolError if a hunk does not fit."""
-    replacements = [
-        Replacement(
-            what=f"Hunk {number}",
-            old="\n".join(hunk.old),
-            apply=partial(apply_hunk, hunk),
-            note="It was indented as the file is.",
-        )
-        for number, hunk in enumerate(hunks, start=1)
-    ]
+    replacements = {f"Hunk {number}": hunk for number, hunk in enumerate(hunks, start=1)}
     advice = "put the line of its function or class after `@@`, or more lines around it"
     return plan_change(context, path, replacements, advice)
 
 
-def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    return _plan(context, arguments["path"], arguments["hunks"]).preview()
-
-
-@tool(effect="edit", subject="path", preview=_preview, name="edit_file")
+@tool(
+    effect="edit",
+    subject="path",
+    preview=lambda context, arguments: _plan(context, **arguments).preview(),
+    name="edit_file",
+)
 async def patch_file(context: ToolContext, path: str, hunks: list[Hunk]) -> ToolOutput:
     """Applies hunks to a file. Not offered to models: a part of other tools."""
     return write_change(context, _plan(context, path, hunks))
 
 
-def _deletion(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    file, name = read_target(context, arguments["path"])
-    return diffs.unified_diff(name, file.text, "")
+def _plan_deletion(context: ToolContext, path: str) -> files.Change:
+    file, name = read_target(context, path)
+    return files.Change(file=file, name=name, after="", done=f"Deleted {name}.")
 
 
-@tool(effect="edit", subject="path", preview=_deletion, name="edit_file")
+@tool(
+    effect="edit",
+    subject="path",
+    preview=lambda context, arguments: _plan_deletion(context, **arguments).preview(),
+    name="edit_file",
+)
 async def delete_file(context: ToolContext, path: str) -> ToolOutput:
     """Deletes a text file. Not offered to models: a part of `apply_patch`. Rules and hooks about
     edits by name are about this too."""
-    file, name = read_target(context, path)
+    change = _plan_deletion(context, path)
+    file = change.file.path
     try:
-        with beneath.open_folder(file.path.parent) as folder:
-            os.unlink(file.path.name, dir_fd=folder)
+        with beneath.open_folder(file.parent) as folder:
+            os.unlink(file.name, dir_fd=folder)
     except OSError as error:
-        raise ToolError(f"{name} could not be deleted: {error.strerror}.") from None
-    context.seen_files.pop(str(file.path), None)
-    diff = diffs.unified_diff(name, file.text, "")
-    return ToolOutput(
-        text=f"Deleted {name}.",
-        summary=diffs.counts(diff),
-        diff=diff,
-        files_changed=(str(file.path),),
-    )
+        raise ToolError(f"{change.name} could not be deleted: {error.strerror}.") from None
+    context.seen_files.pop(str(file), None)
+    return change.describe()
 
 
 def _parts(arguments: Mapping[str, Any]) -> tuple[tuple[Tool, Mapping[str, Any]], ...]:
@@ -255,25 +267,7 @@ def _part(kind: str, path: str, lines: Sequence[str]) -> tuple[Tool, Mapping[str
     return patch_file, {"path": path, "hunks": hunks}
 
 
-# ── applying a hunk ──────────────────────────────────────────────────────────────────────────
-
-
-def apply_hunk(hunk: Hunk, text: str, position: int = 0) -> Replaced:
-    """The text after one hunk, which is rather after the line `position` than before it. Bytes
-    outside of the replaced lines never change.
-
-    Raises: Misfit.
-    """
-    lines = LinesOf(text)
-    # What follows the last line end is no line.
-    count = len(lines.texts) - (lines.texts[-1] == "")
-    fitting, first, exact = _place_hunk(lines.texts[:count], hunk, position)
-    return Replaced(
-        text=splice(text, [lines.span(first, fitting.old, fitting.new)]),
-        reindented=not exact,
-        is_proven=bool(hunk.old),
-        end=first + len(fitting.new),
-    )
+# ── the place of a hunk ──────────────────────────────────────────────────────────────────────
 
 
 _TRIMS = sorted(itertools.product(range(4), repeat=2), key=sum)[1:]

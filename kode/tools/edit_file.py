@@ -5,15 +5,15 @@ indentation and trailing space, and then the new lines get the file's indentatio
 was not found the model reads why.
 """
 
+import functools
 import itertools
 import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
 from kode import diffs
 from kode.errors import ToolError
@@ -22,14 +22,6 @@ from kode.messages import plural
 from kode.plain_text import with_line_feeds
 from kode.tool import Brief, ToolContext, ToolOutput
 from kode.tools import files
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    old_text: str
-    new_text: str
-    replace_all: bool = False
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +47,184 @@ class Misfit(Exception):
         self.exact = exact
 
 
+class Replacement(Protocol):
+    """A part of a file's text to be replaced: an edit, or a hunk of a patch."""
+
+    @property
+    def old_text(self) -> str: ...
+    def apply(self, text: str, position: int) -> Replaced:
+        """Takes the text and `Replaced.end` of the one before. Raises: Misfit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    old_text: str
+    new_text: str
+    replace_all: bool = False
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
+
+    def apply(self, text: str, position: int = 0) -> Replaced:
+        """The text after the edit. Bytes outside the replaced ranges never change.
+
+        Raises: Misfit.
+        """
+        old, new = with_line_feeds(self.old_text), with_line_feeds(self.new_text)
+        # With either kind of line end.
+        pattern = r"(?:\r\n|(?<!\r)\n)".join(map(re.escape, old.split("\n"))) + r"(?!(?<=\r)\n)"
+        # Overlapping places count.
+        pattern = f"({pattern})" if self.replace_all else f"(?=({pattern}))"
+        exact = [Span(*match.span(1), new) for match in re.finditer(pattern, text)]
+        spans = exact or list(_loose_spans(text, old, new))
+        if not spans:
+            raise Misfit
+        if len(spans) > 1 and not self.replace_all:
+            starts = LinesOf(text).starts
+            lines = [bisect_right(starts, span.start) for span in spans]
+            raise Misfit(lines, exact=bool(exact))
+        return Replaced(
+            text=splice(text, spans),
+            count=len(spans),
+            reindented=not exact,
+            is_proven=len(exact) == 1,
+        )
+
+
+# ── the tool ─────────────────────────────────────────────────────────────────────────────────
+
+
+@tool(
+    effect="edit",
+    subject="path",
+    preview=lambda context, arguments: _plan(context, **arguments).preview(),
+    brief=Brief(
+        description="Replace text in a file you have read; old_text stands in it exactly once.",
+        required=("path", "old_text", "new_text"),
+    ),
+)
+async def edit_file(
+    context: ToolContext,
+    path: str,
+    old_text: str | None = None,
+    new_text: str | None = None,
+    replace_all: bool = False,
+    edits: list[Edit] | None = None,
+) -> ToolOutput:
+    """Replace text you have seen: old_text by new_text, or edits (all or none). old_text is
+    exact, without line numbers, and found once, or set replace_all."""
+    return write_change(context, _plan(context, path, old_text, new_text, replace_all, edits))
+
+
+def _plan(
+    context: ToolContext,
+    path: str,
+    old_text: str | None,
+    new_text: str | None,
+    replace_all: bool,
+    edits: list[Edit] | None,
+) -> files.Change:
+    """What would be written, by either way to pass edits; an empty `edits` beside a text is
+    ignored. Raises: ToolError for both and for neither, or if any edit cannot be applied."""
+    has_text = old_text is not None or new_text is not None
+    if edits and has_text:
+        raise ToolError("Give either old_text and new_text, or edits: not both.")
+    if edits is not None and not edits and not has_text:
+        raise ToolError("`edits` is empty: give at least one {old_text, new_text}.")
+    if not edits:
+        if old_text is None or new_text is None:
+            raise ToolError(
+                "edit_file needs old_text and new_text, or edits: [{old_text, new_text}]. "
+                "To delete text, give new_text as an empty string."
+            )
+        edits = [Edit(old_text, new_text, replace_all)]
+    replacements = {}
+    for number, edit in enumerate(edits, start=1):
+        name = f"Edit {number} of {len(edits)}: old_text" if len(edits) > 1 else "old_text"
+        if not edit.old_text:
+            raise ToolError(
+                f"{name} is empty: give the text to replace, or use write_file for a whole new "
+                "content of the file. Nothing was written."
+            )
+        if edit.old_text == edit.new_text:
+            raise ToolError(
+                f"{name} and new_text are the same: there is nothing to change. "
+                "Nothing was written."
+            )
+        replacements[name] = edit
+    advice = "include more of the surrounding lines, or set replace_all"
+    return plan_change(context, path, replacements, advice)
+
+
+def read_target(context: ToolContext, path: str) -> tuple[files.FileText, str]:
+    """The text file to be edited, and its name for people. Raises: ToolError."""
+    real = files.resolve(context, path)
+    files.refuse_protected(context, real)
+    file = files.read_whole(context, real)
+    if context.decision.must_read_first:
+        files.require_seen(context, file)
+    return file, files.display_path(context, real)
+
+
+def plan_change(
+    context: ToolContext, path: str, replacements: Mapping[str, Replacement], advice: str
+) -> files.Change:
+    """What would be written. `replacements` have names for the model; `advice` says how to tell
+    several places apart.
+
+    Raises: ToolError if one has no place, or several; if a place is a guess in a text that the
+        model has not read; if nothing would change, or the file's encoding lacks a character.
+    """
+    file, name = read_target(context, path)
+    done, count, is_proven = Replaced(text=file.text, is_proven=True), 0, True
+    notes = []
+    for what, replacement in replacements.items():
+        try:
+            done = replacement.apply(done.text, done.end)
+        except Misfit as misfit:
+            if lines := ", ".join(map(str, misfit.lines[:20])):
+                lines += ", ..." if len(misfit.lines) > 20 else ""
+                loosely = "" if misfit.exact else " (not counting indentation)"
+                raise ToolError(
+                    f"{what} occurs {len(misfit.lines)} times in {name}{loosely}, at "
+                    f"lines {lines}: {advice}. Nothing was written."
+                ) from None
+            raise ToolError(
+                f"{what} was not found in {name}. {explain(done.text, replacement.old_text)}\n"
+                "Nothing was written: copy the lines from the file as they are.",
+                untrusted=files.find_outside_source(context, file.path),
+            ) from None
+        count += done.count
+        is_proven &= done.is_proven
+        if done.reindented:
+            notes.append(
+                f"{what} was found only without indentation and trailing space; the new text was "
+                "indented as the file is."
+            )
+    if not is_proven:
+        files.require_seen(context, file)
+    if done.text == file.text:
+        raise ToolError(
+            f"This changes nothing in {name}: nothing was written. (Line ends are kept as the "
+            "file has them; to convert them use a shell command.)"
+        )
+    done_text = f"Edited {name} in {plural(count, 'place')}."
+    return files.Change(file=file, name=name, after=done.text, done=done_text, notes=notes)
+
+
+def write_change(context: ToolContext, change: files.Change) -> ToolOutput:
+    """Writes an edited file, and shows the lines around each change. Raises: ToolError."""
+    output = change.write(context)
+    lines = diffs.changed_lines(output.diff, whole=bool(change.notes))
+    return replace(
+        output,
+        text=output.text + (f" It now reads:\n{lines}" if lines else ""),
+        # The lines around a change come from the file.
+        untrusted=files.find_outside_source(context, change.file.path),
+    )
+
+
+# ── places of lines ──────────────────────────────────────────────────────────────────────────
+
+
 class Span(NamedTuple):
     """A range of the text and its replacement, with line feeds."""
 
@@ -63,32 +233,27 @@ class Span(NamedTuple):
     new: str
 
 
-def replace(text: str, edit: Edit) -> Replaced:
-    """The text after one edit. Bytes outside the replaced ranges never change.
+class LinesOf:
+    """The lines of a text, and where each of them is."""
 
-    Raises: Misfit.
-    """
-    old, new = with_line_feeds(edit.old_text), with_line_feeds(edit.new_text)
-    # With either kind of line end.
-    pattern = r"(?:\r\n|(?<!\r)\n)".join(map(re.escape, old.split("\n"))) + r"(?!(?<=\r)\n)"
-    pattern = f"({pattern})" if edit.replace_all else f"(?=({pattern}))"  # overlapping ones count
-    exact = [Span(*match.span(1), new) for match in re.finditer(pattern, text)]
-    spans = exact or list(_loose_spans(text, old, new))
-    if not spans:
-        raise Misfit
-    if len(spans) > 1 and not edit.replace_all:
-        starts = LinesOf(text).starts
-        lines = [bisect_right(starts, span.start) for span in spans]
-        raise Misfit(lines, exact=bool(exact))
-    return Replaced(
-        text=splice(text, spans),
-        count=len(spans),
-        reindented=not exact,
-        is_proven=len(exact) == 1,
-    )
+    def __init__(self, text: str) -> None:
+        parts = [*re.split(r"(\r?\n)", text), ""]
+        self.texts, self.ends = parts[::2], parts[1:-1:2]
+        """The lines without their ends, and the ends; what follows the last end is a line too."""
+        self.starts = [*itertools.accumulate(map(len, parts), initial=0)][::2]
+        """Where each starts, and where the text ends."""
 
-
-# ── without indentation ──────────────────────────────────────────────────────────────────────
+    def span(self, first: int, old: Sequence[str], new: Sequence[str]) -> Span:
+        """Replaces the lines from `first` on that match `old`; without old ones, the new ones come
+        before it."""
+        start, after = self.starts[first], first + len(old)
+        if not old:
+            body = "\n".join(new)
+            return Span(start, start, f"\n{body}" if first == len(self.texts) else f"{body}\n")
+        if not new:
+            return Span(start, self.starts[after], "")
+        end = self.starts[after - 1] + len(self.texts[after - 1])
+        return Span(start, end, _indent_lines(old, self.texts[first:after], new))
 
 
 def _loose_spans(text: str, old: str, new: str) -> Iterator[Span]:
@@ -105,29 +270,6 @@ def _loose_spans(text: str, old: str, new: str) -> Iterator[Span]:
             yield lines.span(first, old_lines, new_lines)
 
 
-class LinesOf:
-    """The lines of a text, and where each of them is."""
-
-    def __init__(self, text: str) -> None:
-        self.texts, ends = split(text)
-        """Without their ends; what follows the last end is one too."""
-        lengths = (len(line + end) for line, end in zip(self.texts, [*ends, ""], strict=True))
-        self.starts = [0, *itertools.accumulate(lengths)]
-        """Where each starts, and where the text ends."""
-
-    def span(self, first: int, old: Sequence[str], new: Sequence[str]) -> Span:
-        """Replaces the lines from `first` on that match `old`; without old ones, the new ones come
-        before it."""
-        start, after = self.starts[first], first + len(old)
-        if not old:
-            body = "\n".join(new)
-            return Span(start, start, f"\n{body}" if first == len(self.texts) else f"{body}\n")
-        if not new:
-            return Span(start, self.starts[after], "")
-        end = self.starts[after - 1] + len(self.texts[after - 1])
-        return Span(start, end, _fit(old, self.texts[first:after], new))
-
-
 def find_lines(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
     """The indexes where the wanted lines are, unless all of them are empty."""
     n = len(wanted)
@@ -136,7 +278,7 @@ def find_lines(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
             yield i
 
 
-def _fit(old_lines: Sequence[str], lines: Sequence[str], new_lines: Sequence[str]) -> str:
+def _indent_lines(old_lines: Sequence[str], lines: Sequence[str], new_lines: Sequence[str]) -> str:
     """The new lines with the indentation of the matched ones; those they share with the old ones
     stay as in the file."""
     import difflib
@@ -146,12 +288,12 @@ def _fit(old_lines: Sequence[str], lines: Sequence[str], new_lines: Sequence[str
         for old, line in zip(reversed(old_lines), reversed(lines), strict=True)
         if old.strip()
     }
-    fitted: list[str] = []
+    indented: list[str] = []
     matcher = difflib.SequenceMatcher(None, old_lines, new_lines, autojunk=False)
     for kind, i1, i2, j1, j2 in matcher.get_opcodes():
         is_same = kind == "equal"
-        fitted += lines[i1:i2] if is_same else [_reindent(x, indents) for x in new_lines[j1:j2]]
-    return "\n".join(fitted)
+        indented += lines[i1:i2] if is_same else [_reindent(x, indents) for x in new_lines[j1:j2]]
+    return "\n".join(indented)
 
 
 def _indent(line: str) -> str:
@@ -204,8 +346,8 @@ def splice(text: str, spans: Sequence[Span]) -> str:
 def _with_ends(text: str, span: Span) -> str:
     """The new text with line ends. Unchanged lines at its start and end keep theirs; the others end
     like those they replace, further ones like the last of these, or like the line they are in."""
-    old, ends = split(text[span.start : span.end])
-    new = span.new.split("\n")
+    lines = LinesOf(text[span.start : span.end])
+    old, ends, new = lines.texts, lines.ends, span.new.split("\n")
     most = min(len(old), len(new)) - 1
     head = next((i for i in range(most) if old[i] != new[i]), most)
     most -= head
@@ -223,174 +365,6 @@ def _near(text: str, position: int) -> str:
     end = text.find("\n", position)
     end = text.rfind("\n") if end < 0 else end
     return "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
-
-
-def split(text: str) -> tuple[list[str], list[str]]:
-    """The lines without their ends, and the ends; the last line has none."""
-    parts = re.split(r"(\r?\n)", text)
-    return parts[::2], parts[1::2]
-
-
-# ── the tool ─────────────────────────────────────────────────────────────────────────────────
-
-
-def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    return _plan(context, **arguments).preview()
-
-
-@tool(
-    effect="edit",
-    subject="path",
-    preview=_preview,
-    brief=Brief(
-        description="Replace text in a file you have read; old_text stands in it exactly once.",
-        required=("path", "old_text", "new_text"),
-    ),
-)
-async def edit_file(
-    context: ToolContext,
-    path: str,
-    old_text: str | None = None,
-    new_text: str | None = None,
-    replace_all: bool = False,
-    edits: list[Edit] | None = None,
-) -> ToolOutput:
-    """Replace text you have seen: old_text by new_text, or edits (all or none). old_text is
-    exact, without line numbers, and found once, or set replace_all."""
-    return write_change(context, _plan(context, path, old_text, new_text, replace_all, edits))
-
-
-def _plan(
-    context: ToolContext,
-    path: str,
-    old_text: str | None = None,
-    new_text: str | None = None,
-    replace_all: bool = False,
-    edits: list[Edit] | None = None,
-) -> files.Change:
-    """What would be written, by either way to pass edits; an empty `edits` beside a text is
-    ignored. Raises: ToolError for both and for neither, or if any edit cannot be applied."""
-    has_text = old_text is not None or new_text is not None
-    if edits and has_text:
-        raise ToolError("Give either old_text and new_text, or edits: not both.")
-    if edits is not None and not edits and not has_text:
-        raise ToolError("`edits` is empty: give at least one {old_text, new_text}.")
-    if not edits:
-        if old_text is None or new_text is None:
-            raise ToolError(
-                "edit_file needs old_text and new_text, or edits: [{old_text, new_text}]. "
-                "To delete text, give new_text as an empty string."
-            )
-        edits = [Edit(old_text, new_text, replace_all)]
-    replacements = []
-    for number, edit in enumerate(edits, start=1):
-        what = f"Edit {number} of {len(edits)}: old_text" if len(edits) > 1 else "old_text"
-        if not edit.old_text:
-            raise ToolError(
-                f"{what} is empty: give the text to replace, or use write_file for a whole new "
-                "content of the file. Nothing was written."
-            )
-        if edit.old_text == edit.new_text:
-            raise ToolError(
-                f"{what} and new_text are the same: there is nothing to change. "
-                "Nothing was written."
-            )
-        replacements.append(
-            Replacement(
-                what=what,
-                old=edit.old_text,
-                apply=partial(_replace, edit),
-                note=f"{what} was found only without indentation and trailing space; new_text was "
-                "indented as the file is.",
-            )
-        )
-    advice = "include more of the surrounding lines, or set replace_all"
-    return plan_change(context, path, replacements, advice)
-
-
-def _replace(edit: Edit, text: str, position: int) -> Replaced:
-    return replace(text, edit)
-
-
-class Replacement(NamedTuple):
-    """A part of a file's text to be replaced."""
-
-    what: str
-    """Names it, for the model."""
-    old: str
-    apply: Callable[[str, int], Replaced]
-    """Takes the text and `Replaced.end` of the one before. Raises: Misfit."""
-    note: str
-    """For the model, if the new lines were indented as the file is."""
-
-
-def read_target(context: ToolContext, path: str) -> tuple[files.FileText, str]:
-    """The text file to be edited, and its name for people. Raises: ToolError."""
-    real = files.resolve(context, path)
-    files.refuse_protected(context, real)
-    file = files.read_whole(context, real)
-    if context.decision.must_read_first:
-        files.require_seen(context, file)
-    return file, files.display_path(context, real)
-
-
-def plan_change(
-    context: ToolContext, path: str, replacements: Sequence[Replacement], advice: str
-) -> files.Change:
-    """What would be written. `advice` says how to tell several places apart.
-
-    Raises: ToolError if one has no place, or several; if a place is a guess in a text that the
-        model has not read; if nothing would change, or the file's encoding lacks a character.
-    """
-    file, name = read_target(context, path)
-    done, count, is_proven = Replaced(text=file.text, is_proven=True), 0, True
-    notes = []
-    for replacement in replacements:
-        try:
-            done = replacement.apply(done.text, done.end)
-        except Misfit as misfit:
-            if lines := ", ".join(map(str, misfit.lines[:20])):
-                lines += ", ..." if len(misfit.lines) > 20 else ""
-                loosely = "" if misfit.exact else " (not counting indentation)"
-                raise ToolError(
-                    f"{replacement.what} occurs {len(misfit.lines)} times in {name}{loosely}, at "
-                    f"lines {lines}: {advice}. Nothing was written."
-                ) from None
-            why = explain(done.text, replacement.old)
-            raise ToolError(
-                f"{replacement.what} was not found in {name}. {why}\n"
-                "Nothing was written: copy the lines from the file as they are.",
-                untrusted=files.find_outside_source(context, file.path),
-            ) from None
-        count += done.count
-        is_proven &= done.is_proven
-        if done.reindented and replacement.note not in notes:
-            notes.append(replacement.note)
-    if not is_proven:
-        files.require_seen(context, file)
-    if done.text == file.text:
-        raise ToolError(
-            f"This changes nothing in {name}: nothing was written. (Line ends are kept as the "
-            "file has them; to convert them use a shell command.)"
-        )
-    done_text = f"Edited {name} in {plural(count, 'place')}."
-    return files.Change(file=file, name=name, after=done.text, done=done_text, notes=notes)
-
-
-def write_change(context: ToolContext, change: files.Change) -> ToolOutput:
-    """Writes an edited file, and shows the lines around each change. Raises: ToolError."""
-    path = change.file.path
-    files.write(context, path, change.data, mode=change.file.mode)
-    diff = change.diff()
-    lines = diffs.changed_lines(diff, whole=bool(change.notes))
-    return ToolOutput(
-        text=" ".join([change.done, *change.notes]) + (f" It now reads:\n{lines}" if lines else ""),
-        summary=diffs.counts(diff),
-        diff=diff,
-        files_changed=(str(path),),
-        # The lines around a change come from the file.
-        untrusted=files.find_outside_source(context, path),
-    )
 
 
 # ── why a text was not found ─────────────────────────────────────────────────────────────────
@@ -417,14 +391,11 @@ _REASONS: tuple[tuple[str, Callable[[str], str]], ...] = (
     ("white space", lambda text: re.sub(r"[ \t]+", " ", re.sub(r"[ \t]*\n[ \t]*", "\n", text))),
     ("composed against decomposed letters", lambda text: unicodedata.normalize("NFC", text)),
     ("line ends (single carriage returns)", lambda text: text.replace("\r", "\n")),
+    (
+        "several of: case, white space, typographic characters",
+        lambda text: functools.reduce(lambda text, it: it[1](text), _REASONS[:-1], text),
+    ),
 )
-_SEVERAL = "several of: case, white space, typographic characters"
-
-
-def _convert_all(text: str) -> str:
-    for _, convert in _REASONS:
-        text = convert(text)
-    return text
 
 
 def explain(text: str, old: str) -> str:
@@ -440,7 +411,7 @@ def explain(text: str, old: str) -> str:
     plain = old.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"')
     if plain != old and plain in text:
         return 'It has written-out escapes (\\n, \\t or \\"): give the characters themselves.'
-    for reason, convert in (*_REASONS, (_SEVERAL, _convert_all)):
+    for reason, convert in _REASONS:
         same = convert(text)
         position = same.find(convert(old)) if convert(old).strip() else -1
         if position >= 0:

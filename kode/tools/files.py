@@ -7,7 +7,6 @@ and reading the secrets in one.
 
 import contextlib
 import hashlib
-import itertools
 import os
 import re
 import stat
@@ -17,8 +16,9 @@ from pathlib import Path
 
 from kode import beneath, diffs, durable, paths
 from kode.errors import StorageError, ToolError
-from kode.plain_text import Encoding, encoding_by_mark, printable
-from kode.tool import ToolContext
+from kode.messages import plural
+from kode.plain_text import Encoding, encoding_by_mark, lines_of, printable
+from kode.tool import ToolContext, ToolOutput
 from kode.workplace import as_seen, real_path
 
 MAX_WHOLE_BYTES = 20 * 1024 * 1024
@@ -55,18 +55,27 @@ class Change:
     """Says in a sentence what was done once it is written."""
     notes: Sequence[str] = ()
 
-    @property
-    def data(self) -> bytes:
-        """Raises: ToolError for characters that the encoding lacks."""
-        return encode(self.after, self.file.encoding, self.name)
-
     def preview(self) -> str:
-        """The diff. Raises: ToolError for what cannot be written."""
+        """The diff. Raises: ToolError for characters that the encoding lacks."""
         encode(self.after, self.file.encoding, self.name)
-        return self.diff()
-
-    def diff(self) -> str:
         return diffs.unified_diff(self.name, self.file.text, self.after)
+
+    def write(self, context: ToolContext) -> ToolOutput:
+        """Raises: ToolError as `preview` and `write`."""
+        data = encode(self.after, self.file.encoding, self.name)
+        write(context, self.file.path, data, mode=self.file.mode)
+        return self.describe()
+
+    def describe(self) -> ToolOutput:
+        """The result once it is written."""
+        diff = diffs.unified_diff(self.name, self.file.text, self.after)
+        lines = plural(len(lines_of(self.after)), "line")
+        return ToolOutput(
+            text=" ".join([self.done, *self.notes]),
+            summary=lines if self.file.is_new else diffs.counts(diff),
+            diff=diff,
+            files_changed=(str(self.file.path),),
+        )
 
 
 class Binary(Exception):
@@ -121,8 +130,8 @@ def find_outside_source(context: ToolContext, path: Path) -> str:
 
 def refuse_protected(context: ToolContext, path: Path) -> None:
     """Raises: ToolError if writing `path` would change a protected folder."""
-    for folder in () if _is_in_tmp(context, path) else context.place.protected:
-        if _is_inside(path, folder):
+    for folder in context.place.protected:
+        if _is_inside(path, folder) and not _is_in_tmp(context, path):
             raise ToolError(
                 f"{printable(str(path))} is inside {printable(str(folder))}, which belongs to "
                 "kode: file tools never write there. Use the memory tools for what should be "
@@ -146,11 +155,9 @@ def is_secret(context: ToolContext, path: Path) -> bool:
     environment."""
     if re.fullmatch(r"/proc/[^/]+(/task/[^/]+)?/environ", str(path)):
         return True
-    if _is_in_tmp(context, path):
-        return False
-    return any(
-        (_is_inside(path, folder) and path.name.casefold().startswith("config.json"))
-        or _same_file(path, folder / "config.json")
+    is_config = path.name.casefold().startswith("config.json")
+    return not _is_in_tmp(context, path) and any(
+        (is_config and _is_inside(path, folder)) or _is_same_file(path, folder / "config.json")
         for folder in context.place.protected
     )
 
@@ -174,11 +181,11 @@ def _is_inside(path: Path, folder: Path) -> bool:
     file system."""
     real, above = Path(paths.real_path(folder)), (path, *path.parents)
     if real in above or real.exists():
-        return real in above or any(map(_same_file, above, itertools.repeat(real)))
+        return real in above or any(_is_same_file(each, real) for each in above)
     return str(real).casefold() in [str(each).casefold() for each in above]
 
 
-def _same_file(path: Path, other: Path) -> bool:
+def _is_same_file(path: Path, other: Path) -> bool:
     try:
         return os.path.samefile(path, other)
     except (OSError, ValueError):
@@ -190,18 +197,15 @@ def explain_missing(context: ToolContext, path: Path) -> ToolError:
     import difflib
 
     folder = next(parent for parent in path.parents if parent.is_dir())
-    wanted = path.relative_to(folder).parts[0]
-    lowered: dict[str, str] = {}
+    name = path.relative_to(folder).parts[0]
+    names: dict[str, str] = {}
     with contextlib.suppress(OSError):
-        names = sorted(os.listdir(folder))[:5000]
-        lowered = {name.casefold(): name for name in reversed(names)}
-    near = [
-        display_path(context, folder / lowered[match])
-        for match in difflib.get_close_matches(wanted.casefold(), lowered, n=3, cutoff=0.6)
-    ]
+        names = {name.casefold(): name for name in sorted(os.listdir(folder))[4999::-1]}
+    matches = difflib.get_close_matches(name.casefold(), names, n=3, cutoff=0.6)
+    near = [display_path(context, folder / names[match]) for match in matches]
     what = display_path(context, path)
     if folder != path.parent:
-        what += f" (there is no folder {display_path(context, folder / wanted)})"
+        what += f" (there is no folder {display_path(context, folder / name)})"
     hint = f"Did you mean {' or '.join(near)}?" if near else "List the folder to find it."
     # Names from outside are outside text too.
     untrusted = find_outside_source(context, folder) if near else ""
@@ -283,10 +287,7 @@ def require_seen(context: ToolContext, file: FileText) -> None:
         "has changed since it was last read: read it again with read_file, then make the change"
     )
     if seen is None:
-        advice = (
-            "has not been read in this session: read it with read_file first, so that the change "
-            "fits what is there"
-        )
+        advice = "has not been read in this session: read it with read_file first"
     raise ToolError(f"{display_path(context, file.path)} {advice}. Nothing was written.")
 
 
@@ -369,11 +370,10 @@ def write(context: ToolContext, path: Path, data: bytes, *, mode: int) -> None:
             f"{name} could not be written: {reason}. Nothing was changed: check the folder's "
             "permissions and free space, or write elsewhere."
         ) from error
-    with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
-        if owner != me:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            opened.callback(os.close, descriptor)
-            if durable.is_at(descriptor, path):
-                os.fchown(descriptor, *owner)
-                os.fchmod(descriptor, mode)
+    if owner != me:
+        flags = os.O_RDONLY | os.O_NOFOLLOW
+        with contextlib.suppress(OSError), open(os.open(path, flags), "rb") as file:
+            if durable.is_at(file.fileno(), path):
+                os.fchown(file.fileno(), *owner)
+                os.fchmod(file.fileno(), mode)
     context.seen_files[str(path)] = content_hash(data)

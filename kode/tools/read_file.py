@@ -4,11 +4,12 @@ notebook, or a picture. `list_files` shows folders."""
 import asyncio
 import base64
 import binascii
-import codecs
+import io
 import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, NamedTuple, TypeGuard
 
@@ -17,7 +18,7 @@ from kode.errors import StorageError, ToolError, UserError
 from kode.function_tool import tool
 from kode.images import MAX_READ_BYTES, PDF, Picture, fitting, keep, looks_of
 from kode.messages import plural
-from kode.plain_text import encoding_by_mark, lines_of
+from kode.plain_text import lines_of
 from kode.session.messages import EARLIER
 from kode.tool import Brief, ToolContext, ToolOutput
 from kode.tools import file_search, files, pdf_worker
@@ -27,8 +28,7 @@ MAX_LINE_CHARS = 2_000  # longer lines are minified or data
 MAX_BYTES = 50 * 1024  # about 12,000 tokens
 
 _HEAD_BYTES = 64  # more than the signature of any format
-_PIECE_BYTES = 65_536  # larger reads are no faster
-_LINE_START_BYTES = 4 * MAX_LINE_CHARS + 4
+_PIECE_CHARS = 65_536  # larger reads are no faster
 PDF_S = 60.0  # a long book on a slow machine
 MAX_PICTURES = 10
 """Of one call: a model pays about 1,600 tokens for each."""
@@ -48,13 +48,8 @@ class View(NamedTuple):
     pictures: tuple[Picture, ...] = ()
 
 
-class _Window(NamedTuple):
-    """The requested lines of a file, as far as it has them."""
-
-    lines: list[tuple[str, int]]
-    """The beginning of each, and its length in bytes."""
-    total: int | None = None
-    """The number of lines in the file; None if it was not read to the end."""
+_Lines = list[tuple[str, int]]
+"""The beginning of each line, and its length in bytes."""
 
 
 @tool(
@@ -92,7 +87,7 @@ async def read_file(
         name, room = files.display_path(context, real), min(MAX_BYTES, context.room)
         as_pictures = show == "pictures"
         view = await _read_pages(name, view, offset, limit, as_pictures=as_pictures, room=room)
-    return await asyncio.to_thread(_output, context, real, view)
+    return await asyncio.to_thread(_keep_pictures, context, real, view)
 
 
 def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> ToolOutput:
@@ -100,14 +95,13 @@ def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> To
     text = context.earlier(entry_id)
     if text is None:
         raise ToolError(f"This session has nothing with the id {entry_id!r}: take one of the list.")
-    window = _choose(text.encode("utf-8", "replace"), offset, min(limit, MAX_LINES))
-    view = _render(window, offset, limit, context.room)
+    view = _number_lines("The text", *_choose(text, offset, limit), offset, limit, context.room)
     return ToolOutput(text=view.text, notes=view.notes, summary=view.summary)
 
 
 def _read(context: ToolContext, path: Path, offset: int, limit: int, *, raw: bool) -> View | bytes:
     """The bytes of a PDF, which another process reads; of all else what the model gets."""
-    name = files.display_path(context, path)
+    name, room = files.display_path(context, path), min(MAX_BYTES, context.room)
     with os.fdopen(files.open_regular(context, path), "rb") as file:
         try:
             looks = looks_of(file.read(_HEAD_BYTES))
@@ -115,14 +109,14 @@ def _read(context: ToolContext, path: Path, offset: int, limit: int, *, raw: boo
             if looks is not None and looks.media_type == PDF:
                 return file.read(MAX_READ_BYTES + 1)
             if os.fstat(file.fileno()).st_size > files.MAX_WHOLE_BYTES:
-                window = _read_part(file, offset, min(limit, MAX_LINES))
+                lines, total = _read_part(file, offset, limit), None
             else:
                 data = file.read()
                 if path.suffix.lower() == ".ipynb" and not raw:
-                    text, room = data.decode(errors="replace"), min(MAX_BYTES, context.room)
+                    text = data.decode(errors="replace")
                     if view := _read_cells(name, text, offset, limit, room=room):
                         return view
-                window = _choose(data, offset, min(limit, MAX_LINES))
+                lines, total = _choose(files.decode(data)[0], offset, limit)
                 context.seen_files[str(path)] = files.content_hash(data)
         except files.Binary as reason:
             if looks is not None:
@@ -134,15 +128,10 @@ def _read(context: ToolContext, path: Path, offset: int, limit: int, *, raw: boo
             ) from None
         except OSError as error:
             raise ToolError(f"{name} could not be read: {error.strerror}.") from None
-    if window.total == 0:
-        return View(f"{name} is empty.", "empty")
-    if not window.lines:
-        count = f"{window.total:,} lines" if window.total is not None else "fewer lines"
-        raise ToolError(f"{name} has {count}: `offset` {offset} is beyond its end.")
-    return _render(window, offset, limit, context.room)
+    return _number_lines(name, lines, total, offset, limit, context.room)
 
 
-def _output(context: ToolContext, path: Path, view: View) -> ToolOutput:
+def _keep_pictures(context: ToolContext, path: Path, view: View) -> ToolOutput:
     text, summary, notes, pictures = view
     images = []
     for picture in pictures:
@@ -167,82 +156,83 @@ def _output(context: ToolContext, path: Path, view: View) -> ToolOutput:
     )
 
 
-def _choose(data: bytes, offset: int, limit: int) -> _Window:
-    """Raises: files.Binary."""
-    lines = lines_of(files.decode(data)[0])
-    chosen = [line.removesuffix("\n") for line in lines[offset - 1 : offset - 1 + limit]]
-    return _Window([(line, len(line.encode())) for line in chosen], len(lines))
+def _choose(text: str, offset: int, limit: int) -> tuple[_Lines, int]:
+    """The requested lines of a text, as far as it has them, and the number of all."""
+    lines = lines_of(text)
+    chosen = lines[offset - 1 : offset - 1 + min(limit, MAX_LINES)]
+    texts = (line.removesuffix("\n") for line in chosen)
+    return [(line, len(line.encode(errors="replace"))) for line in texts], len(lines)
 
 
-def _read_part(file: IO[bytes], offset: int, limit: int) -> _Window:
-    """Reads in bounded memory up to the last requested line of a file too large to be edited.
+def _read_part(file: IO[bytes], offset: int, limit: int) -> _Lines:
+    """The requested lines of a file too large to be edited, read in bounded memory.
     Raises: files.Binary, OSError."""
     head = file.read(files.SNIFF_BYTES)
-    mark = encoding_by_mark(head)
-    if mark is not None and mark.codec != "utf-8":
-        raise files.Binary(f"{mark.codec}, too large to convert")
     _, encoding = files.decode(head[: head.rfind(b"\n") + 1] or head)
     file.seek(len(encoding.bom))
-    lines: list[tuple[str, int]] = []
-    number, start, length = 1, b"", 0
-    while number < offset + limit:
-        piece = file.readline(_PIECE_BYTES)
-        if b"\0" in piece:
-            raise files.Binary("it has NUL bytes")
-        length += len(piece)
-        start += piece[: _LINE_START_BYTES - len(start)]
-        if piece.endswith(b"\n") or (not piece and length):
+    text = io.TextIOWrapper(file, encoding.codec, errors="replace", newline="\n")
+    lines: _Lines = []
+    try:
+        for number in range(1, offset + min(limit, MAX_LINES)):
+            piece = text.readline(_PIECE_CHARS)
+            line, length = piece[: MAX_LINE_CHARS + 1], 0
+            while piece:
+                if "\0" in piece:
+                    raise files.Binary("it has NUL bytes")
+                length += len(piece.removesuffix("\n").encode())
+                piece = "" if piece.endswith("\n") else text.readline(_PIECE_CHARS)
+            if not line:
+                break
             if number >= offset:
-                # A character that is cut at its end is left out.
-                decoder = codecs.getincrementaldecoder(encoding.codec)("replace")
-                text = decoder.decode(start.removesuffix(b"\n"))
-                lines.append((text, length - piece.endswith(b"\n")))
-            number, start, length = number + 1, b"", 0
-        if not piece:
-            return _Window(lines, number - 1)
-    return _Window(lines)
+                lines.append((line.removesuffix("\n"), length))
+    finally:
+        text.detach()  # else it closes the file
+    return lines
 
 
-def _render(window: _Window, offset: int, limit: int, room: int) -> View:
-    """The numbered lines, and notes on what is left out. `room` is the limit in bytes where it is
-    less than the usual one."""
-    page = min(MAX_BYTES, room)
+def _number_lines(
+    name: str, lines: _Lines, total: int | None, offset: int, limit: int, room: int
+) -> View:
+    """The numbered lines, and notes on what is left out. `total`: the number of lines in the file;
+    None if it was not read to the end. `room` is the limit in bytes where it is less than the usual
+    one. Raises: ToolError for an offset beyond the end."""
+    if total == 0:
+        return View(f"{name} is empty.", "empty")
+    if not lines:
+        count = f"{total:,} lines" if total is not None else "fewer lines"
+        raise ToolError(f"{name} has {count}: `offset` {offset} is beyond its end.")
+    page, size = min(MAX_BYTES, room), 0
     texts: list[str] = []
     cut: list[str] = []
-    size = 0
-    for number, (line, length) in enumerate(window.lines, start=offset):
+    for number, (line, length) in enumerate(lines, start=offset):
         line = line.removesuffix("\r")
-        if len(line) > MAX_LINE_CHARS:
-            line = line[:MAX_LINE_CHARS]
-            cut.append(f"{number} ({length:,} bytes)")
-        text = f"{number}\t{line}"
+        text = f"{number}\t{line[:MAX_LINE_CHARS]}"
         size += len(text.encode(errors="replace")) + 1
         if size > page and texts:
             break
         texts.append(text)
+        cut += [f"{number} ({length:,} bytes)"] if len(line) > MAX_LINE_CHARS else []
     last = offset + len(texts) - 1
     notes: list[str] = []
     if cut:
-        lines = ", ".join(cut[:5]) + (" and others" if len(cut) > 5 else "")
+        numbers = ", ".join(cut[:5]) + (" and others" if len(cut) > 5 else "")
         notes.append(
-            f"[Cut at {MAX_LINE_CHARS:,} characters: line {lines}. For the rest use shell: "
+            f"[Cut at {MAX_LINE_CHARS:,} characters: line {numbers}. For the rest use shell: "
             f"sed -n {cut[0].split(' ')[0]}p FILE | cut -c{MAX_LINE_CHARS + 1}-]"
         )
-    if window.total is None:
+    if total is None:
         notes.append(
             f"[Lines {offset}-{last} of a very large file. To go on: offset={last + 1}. "
             "Search it to find a place in it.]"
         )
-    elif last < window.total:
+    elif last < total:
         why = "2,000 lines or 50 KB a call"
         if page < MAX_BYTES:
             why = f"{page:,} bytes, its share of this reply"
         why = f" ({why})" if len(texts) < limit or limit > MAX_LINES else ""
-        notes.append(
-            f"[Lines {offset}-{last} of {window.total:,}{why}. To go on: offset={last + 1}]"
-        )
+        notes.append(f"[Lines {offset}-{last} of {total:,}{why}. To go on: offset={last + 1}]")
     elif offset > 1:
-        notes.append(f"[Lines {offset}-{last} of {window.total:,}.]")
+        notes.append(f"[Lines {offset}-{last} of {total:,}.]")
     return View("\n".join(texts), plural(len(texts), "line"), tuple(notes))
 
 
@@ -275,15 +265,15 @@ async def _read_pages(
         raise ToolError(
             f"{name} {what}, so its pages cannot be read: ask the person for a copy without that."
         )
-    total, numbered = document["total"], list(enumerate(document["pages"], start=offset))
-    if not numbered:
-        raise _beyond(name, offset, total, "page")
+    total, pages = document["total"], document["pages"]
     if as_pictures:
-        note, summary = _describe_rest(offset, len(numbered), total, "page")
-        pictures = tuple(Picture(f"page {n}", base64.b64decode(page)) for n, page in numbered)
-        return View(f"{name} as pictures. {note}", summary, pictures=pictures)
-    texts = _fit([f"Page {number}:\n{page or '(no text)'}" for number, page in numbered], room)
-    note, summary = _describe_rest(offset, len(texts), total, "page")
+        _, note, summary = _choose_texts(name, "page", ["" for _ in pages], offset, total, room)
+        decoded = (base64.b64decode(page) for page in pages)
+        pictures = (Picture(f"page {n}", page) for n, page in enumerate(decoded, start=offset))
+        return View(f"{name} as pictures. {note}", summary, pictures=tuple(pictures))
+    numbered = list(enumerate(pages, start=offset))
+    texts = [f"Page {number}:\n{page or '(no text)'}" for number, page in numbered]
+    texts, note, summary = _choose_texts(name, "page", texts, offset, total, room)
     if empty := [str(number) for number, page in numbered[: len(texts)] if not page]:
         note += f'\n[Without text: page {", ".join(empty)}. show="pictures" shows how it looks.]'
     return View("\n\n".join([*texts, note]), summary)
@@ -293,25 +283,18 @@ def _read_cells(name: str, text: str, offset: int, limit: int, *, room: int) -> 
     """Cells of a notebook with their outputs, from `offset` on (from 1), of at most about `room`
     characters; None for a text that is no notebook. Raises: ToolError for an offset beyond its end.
     """
-    try:
+    notebook: Any = None
+    with suppress(ValueError, RecursionError):
         notebook = json.loads(text)
-    except (ValueError, RecursionError):
+    cells = notebook.get("cells") if _is_object(notebook) else None
+    if not cells or not isinstance(cells, list) or not all(map(_is_object, cells)):
         return None
-    all_cells = notebook.get("cells") if _is_object(notebook) else None
-    if not isinstance(all_cells, list) or not all(map(_is_object, all_cells)):
-        return None
-    total = len(all_cells)
-    if offset > max(total, 1):
-        raise _beyond(name, offset, total, "cell")
     pictures: list[tuple[int, Picture]] = []
-    texts = _fit(
-        [
-            "\n".join(_describe_cell(number, cell, pictures))
-            for number, cell in enumerate(all_cells[offset - 1 : offset - 1 + limit], start=offset)
-        ],
-        room,
-    )
-    note, summary = _describe_rest(offset, len(texts), total, "cell")
+    texts = [
+        "\n".join(_describe_cell(number, cell, pictures))
+        for number, cell in enumerate(cells[offset - 1 : offset - 1 + limit], start=offset)
+    ]
+    texts, note, summary = _choose_texts(name, "cell", texts, offset, len(cells), room)
     chosen = tuple(picture for number, picture in pictures if number < offset + len(texts))
     if len(chosen) > MAX_PICTURES:
         note += f"\n[Only the first {MAX_PICTURES} of {len(chosen)} pictures follow.]"
@@ -322,28 +305,25 @@ def _read_cells(name: str, text: str, offset: int, limit: int, *, room: int) -> 
     return View("\n\n".join([*texts, note]), summary, pictures=chosen[:MAX_PICTURES])
 
 
-def _beyond(name: str, offset: int, total: int, noun: str) -> ToolError:
-    return ToolError(f"{name} has {plural(total, noun)}: `offset` {offset} is beyond its end.")
-
-
-def _fit(texts: Sequence[str], room: int) -> list[str]:
-    """As many texts as fit; of the first one, at least its beginning."""
-    fitting: list[str] = []
+def _choose_texts(
+    name: str, noun: str, texts: Sequence[str], offset: int, total: int, room: int
+) -> tuple[list[str], str, str]:
+    """As many texts as there is room for, of the first one at least its beginning; a note on what
+    follows, and a summary. Raises: ToolError for an offset beyond the end."""
+    if not texts:
+        count = plural(total, noun)
+        raise ToolError(f"{name} has {count}: `offset` {offset} is beyond its end.")
+    chosen: list[str] = []
     for text in texts:
-        more = len(text) - room
-        if fitting and more > 0:
+        excess = len(text) - room
+        if chosen and excess > 0:
             break
-        fitting.append(f"{text[:room]}\n[{more:,} more characters]" if more > 0 else text)
+        chosen.append(f"{text[:room]}\n[{excess:,} more characters]" if excess > 0 else text)
         room -= len(text)
-    return fitting
-
-
-def _describe_rest(offset: int, count: int, total: int, noun: str) -> tuple[str, str]:
-    """A note on what follows, and a summary."""
-    last = offset + count - 1
+    last = offset + len(chosen) - 1
     more = f" To go on: offset={last + 1}" if last < total else ""
     note = f"[{noun.capitalize()}s {offset}-{last} of {total:,}.{more}]"
-    return note, plural(count, noun)
+    return chosen, note, plural(len(chosen), noun)
 
 
 def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:

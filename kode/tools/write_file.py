@@ -1,10 +1,7 @@
 """`write_file`: creates or replaces a whole file. `edit_file` changes parts."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from kode import diffs
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.messages import plural
@@ -13,14 +10,10 @@ from kode.tool import Brief, ToolContext, ToolOutput
 from kode.tools import files
 
 
-def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-    return _plan(context, arguments["path"], arguments["content"]).preview()
-
-
 @tool(
     effect="edit",
     subject="path",
-    preview=_preview,
+    preview=lambda context, arguments: _plan(context, **arguments).preview(),
     brief=Brief(
         description="Create a file, or replace one you have read.",
         required=("path", "content"),
@@ -29,17 +22,9 @@ def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
 async def write_file(context: ToolContext, path: str, content: str) -> ToolOutput:
     """Create a file, or replace one you have read."""
     change = _plan(context, path, content)
-    file, lines = change.file, plural(len(lines_of(change.after)), "line")
-    if file.text == change.after and not file.is_new:
+    if change.file.text == change.after and not change.file.is_new:
         return ToolOutput(text=f"{change.name} is unchanged: it already has this content.")
-    files.write(context, file.path, change.data, mode=file.mode)
-    diff = change.diff()
-    return ToolOutput(
-        text=" ".join([f"{change.done}: {lines}.", *change.notes]),
-        summary=lines if file.is_new else diffs.counts(diff),
-        diff=diff,
-        files_changed=(str(file.path),),
-    )
+    return change.write(context)
 
 
 def _plan(context: ToolContext, path: str, content: str) -> files.Change:
@@ -76,5 +61,6 @@ def _plan(context: ToolContext, path: str, content: str) -> files.Change:
         notes.append("It was Latin-1 and is UTF-8 now, for characters Latin-1 does not have.")
     if content and not content.endswith("\n") and (not before or before.endswith("\n")):
         notes.append(f"Its last line has no line end{' any more' if before else ''}.")
-    done = f"{'Created' if file.is_new else 'Replaced'} {name}"
+    lines = plural(len(lines_of(after)), "line")
+    done = f"{'Created' if file.is_new else 'Replaced'} {name}: {lines}."
     return files.Change(file=file, name=name, after=after, done=done, notes=notes)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.errors import ToolError
-from kode.tools.apply_patch import Hunk, apply_hunk, delete_file, patch_file, read_patch
+from kode.tools.apply_patch import Hunk, delete_file, patch_file, read_patch
 from kode.tools.edit_file import Misfit
 from kode.tools.write_file import write_file
 from tests.tables import for_each
@@ -71,7 +71,7 @@ def hunk(old: str, new: str, *anchors: str, at_end: bool = False) -> Hunk:
 def apply(text: str, *hunks: Hunk) -> str:
     position = 0
     for hunk in hunks:
-        replaced = apply_hunk(hunk, text, position)
+        replaced = hunk.apply(text, position)
         text, position = replaced.text, replaced.end
     return text
 
@@ -129,7 +129,7 @@ def test_a_hunk_without_one_place_changes_nothing(hunks: list[Hunk], places: int
     *before, last = hunks
     text = apply(TEXT, *before)
     with pytest.raises(Misfit) as misfit:
-        apply_hunk(last, text)
+        last.apply(text)
     assert len(misfit.value.lines) == places
 
 

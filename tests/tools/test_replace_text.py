@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from kode.plain_text import with_line_feeds
 from kode.tools import files
-from kode.tools.edit_file import Edit, Misfit, replace
+from kode.tools.edit_file import Edit, Misfit
 from tests.tables import for_each
 
 words = st.text(alphabet="ab \té\r日{}", max_size=6)
@@ -26,7 +26,7 @@ def test_bytes_outside_the_edited_range_never_change(
 ) -> None:
     mark = "<<" + old + ">>"
 
-    replaced = replace(before + mark + after, Edit(mark, "[[" + new + "]]"))
+    replaced = Edit(mark, "[[" + new + "]]").apply(before + mark + after)
 
     assert replaced.text == before + "[[" + new.replace("\r\n", "\n") + "]]" + after
 
@@ -39,8 +39,8 @@ def test_an_equal_edit_and_its_inverse_restore_every_byte(
     text = before + "<<" + old + "\n" + lines + ">>" + after
     found, marked = f"<<{old}\n{plain}>>", f"[[{new}\n{plain}]]"
 
-    edited = replace(text, Edit(found, marked)).text
-    restored = replace(edited, Edit(marked, found)).text
+    edited = Edit(found, marked).apply(text).text
+    restored = Edit(marked, found).apply(edited).text
 
     assert edited == before + f"[[{new}\n{lines}]]" + after
     assert restored == text
@@ -61,8 +61,8 @@ def test_an_edit_and_its_inverse_restore_any_line_ends(
     text = end.join(["top", *lines[:at], *old_lines, *lines[at + count :], "end"]) + end
     old, replacement = "\n".join(old_lines), "\n".join(["[[", *new, "]]"])
 
-    edited = replace(text, Edit(old, replacement)).text
-    restored = replace(edited, Edit(replacement, old)).text
+    edited = Edit(old, replacement).apply(text).text
+    restored = Edit(replacement, old).apply(edited).text
 
     assert restored == text
 
@@ -118,7 +118,7 @@ CALL = "\tif x {\n\t\tcall(\n\t\t\t\ty,\n\t\t)\n\t}"
 def test_new_lines_are_indented_and_end_as_the_files_do(
     text: str, old: str, new: str, after: str
 ) -> None:
-    replaced = replace(text, Edit(old, new))
+    replaced = Edit(old, new).apply(text)
 
     assert replaced.text == after
     assert replaced.reindented == (old not in text.replace("\r\n", "\n"))
@@ -126,17 +126,17 @@ def test_new_lines_are_indented_and_end_as_the_files_do(
 
 def test_overlapping_places_are_ambiguous() -> None:
     with pytest.raises(Misfit) as caught:
-        replace("aaa", Edit("aa", "b"))
+        Edit("aa", "b").apply("aaa")
     assert caught.value.lines == [1, 1]
 
 
 def test_replace_all_replaces_every_place_and_counts_them() -> None:
-    replaced = replace("a b a\r\na", Edit("a", "aa", True))
+    replaced = Edit("a", "aa", True).apply("a b a\r\na")
 
     assert (replaced.text, replaced.count) == ("aa b aa\r\naa", 3)
 
 
 def test_blank_lines_alone_are_not_looked_for_loosely() -> None:
     with pytest.raises(Misfit) as caught:
-        replace("a\n\nb\n", Edit("  \n  ", "x"))
+        Edit("  \n  ", "x").apply("a\n\nb\n")
     assert not caught.value.lines
