@@ -117,10 +117,10 @@ async def edit_file(
 def _plan(
     context: ToolContext,
     path: str,
-    old_text: str | None,
-    new_text: str | None,
-    replace_all: bool,
-    edits: list[Edit] | None,
+    old_text: str | None = None,
+    new_text: str | None = None,
+    replace_all: bool = False,
+    edits: list[Edit] | None = None,
 ) -> files.Change:
     """What would be written, by either way to pass edits; an empty `edits` beside a text is
     ignored. Raises: ToolError for both and for neither, or if any edit cannot be applied."""

@@ -81,7 +81,7 @@ async def test_only_what_is_newly_wrong_is_reported(
 
 
 @pytest.mark.parametrize(("before", "says"), [("[1]\n", True), ("[1\n", False)])
-async def test_a_new_find_syntax_error_is_told_where_no_checker_is(
+async def test_a_new_syntax_error_is_reported_without_a_checker(
     world: World, opened: Open, events: list[Event], before: str, says: bool
 ) -> None:
     world.write("a.json", before)
