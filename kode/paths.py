@@ -109,8 +109,6 @@ session_folder = _named("sessions/{}")
 plan_file = _named("sessions/{}/plan.md")
 unfinished_undo = _named("unfinished/{}")
 """A file that is there while an undo or a redo of the session is under way."""
-open_mark = _named("unfinished/{}.open")
-"""A file that is there while the session is open, and after kode was killed in it."""
 
 # Of a session's folder:
 images_folder = _below("images")

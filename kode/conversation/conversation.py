@@ -18,7 +18,7 @@ from kode import images, installed, paths
 from kode.assembly import can_search, learn, make_provider, model_parts, run_beside
 from kode.config.choice import provider_for, resolve_provider, switched
 from kode.config.model import Config
-from kode.conversation import rewind, sessions, starting, turns
+from kode.conversation import rewind, sessions, turns
 from kode.conversation.attachments import file_part, read_text
 from kode.conversation.extensions import find_extensions_here
 from kode.conversation.plugins import PluginHost
@@ -144,7 +144,7 @@ class Conversation:
     end_by: float | None = field(init=False)
     """When its last hooks must have ended, by `time.monotonic`; None before its end."""
 
-    start = starting.start
+    start = sessions.start
     turn = turns.turn
     approve_plan = turns.approve_plan
     new_session = sessions.new_session

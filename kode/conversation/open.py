@@ -1,34 +1,74 @@
-"""Opens a conversation: checks the rules, creates or loads the session, builds the agent."""
+"""Opens a conversation: checks the rules, creates or loads the session, builds the agent; imports
+what its first turn needs while the person still types it."""
 
+import asyncio
 import contextlib
+import importlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from kode import durable, paths
+from kode import durable, installed, paths
 from kode.assembly import make_extensions, make_provider, open_workplace
 from kode.config.choice import resolve_provider
 from kode.config.load import Faults, Loaded, locate
 from kode.config.model import flat
-from kode.conversation.conversation import Conversation
+from kode.conversation.conversation import BegunBy, Conversation
 from kode.conversation.plugins import open_plugins
-from kode.conversation.sessions import enter_session, open_session, remove_abandoned_layers
+from kode.conversation.sessions import enter_session, no_sandbox, open_session, pending_text
 from kode.conversation.settings import Settings
-from kode.conversation.starting import no_sandbox
 from kode.conversation.turns import join_prompts
 from kode.errors import ConfigError, Setting, StorageError, UserError
 from kode.events import Notice
 from kode.extensions.mcp_config import client_entries
+from kode.memory.scan import scan
 from kode.memory.system import guard
-from kode.messages import Image, Text, text_of
+from kode.memory.words import stem
+from kode.messages import Image, Text
 from kode.permissions.rules import parse
 from kode.programs import depth
 from kode.provider import Provider
+from kode.providers import warm_up
 from kode.sandbox.sandbox import missing_protection
 from kode.session import upkeep
 from kode.session.entries import TaintEntry
 from kode.tools.background import BackgroundCommands
+
+FIRST_TURN = (
+    "httpcore2",
+    "anyio._backends._asyncio",
+    "kode.providers.written_calls",
+    "apsw",
+    "encodings.utf_8_sig",
+    "kode.conversation.hooks",
+    "kode.extensions.skill_tool",
+    "kode.subagents.tool",
+    "kode.sandbox.support",
+    "kode.sandbox.probe",
+    "kode.sandbox.seatbelt",
+    "kode.sandbox.view",
+    "kode.tools.checkers",
+)
+"""Imported only where a turn needs them, or by a library only when it connects. A test lists what
+is imported between Enter and the request: nothing may be."""
+
+
+def import_first_turn(conversation: Conversation) -> None:
+    """Imports what is needed up to the first request of a session; call it in a thread. A fault is
+    left to whoever needs the module, and can say so."""
+    with contextlib.suppress(Exception):
+        warm_up(conversation.agent.provider)
+    for name in FIRST_TURN:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    stem(["memory"])  # these two read tables when first used
+    scan("memory")
+    for plugin in installed.plugins():
+        for where in (*plugin.session_parts, plugin.before_call):
+            with contextlib.suppress(Exception):
+                installed.load(plugin, where)
 
 
 async def open_conversation(
@@ -49,11 +89,11 @@ async def open_conversation(
 
     Raises: UserError (no key, bad rules, session open elsewhere, disk full), SessionError.
     """
-    home, loaded = paths.home(), settings.loaded
+    home, loaded, child = paths.home(), settings.loaded, settings.child
     for warning in loaded.warnings:
         settings.emit(Notice(text=warning))
     check_rules(loaded)
-    config, origins, child = loaded.config, loaded.origins, settings.child
+    config, origins = loaded.config, loaded.origins
     provider = provider or make_provider(config, resolve_provider(config, os.environ, origins))
     cut_short = ""
     try:
@@ -61,7 +101,7 @@ async def open_conversation(
             session_id = upkeep.fork(home, session_id)
         session = open_session(settings, home, cwd, provider, session_id, new_id=new_id, task=task)
         if session_id is not None:
-            cut_short = text_of(session.pending) if session.pending else ""
+            cut_short = pending_text(session)
             if task:
                 session.record_prompt(join_prompts(cut_short, task))
         source = ""
@@ -93,14 +133,8 @@ async def open_conversation(
             attachments=list(attachments),
         )
         conversation.say_plugin_faults()
-        enter_session(
-            conversation,
-            session,
-            provider,
-            place,
-            "startup" if session_id is None else "resume",
-            cut_short=cut_short,
-        )
+        begun_by: BegunBy = "startup" if session_id is None else "resume"
+        enter_session(conversation, session, provider, place, begun_by, cut_short)
         if child is None:
             named = client_entries(settings.client_servers, cwd)
             settings = replace(settings, servers=(*settings.servers, *named))
@@ -110,10 +144,18 @@ async def open_conversation(
         locate(error, origins)
         raise
     if conversation.extensions is not None:
-        conversation.run_in_background(remove_abandoned_layers(home))
+        conversation.run_in_background(_remove_abandoned_layers(home))
         conversation.extensions.begin()
         _say_protection(conversation)
     return conversation
+
+
+async def _remove_abandoned_layers(home: Path) -> None:
+    """Removes the layers of killed kodes, in a thread."""
+    from kode.sandbox import store
+
+    remove = partial(store.remove_abandoned, store.places(home))
+    await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))
 
 
 def _say_protection(conversation: Conversation) -> None:

@@ -5,11 +5,12 @@ undoing a compaction. What is dropped stays in the session's file.
 import asyncio
 import contextlib
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import durable, paths
 from kode.assembly import undo_of_session
-from kode.conversation.sessions import unfinished_marks
+from kode.beneath import TEMPORARY_PREFIX
 from kode.engine.context import context_tokens
 from kode.errors import BusyError, SessionError
 from kode.events import Notice
@@ -146,43 +147,45 @@ def undo_compaction(conversation: "Conversation") -> str | None:
 async def finish_undos(conversation: "Conversation") -> None:
     """Completes what undos and redos in this folder left half done when they were killed, and says
     so. Raises: StorageError."""
-    undo, emit = conversation.agent.undo, conversation.settings.emit
-    marker, session = (
-        undo.marker if conversation.begun_by == "resume" else None,
-        conversation.session,
-    )
-    if marker and marker.exists() and (own := await asyncio.to_thread(_finish, session, undo)):
-        emit(Notice(text=_show(conversation, own)))
-    for session_id, undone in await asyncio.to_thread(_finish_others, conversation):
-        prompt_of = f"session {session_id}".format
-        emit(Notice(text=undo_text(undone, conversation.place.cwd, prompt_of)))
-
-
-def _finish_others(conversation: "Conversation") -> list[tuple[str, Undone]]:
-    """The id of each other session of this folder with what was done. Raises: StorageError."""
-    home, cwd, steps = conversation.place.home, log.writable_path(conversation.place.cwd), []
-    for marker in unfinished_marks(home):
-        name, path = marker.stem, paths.session_file(home, marker.stem)
-        if not path.exists():
-            durable.remove(marker)
-            continue
-        if marker.suffix or name == conversation.session.id:
-            continue
-        if folder_of(path) != cwd or in_use(path):
-            continue
-        undo = undo_of_session(conversation.config, home, name)
-        try:
-            session, _ = log.load(home, name)
-        except BusyError:
-            continue
-        except SessionError:
-            undone = undo.finish()
+    session, emit = conversation.session, conversation.settings.emit
+    for mark in _unfinished_marks(conversation.place.home):
+        if mark.name == session.id:
+            undone = await asyncio.to_thread(_finish, session, conversation.agent.undo)
+            if undone is not None:
+                emit(Notice(text=_show(conversation, undone)))
         else:
-            with contextlib.closing(session):
-                undone = _finish(session, undo)
-        if undone is not None:
-            steps.append((name, undone))
-    return steps
+            undone = await asyncio.to_thread(_finish_other, conversation, mark)
+            if undone is not None:
+                prompt_of = f"session {mark.name}".format
+                emit(Notice(text=undo_text(undone, conversation.place.cwd, prompt_of)))
+
+
+def _unfinished_marks(home: Path) -> list[Path]:
+    """What has begun and is not done; not what another kode is writing just now."""
+    with contextlib.suppress(OSError):  # nearly always there is none
+        marks = paths.unfinished_folder(home).iterdir()
+        return sorted(mark for mark in marks if not mark.name.startswith(TEMPORARY_PREFIX))
+    return []
+
+
+def _finish_other(conversation: "Conversation", mark: Path) -> Undone | None:
+    """Finishes the undo of another session, if it is of this folder and not open. Raises:
+    StorageError."""
+    home, path = conversation.place.home, paths.session_file(conversation.place.home, mark.name)
+    if not path.exists():
+        durable.remove(mark)
+        return None
+    if folder_of(path) != log.writable_path(conversation.place.cwd) or in_use(path):
+        return None
+    undo = undo_of_session(conversation.config, home, mark.name)
+    try:
+        session, _ = log.load(home, mark.name)
+    except BusyError:
+        return None
+    except SessionError:
+        return undo.finish()
+    with contextlib.closing(session):
+        return _finish(session, undo)
 
 
 def _finish(session: Session, undo: Undo) -> Undone | None:
@@ -210,14 +213,16 @@ def _record(session: Session, undo: Undo, undone: Undone) -> None:
     if (step := undone.step) is None:
         return
     if undone.touched:
-        entry = UndoEntry(
-            turn=step.turn.number,
-            redo=undone.redo,
-            files=undone.touched,
-            of=step.turn.id if step.turn.id in {m.id for m in _prompts_of(session)} else "",
-            step=step.id,
+        is_said = any(message.id == step.turn.id for message in _prompts_of(session))
+        session.append(
+            UndoEntry(
+                turn=step.turn.number,
+                redo=undone.redo,
+                files=undone.touched,
+                of=step.turn.id if is_said else "",
+                step=step.id,
+            )
         )
-        session.append(entry)
     if not undone.failed:
         undo.confirm()
 

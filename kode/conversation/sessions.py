@@ -1,32 +1,45 @@
-"""The sessions of a conversation: how one is created, loaded, entered and left, and what crashes
-left of others."""
+"""The sessions of a conversation: how one is created or loaded, entered, started and left, and what
+crashes left of others."""
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import durable, paths
-from kode.assembly import make_agent, of_session
-from kode.beneath import TEMPORARY_PREFIX
+from kode.assembly import is_small, make_agent, of_session, simplify
+from kode.conversation.delegation import begin_as_parent, make_delegation, with_declared
+from kode.conversation.extensions import (
+    extend,
+    find_extensions,
+    hooks_of,
+    load_skills,
+    take_foreign,
+)
+from kode.conversation.memory import memory_context
+from kode.conversation.rewind import finish_undos
+from kode.engine.agent import Agent
+from kode.engine.call import list_denials
 from kode.engine.command import settle_ended
-from kode.engine.context import Context
+from kode.engine.context import Context, open_context
 from kode.engine.run import describe_missing
 from kode.engine.turn import save_memory_state
-from kode.errors import StorageError
-from kode.events import Notice, SessionStarted, TurnEnded
-from kode.memory.contract import DropReason
-from kode.messages import shorten, text_of
+from kode.errors import SandboxUnknownError, StorageError, UserError
+from kode.events import Denial, Notice, SessionStarted, TurnEnded
+from kode.extensions.found_extensions import in_use
+from kode.memory.contract import DropReason, InjectReason
+from kode.messages import first_of, shorten, text_of
+from kode.permissions.rules import FAMILIES, parse
 from kode.provider import Provider
 from kode.session import log
 from kode.session.entries import Header, line_of, new_session_id, timestamp
-from kode.session.log import Session
+from kode.session.log import Session, was_trimmed
 from kode.session.messages import conversation_messages
-from kode.session.upkeep import in_use
+from kode.tool import CALLS_ANY, Tool
 from kode.undo.store import MEGABYTE, drop_oldest_of_all
 from kode.workplace import Workplace
 
@@ -34,6 +47,7 @@ if TYPE_CHECKING:
     from kode.conversation.conversation import BegunBy, ClosingStep, Conversation
     from kode.conversation.settings import Settings
 
+MAINTAIN_EVERY_S = 6 * 3600.0  # lifetimes of memory count in days
 UPKEEP_EVERY_S = 86_400.0
 """How often leftovers are looked for in all of the home."""
 CLOSE_GRACE_S = 15.0  # an answer that was asked for is worth a wait; the rest waits on disk
@@ -42,6 +56,11 @@ LEAST_GRACE_S = 0.1
 """What each gets in any case: memory needs it to write down what is left to do."""
 HOOKS_GRACE_S = PLUGINS_GRACE_S = 5.0
 """For all hooks of a session's end together, and for each subscriber of a plug-in."""
+_SET_BY_START = (
+    *("small", "tools", "withheld", "servers", "render_system", "opening", "gate", "interceptors"),
+    *("around", "before_compaction"),
+)
+"""The fields of an agent that a start sets."""
 
 
 def open_session(
@@ -88,54 +107,183 @@ def enter_session(
     provider: Provider,
     place: Workplace,
     begun_by: "BegunBy",
-    *,
     cut_short: str = "",
 ) -> None:
-    """Makes a session the open one, with an agent of its own. `cut_short` is what was asked and
-    never begun. Raises: as `make_agent`."""
+    """Makes a session the open one, with an agent of its own, and says so. `cut_short` is what was
+    asked and never begun. Raises: as `make_agent`."""
     settings, child = conversation.settings, conversation.settings.child
     place = of_session(place, None if child is not None else session.id)
     if child is not None and child.folder is not None:
         place = replace(place, outputs=child.folder / "outputs")
-    agent = make_agent(
-        settings,
-        provider,
-        session,
-        place,
-        background=conversation.commands,
-    )
+    agent = make_agent(settings, provider, session, place, background=conversation.commands)
     conversation.commands.enter(session)
     conversation.plugins.session = session
     conversation.agent, conversation.gate = agent, agent.gate
-    conversation.context = Context(session)
-    conversation.begun_by, conversation.cut_short = begun_by, cut_short
+    conversation.context, conversation.begun_by = Context(session), begun_by
+    conversation.cut_short, conversation.fresh_plan = cut_short, False
     conversation.found = conversation.hooks = conversation.delegation = None
     conversation.last = conversation.learned = None
     conversation.waits_for = conversation.end_by = None
     conversation.status_line, conversation.waited_s = "", 0.0
-    conversation.fresh_plan = False
-    if child is None:
-        _announce(conversation)
-
-
-def _announce(conversation: "Conversation") -> None:
-    """Says that the session is open, and what a crash kept from being begun, if anything."""
-    provider, emit = conversation.agent.provider, conversation.settings.emit
-    emit(
+    if child is not None:
+        return
+    settings.emit(
         SessionStarted(
-            session_id=conversation.session.id,
-            cwd=str(conversation.place.cwd),
+            session_id=session.id,
+            cwd=str(place.cwd),
             provider=provider.name,
             model=provider.model,
-            resumed=conversation.begun_by == "resume",
+            resumed=begun_by == "resume",
         )
     )
-    if text := conversation.cut_short:
-        what, words = "last message", f": {shorten(text, 200)}"
-        if text.startswith("/"):  # what a plug-in makes of a flag is not for people
-            what, words = f"command {text.split()[0]}", ", unless you give it again."
+    if cut_short:
+        what, words = "last message", f": {shorten(cut_short, 200)}"
+        if cut_short.startswith("/"):  # what a plug-in makes of a flag is not for people
+            what, words = f"command {cut_short.split()[0]}", ", unless you give it again."
         start = f"kode was stopped before it began on your {what}. It is sent"
-        emit(Notice(text=f"{start} with your next message{words}"))
+        settings.emit(Notice(text=f"{start} with your next message{words}"))
+
+
+# The start: with the first turn.
+
+
+async def start(conversation: "Conversation") -> None:
+    """Opens memory and extensions and renders the system prompt, once; the first turn calls it.
+    Raises: KodeError."""
+    async with conversation.start_lock:
+        if conversation.found is not None:
+            return
+        await _start(conversation)
+        conversation.run_in_background(_remove_leftovers(conversation))
+        conversation.run_in_background(_maintain(conversation))
+        conversation.run_in_background(_try_sandbox(conversation))
+        if conversation.hooks is not None:
+            from kode.conversation.hooks import begin_session
+
+            await begin_session(conversation, conversation.hooks)
+
+
+async def _start(conversation: "Conversation") -> None:
+    settings, session, config = conversation.settings, conversation.session, conversation.config
+    plugins, extensions, child = conversation.plugins, conversation.extensions, settings.child
+    await conversation.learn_model()
+    agent = conversation.agent
+    if is_small(config, agent.provider):
+        agent = simplify(agent, config)
+    is_fork = child is not None and bool(session.header.forked_from)
+    if is_fork:
+        agent = begin_as_parent(agent, session)
+        if child and child.start:
+            agent.seen_files.update(child.start.seen)
+    else:
+        # The sections of plug-ins stand before memory's, which changes more.
+        render = agent.render_system
+        agent = replace(agent, render_system=lambda late: render({**plugins.sections(), **late}))
+    await agent.memory.open(memory_context(conversation), session.state(agent.memory.name))
+    server_tools: tuple[Tool, ...] = ()
+    if extensions is not None:
+        server_tools = await extensions.open(agent.provider.info.context_window)
+    await take_foreign(conversation)
+    found = await find_extensions(conversation)
+    hooks = await hooks_of(conversation, found)
+    # In a thread: what it imports may wait for the imports of an SDK, and the screen does not.
+    agent = await asyncio.to_thread(extend, conversation, agent, found, hooks)
+    load_skills(conversation, found)
+    delegation, delegating = None, tuple[Tool, ...]()
+    if not agent.small and config.subagent.max_depth > 0:
+        from kode.subagents.tool import delegate_tool
+
+        delegation = make_delegation(conversation, found)
+        delegating = (delegate_tool(delegation, in_use(found.agents)),)
+    new = {tool.name for tool in server_tools}
+    beginning = session.beginning if session.messages else None
+    declared = {tool["name"] for tool in beginning.tools} if beginning else new
+    is_judged = hooks is not None and hooks.judge_calls
+    tools, withheld = list[Tool](), list[Tool]()
+    for tool in (*agent.tools, *delegating, *agent.memory.tools()):
+        is_offered = tool.name in declared or is_judged or conversation.gate.could_run(tool)
+        (tools if is_offered else withheld).append(tool)
+    if extensions is not None:
+        tools += (tool for tool in extensions.reachable if tool.name in declared | new)
+        agent = replace(agent, servers=tuple(extensions.servers))
+    allowed = _allowed_tools(conversation, tools)
+    allowed = with_declared(session, allowed) if is_fork else allowed
+    agent = replace(agent, tools=allowed, withheld=tuple(withheld))
+    reason: InjectReason = "start"
+    if conversation.begun_by == "resume":
+        reason = "trimmed" if was_trimmed(session) else "resume"
+    await open_context(agent, conversation.context, reason)
+    _name_gaps(conversation, agent, new - declared)
+    await finish_undos(conversation)
+    # `/model` may have changed what depends on the model meanwhile.
+    changes = {name: getattr(agent, name) for name in _SET_BY_START}
+    conversation.agent = replace(conversation.agent, **changes)
+    conversation.hooks, conversation.delegation = hooks, delegation
+    conversation.found = found
+
+
+async def _maintain(conversation: "Conversation") -> None:
+    while True:
+        await conversation.agent.memory.maintain()
+        await asyncio.sleep(MAINTAIN_EVERY_S)
+
+
+async def _try_sandbox(conversation: "Conversation") -> None:
+    """Probes the sandbox while the model works on its first reply."""
+    sandbox, emit = conversation.agent.sandbox, conversation.settings.emit
+    if sandbox is not None and not sandbox.unavailable_reason():
+        try:
+            await asyncio.to_thread(sandbox.is_available)
+        except SandboxUnknownError as error:
+            emit(Notice(text=str(error)))
+        if why := sandbox.why_missing():
+            emit(no_sandbox(why))
+
+
+def no_sandbox(why: str) -> Notice:
+    """The notice that commands cannot be tried, so kode asks more questions."""
+    return Notice(
+        text=f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without "
+        "asking. `kode doctor` says what to do."
+    )
+
+
+def _allowed_tools(conversation: "Conversation", tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    """The tools of a subagent's definition, or all. Raises: UserError for two with the same name,
+    which would make calls ambiguous."""
+    settings = conversation.settings
+    definition = settings.child.definition if settings.child is not None else None
+    lent = {tool.name for tool in settings.tools}  # as the definition allows
+    if definition is not None:
+        tools = [tool for tool in tools if tool.name in lent or definition.has(tool.name)]
+    allowed = conversation.plugins.without_clashes(tools)
+    for name, count in Counter(tool.name for tool in allowed).items():
+        if count > 1:
+            raise UserError(f"There are {count} tools called {name}. Give yours another name.")
+    return allowed
+
+
+def _name_gaps(conversation: "Conversation", agent: Agent, new: set[str]) -> None:
+    """Warns about rules in the settings that match no tool: a mistyped one would do nothing. Says
+    that a continued session does not have the tools of a server that is `new` to it, and that a
+    small window gets less."""
+    emit, permissions = conversation.settings.emit, conversation.config.permissions
+    names = {*FAMILIES, *(tool.name for tool in agent.tools)}
+    rules = dict.fromkeys((*permissions.deny, *permissions.ask, *permissions.allow))
+    if idle := [text for text in rules if parse(text).name not in names]:
+        emit(Notice(text=f"No tool of this session has the name of the rule {', '.join(idle)}."))
+    if new and CALLS_ANY not in {spec.name for spec in conversation.context.specs}:
+        lacking = ", ".join(first_of(sorted(new), 3))
+        text = f"This session began without the tools {lacking}. `/compact` or a new session "
+        emit(Notice(text=f"{text}offers them to the model."))
+    if agent.small and conversation.config.profile == "auto":
+        provider = agent.provider
+        text = f"The window of {provider.model} is {provider.info.context_window:,} tokens, so it "
+        text += f"gets {len(agent.tools)} tools and a short prompt "
+        emit(Notice(text=f'{text}(`"profile": "full"` in the config for all).', level="info"))
+
+
+# The end, and the way to another session.
 
 
 async def new_session(conversation: "Conversation") -> None:
@@ -162,18 +310,15 @@ async def resume(conversation: "Conversation", session_id: str) -> None:
     if conversation.found is not None:
         await _let_memory_process(conversation, "exit")
     await _leave(conversation, "resume")
-    cut_short = text_of(session.pending) if session.pending else ""
-    enter_session(conversation, session, provider, place, "resume", cut_short=cut_short)
+    enter_session(conversation, session, provider, place, "resume", pending_text(session))
 
 
 async def end_jobs(conversation: "Conversation", ended: TurnEnded) -> TurnEnded:
     """Ends what runs in the background, before a program reads how the last turn ended; returns
     that with what became of its changes."""
-    from kode.engine.call import list_denials
-
     commands, session_id = conversation.commands, conversation.session.id
     await commands.close()
-    files, denials = dict.fromkeys(ended.files_changed), list[Any]()
+    files, denials = dict.fromkeys(ended.files_changed), list[Denial]()
     for output in commands.take_work(session_id):
         files |= dict.fromkeys(output.files_changed)
         if output.files_changed:  # and nobody waited for a check of them
@@ -212,21 +357,16 @@ def _waiting_for(
         conversation.waits_for = None
 
 
-def _is_interrupted(conversation: "Conversation") -> bool:
-    """Whether the last turn was, so that nobody waits for the end of the session."""
-    return conversation.last is not None and conversation.last.status == "interrupted"
-
-
 async def _leave(
     conversation: "Conversation",
     reason: str,
     leave_by: float | None = None,
     *,
-    grace_s: float = CLOSE_GRACE_S,
+    interrupted: bool = False,
 ) -> None:
     """Closes the session; what the process shares stays open. `reason` is for hooks; after
     `leave_by`, by `time.monotonic`, nothing is waited for. An unused session leaves no file."""
-    agent, session = conversation.agent, conversation.session
+    agent, session, hooks = conversation.agent, conversation.session, conversation.hooks
     await conversation.commands.leave(session.id)
     await settle_ended(agent, session.id)
     if agent.sandbox is not None:
@@ -234,30 +374,32 @@ async def _leave(
     for task in list(conversation.background):
         task.cancel()
     await asyncio.gather(*conversation.background, return_exceptions=True)
-    if conversation.hooks is not None:
-        from kode.conversation.hooks import end_session
+    try:
+        if hooks is not None:
+            from kode.conversation.hooks import end_session
 
-        try:
             with _waiting_for(conversation, "hooks", HOOKS_GRACE_S, leave_by) as wait_s:
-                await end_session(conversation, conversation.hooks, reason, wait_s)
-        except StorageError as error:
-            conversation.report(error)
-    if conversation.found is not None:
-        if _is_interrupted(conversation):
-            grace_s = INTERRUPTED_GRACE_S
-        with _waiting_for(conversation, "memory", grace_s, leave_by) as wait_s:
-            await agent.memory.close(wait_s)
-        try:
+                await end_session(conversation, hooks, reason, wait_s)
+    except StorageError as error:
+        conversation.report(error)
+    try:
+        if conversation.found is not None:
+            is_short = interrupted or _was_interrupted(conversation)
+            grace_s = INTERRUPTED_GRACE_S if is_short else CLOSE_GRACE_S
+            with _waiting_for(conversation, "memory", grace_s, leave_by) as wait_s:
+                await agent.memory.close(wait_s)
             save_memory_state(agent, session)
-        except StorageError as error:
-            conversation.report(error)
-    if session.id is not None:
-        with contextlib.suppress(StorageError):
-            durable.remove(paths.open_mark(agent.place.home, session.id))
+    except StorageError as error:
+        conversation.report(error)
     session.close()
     agent.undo.close()
     if agent.small_model is not None:
         conversation.to_close.append(agent.small_model)
+
+
+def _was_interrupted(conversation: "Conversation") -> bool:
+    """Whether the last turn was, so that nobody waits for the end of the session."""
+    return conversation.last is not None and conversation.last.status == "interrupted"
 
 
 async def close(
@@ -267,7 +409,7 @@ async def close(
     the next start; all of it if the last turn was `interrupted`, as nobody waits then. Hooks,
     servers and memory together get `wait_s`, if given. An unused session leaves no file."""
     leave_by = None if wait_s is None else time.monotonic() + wait_s
-    interrupted |= _is_interrupted(conversation)
+    interrupted |= _was_interrupted(conversation)
     try:
         if conversation.found is not None and not interrupted:
             # Half where hooks follow: the next start does memory's rest, and nobody theirs.
@@ -284,56 +426,29 @@ async def close(
         if conversation.extensions is not None:
             with _waiting_for(conversation, "servers", 0, None):
                 await conversation.extensions.close()
-        grace_s = INTERRUPTED_GRACE_S if interrupted else CLOSE_GRACE_S
-        await _leave(conversation, "exit", leave_by, grace_s=grace_s)
-        providers = (conversation.agent.provider, *conversation.to_close)
-        for provider in providers:
+        await _leave(conversation, "exit", leave_by, interrupted=interrupted)
+        for provider in (conversation.agent.provider, *conversation.to_close):
             await provider.aclose()
         with _waiting_for(conversation, "plug-ins", PLUGINS_GRACE_S, leave_by) as wait_s:
             await conversation.plugins.close(wait_s)
 
 
-def mark_open(home: Path, session_id: str) -> bool:
-    """Marks a session as open until it is left; returns whether a kode has been killed: it has left
-    a mark. Never raises."""
-    own, was_killed = paths.open_mark(home, session_id), False
-    with contextlib.suppress(OSError, StorageError):
-        was_killed = own.exists()
-        durable.make_folder(own.parent)
-        durable.open_for_append(own).close()
-        for mark in unfinished_marks(home):
-            session = paths.session_file(home, mark.stem)
-            if mark.suffix == own.suffix and mark != own and not in_use(session):
-                was_killed = True
-                durable.remove(mark)  # a kode that is killed from here on leaves its own
-    return was_killed
+def pending_text(session: Session) -> str:
+    """The person's message that a crash kept from being begun; "" if there is none."""
+    return text_of(session.pending) if session.pending else ""
 
 
-def unfinished_marks(home: Path) -> list[Path]:
-    """What has begun and is not done; not what another kode is writing just now."""
-    with contextlib.suppress(OSError):  # nearly always there is none
-        marks = paths.unfinished_folder(home).iterdir()
-        return sorted(mark for mark in marks if not mark.name.startswith(TEMPORARY_PREFIX))
-    return []
-
-
-async def remove_leftovers(conversation: "Conversation") -> None:
-    """Removes half-written files of crashes, in the project and, after a kill, in all of the home,
-    and undo data beyond its limit. Those of the home at least once a day, but not at each start:
-    it holds the files of all sessions, and a task must not cost more with each of them.
-
-    In one thread, because the end of a short session waits for a thread that has started.
-    """
-    home, config, session = conversation.place.home, conversation.config, conversation.session
-    is_main = conversation.settings.child is None
-    was_killed = is_main and session.id is not None and mark_open(home, session.id)
+async def _remove_leftovers(conversation: "Conversation") -> None:
+    """Removes half-written files of crashes in the project, and once a day those in all of the
+    home, which holds the files of all sessions, and undo data beyond its limit. In one thread,
+    because the end of a short session waits for a thread that has started."""
+    home, config, undo = conversation.place.home, conversation.config, conversation.agent.undo
     is_resumed = conversation.begun_by == "resume"
-    undo = conversation.agent.undo
 
     def remove() -> None:
         if is_resumed:
             undo.remove_stale_temporaries()
-        if _is_upkeep_due(home) or was_killed:
+        if _is_upkeep_due(home):
             for folder in paths.own_folders(home, config.memory.data_dir):
                 durable.remove_stale_temporaries(folder, also_below=True)
             drop_oldest_of_all(home, config.undo.max_total_mb * MEGABYTE)
@@ -351,11 +466,3 @@ def _is_upkeep_due(home: Path) -> bool:
     with contextlib.suppress(StorageError):
         durable.replace(stamp, b"")
     return True
-
-
-async def remove_abandoned_layers(home: Path) -> None:
-    """Removes the layers of killed kodes, in a thread."""
-    from kode.sandbox import store
-
-    remove = partial(store.remove_abandoned, store.places(home))
-    await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))

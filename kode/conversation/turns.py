@@ -11,7 +11,7 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from kode.engine.call import run_aside
 from kode.engine.run import Evidence, Run
 from kode.engine.turn import run_turn
 from kode.errors import StorageError, Unavailable, UserError
-from kode.events import FINISHED, Notice, PlanKept, RetryScheduled, TextDelta, TurnEnded
+from kode.events import Notice, PlanKept, RetryScheduled, TextDelta, TurnEnded
 from kode.extensions.commands import Command, files_named, pieces
 from kode.extensions.found_extensions import FoundExtensions, in_use, reread
 from kode.extensions.session import Outside
@@ -32,7 +32,6 @@ from kode.permissions.decide import limited_to
 from kode.permissions.modes import PermissionMode
 from kode.plain_text import fence_text
 from kode.prompts import template
-from kode.provider import Provider
 from kode.providers.exchange import SdkProvider
 from kode.session.entries import AnyEntry, MessageEntry, NoteEntry, PlanEntry, TaintEntry, is_turn
 from kode.session.messages import effective
@@ -41,10 +40,7 @@ from kode.tool import Interceptor
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation, RunTurn, Steering
-    from kode.conversation.structured import Form
-
-WrapProvider = Callable[[Provider], Provider]
-"""What is asked in a turn instead of the session's provider."""
+    from kode.conversation.structured import Form, Insistence
 
 
 async def turn(
@@ -66,44 +62,32 @@ async def turn(
     has changed since it was approved; UserError if a hook refuses the message, or a server's prompt
     needs more arguments; ServerError.
     """
-    if form is None:
-        return await _turn(conversation, text, attachments, steering, typed)
-    from kode.conversation.structured import Insistence
+    session, parts, insistence = conversation.session, list(attachments), None
+    if form is not None:
+        from kode.conversation.structured import Insistence
 
-    insistence = Insistence(conversation, form, steering, conversation.agent.provider)
-    parts, wrap = (*attachments, insistence.request), insistence.wrap_provider
-    ended = await _turn(conversation, text, parts, insistence.steering, typed, wrap)
-    return insistence.conclude(ended)
-
-
-async def _turn(
-    conversation: "Conversation",
-    text: str,
-    attachments: Sequence[Text | Image],
-    steering: "Steering",
-    typed: str | None,
-    wrap_provider: WrapProvider | None = None,
-) -> TurnEnded:
-    session = conversation.session
+        insistence = Insistence(conversation, form, steering, conversation.agent.provider)
+        parts, steering = [*parts, insistence.request], insistence.steering
     text, conversation.cut_short = join_prompts(conversation.cut_short, text), ""
     run = partial(
         _run,
         conversation,
-        attachments=list(attachments),
+        attachments=parts,
         steering=steering,
         typed=text if typed is None else typed,
-        wrap_provider=wrap_provider,
+        insistence=insistence,
         evidence=Evidence(),
     )
     try:
         session.record_prompt(text, typed)
-        return await _answer(conversation, text, run)
+        ended = await _answer(conversation, text, run)
     except StorageError as error:
         conversation.notices.add(str(error))  # the caller says it
         raise
     finally:
         with contextlib.suppress(StorageError):  # the person has the text before them
             session.drop_prompt()
+    return ended if insistence is None else insistence.conclude(ended)
 
 
 async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> TurnEnded:
@@ -145,7 +129,7 @@ async def _run(
     attachments: list[Text | Image],
     steering: "Steering",
     typed: str,
-    wrap_provider: WrapProvider | None,
+    insistence: "Insistence | None",
     evidence: Evidence,
     **within: Any,
 ) -> TurnEnded:
@@ -157,13 +141,13 @@ async def _run(
     parts = (*conversation.attachments, *attachments, *mode_note)
     conversation.attachments.clear()
     attachments.clear()
-    planned, agent = conversation.gate.mode == "plan", conversation.agent
+    is_planned, agent = conversation.gate.mode == "plan", conversation.agent
     agent = replace(
         agent,
-        provider=agent.provider if wrap_provider is None else wrap_provider(agent.provider),
+        provider=agent.provider if insistence is None else insistence.wrap_provider(agent.provider),
         interceptors=(*agent.interceptors, *limits),
         limits=replace(agent.limits, **within) if within else agent.limits,
-        fall_back=partial(_fall_back, conversation, wrap_provider),
+        fall_back=partial(_fall_back, conversation, insistence),
     )
     conversation.last = ended = await run_turn(
         agent,
@@ -178,7 +162,7 @@ async def _run(
     )
     conversation.waited_s = 0.0
     try:
-        conversation.fresh_plan = planned and _keep_plan(conversation, ended)
+        conversation.fresh_plan = is_planned and _save_plan(conversation, ended)
     except StorageError as error:
         conversation.report(error)
     return ended
@@ -186,7 +170,7 @@ async def _run(
 
 async def _fall_back(
     conversation: "Conversation",
-    wrap_provider: WrapProvider | None,
+    insistence: "Insistence | None",
     agent: Agent,
     fault: Unavailable,
 ) -> Agent | None:
@@ -199,19 +183,23 @@ async def _fall_back(
     if (provider, model) == (before.name, before.model):
         return None
     conversation.use_model(model, None if provider == before.name else provider)
-    emit = conversation.settings.emit
+    emit, attempts = conversation.settings.emit, agent.limits.max_attempts
     if fault.partial:
-        tries = agent.limits.max_attempts
-        again = RetryScheduled(
-            attempt=tries, max_attempts=tries + 1, delay_s=0, reason=fault.reason
+        emit(
+            RetryScheduled(
+                attempt=attempts,
+                max_attempts=attempts + 1,
+                delay_s=0,
+                reason=fault.reason,
+                discards_text=True,
+            )
         )
-        emit(replace(again, discards_text=True))
     answers = f"{model} answers instead (`fallback_model`), until /model changes it."
     emit(Notice(text=f"{fault.reason} {answers}"))
     await conversation.learn_model()
     other = conversation.agent.provider
-    asked = other if wrap_provider is None else wrap_provider(other)
-    return replace(conversation.agent, provider=asked, interceptors=agent.interceptors)
+    other = other if insistence is None else insistence.wrap_provider(other)
+    return replace(conversation.agent, provider=other, interceptors=agent.interceptors)
 
 
 def join_prompts(cut_short: str, text: str) -> str:
@@ -231,13 +219,10 @@ async def _note_late_results(conversation: "Conversation") -> None:
     Raises: StorageError.
     """
     last, folder = conversation.last, conversation.agents_folder
-    if last is None:
-        may_have_left = conversation.begun_by == "resume"
-    else:
-        may_have_left = last.status not in FINISHED
-    if not may_have_left or any(job.tell for job in conversation.commands.running()):
+    may_have_left = conversation.begun_by == "resume" if last is None else not last.is_finished
+    if not may_have_left or not folder.is_dir():
         return
-    if not folder.is_dir():
+    if any(job.tell for job in conversation.commands.running()):
         return
     from kode.subagents import records
 
@@ -250,11 +235,9 @@ async def _note_late_results(conversation: "Conversation") -> None:
         conversation.settings.emit(Notice(text=unread, level="info"))
 
 
-# Messages that begin with `/name`.
-
-
-def named_in(found: FoundExtensions, message: str) -> Command | Skill | None:
-    """The command or skill that a message begins with, `/name`; None for any other message."""
+def find_named(found: FoundExtensions, message: str) -> Command | Skill | None:
+    """The command or skill that a message begins with, `/name`; None for any other message. The
+    last part of a name is enough where it is the only one, and a bundle's gives way."""
     if not message.startswith("/") or not message[1:].strip():
         return None
     name = message.split(maxsplit=1)[0][1:]
@@ -266,45 +249,39 @@ def named_in(found: FoundExtensions, message: str) -> Command | Skill | None:
 
 
 async def _run_named(conversation: "Conversation", text: str, run: "RunTurn") -> TurnEnded:
-    """Runs a turn; one whose message names a command or a skill with its text, limits and model.
-    Raises: ToolError if it has changed since it was approved; StorageError; as `_expand`."""
-    place, argument = conversation.place, text.partition(" ")[2].strip()
-    thing = named_in(conversation.found or FoundExtensions(), text)
+    """Runs a turn; one whose message names a command or a skill with its text, limits and model, a
+    prompt of a server, `/mcp__server__prompt words`, with that. Raises: ToolError if it has changed
+    since it was approved; StorageError; UserError, ServerError for a prompt."""
+    place, (name, _, argument) = conversation.place, text.partition(" ")
+    thing = find_named(conversation.found or FoundExtensions(), text)
     if thing is None:
-        return await run(await _expand(conversation, text) if text.startswith("/") else text)
+        extensions, prompt = conversation.extensions, None
+        if text.startswith("/") and extensions is not None:
+            prompt = await extensions.expand(name, argument.strip())
+        if prompt is None:
+            return await run(text)
+        conversation.attachments.append(_part(prompt))
+        return await run(f"Follow the prompt I chose with {name}.")
     if isinstance(thing, Skill):
         words = reread(thing, place.home, place.project).instructions()
-        words += f"\n\nARGUMENTS: {argument}" if argument else ""
+        words += f"\n\nARGUMENTS: {argument.strip()}" if argument.strip() else ""
         conversation.attachments.append(Text(text=words, source="instructions"))
         return await run(text)
     command, before = reread(thing, place.home, place.project), conversation.agent.provider
     limits = () if command.allowed is None else (limited_to(command.allowed, place),)
-    conversation.attachments += await _fill_in(conversation, command, argument, limits)
+    conversation.attachments += await _fill_in(conversation, command, argument.strip(), limits)
     try:
         if command.model:
             conversation.use_model(command.model)
             if not conversation.agent.provider.info.known:
                 conversation.use_model(before.model, before.name)
                 wanted = f"/{command.item.name} asks for the model {command.model}"
-                kept = f"which kode does not know: {before.model} is used."
-                conversation.settings.emit(Notice(text=f"{wanted}, {kept}"))
+                instead = f"which kode does not know: {before.model} is used."
+                conversation.settings.emit(Notice(text=f"{wanted}, {instead}"))
         return await run(text, limits)
     finally:
         if conversation.agent.provider.model != before.model:
             conversation.use_model(before.model, before.name)
-
-
-async def _expand(conversation: "Conversation", text: str) -> str:
-    """Expands the prompt of a server, `/mcp__server__prompt words`: attaches its text and returns a
-    message that points to it. Returns other messages unchanged. Raises: UserError, ServerError."""
-    name, _, argument = text.partition(" ")
-    if conversation.extensions is None:
-        return text
-    prompt = await conversation.extensions.expand(name, argument.strip())
-    if prompt is None:
-        return text
-    conversation.attachments.append(_part(prompt))
-    return f"Follow the prompt I chose with {name}."
 
 
 def _part(outside: Outside) -> Text:
@@ -319,9 +296,9 @@ async def _fill_in(
 ) -> list[Text | Image]:
     """The text of a command, with the output of what it runs and the files it names, and the
     pictures among them. Raises: StorageError."""
+    agent, emit = conversation.agent, conversation.settings.emit
     # What it names itself is part of its text, which a person has approved: its limits are for what
     # runs, in it or in its turn.
-    agent, emit = conversation.agent, conversation.settings.emit
     reading = Run(agent=agent, context=conversation.context, emit=emit)
     running = replace(reading, agent=replace(agent, interceptors=(*agent.interceptors, *limits)))
     texts, images = list[str](), list[Text | Image]()
@@ -342,9 +319,6 @@ async def _call(run: Run, tool: str, arguments: dict[str, str]) -> tuple[str, Se
     call_id = f"prepared-{secrets.token_hex(4)}"
     call = ToolCall(id=call_id, name=tool, arguments=json.dumps(arguments))
     result, pictures = await run_aside(run, call)
-    if run.untrusted:
-        run.context.session.append(*(TaintEntry(source=source) for source in run.untrusted))
-        run.untrusted.clear()
     return result.text, pictures
 
 
@@ -359,20 +333,19 @@ def _mode_note(conversation: "Conversation") -> tuple[Text, ...]:
         edited = f"[The person edited the plan. It now reads:]\n\n{plan}"
         note = edited if plan.strip() else "[The person dropped the plan.]"
         conversation.session.append(PlanEntry(text=plan), NoteEntry(text=note))
-    mode = conversation.gate.mode
+    mode, text = conversation.gate.mode, ""
     if mode == "plan":
-        return (Text(text=template("plan"), source="note"),)
-    if _was_in_plan_mode(entries):
+        text = template("plan")
+    elif _was_in_plan_mode(entries):
         text = f"[The mode is now {mode}: changes are possible again.]"
-        return (Text(text=text, source="note"),)
-    return ()
+    return (Text(text=text, source="note"),) if text else ()
 
 
-def _keep_plan(conversation: "Conversation", ended: TurnEnded) -> bool:
+def _save_plan(conversation: "Conversation", ended: TurnEnded) -> bool:
     """After a turn in mode `plan`, saves the plan at the end of its answer; returns whether there
     is one. Raises: StorageError."""
     path, plan = conversation.place.plan, plan_in(ended.result)
-    if ended.status not in FINISHED or not plan or path is None:
+    if not ended.is_finished or not plan or path is None:
         return False
     write_plan(path, plan)
     conversation.session.append(PlanEntry(text=plan))
@@ -393,8 +366,8 @@ async def approve_plan(conversation: "Conversation", mode: PermissionMode) -> st
     if plan != _known_plan(effective(conversation.session.entries)):
         conversation.session.append(PlanEntry(text=plan))
     conversation.gate.mode = mode
-    words = template("plan_approved").replace("{mode}", mode).replace("{plan}", plan.strip())
-    conversation.note(words)
+    words = template("plan_approved").replace("{mode}", mode)
+    conversation.note(words.replace("{plan}", plan.strip()))
     return "Go ahead with the plan."
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kode.conversation import starting
+from kode.conversation import sessions
 from kode.errors import StorageError
 from kode.messages import Text
 from tests.conversation.conftest import Open
@@ -17,7 +17,7 @@ async def test_a_start_that_failed_can_be_tried_again(
         raise StorageError("The disk is full.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(starting, "open_context", fails)
+        patch.setattr(sessions, "open_context", fails)
         with pytest.raises(StorageError):
             await talk.turn("look")
     assert talk.found is None
@@ -37,7 +37,7 @@ async def test_attachments_of_a_turn_that_did_not_start_are_dropped(
     async def fails(*_: object) -> None:
         raise StorageError("The disk is full.")
 
-    monkeypatch.setattr(starting, "open_context", fails)
+    monkeypatch.setattr(sessions, "open_context", fails)
     with pytest.raises(StorageError):
         await talk.turn("look", attachments=[given])
 
@@ -48,13 +48,13 @@ async def test_a_model_chosen_while_a_session_starts_stays(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk = await opened({"text": "done"}, mode="full")
-    opens = starting.open_context
+    opens = sessions.open_context
 
     async def meanwhile(*given: object) -> None:
         talk.use_model("another")
         await opens(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(starting, "open_context", meanwhile)
+    monkeypatch.setattr(sessions, "open_context", meanwhile)
     await talk.start()
 
     assert talk.agent.provider.model == "another"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.conversation.turns import named_in
+from kode.conversation.turns import find_named
 from kode.errors import ConfigError
 from kode.extensions import found_extensions
 from kode.extensions.mcp_config import find_servers
@@ -199,7 +199,7 @@ def test_a_bundle_displaces_nothing_of_the_persons_own(home, bundle):
     used = [one.thing for one in (*found.skills, *found.commands) if one.standing == "used"]
     mine = {thing.item.name for thing in used if thing.item.scope == "home"}
     assert mine == {"pdf", "git:commit"}
-    thing = named_in(found, "/commit")
+    thing = find_named(found, "/commit")
     assert thing is not None
     assert thing.item.scope == "home"
 
