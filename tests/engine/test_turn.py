@@ -734,7 +734,7 @@ async def test_a_turn_counts_the_edits_of_an_ended_child(
     async def work(context: ToolContext) -> str:
         """Work."""
         name = jobs.take(Ended(), context.session_id, work=lambda: edit)
-        await jobs.wait(jobs.find(name), limit_s=60)
+        await jobs.find(name).watch
         return "ok"
 
     run = bench(calls(("work", "{}")), says("done"), tools=(work,))
