@@ -9,7 +9,6 @@ Each is the median of paired runs on this machine.
 """
 
 import asyncio
-import os
 import sys
 import tempfile
 import time
@@ -125,7 +124,6 @@ async def _delegate(
             limits=config.subagent,
             environment={k: v for k, v in environ.items() if k != "OPENAI_API_KEY"},
             start=lambda: Start(
-                parent_pid=os.getpid(),
                 config=config.model_dump(mode="json"),
                 undo=str(Path(folder) / "undo"),
             ),

@@ -184,7 +184,6 @@ def start_of_child(
         }
     )
     return Start(
-        parent_pid=os.getpid(),
         config=handed.model_dump(mode="json"),
         may_ask=may_ask,
         trust_project=trust_project,

@@ -10,14 +10,11 @@ import json
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel, ValidationError
+from typing import Any, BinaryIO
 
 from kode import durable
 from kode.credentials import redact
@@ -38,7 +35,6 @@ from kode.permissions import question as permission
 from kode.session.entries import TaintEntry
 from kode.session.log import Session
 from kode.subagents.task import (
-    MAX_FROM_PARENT_BYTES,
     MAX_LINE_BYTES,
     Call,
     Clock,
@@ -48,7 +44,6 @@ from kode.subagents.task import (
     Reply,
     RestOfTree,
     Result,
-    Start,
     Task,
     Used,
     line_of,
@@ -56,12 +51,13 @@ from kode.subagents.task import (
 from kode.tool import Tool, ToolContext
 from kode.tool import ToolOutput as Output
 
-POLL_S = 0.25  # a parent that died is noticed soon enough
+POLL_S = 0.25
 STOP_GRACE_S = 6.0
 """A child that has not ended this long after being asked to is stuck: it kills itself."""
 LOCK_S = 2.0  # its parent writes for milliseconds
-REPORT_CHARS = 50_000
-"""Limit of a report in the line to the parent; its file has all of it."""
+SAID_CHARS = 50_000
+"""Limit of a reply in the line of its event."""
+TOO_LARGE = "It is too large to be passed on (1 MB). Do it in parts."
 
 
 def request_text(task: Task, max_steps: int, timeout_s: float) -> str:
@@ -102,11 +98,11 @@ class ChildOutput:
     """The status of the result, once printed."""
     lock: "threading.RLock" = field(default_factory=threading.RLock)
 
-    def write(self, message: BaseModel | dict[str, Any]) -> None:
+    def write(self, line: bytes) -> None:
         """Writes one line, unless the result has been printed. Raises: OSError."""
         with self.lock:
             if not self.over:
-                _write_stdout(line_of(message))
+                _write_stdout(line)
 
     def conclude(self, result: Result) -> None:
         """Writes the result to disk, then prints it. Never raises; a second result is dropped.
@@ -121,10 +117,6 @@ class ChildOutput:
             if self.result_file is not None:
                 with contextlib.suppress(KodeError, OSError):
                     durable.replace(self.result_file, line_of(result))
-                if (length := len(result.summary)) > REPORT_CHARS:
-                    cut = f"\n[cut: the report has {length:,} characters]"
-                    summary = result.summary[:REPORT_CHARS] + cut
-                    result = result.model_copy(update={"summary": summary})
             if is_free:
                 with contextlib.suppress(OSError, ValueError):
                     _write_stdout(line_of(result))
@@ -135,19 +127,16 @@ class ChildOutput:
 
 @dataclass
 class Stop:
-    """Ends the turn once, and remembers why. A thread notices what a stuck loop cannot: that the
-    parent is gone (a sibling may hold our stdin open), and that a requested end does not happen."""
+    """Ends the turn once, and remembers why. A timer notices what a stuck loop cannot: that the
+    requested end does not happen."""
 
     on_stuck: Callable[[], None] = lambda: None
-    parent_pid: int | None = None
-    on_gone: Callable[[], None] = lambda: None
     task: "asyncio.Future[Any] | None" = None
     status: Status | None = None
     error: str = ""
     is_urgent: bool = False
     """Whether somebody waits for the end: then no last request is made."""
-    ends_at: float | None = None
-    """When the process is stuck, by `time.monotonic`; None: no end was asked for."""
+    timer: threading.Timer | None = None
 
     def __call__(self, status: Status, error: str, within_s: float = STOP_GRACE_S) -> None:
         self.end_within(within_s)
@@ -158,23 +147,17 @@ class Stop:
             self.task.cancel()
 
     def end_within(self, seconds: float) -> None:
-        """Sets how long the process now has to end by itself."""
-        if self.ends_at is None:
-            self.ends_at = time.monotonic() + seconds
+        """Sets how long the process now has to end by itself, unless that is set."""
+        if self.timer is None:
+            self.timer = threading.Timer(seconds, self.on_stuck)
+            self.timer.daemon = True
+            self.timer.start()
 
-    def watch(self) -> None:
-        """Starts the thread."""
-        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
-
-    def _watch(self) -> None:
-        gone = False
-        while self.ends_at is None or time.monotonic() <= self.ends_at:
-            time.sleep(POLL_S)
-            if not gone and self.parent_pid is not None and os.getppid() != self.parent_pid:
-                gone = True
-                self.end_within(STOP_GRACE_S)
-                self.on_gone()
-        self.on_stuck()
+    def allow_more(self) -> None:
+        """Takes back how long the process has to end."""
+        if self.timer is not None:
+            self.timer.cancel()
+        self.timer = None
 
 
 @dataclass
@@ -184,6 +167,7 @@ class ParentLink:
 
     output: ChildOutput
     on_gone: Callable[[], None]
+    """Called when the parent has ended."""
     agent: Agent | None = None
     session: Session | None = None
     """Both None until they are open."""
@@ -195,59 +179,60 @@ class ParentLink:
     """Id of a question or call → where its reply is awaited."""
     open_questions: int = 0
     ids: Iterator[int] = field(default_factory=count)
-    reported: Used = field(default_factory=Used)
-    """The total reported to the parent so far."""
+    reported: tuple[Usage, float, int, bool] = (Usage(), 0.0, 0, False)
+    """Usage, cost in dollars, steps and whether it is tainted, as reported last."""
 
     def report(self) -> None:
         """Reports usage since the last report to the parent."""
         if self.agent is None or self.session is None:
             return
-        spend, before, untrusted = self.agent.spend, self.reported, self.session.tainted
-        total = Used(
-            usage=asdict(spend.usage),
-            cost_usd=spend.cost_usd,
-            steps=spend.steps,
-            untrusted=untrusted,
-        )
-        if total == before:
+        spend, (usage, cost_usd, steps, _) = self.agent.spend, self.reported
+        total = (spend.usage, spend.cost_usd, spend.steps, self.session.tainted)
+        if total == self.reported:
             return
         self.reported = total
         has_price = self.agent.cost_usd(Usage()) is not None
-        new = Used(
-            usage={name: each - before.usage.get(name, 0) for name, each in total.usage.items()},
-            cost_usd=spend.cost_usd - (before.cost_usd or 0.0) if has_price else None,
-            steps=spend.steps - before.steps,
-            untrusted=untrusted,
+        used = Used(
+            usage={name: n - getattr(usage, name) for name, n in asdict(spend.usage).items()},
+            cost_usd=spend.cost_usd - cost_usd if has_price else None,
+            steps=spend.steps - steps,
+            untrusted=self.session.tainted,
         )
-        self._send(new)
+        self._send(line_of(used))
 
     async def ask(self, question: permission.Question) -> permission.Answer:
         """Puts a permission question to the person at the parent's terminal."""
-        line = Question(id=next(self.ids), question=replace(question, arguments={}))
-        if len(line_of(line)) > MAX_LINE_BYTES:
-            return permission.Answer(
-                choice="no", message="It is too large to be shown. Do it in parts."
-            )
         self.open_questions += 1
         try:
+            line = Question(id=next(self.ids), question=replace(question, arguments={}))
             return (await self._await_reply(line)).answer
         finally:
             self.open_questions -= 1
 
-    async def _await_reply(self, line: Question | Call) -> Reply:
+    async def _await_reply(self, message: Question | Call) -> Reply:
+        if len(line := line_of(message)) > MAX_LINE_BYTES:
+            answer = permission.Answer(choice="no", message=TOO_LARGE)
+            return Reply(id=message.id, answer=answer, output=Output(text=TOO_LARGE), failed=True)
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self.replies[line.id] = reply
+        self.replies[message.id] = reply
         self._send(line)
         try:
             return await reply
         finally:
-            del self.replies[line.id]
+            del self.replies[message.id]
 
-    async def listen(self, reader: asyncio.StreamReader) -> None:
-        """Reads what the parent says until stdin ends, which means that it is gone."""
-        while line := await read_line(reader):
-            self.take(line)
-        self.on_gone()
+    def listen(self, stdin: BinaryIO) -> None:
+        """Reads what the parent says in a thread of its own until stdin ends, which means that it
+        is gone. Called in the loop in which it is handled."""
+        loop = asyncio.get_running_loop()
+
+        def read() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                for line in stdin:
+                    loop.call_soon_threadsafe(self.take, line)
+                loop.call_soon_threadsafe(self.on_gone)
+
+        threading.Thread(target=read, name="parent", daemon=True).start()
 
     def take_messages(self) -> list[Text]:
         """The parent's messages since the last call: they steer its turn. Raises: StorageError."""
@@ -257,9 +242,9 @@ class ParentLink:
             self.session.append(TaintEntry(source="the session that delegated this"))
         return [Text(text=message.text) for message in messages]
 
-    def _send(self, message: BaseModel) -> None:
+    def _send(self, line: bytes) -> None:
         try:
-            self.output.write(message)
+            self.output.write(line)
         except OSError:
             self.on_gone()
 
@@ -288,10 +273,8 @@ class ParentLink:
             return shared.subject or f"{arguments.get('server', '')}:{arguments.get('tool', '')}"
 
         async def run(context: ToolContext, arguments: Mapping[str, Any]) -> Output:
-            line = Call(id=next(self.ids), tool=shared.name, arguments=dict(arguments))
-            if len(line_of(line)) > MAX_LINE_BYTES:
-                raise ToolError("Its arguments are over 1 MB: pass less.")
-            reply = await self._await_reply(line)
+            call = Call(id=next(self.ids), tool=shared.name, arguments=dict(arguments))
+            reply = await self._await_reply(call)
             if reply.failed:
                 raise ToolError(reply.output.text, untrusted=reply.output.untrusted)
             return reply.output
@@ -315,28 +298,6 @@ async def expire(clock: Clock, is_asking: Callable[[], bool]) -> None:
         await asyncio.sleep(min(max(clock.left_s, 0.01), POLL_S))
 
 
-async def open_stdin() -> asyncio.StreamReader:
-    """Stdin as a stream of lines."""
-    reader = asyncio.StreamReader(limit=MAX_FROM_PARENT_BYTES)
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    return reader
-
-
-async def read_line(reader: asyncio.StreamReader) -> bytes:
-    """The next line; b"" at the end, or for invalid input."""
-    with contextlib.suppress(ValueError, OSError):
-        return await reader.readline()
-    return b""
-
-
-async def read_start(reader: asyncio.StreamReader) -> Start | None:
-    """The parent's first line; None if it died before sending one."""
-    with contextlib.suppress(ValidationError):
-        return Start.model_validate_json(await read_line(reader))
-    return None
-
-
 def event_line(event: Event) -> dict[str, Any] | None:
     """An event as a line, without what only a transcript needs. Deltas and tool output are left
     out: stdout reports what a child does, and what it said last."""
@@ -344,7 +305,7 @@ def event_line(event: Event) -> dict[str, Any] | None:
         return None
     fields = asdict(event)
     if isinstance(event, Replied):
-        fields["said"] = redact(text_of(event.message).strip()[:REPORT_CHARS])
+        fields["said"] = redact(text_of(event.message).strip()[:SAID_CHARS])
     elif isinstance(event, ToolFinished):
         fields["edited"] = bool(event.diff) and not event.is_error
     for heavy in ("message", "text", "diff"):

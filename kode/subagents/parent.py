@@ -8,14 +8,17 @@ files; `tool.py` presents it to the model; `task.py` defines the lines.
 import asyncio
 import contextlib
 import math
+import os
 import secrets
 import sys
+import tempfile
 import time
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pydantic import BaseModel
 from pydantic_core import from_json
@@ -23,14 +26,14 @@ from pydantic_core import from_json
 from kode.config.model import Subagent
 from kode.engine.agent import Agent, Spend
 from kode.errors import KodeError, StorageError, ToolError
-from kode.events import EXIT_CODES, FINISHED, AgentFinished, AgentProgress, Emit, Status, silent
+from kode.events import FINISHED, AgentFinished, AgentProgress, Emit, Status, silent
 from kode.messages import Usage, first_of, plural, shorten
 from kode.permissions import question as permission
-from kode.programs import one_deeper, start_program
+from kode.programs import one_deeper
 from kode.session.log import Session
 from kode.subagents import records
+from kode.subagents.records import Record
 from kode.subagents.task import (
-    MAX_FROM_PARENT_BYTES,
     MAX_LINE_BYTES,
     Call,
     Clock,
@@ -48,7 +51,7 @@ from kode.subagents.task import (
     line_of,
 )
 from kode.tool import CALLS_ANY, Tool, ToolContext, ToolOutput
-from kode.tools import processes
+from kode.tools.processes import ProcessTree
 
 COMMAND = (sys.executable, "-P", "-m", "kode", "subagent")
 """`-P`: a project with a folder `kode` or a file `json.py` must not become part of the child."""
@@ -61,13 +64,13 @@ EXIT_GRACE_S = 5.0
 """A child that stays this long after its result is killed."""
 DRAIN_S = 1.0
 """Time to read the rest from the pipes of an ended child."""
-RESERVED_SHARE, MIN_RESERVED_S, MAX_RESERVED_S = 0.2, 2.0, 10.0
+RESERVED_SHARE, MAX_RESERVED_S = 0.2, 10.0
 """Share of the parent's remaining turn, to end the child and use the results."""
 PROGRESS_EVERY_S = 1.0  # a person reads no faster
 POLL_S = 0.1  # below what a person notices
 SUMMARY_CHARS = 400
 """Of a child's error, whose end says what to do, or of its summary, on the screen."""
-STDERR_BYTES = 4_000  # the last lines before it died
+STDERR_BYTES = 500  # the last lines before it died
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +111,6 @@ class Delegation:
     fork: Callable[[str], Callable[[], bytes]] = lambda call_id: bytes
     """(the call that starts children) → what makes the transcript of each that is a fork."""
     command: Sequence[str] = COMMAND
-    patience_s: float = PATIENCE_S
     running: "dict[str, Child]" = field(default_factory=dict)
     """By id."""
 
@@ -122,18 +124,15 @@ class Delegation:
         usd = self.spend.cost_usd + self.spend.rest_of_tree_usd
         steps = self.spend.steps + self.spend.rest_of_tree_steps
         for child in self.running.values():
-            its = child.spend
-            child.send(RestOfTree(cost_usd=usd - its.cost_usd, steps=steps - its.steps))
+            used = child.spend
+            child.send(RestOfTree(cost_usd=usd - used.cost_usd, steps=steps - used.steps))
 
     def find_end(self) -> float:
         """When a child that starts now must have ended: before the parent's turn does."""
-        ends_at = self.spend.turn_ends_at
-        if ends_at is None:
+        if (ends_at := self.spend.turn_ends_at) is None:
             return math.inf
-        now = time.monotonic()
-        left_s = max(0.0, ends_at - now)
-        reserved_s = min(MAX_RESERVED_S, max(MIN_RESERVED_S, left_s * RESERVED_SHARE))
-        return now + max(0.5, left_s - reserved_s)
+        left_s = max(0.0, ends_at - time.monotonic())
+        return ends_at - min(MAX_RESERVED_S, left_s * RESERVED_SHARE)
 
 
 @dataclass(eq=False)
@@ -146,12 +145,13 @@ class Child:
     folder: Path
     emit: Emit = silent
     is_fork: bool = False
-    mark: str = field(default_factory=processes.new_mark)
+    tree: ProcessTree = field(default_factory=ProcessTree)
+    """Its processes, which end where this process is killed."""
     since: float = field(default_factory=time.monotonic)
     """When it was created."""
     started: float = 0.0
     clock: Clock = field(default_factory=lambda: Clock(math.inf))
-    process: asyncio.subprocess.Process | None = None
+    process: Process | None = None
     result: Result | None = None
     activity: str = "starting"
     spend: Spend = field(default_factory=Spend)
@@ -171,7 +171,7 @@ class Child:
     edited: dict[str, None] = field(default_factory=dict)
     unread: int = 0
     """How many messages it has not taken yet."""
-    stderr: bytes = b""
+    stderr: "IO[bytes] | None" = None
     output_path: None = None
     partial: str = ""
 
@@ -187,6 +187,10 @@ class Child:
     def tokens(self) -> int:
         return self.spend.usage.input_tokens + self.spend.usage.output_tokens
 
+    @property
+    def has_edited(self) -> bool:
+        return bool(self.edited or (self.result is not None and self.result.files_changed))
+
     async def run(self) -> None:
         """Runs it to its result. If cancelled, ends it first and keeps what it reports."""
         delegation = self.delegation
@@ -194,16 +198,12 @@ class Child:
         self.clock = Clock(delegation.limits.timeout_s, delegation.find_end())
         status: Status | None = "interrupted"
         error = ""
-        reading: list[asyncio.Task[None]] = []
+        reading: asyncio.Task[None] | None = None
         try:
-            self.process = await self._spawn()
+            self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed below)
+            self.process = process = await self._spawn(self.stderr)
             delegation.running[self.id] = self
-            stdout, stderr = self.process.stdout, self.process.stderr
-            assert stdout is not None
-            assert stderr is not None
-            reading += map(
-                asyncio.create_task, (self._read_stdout(stdout), self._read_stderr(stderr))
-            )
+            reading = asyncio.create_task(self._read_lines(process))
             self.shared = delegation.share_tools(self.task, self.folder)
             update = {
                 "spawned_at": self.started,
@@ -211,8 +211,7 @@ class Child:
                 "tools": tuple(map(_describe_tool, self.shared.tools)),
             }
             self.send(delegation.start().model_copy(update=update))
-            self.report_progress()
-            status = await self._wait(self.process, reading[0])
+            status = await self._wait(process, reading)
         except (OSError, ValueError) as fault:
             status, error = "error", f"It could not be started: {fault}."
         finally:
@@ -223,37 +222,36 @@ class Child:
             finally:
                 delegation.running.pop(self.id, None)
                 self._report_end(self.conclude(status, error))
+                if self.stderr is not None:
+                    self.stderr.close()
 
-    async def _spawn(self) -> asyncio.subprocess.Process:
-        delegation = self.delegation
-        command = [*delegation.command, "--from-parent", "--quiet"]
-        command += ["--task", str(self.folder / "task.json")]
-        command += ["--memory-snapshot", str(self.folder / "snapshot.json")]
-        if delegation.session.id is not None:
-            command += ["--parent-session", delegation.session.id]
-        return await start_program(
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=delegation.agent().place.cwd,
-            env={**delegation.environment, **processes.marked(self.mark)},
+    async def _spawn(self, stderr: IO[bytes]) -> Process:
+        session_id = self.delegation.session.id
+        return await self.tree.start(
+            *self.delegation.command,
+            *("--from-parent", "--quiet", "--task", str(self.folder / "task.json")),
+            *("--memory-snapshot", str(self.folder / "snapshot.json")),
+            *(("--parent-session", session_id) if session_id is not None else ()),
+            environment=self.delegation.environment,
+            **{"stdin": PIPE, "stdout": PIPE, "stderr": stderr},
+            cwd=self.delegation.agent().place.cwd,
             limit=MAX_LINE_BYTES,
-            start_new_session=True,
         )
 
-    async def _wait(
-        self, process: asyncio.subprocess.Process, reading: "asyncio.Task[None]"
-    ) -> Status | None:
+    async def _wait(self, process: Process, reading: "asyncio.Task[None]") -> Status | None:
         """Waits until it has ended; "timeout" if it does not, None if its result counts."""
         # Its own clock stops first, so that it ends by itself.
-        self.clock.left_s += self.delegation.patience_s
-        self.clock.ends_at += self.delegation.patience_s
+        self.clock.left_s += PATIENCE_S
+        self.clock.ends_at += PATIENCE_S
+        reported_at = 0.0
         while self.result is None and not reading.done() and process.returncode is None:
             if self.clock.is_over(waits=self.open_questions > 0):
                 return "timeout"
             if self.is_stopped:
                 return "interrupted"
+            if time.monotonic() - reported_at >= PROGRESS_EVERY_S:
+                reported_at = time.monotonic()
+                self.report_progress()
             # `wait`, not a timeout around an await: that would cancel the reading, and lose the
             # result that the child sends when asked to end.
             await asyncio.wait([reading], timeout=POLL_S)
@@ -261,12 +259,10 @@ class Child:
         await _wait_for_exit(process, EXIT_GRACE_S)
         return None
 
-    async def _end(self, reading: Sequence["asyncio.Task[None]"]) -> None:
+    async def _end(self, reading: "asyncio.Task[None] | None") -> None:
         """Ends it and everything it started: asks, waits, kills. It alone is asked first, so that
         it can end its own commands and report its progress."""
         process = self.process
-        # Without a process, a cancellation may have come during its start: search by the mark.
-        group = process.pid if process is not None else processes.NO_GROUP
         for task in self.replies:
             task.cancel()
         try:
@@ -274,21 +270,20 @@ class Child:
                 with contextlib.suppress(ProcessLookupError):
                     process.terminate()
                 await _wait_for_exit(process, TERM_GRACE_S)
-            if processes.find(group, self.mark):
-                await processes.end(group, self.mark)
-            if reading:
-                await asyncio.wait(reading, timeout=DRAIN_S)
+            # Without a process, a cancellation may have come during its start.
+            await self.tree.end()
+            if reading is not None:
+                await asyncio.wait([reading], timeout=DRAIN_S)
         finally:
-            processes.kill(group, self.mark)
-            for task in (*reading, *self.replies):
+            self.tree.kill()
+            self.tree.forget()
+            for task in (*filter(None, [reading]), *self.replies):
                 task.cancel()
             if process is not None:
                 # What a grandchild holds open would stay open here until it is gone, and asyncio
                 # has no public way to release it.
                 process._transport.close()  # type: ignore[attr-defined]
-        await asyncio.gather(*reading, return_exceptions=True)
-        if process is not None:
-            await process.wait()
+                await process.wait()
 
     def conclude(self, status: Status | None = "interrupted", error: str = "") -> Result:
         """Gives it a result, on disk too, if it has none. `status` is why the parent ended it; None
@@ -304,7 +299,7 @@ class Child:
         if result.untrusted:
             self.untrusted = "a subagent"
         self.result = result
-        records.keep_result(self.folder, result)
+        records.write_result(self.folder, result)
         self.has_reply.set()
         self.finished.set()
         return result
@@ -319,10 +314,9 @@ class Child:
         elif not error:
             code = self.process.returncode if self.process else None
             error = f"It ended with exit status {code} and without a result."
-            if stderr := self.stderr.decode("utf-8", "replace").strip()[-500:]:
-                error += f" Its last words: {stderr}"
-            statuses = {number: name for name, number in EXIT_CODES.items() if number}
-            status = statuses.get(-1 if code is None else code)
+            if self.stderr is not None and (end := self.stderr.seek(0, os.SEEK_END)):
+                self.stderr.seek(max(0, end - STDERR_BYTES))
+                error += f" Its last words: {self.stderr.read().decode('utf-8', 'replace')}"
         return Result(
             status=status or "error",
             summary=f"No report. It was last seen at: {self.activity}." if self.spend.steps else "",
@@ -333,17 +327,12 @@ class Child:
             untrusted=bool(self.untrusted),
         )
 
-    async def _read_stdout(self, stdout: asyncio.StreamReader) -> None:
-        """Reads lines until the pipe ends."""
+    async def _read_lines(self, process: Process) -> None:
+        """Takes its lines until the pipe ends."""
         line: bytes | None = None
-        while line != b"":
+        while line != b"" and process.stdout is not None:
             with contextlib.suppress(ValueError):  # too long: what is left of it is no JSON either
-                self.take(line := await stdout.readline())
-
-    async def _read_stderr(self, stderr: asyncio.StreamReader) -> None:
-        """Keeps the end of stderr, in case it ends without a result."""
-        while data := await stderr.read(STDERR_BYTES):
-            self.stderr = (self.stderr + data)[-STDERR_BYTES:]
+                self.take(line := await process.stdout.readline())
 
     def take(self, line: bytes) -> None:
         """Handles one line of it. Ignores what it does not understand, and lines with lone
@@ -367,9 +356,10 @@ class Child:
 
     def _note_event(self, event: Any) -> None:
         self.clock.note_event(event["type"])
+        activity = ""
         match event["type"]:
             case "step_started":
-                self.activity = "thinking"
+                activity = "thinking"
             case "reply_begun":
                 self.has_reply.set()
             case "replied":
@@ -380,11 +370,12 @@ class Child:
             case "steered":
                 self.unread -= 1
             case "tool_started":
-                self.activity = f"{event['name']} {event['subject']}"[:120]
+                activity = f"{event['name']} {event['subject']}"
             case "retry_scheduled":
-                self.activity = f"waiting: {event['reason']}"[:120]
+                activity = f"waiting: {event['reason']}"
             case "agent_progress":
-                self.activity = f"subagent {event['index'] + 1}: {event['activity']}"[:120]
+                activity = f"subagent {event['index'] + 1}: {event['activity']}"
+        self.activity = activity[:120] or self.activity
 
     def _note_used(self, used: Used) -> None:
         usage = Usage(**used.usage)
@@ -427,13 +418,10 @@ class Child:
                 raise ToolError(f"This subagent was not given the tool {call.tool!r}.")
             output = await tool.run(self.shared.context, tool.check(call.arguments))
             output = ToolOutput(text=output) if isinstance(output, str) else output
-            reply = Reply(id=call.id, output=output)
-            if len(line_of(reply)) > MAX_FROM_PARENT_BYTES:
-                raise ToolError("Too long an answer for a subagent: ask less.")
+            self.send(Reply(id=call.id, output=output))
         except ToolError as error:
             output = ToolOutput(text=str(error), untrusted=error.untrusted)
-            reply = Reply(id=call.id, output=output, failed=True)
-        self.send(reply)
+            self.send(Reply(id=call.id, output=output, failed=True))
 
     def send(self, message: BaseModel) -> None:
         """Writes it one line, if it still listens."""
@@ -444,23 +432,24 @@ class Child:
 
     def report_progress(self) -> None:
         """Says what it does now."""
-        self.emit(AgentProgress(**self._about(), activity=self.activity, tokens=self.tokens))
+        self.emit(AgentProgress(**self._describe(), activity=self.activity, tokens=self.tokens))
 
     def _report_end(self, result: Result) -> None:
         line = (result.error or result.summary).strip().partition("\n")[0]
-        summary, tokens = shorten(line, SUMMARY_CHARS), result.tokens_used or self.tokens
-        end = AgentFinished(**self._about(), status=result.status, summary=summary, tokens=tokens)
-        self.emit(end)
+        about, tokens = self._describe(), result.tokens_used or self.tokens
+        summary = shorten(line, SUMMARY_CHARS)
+        self.emit(AgentFinished(**about, status=result.status, summary=summary, tokens=tokens))
 
-    def _about(self) -> dict[str, Any]:
+    def _describe(self) -> dict[str, Any]:
         elapsed_s = round(time.monotonic() - self.started, 1)
         return {"index": self.index, "goal": self.task.goal, "elapsed_s": elapsed_s}
 
     def report(self, limit: int = records.MAX_SHOWN_CHARS) -> str:
         """Its result for the model, in at most about `limit` characters, once it has ended."""
-        assert self.result is not None
-        outputs = self.delegation.agent().place.outputs
-        text = records.report_text(self.id, self.task.goal, self.result, outputs, limit)
+        record = Record(
+            folder=self.folder, goal=self.task.goal, mark=self.tree.mark, result=self.result
+        )
+        text = record.report(self.delegation.agent().place.outputs, limit)
         lacks = self.shared.lacks
         return f"{text}\n[It had no {', no '.join(lacks)}.]" if lacks else text
 
@@ -469,11 +458,10 @@ class Child:
         unread = f"[Messages that it has not read: {self.unread}]" if self.unread else ""
         if self.result is not None:
             return "\n".join(filter(None, (self.report(), unread)))
-        steps, files = plural(self.spend.steps, "step"), first_of(list(self.edited), 40)
+        steps, files = plural(self.spend.steps, "step"), ", ".join(first_of([*self.edited], 40))
         state = f"[{self.id}: {steps}, {self.tokens} tokens, {self.activity}]"
         text = self.last_text[: records.MAX_SHOWN_CHARS]
-        changed = f"Files changed: {', '.join(files)}" if files else ""
-        return "\n".join(filter(None, (state, unread, text, changed)))
+        return "\n".join(filter(None, (state, unread, text, files and f"Files changed: {files}")))
 
     async def ended(self) -> str:
         """Waits for its end; returns its status."""
@@ -494,28 +482,24 @@ class Child:
         if self.process is None:
             raise ToolError("It has not begun: others run first.")
         self.unread += 1
-        self.send(ParentMessage(text=text, tainted=self.delegation.start().tainted))
+        self.send(ParentMessage(text=text, tainted=self.delegation.session.tainted))
 
 
 async def prepare(
     delegation: Delegation, arguments: Sequence[TaskArgument], call_id: str, emit: Emit = silent
 ) -> list[Child]:
-    """Writes what the children of one call start from: the same snapshot of memory for all, which a
-    fork has in its conversation. Raises: ToolError if it cannot be written, or a task resumes what
-    cannot go on."""
+    """Makes the children of one call: the same snapshot of memory for all, which a fork has in its
+    conversation. Raises: ToolError if their files cannot be written, or a task resumes what cannot
+    go on."""
     tasks = []
     for argument in arguments:
-        fields = argument.model_dump(exclude={"resume", "fork"})
-        task = Task(**{name: value for name, value in fields.items() if value})
+        task = Task(**argument.model_dump(exclude={"resume", "fork"}, exclude_defaults=True))
         if argument.resume:
             task = records.continue_task(delegation.folder, argument.resume, task)
         tasks.append(task)
     now, memory = datetime.now(UTC), delegation.agent().memory
-    snapshot = Snapshot(
-        system=memory.name,
-        created_at=now.isoformat(timespec="milliseconds"),
-        sections=await memory.snapshot(),
-    )
+    created_at, sections = now.isoformat(timespec="milliseconds"), await memory.snapshot()
+    snapshot = Snapshot(system=memory.name, created_at=created_at, sections=sections)
     children = []
     transcript = delegation.fork(call_id) if any(each.fork for each in arguments) else bytes
     first = max((child.index + 1 for child in delegation.running.values()), default=0)
@@ -524,14 +508,9 @@ async def prepare(
             name = argument.resume or f"{now:%Y%m%d-%H%M%S}-{index + 1}-{secrets.token_hex(3)}"
             folder = delegation.folder / name
             child = Child(delegation, index, task, folder, emit, argument.fork)
-            records.create(
-                folder,
-                task,
-                snapshot,
-                mark=child.mark,
-                call_id=call_id,
-                transcript=transcript() if argument.fork else b"",
-            )
+            about = {"mark": child.tree.mark, "call_id": call_id}
+            beginning = transcript() if argument.fork else b""
+            records.create(folder, task, snapshot, **about, transcript=beginning)
             children.append(child)
     except StorageError as error:
         raise ToolError(f"No subagent was started: {error}") from error
@@ -552,20 +531,11 @@ async def run_children(children: Sequence[Child]) -> None:
                 await child.run()
         child.conclude()
 
-    async def show_progress() -> None:
-        while True:
-            await asyncio.sleep(PROGRESS_EVERY_S)
-            for child in children:
-                if child.started and child.result is None:
-                    child.report_progress()
-
-    progress = asyncio.create_task(show_progress())
     try:
         async with asyncio.TaskGroup() as group:
             for child in children:
                 group.create_task(run(child))
     finally:
-        progress.cancel()
         for child in children:
             child.conclude()
 
@@ -598,7 +568,7 @@ async def finish(task: "asyncio.Future[None]") -> None:
     task.result()
 
 
-async def _wait_for_exit(process: asyncio.subprocess.Process, limit_s: float) -> None:
+async def _wait_for_exit(process: Process, limit_s: float) -> None:
     """At most so long; `Process.wait` would wait for its pipes too."""
     deadline = time.monotonic() + limit_s
     while process.returncode is None and time.monotonic() < deadline:

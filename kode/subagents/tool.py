@@ -32,13 +32,17 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
     """The tool for one session, with the agents that it may use."""
     names = [agent.item.name for agent in agents]
     argument = AgentTaskArgument if agents else TaskArgument
-    description = DESCRIPTION
-    if agents:
-        lines = [
-            f"- {agent.item.name}: {shorten(agent.description, AGENT_CHARS)}" for agent in agents
-        ]
-        description = "\n".join([f"{DESCRIPTION} `agent` may be:", *lines[:MAX_AGENTS]])
+    lines = [f"{DESCRIPTION} `agent` may be:" if agents else DESCRIPTION]
+    for agent in agents[:MAX_AGENTS]:
+        lines.append(f"- {agent.item.name}: {shorten(agent.description, AGENT_CHARS)}")
 
+    @tool(
+        effect="delegate",
+        subject="description",
+        target=_name_call,
+        description="\n".join(lines),
+        preview=partial(_preview, names),
+    )
     async def delegate_tasks(
         context: ToolContext,
         tasks: list[argument],  # type: ignore[valid-type]
@@ -51,7 +55,7 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
         if not await _outlives_call(children, context, background):
             return _output(children)
         assert context.background is not None
-        lines = []
+        lines = ["In the background:"]
         for child in children:
             child.emit = silent
             name = context.background.take(
@@ -62,16 +66,10 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
                 work=partial(_describe_work, [child], children),
             )
             lines.append(f"{name}: {shorten(child.task.goal, records.GOAL_CHARS)}")
-        text = "\n".join(["In the background:", *lines])
-        return ToolOutput(text=text, summary=f"{plural(len(children), 'subagent')} in background")
+        summary = f"{plural(len(children), 'subagent')} in background"
+        return ToolOutput(text="\n".join(lines), summary=summary)
 
-    return tool(
-        effect="delegate",
-        subject="description",
-        target=_subject,
-        description=description,
-        preview=partial(_preview, names),
-    )(delegate_tasks)
+    return delegate_tasks
 
 
 async def _outlives_call(children: Sequence[Child], context: ToolContext, background: bool) -> bool:
@@ -96,7 +94,7 @@ async def _outlives_call(children: Sequence[Child], context: ToolContext, backgr
             jobs.withdraw(context.call_id)
 
 
-def _subject(arguments: Mapping[str, Any]) -> str:
+def _name_call(arguments: Mapping[str, Any]) -> str:
     """What for; if the model does not say, the goals. The arguments may be unchecked."""
     described, tasks = arguments.get("description"), arguments.get("tasks")
     if isinstance(described, str) and described.strip():
@@ -112,15 +110,14 @@ def _subject(arguments: Mapping[str, Any]) -> str:
 def _preview(agents: Sequence[str], context: ToolContext, arguments: Mapping[str, Any]) -> str:
     """For the permission question: every task, in full."""
     _check(arguments["tasks"], agents)
-    blocks = []
+    lines = []
     for number, task in enumerate(arguments["tasks"], 1):
-        lines = [f"{number}. {task.goal}"]
+        lines.append(f"{number}. {task.goal}")
         lines += ["   fork: it starts from this conversation"] if task.fork else []
         for name in ("resume", "agent", "effort", "guidance", "context"):
             if value := getattr(task, name, None):
                 lines.append(f"   {name}: {value}")
-        blocks.append("\n".join(lines))
-    return "\n".join(blocks)
+    return "\n".join(lines)
 
 
 def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> None:
@@ -139,8 +136,8 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> None:
         if task.fork and (agent or task.effort or task.resume):
             fault = f"Task {number} is a fork, which works as you do"
             raise ToolError(f"{fault}: leave out `agent`, `effort` and `resume`, or `fork`.")
-    resumed = [task.resume for task in tasks if task.resume]
-    if len(set(resumed)) < len(resumed):
+    resumed = Counter(task.resume for task in tasks if task.resume)
+    if resumed.total() > len(resumed):
         raise ToolError("Two tasks resume the same subagent: put them into one.")
 
 
@@ -163,27 +160,19 @@ def _describe_work(children: Sequence[Child], siblings: Sequence[Child]) -> Tool
     another child of the delegation."""
     early: list[tuple[str, int | None]] = []
     late: list[tuple[str, int | None]] = []
-    files: list[str] = []
+    files: dict[str, None] = {}
     ran_programs = False
     for child in children:
         if (result := child.result) is None:
             continue
-        is_alone = not any(_has_edited(other) for other in siblings if other is not child)
+        is_alone = not any(other.has_edited for other in siblings if other is not child)
         for check in result.checks:
             counted = late if check.after_last_edit and is_alone else early
             counted.append((check.command, 0 if check.passed else 1))
-        files += (
-            os.path.join(child.delegation.agent().place.cwd, name) for name in result.files_changed
-        )
+        cwd = child.delegation.agent().place.cwd
+        files |= dict.fromkeys(os.path.join(cwd, name) for name in result.files_changed)
         ran_programs |= result.checked != "not_since_last_edit"
-    is_edit = any(map(_has_edited, children))
+    is_edit = any(child.has_edited for child in children)
     last = WorkStep(checks=tuple(late), is_edit=is_edit, ran_programs=ran_programs)
-    return ToolOutput(
-        text="",
-        files_changed=tuple(dict.fromkeys(files)),
-        agent_steps=(WorkStep(checks=tuple(early)), last),
-    )
-
-
-def _has_edited(child: Child) -> bool:
-    return bool(child.edited or (child.result is not None and child.result.files_changed))
+    steps = (WorkStep(checks=tuple(early)), last)
+    return ToolOutput(text="", files_changed=tuple(files), agent_steps=steps)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kode.subagents import records
-from kode.tools import processes
 from tests.e2e.command import KODE, Place
 from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
@@ -84,7 +83,7 @@ def agents(place: Place) -> Iterator[Any]:
 
     yield found
     deadline = time.monotonic() + 15
-    while left := processes.find(processes.NO_GROUP, f"HOME={place.environ['HOME']}"):
+    while left := [record.id for record in found() if record.is_alive]:
         assert time.monotonic() < deadline, f"left: {left}"
         time.sleep(0.05)
 

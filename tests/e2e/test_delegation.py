@@ -19,7 +19,6 @@ from kode.conversation import Settings, open_conversation
 from kode.events import silent
 from kode.permissions.question import Answer, Question
 from kode.subagents import records
-from kode.tools import processes
 from tests.e2e import command
 from tests.effort import EVERYTHING
 from tests.scripted_server import ScriptedServer, read_in_order
@@ -29,7 +28,8 @@ PRICES = {"gpt-4o": {"input": 2.5, "output": 10}}
 """A server of one's own has no other."""
 KILLS = 20 if EVERYTHING else 3
 """How often the parent is killed at a random time."""
-ORPHANS_GONE_S = 15.0
+ORPHANS_GONE_S = 5.0
+"""A second after their parent, on a busy machine."""
 
 Reply = dict[str, Any]
 ChildScript = Callable[[str, list[dict[str, Any]]], Reply]
@@ -82,11 +82,13 @@ class Place(command.Place):
         return records.read_records(self.home / "sessions" / self.session() / "agents")
 
     def wait_until_alone(self) -> None:
-        """Waits until no process that was started here is left."""
+        """Waits until no process of a subagent is left."""
         deadline = time.monotonic() + ORPHANS_GONE_S
-        while found := processes.find(processes.NO_GROUP, f"HOME={self.environ['HOME']}"):
-            assert time.monotonic() < deadline, f"orphans: {found}"
-            time.sleep(0.05)
+        folders = (self.home / "sessions").glob("*/agents")
+        agents = [record for folder in folders for record in records.read_records(folder)]
+        while orphans := [record.id for record in agents if record.is_alive]:
+            assert time.monotonic() < deadline, f"orphans: {orphans}"
+            time.sleep(0.02)
 
 
 @pytest.fixture
@@ -141,8 +143,6 @@ def test_results_come_in_task_order_and_their_cost_is_kept(place: Place) -> None
     assert [line["purpose"] for line in spent] == ["subagent"] * 3
     assert sum(line["usage"]["input_tokens"] for line in spent) == 3000
     assert all(line["cost_usd"] > 0 for line in spent)
-    shown = place.run("session", "show", place.session()).out
-    assert shown.partition("## Subagents")[2].count("success, 1 step") == 3
 
 
 def test_children_know_what_memory_held_when_they_were_started(place: Place) -> None:
@@ -329,13 +329,15 @@ def test_siblings_share_the_beginning_of_their_first_requests(place: Place) -> N
     assert b"Test with pytest." in beginnings.pop()
 
 
-@pytest.mark.parametrize("at_once", [False, True])
-def test_continue_reports_the_children_of_a_killed_parent_once(place: Place, at_once: bool) -> None:
+@pytest.mark.parametrize(("at_once", "mode"), [(False, "full"), (True, "auto-edit")])
+def test_continue_reports_the_children_of_a_killed_parent_once(
+    place: Place, at_once: bool, mode: str
+) -> None:
     def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
         return {"text": "the early finding"} if goal == "quick" else sleeps(goal, messages)
 
     place.play(["quick", "slow"], child)
-    process = place.begin("run", "delegate this")
+    process = place.begin("run", "--permission-mode", mode, "delegate this")
     wait_for(place.project / "slow")
     while not [r for r in place.agents() if r.result is not None]:
         time.sleep(0.05)

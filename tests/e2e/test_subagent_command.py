@@ -20,6 +20,7 @@ FIELDS = [
     *("type", "status", "summary", "error", "files_changed", "refused", "checks", "checked"),
     *("tokens_used", "steps", "parent_session", "untrusted"),
 ]
+MARK = processes.new_mark()
 USES = {"usage": {"input_tokens": 100, "output_tokens": 10}}
 
 
@@ -63,7 +64,7 @@ def finished(process: "subprocess.Popen[str]") -> Ran:
 
 @pytest.fixture
 def place(tmp_path: Path, server: ScriptedServer) -> Place:
-    extra = {"KODE_MODEL": "gpt-4o", "OPENAI_API_KEY": KEY}
+    extra = {"KODE_MODEL": "gpt-4o", "OPENAI_API_KEY": KEY, processes.MARK: MARK}
     return Place(tmp_path, server.openai_url, extra, server=server)
 
 
@@ -188,7 +189,7 @@ def test_a_timeout_ends_the_whole_tree_and_tells_the_progress(place: Place) -> N
     assert ran.result["status"] == "timeout"
     assert "Last said: I begin." in ran.result["summary"]
     assert "sleep 61.5" in ran.result["summary"]
-    assert not marked(place)
+    assert not living()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -205,7 +206,7 @@ def test_a_signal_ends_it_with_a_result_and_exit_130(place: Place, number: int) 
 
     assert ran.code == 130
     assert ran.result["status"] == "interrupted"
-    assert not marked(place)
+    assert not living()
 
 
 @pytest.mark.parametrize("after_s", [0.12, 0.15, 0.17, 0.18, 0.19, 0.2, 0.22, 0.25])
@@ -242,6 +243,6 @@ def test_help_needs_no_key(place: Place) -> None:
     assert "--from-parent" not in stdout
 
 
-def marked(place: Place) -> list[processes.Process]:
-    """Processes that were started in this place: they have its home in their environment."""
-    return processes.find(processes.NO_GROUP, f"HOME={place.environ['HOME']}")
+def living() -> list[processes.Process]:
+    """The processes that were started in this place."""
+    return processes.find(processes.NO_GROUP, MARK)

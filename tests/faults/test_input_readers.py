@@ -28,8 +28,7 @@ from kode.providers.scripted import load_script
 from kode.session import index, log
 from kode.session.messages import visible_messages
 from kode.subagents.parent import Child, Delegation
-from kode.subagents.records import report_text
-from kode.subagents.task import Snapshot, Start, Task, parse_file, snapshot_text
+from kode.subagents.task import Snapshot, Start, Task, parse_file
 from tests.effort import EVERYTHING
 from tests.faults.damage import Bytes, damaged
 from tests.session.stories import assert_sendable, whole_story
@@ -76,7 +75,7 @@ def test_a_task_file_is_read_or_refused_in_one_sentence(task: Bytes) -> None:
 @given(damaged(SNAPSHOT))
 def test_a_snapshot_is_read_or_refused_in_one_sentence(snapshot: Bytes) -> None:
     try:
-        snapshot_text(parse_file(Snapshot, snapshot.data, "s.json")).encode()
+        parse_file(Snapshot, snapshot.data, "s.json").text().encode()
     except UserError as error:
         assert "s.json" in str(error)
 
@@ -240,7 +239,7 @@ def test_a_child_that_writes_garbage_is_counted_and_nothing_else(
     for event in shown:
         to_json(event_object(event)).encode()
     if child.result is not None:
-        report_text("1-abcd", "look", child.result, tmp_path, 100).encode()
+        child.report(100).encode()
     assert 0 <= child.delegation.spend.cost_usd < float("inf")
     assert child.delegation.spend.steps >= 0
 

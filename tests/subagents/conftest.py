@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,16 +15,21 @@ from kode.engine.agent import Spend
 from kode.events import Event
 from kode.memory.contract import NullMemory
 from kode.messages import Usage
+from kode.subagents import parent
 from kode.subagents.parent import Child, Delegation, prepare, run_children
-from kode.subagents.task import Start, TaskArgument
+from kode.subagents.task import Result, Start, TaskArgument
 from tests.workplaces import workplace
 
 PRELUDE = """
-import json, os, sys, time
+import json, os, signal, sys, time
 QUESTION = dict(tool="shell", subject="make", title="Run", preview="make", reason="r")
 def say(**fields): print(json.dumps(fields), flush=True)
 def result(summary="done", status="success", error=None, **more):
     say(type="result", status=status, summary=summary, error=error, **more)
+def hang():
+    while True: signal.pause()
+def wait_for(is_so):
+    while not is_so(): time.sleep(0.01)
 def argument(name): return sys.argv[sys.argv.index(name) + 1]
 def task(): return json.load(open(argument("--task")))
 """
@@ -54,12 +59,11 @@ class Family:
             agent=lambda: agent,
             limits=Subagent(timeout_s=20, max_steps=15),
             environment={"PATH": "/usr/bin:/bin"},
-            start=lambda: Start(parent_pid=1, config={"api_key": "k"}, undo="/nowhere"),
+            start=lambda: Start(config={"api_key": "k"}, undo="/nowhere"),
             ask=None,
             record=lambda usage, cost_usd: self.used.append(usage),
             free=asyncio.Semaphore(3),
             command=(sys.executable, str(program)),
-            patience_s=0.2,
         )
         for name in ("memory", "spend"):
             if name in fields:
@@ -78,7 +82,25 @@ class Family:
         alive = self.delegation.running.values() if self.delegation is not None else ()
         return any(child.clock.asked_at is not None for child in alive)
 
+    async def result(self, code: str, goal: str = "a task", **fields: Any) -> Result:
+        """How the only child ended; nothing that it started is left."""
+        (child,) = await self.run(code, [goal], **fields)
+        assert not child.tree.find()
+        return result_of(child)
+
+
+def result_of(child: Child) -> Result:
+    assert child.result is not None
+    return child.result
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
 
 @pytest.fixture
-def family(tmp_path: Path) -> Family:
+def family(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Family:
+    monkeypatch.setattr(parent, "PATIENCE_S", 0.2)
     return Family(tmp_path)

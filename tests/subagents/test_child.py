@@ -1,5 +1,6 @@
 """What a child is told and says."""
 
+import asyncio
 import json
 import os
 import threading
@@ -10,17 +11,15 @@ import pytest
 from kode.events import Replied, TurnEnded
 from kode.messages import Message, Text, ToolCall, Usage, user_message
 from kode.session.log import in_memory
-from kode.subagents import child, records
+from kode.subagents import child
 from kode.subagents.child import ChildOutput, ParentLink, Stop, partial_summary, request_text
 from kode.subagents.task import (
-    MAX_LINE_BYTES,
     ParentMessage,
     Result,
     Snapshot,
     Task,
     line_of,
     parse_file,
-    snapshot_text,
 )
 
 
@@ -71,60 +70,44 @@ def test_the_result_is_saved_before_it_is_said_once(
 
     output.conclude(Result(status="success", summary="s \udcff", error=None))
     output.conclude(Result(status="error", summary="", error="late"))
-    output.write({"type": "event"})
+    output.write(b"{}")
 
     assert [on_disk for _, on_disk in written] == [True]
     assert json.loads(file.read_text())["status"] == "success"
 
 
-def test_a_parent_reads_a_long_report_from_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said: list[bytes] = []
-    monkeypatch.setattr(child, "_write_stdout", said.append)
-    report = "é" * 5_200_000
-
-    ChildOutput(result_file=tmp_path / "result.json").conclude(
-        Result(status="success", summary=report, error=None)
-    )
-
-    assert len(said[0]) < MAX_LINE_BYTES
-    line = Result.model_validate_json(said[0])
-    assert line.summary.endswith("[cut: the report has 5,200,000 characters]")
-    result = records.read_result(tmp_path)
-    assert result is not None
-    assert result.summary == report
-    text = records.report_text("a1", "look", result, tmp_path / "out", 100)
-    assert "the full report of 5200000 characters is in" in text
-    assert (tmp_path / "out" / "agent-a1.md").read_text() == report
-
-
-def test_a_lone_child_prints_the_whole_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[bytes] = []
-    monkeypatch.setattr(child, "_write_stdout", said.append)
-
-    ChildOutput().conclude(Result(status="success", summary="x" * 60_000, error=None))
-
-    assert Result.model_validate_json(said[0]).summary == "x" * 60_000
-
-
 def test_a_process_that_ignores_its_end_is_ended_elsewhere() -> None:
     stuck = threading.Event()
     stop = Stop(on_stuck=stuck.set)
-    stop.watch()
     stop.end_within(0.01)
 
     assert stuck.wait(5)
 
 
-def test_a_vanished_parent_is_noticed_without_the_loop() -> None:
-    gone, stuck = threading.Event(), threading.Event()
-    stop = Stop(on_stuck=stuck.set, parent_pid=os.getppid() + 1, on_gone=gone.set)
-    stop.watch()
+def test_more_time_takes_the_end_back() -> None:
+    stop = Stop()
+    stop("timeout", "over", within_s=600)
+    timer = stop.timer
+    assert timer is not None
 
-    assert gone.wait(5)
-    stop.ends_at = 0.0
-    assert stuck.wait(5)
+    stop.allow_more()
+
+    assert timer.finished.is_set()
+    assert (stop.timer, stop.status) == (None, "timeout")
+
+
+async def test_the_end_of_stdin_is_the_parents() -> None:
+    gone, (read, written) = asyncio.Event(), os.pipe()
+    session = in_memory(cwd=Path("/"), model="m", provider="p")
+    link = ParentLink(ChildOutput(), on_gone=gone.set, session=session)
+    with os.fdopen(read, "rb") as stdin:
+        link.listen(stdin)
+        os.write(written, line_of(ParentMessage(text="look", tainted=False)) + b"half a li")
+        os.close(written)
+        async with asyncio.timeout(30):
+            await gone.wait()
+
+    assert [text.text for text in link.take_messages()] == ["look"]
 
 
 def test_the_snapshot_becomes_a_section_with_titles() -> None:
@@ -138,7 +121,7 @@ def test_the_snapshot_becomes_a_section_with_titles() -> None:
         ],
     }
 
-    text = snapshot_text(parse_file(Snapshot, json.dumps(data).encode(), "f"))
+    text = parse_file(Snapshot, json.dumps(data).encode(), "f").text()
 
     assert text.startswith("# Memory Context (read-only)\n── User Profile ──\nlikes tea\n")
     assert "Environment" not in text

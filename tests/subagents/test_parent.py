@@ -19,7 +19,7 @@ from kode.subagents import parent, records
 from kode.subagents.parent import child_environment
 from kode.subagents.task import TaskArgument
 from kode.tools import processes
-from tests.subagents.conftest import PRELUDE, Family
+from tests.subagents.conftest import PRELUDE, Family, result_of, until
 
 AN_AGE_S = 1_000.0
 
@@ -35,48 +35,41 @@ class Clocks:
         self.reads += 1
         return self.now_s
 
-    async def pass_by(self, *, after: Path | None = None) -> None:
-        """Lets an age pass, once a file is there, and waits until it was counted."""
-        while after is not None and not after.exists():
-            await asyncio.sleep(0.01)
+    async def pass_by(self, is_time: Callable[[], bool] = lambda: True) -> None:
+        """Lets an age pass, once it is time, and waits until it was counted."""
+        await until(is_time)
         self.now_s += AN_AGE_S
         counted = self.reads + 2
-        while self.reads < counted:
-            await asyncio.sleep(0.01)
+        await until(lambda: self.reads >= counted)
 
 
 @pytest.fixture
 def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
-    made = Clocks()
-    monkeypatch.setattr("kode.subagents.task.time", made)
-    return made
-
-
-def alive(mark: str) -> list[processes.Process]:
-    return processes.find(processes.NO_GROUP, mark)
+    clocks = Clocks()
+    monkeypatch.setattr("kode.subagents.task.time", clocks)
+    return clocks
 
 
 async def test_a_result_is_on_disk_and_announced(family: Family) -> None:
-    (child,) = await family.run("result('found it', files_changed=['a.py'], steps=2)")
+    result = await family.result("result('found it', files_changed=['a.py'], steps=2)")
 
-    assert child.result is not None
-    assert (child.result.status, child.result.summary) == ("success", "found it")
-    assert records.read_records(family.folder / "agents")[0].result == child.result
-    finished = [event for event in family.events if isinstance(event, AgentFinished)]
-    assert [event.status for event in finished] == ["success"]
+    assert (result.status, result.summary) == ("success", "found it")
+    assert records.read_records(family.folder / "agents")[0].result == result
+    ends = [event.status for event in family.events if isinstance(event, AgentFinished)]
+    assert ends == ["success"]
 
 
 async def test_max_concurrency_limits_children_and_results_keep_their_order(family: Family) -> None:
     code = """
 open("log", "a").write(f"+ {time.monotonic()}\\n")
-while open("log").read().count("+") < 3: time.sleep(0.01)
-while task()["goal"] == "0" and open("log").read().count("- ") < 7: time.sleep(0.01)
+wait_for(lambda: open("log").read().count("+") >= 3)
+wait_for(lambda: task()["goal"] != "0" or open("log").read().count("- ") >= 7)
 open("log", "a").write(f"- {time.monotonic()}\\n")
 result(task()["goal"])
 """
     children = await family.run(code, [str(n) for n in range(8)])
 
-    assert [child.result and child.result.summary for child in children] == list("01234567")
+    assert [result_of(child).summary for child in children] == list("01234567")
     lines = [line.split() for line in (family.folder / "log").read_text().splitlines()]
     running = most = 0
     for sign, _ in sorted(lines, key=lambda pair: float(pair[1])):
@@ -93,13 +86,11 @@ async def test_the_same_snapshot_reaches_every_child_and_is_removed_afterwards(
             return (SnapshotSection(title="User Profile", content="likes tea"),)
 
     code = "result(open(argument('--memory-snapshot')).read())"
-    one, two = await family.run(code, ["a", "b"], memory=Memory())
+    children = await family.run(code, ["a", "b"], memory=Memory())
 
-    assert one.result is not None
-    assert two.result is not None
-    assert one.result.summary == two.result.summary
-    assert "likes tea" in one.result.summary
-    assert not (one.folder / "snapshot.json").exists()
+    (summary,) = {result_of(child).summary for child in children}
+    assert "likes tea" in summary
+    assert not (children[0].folder / "snapshot.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -107,15 +98,13 @@ async def test_the_same_snapshot_reaches_every_child_and_is_removed_afterwards(
     [
         ("pass", "error", "exit status 0 and without a result"),
         ("sys.stderr.write('no disk'); sys.exit(3)", "error", "no disk"),
-        ("sys.exit(2)", "timeout", "exit status 2"),
-        ("sys.exit(130)", "interrupted", "exit status 130"),
         ("print('x' * 10_000_000); result()", "success", ""),
         ("os.write(1, b'\\xff\\xfe{\\n\\x00\\n'); result()", "success", ""),
         ("print('[' * 100_000); print('[]'); print('{}'); print('null'); result()", "success", ""),
         ("say(type='event', event=None); say(type='used', steps='x'); result()", "success", ""),
         ("say(type='result', status='splendid'); sys.exit(1)", "error", "without a result"),
-        ("os.close(1); os.close(2); time.sleep(60)", "error", "without a result"),
-        ("result(); time.sleep(60)", "success", ""),
+        ("os.close(1); os.close(2); hang()", "error", "without a result"),
+        ("result(); hang()", "success", ""),
     ],
 )  # fmt: skip
 @pytest.mark.slow
@@ -123,59 +112,42 @@ async def test_any_output_of_a_child_ends_in_a_clear_result(
     family: Family, monkeypatch: pytest.MonkeyPatch, code: str, status: str, says: str
 ) -> None:
     monkeypatch.setattr(parent, "EXIT_GRACE_S", 0.3)
-    (child,) = await family.run(code)
+    result = await family.result(code)
 
-    assert child.result is not None
-    assert child.result.status == status
-    assert says in (child.result.error or "")
-    assert not alive(child.mark)
+    assert result.status == status
+    assert says in (result.error or "")
 
 
 async def test_a_silent_child_is_ended_after_its_time(family: Family) -> None:
-    (child,) = await family.run("time.sleep(60)", limits=Subagent(timeout_s=0.3))
+    result = await family.result("hang()", limits=Subagent(timeout_s=0.3))
 
-    assert child.result is not None
-    assert child.result.status == "timeout"
-    assert not alive(child.mark)
+    assert result.status == "timeout"
 
 
-@pytest.mark.slow
-async def test_a_child_ignoring_sigterm_is_killed_with_its_processes(
-    family: Family, clocks: Clocks, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parent, "TERM_GRACE_S", 0.2)
-    monkeypatch.setattr(processes, "GRACE_S", 0.2)
-    code = """
-import signal, subprocess
+IGNORES = """
+import subprocess
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 subprocess.Popen(["sleep", "600"], start_new_session=True)
-open("ready", "w")
-time.sleep(600)
 """
-    passing = asyncio.create_task(clocks.pass_by(after=family.folder / "ready"))
-    (child,) = await family.run(code)
-    passing.cancel()
-
-    assert child.result is not None
-    assert child.result.status == "timeout"
-    assert not alive(child.mark)
-
-
-@pytest.mark.slow
-async def test_a_child_asked_to_end_tells_how_far_it_came(family: Family, clocks: Clocks) -> None:
-    code = """
-import signal
+REPORTS = """
 def end(*_): result("half of it", "interrupted", "Interrupted."); sys.exit(130)
 signal.signal(signal.SIGTERM, end)
-open("ready", "w")
-time.sleep(60)
 """
-    passing = asyncio.create_task(clocks.pass_by(after=family.folder / "ready"))
-    (child,) = await family.run(code)
+
+
+@pytest.mark.parametrize(("code", "summary"), [(IGNORES, ""), (REPORTS, "half of it")])
+@pytest.mark.slow
+async def test_a_child_over_its_time_is_asked_then_killed(
+    family: Family, clocks: Clocks, monkeypatch: pytest.MonkeyPatch, code: str, summary: str
+) -> None:
+    monkeypatch.setattr(parent, "TERM_GRACE_S", 5.0 if summary else 0.2)
+    monkeypatch.setattr(processes, "GRACE_S", 0.2)
+    ready = family.folder / "ready"
+    passing = asyncio.create_task(clocks.pass_by(ready.exists))
+    result = await family.result(f"{code}\nopen('ready', 'w')\nhang()")
     passing.cancel()
 
-    assert child.result is not None
-    assert (child.result.status, child.result.summary) == ("timeout", "half of it")
+    assert (result.status, result.summary) == ("timeout", summary)
 
 
 async def test_cancelling_ends_all_children_and_gives_each_a_result(family: Family) -> None:
@@ -183,19 +155,18 @@ async def test_cancelling_ends_all_children_and_gives_each_a_result(family: Fami
 import subprocess
 subprocess.Popen(["sleep", "600"], start_new_session=True)
 open("begun", "a").write("x")
-time.sleep(600)
+hang()
 """
     running = asyncio.create_task(family.run(code, ["a", "b", "c"], free=asyncio.Semaphore(2)))
     begun = family.folder / "begun"
-    while not (begun.exists() and len(begun.read_text()) == 2):
-        await asyncio.sleep(0.02)
+    await until(lambda: begun.exists() and len(begun.read_text()) == 2)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
 
-    kept = records.read_records(family.folder / "agents")
-    assert [record.result and record.result.status for record in kept] == ["interrupted"] * 3
-    assert not [record for record in kept if record.alive]
+    ended = records.read_records(family.folder / "agents")
+    assert [record.status for record in ended] == ["interrupted"] * 3
+    assert not [record for record in ended if record.is_alive]
 
 
 ASKS = """
@@ -207,36 +178,26 @@ result(f"{line['id']} {line['answer']['choice']}")
 
 
 async def test_a_question_reaches_the_person_and_names_the_asker(family: Family) -> None:
-    asked: list[tuple[str, str]] = []
+    questions: list[tuple[str, str]] = []
 
     async def ask(question: Question) -> Answer:
-        asked.append((question.subject, question.asker))
+        questions.append((question.subject, question.asker))
         return Answer(choice="session")
 
-    (child,) = await family.run(ASKS, ["build it"], ask=ask)
+    result = await family.result(ASKS, "build it", ask=ask)
 
-    assert child.result is not None
-    assert child.result.summary == "7 session"
-    assert asked == [("make", "subagent 1: build it")]
-
-
-async def test_a_question_nobody_can_answer_is_a_no(family: Family) -> None:
-    (child,) = await family.run(ASKS)
-
-    assert child.result is not None
-    assert child.result.summary == "7 no"
+    assert result.summary == "7 session"
+    assert questions == [("make", "subagent 1: build it")]
+    assert (await family.result(ASKS)).summary == "7 no"  # nobody is there
 
 
 @pytest.mark.slow
 async def test_the_time_a_person_takes_does_not_count(family: Family, clocks: Clocks) -> None:
-    async def slow(question: Question) -> Answer:
+    async def ask(question: Question) -> Answer:
         await clocks.pass_by()
         return Answer(choice="once")
 
-    (child,) = await family.run(ASKS, ask=slow)
-
-    assert child.result is not None
-    assert child.result.status == "success"
+    assert (await family.result(ASKS, ask=ask)).status == "success"
 
 
 async def test_stopping_withdraws_an_open_question(family: Family) -> None:
@@ -245,16 +206,11 @@ async def test_stopping_withdraws_an_open_question(family: Family) -> None:
     async def ask(question: Question) -> Answer:
         shown.set()
         try:
-            await asyncio.sleep(60)
+            return await asyncio.get_running_loop().create_future()
         finally:
             withdrawn.set()
-        raise AssertionError("nobody answered")
 
-    code = """
-sys.stdin.readline()
-say(type="question", id=1, question=QUESTION)
-time.sleep(60)
-"""
+    code = "sys.stdin.readline(); say(type='question', id=1, question=QUESTION); hang()"
     running = asyncio.create_task(family.run(code, ask=ask))
     await shown.wait()
     running.cancel()
@@ -269,7 +225,7 @@ async def test_one_childs_use_is_counted_and_told_to_others(family: Family) -> N
     code = """
 if task()["goal"] == "spends":
     say(type="used", usage=dict(input_tokens=100, output_tokens=10), cost_usd=0.5, steps=2)
-    while not os.path.exists("heard"): time.sleep(0.01)
+    wait_for(lambda: os.path.exists("heard"))
     result()
 else:
     while (line := json.loads(sys.stdin.readline())).get("cost_usd") != 0.75: pass
@@ -279,20 +235,17 @@ else:
     spend = Spend(cost_usd=0.25, steps=1)
     _, other = await family.run(code, ["spends", "listens"], spend=spend)
 
-    assert other.result is not None
-    assert other.result.summary == '{"type": "rest_of_tree", "cost_usd": 0.75, "steps": 3}'
+    assert result_of(other).summary == '{"type": "rest_of_tree", "cost_usd": 0.75, "steps": 3}'
     assert (spend.cost_usd, spend.steps, spend.usage.input_tokens) == (0.75, 3, 100)
     assert [used.input_tokens for used in family.used] == [100]
 
 
 async def test_a_childs_time_ends_before_its_parents_turn(family: Family) -> None:
     started = time.monotonic()
-    spend = Spend(turn_ends_at=started + 10)
     code = "result(str(json.loads(sys.stdin.readline())['ends_at']))"
-    (child,) = await family.run(code, spend=spend)
+    result = await family.result(code, spend=Spend(turn_ends_at=started + 10))
 
-    assert child.result is not None
-    assert 7 < float(child.result.summary) - started < 9
+    assert 7 < float(result.summary) - started < 9
 
 
 async def test_a_child_that_waits_for_the_model_is_not_ended(
@@ -300,22 +253,19 @@ async def test_a_child_that_waits_for_the_model_is_not_ended(
 ) -> None:
     code = """
 say(type="event", event={"type": "step_started", "step": 1})
-while not os.path.exists("replied"): time.sleep(0.01)
+wait_for(lambda: os.path.exists("replied"))
 result("slow, but whole")
 """
 
     async def reply() -> None:
-        while not family.asks_the_model():
-            await asyncio.sleep(0.01)
-        await clocks.pass_by()
+        await clocks.pass_by(family.asks_the_model)
         (family.folder / "replied").touch()
 
     replying = asyncio.create_task(reply())
-    (child,) = await family.run(code)
+    result = await family.result(code)
     await replying
 
-    assert child.result is not None
-    assert child.result.status == "success"
+    assert result.status == "success"
 
 
 async def test_an_ended_child_goes_on_under_its_id(family: Family) -> None:
@@ -324,33 +274,17 @@ open(os.path.join(os.path.dirname(argument("--task")), "transcript.jsonl"), "a")
 result(task()["goal"], status="error", error="Ended by a limit.", steps=3)
 """
     (first,) = await family.run(code, ["find it"])
-    assert family.delegation is not None
-    agents = family.delegation.folder
 
     (second,) = await family.go_on([TaskArgument(goal="go on", resume=first.id)], "call_2")
 
-    assert second.id == first.id
-    assert second.result is not None
-    assert second.result.summary == "go on"
-    assert [record.id for record in records.read_records(agents)] == [first.id]
+    assert (second.id, result_of(second).summary) == (first.id, "go on")
+    agents = records.read_records(family.folder / "agents")
+    assert [record.id for record in agents] == [first.id]
     with pytest.raises(ToolError, match=first.id):
         await family.go_on([TaskArgument(goal="go on", resume="../other")])
 
 
-async def test_progress_tells_what_a_child_does(family: Family) -> None:
-    code = """
-say(type="event", event={"type": "tool_started", "name": "shell", "subject": "make test"})
-result()
-"""
-    await family.run(code)
-
-    seen = [event.activity for event in family.events if isinstance(event, AgentProgress)]
-    assert "shell make test" in seen
-
-
-async def test_no_command_line_file_or_environment_holds_the_key(
-    family: Family,
-) -> None:
+async def test_no_command_line_file_or_environment_holds_the_key(family: Family) -> None:
     key = "sk-very-secret-value"
     environ = {"PATH": os.environ["PATH"], "OPENAI_API_KEY": key, "ODD": f"x{key}", "GH_TOKEN": "t"}
     environment = child_environment(environ, (key,), kept=("GH_TOKEN",))
@@ -360,62 +294,55 @@ result(json.dumps([dict(os.environ), sys.argv, start["config"]["api_key"]]))
 """
     (child,) = await family.run(code, environment=environment)
 
-    assert child.result is not None
-    assert key not in child.result.summary
-    assert '"k"]' in child.result.summary
-    assert "GH_TOKEN" in child.result.summary
+    summary = result_of(child).summary
+    assert key not in summary
+    assert '"k"]' in summary
+    assert "GH_TOKEN" in summary
     assert not [p for p in child.folder.iterdir() if key.encode() in Path(p).read_bytes()]
 
 
 async def test_a_command_that_cannot_be_started_is_an_error(family: Family) -> None:
-    (child,) = await family.run("", command=("/nowhere/python",))
+    result = await family.result("", command=("/nowhere/python",))
 
-    assert child.result is not None
-    assert child.result.status == "error"
-    assert "could not be started" in (child.result.error or "")
+    assert result.status == "error"
+    assert "could not be started" in (result.error or "")
 
 
 WAITS_FOR_GO = """
 import pathlib
 folder = pathlib.Path(argument("--task")).parents[2]
 with open(folder / "begun", "a") as file: file.write(task()["goal"])
-while not (folder / "go").exists(): time.sleep(0.01)
+wait_for((folder / "go").exists)
 say(type="event", event={"type": "step_started", "step": 1})
 say(type="event", event={"type": "reply_begun"})
-while not (folder / "end").exists(): time.sleep(0.01)
+wait_for((folder / "end").exists)
 result("done")
 """
-
-
-async def _until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not is_so():
-            await asyncio.sleep(0.01)
 
 
 async def test_forks_wait_for_the_first_reply_to_one_of_them(family: Family) -> None:
     await family.run("result()")  # makes the delegation
     (family.folder / "child.py").write_text(PRELUDE + WAITS_FOR_GO)
-    begun, asked = family.folder / "begun", list[str]()
+    begun, calls = family.folder / "begun", list[str]()
     assert family.delegation is not None
 
     def fork(call_id: str) -> Callable[[], bytes]:
-        asked.append(call_id)
+        calls.append(call_id)
         return lambda: b"{}\n"
 
     family.delegation = replace(family.delegation, fork=fork)
     tasks = [TaskArgument(goal=goal, fork=goal in "abc") for goal in "abcd"]
     running = asyncio.create_task(family.go_on(tasks, "call_7"))
 
-    await _until(lambda: begun.exists() and len(begun.read_text()) == 2)
+    await until(lambda: begun.exists() and len(begun.read_text()) == 2)
     # One fork, and the one that is none.
     assert sorted(begun.read_text()) == ["a", "d"]
     (family.folder / "go").touch()
-    await _until(lambda: len(begun.read_text()) == 3)
+    await until(lambda: len(begun.read_text()) == 3)
     (family.folder / "end").touch()
     children = await running
 
-    assert asked == ["call_7"]
+    assert calls == ["call_7"]
     assert sorted(begun.read_text()) == ["a", "b", "c", "d"]
     transcripts = [(child.folder / "transcript.jsonl").exists() for child in children]
     assert transcripts == [True, True, True, False]
@@ -428,11 +355,12 @@ async def test_forks_start_when_the_first_of_them_fails(family: Family) -> None:
 
     children = await family.go_on([TaskArgument(goal=goal, fork=True) for goal in "ab"])
 
-    assert [child.result.status for child in children if child.result] == ["error", "error"]
+    assert [result_of(child).status for child in children] == ["error", "error"]
 
 
-async def test_a_childs_words_and_files_are_known_while_it_runs(family: Family) -> None:
+async def test_the_activity_of_a_running_child_is_known(family: Family) -> None:
     code = """
+say(type="event", event={"type": "tool_started", "name": "shell", "subject": "make test"})
 say(type="event", event={"type": "replied", "said": "half of it"})
 say(type="event", event={"type": "tool_finished", "subject": "a.py", "edited": True})
 say(type="event", event={"type": "tool_finished", "subject": "b.py", "edited": False})
@@ -441,8 +369,8 @@ result("done")
 """
     (child,) = await family.run(code)
 
-    assert child.last_text == "half of it"
-    assert list(child.edited) == ["a.py"]
-    assert child.untrusted == ""
+    seen = [event.activity for event in family.events if isinstance(event, AgentProgress)]
+    assert "shell make test" in seen
+    assert (child.last_text, [*child.edited], child.untrusted) == ("half of it", ["a.py"], "")
     with pytest.raises(ToolError, match=child.id):
         child.tell("more")

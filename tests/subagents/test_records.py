@@ -11,13 +11,14 @@ from kode.session.entries import MessageEntry
 from kode.subagents import records
 from kode.subagents.task import Result, Snapshot, Task
 
+NAMES = ("20260101-000000-1-aaaaaa", "20260101-000000-2-bbbbbb", "20260101-000000-3-cccccc")
 
-def made(agents: Path, name: str, result: Result | None, mark: str = "f" * 24) -> None:
+
+def create(agents: Path, name: str, result: Result | None, mark: str = "f" * 24) -> None:
     snapshot = Snapshot(system="none", created_at="now")
-    folder = agents / name
-    records.create(folder, Task(goal="g " + name), snapshot, mark=mark, call_id="c")
+    records.create(agents / name, Task(goal="g " + name), snapshot, mark=mark, call_id="c")
     if result is not None:
-        records.keep_result(folder, result)
+        records.write_result(agents / name, result)
 
 
 def done(summary: str = "all good", **more: Any) -> Result:
@@ -26,30 +27,24 @@ def done(summary: str = "all good", **more: Any) -> Result:
 
 
 def test_results_that_no_message_names_are_unseen(tmp_path: Path) -> None:
-    for name in (
-        "20260101-000000-1-aaaaaa",
-        "20260101-000000-2-bbbbbb",
-        "20260101-000000-3-cccccc",
-    ):
-        made(tmp_path, name, done())
-    told = ToolResult(
-        call_id="c", name="delegate_tasks", text="[agent 20260101-000000-1-aaaaaa: …]"
-    )
-    note = Text(text="[agent 20260101-000000-3-cccccc: success]", source="note")
-    entries = [MessageEntry(role="tool", parts=(told,)), MessageEntry(role="user", parts=(note,))]
+    for name in NAMES:
+        create(tmp_path, name, done())
+    result = ToolResult(call_id="c", name="delegate_tasks", text=f"[agent {NAMES[0]}: …]")
+    note = Text(text=f"[agent {NAMES[2]}: success]", source="note")
+    entries = [MessageEntry(role="tool", parts=(result,)), MessageEntry(role="user", parts=(note,))]
 
     unseen = records.find_unseen(tmp_path, entries)
 
-    assert [record.id for record in unseen] == ["20260101-000000-2-bbbbbb"]
-    assert "20260101-000000-2-bbbbbb" in records.describe_unseen(unseen, tmp_path / "outputs")
+    assert [record.id for record in unseen] == [NAMES[1]]
+    assert NAMES[1] in records.describe_unseen(unseen, tmp_path / "outputs")
 
 
 def test_a_resumed_child_has_a_new_result_to_show(tmp_path: Path) -> None:
-    made(tmp_path, "one", done())
-    told = ToolResult(call_id="c", name="delegate_tasks", text="[agent one: error]")
+    create(tmp_path, "one", done())
+    result = ToolResult(call_id="c", name="delegate_tasks", text="[agent one: error]")
     again = ToolCall(id="d", name="delegate_tasks", arguments='{"tasks": [{"resume": "one"}]}')
     entries = [
-        MessageEntry(role="tool", parts=(told,)),
+        MessageEntry(role="tool", parts=(result,)),
         MessageEntry(role="assistant", parts=(again,)),
     ]
 
@@ -59,7 +54,7 @@ def test_a_resumed_child_has_a_new_result_to_show(tmp_path: Path) -> None:
 
 def test_a_tainted_childs_late_result_comes_fenced(tmp_path: Path) -> None:
     for name in ("1-clean", "2-tainted"):
-        made(tmp_path, name, done(f"from {name}", untrusted=name == "2-tainted"))
+        create(tmp_path, name, done(f"from {name}", untrusted=name == "2-tainted"))
 
     note = records.describe_unseen(records.find_unseen(tmp_path, []), tmp_path / "outputs")
 
@@ -67,17 +62,15 @@ def test_a_tainted_childs_late_result_comes_fenced(tmp_path: Path) -> None:
     assert inside is not None
     assert "from 2-tainted" in inside[2]
     assert "from 1-clean" in note.replace(inside[0], "")
-    assert "from 1-clean" not in inside[0]
 
 
 async def test_a_child_that_vanished_without_a_result_becomes_interrupted(tmp_path: Path) -> None:
-    made(tmp_path, "one", None)
+    create(tmp_path, "one", None)
 
     await records.settle(tmp_path)
 
     (record,) = records.read_records(tmp_path)
-    assert record.result is not None
-    assert record.result.status == "interrupted"
+    assert record.status == "interrupted"
     assert not (tmp_path / "one" / "snapshot.json").exists()
 
 
@@ -93,22 +86,30 @@ async def test_remains_of_a_child_that_never_ran_go(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mark", ["a", "0123456789abcdef0123", "0" * 23 + "\0", "x" * 24])
 def test_an_invalid_mark_is_never_searched_for(tmp_path: Path, mark: str) -> None:
-    made(tmp_path, "one", None, mark=mark)
+    create(tmp_path, "one", None, mark=mark)
 
     assert records.read_records(tmp_path)[0].mark == ""
-    assert not records.read_records(tmp_path)[0].alive
+    assert not records.read_records(tmp_path)[0].is_alive
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"status": "splendid"}', "\x00"])
-def test_a_damaged_result_counts_as_none(tmp_path: Path, content: str) -> None:
-    made(tmp_path, "one", None)
+async def test_a_damaged_result_is_set_aside(tmp_path: Path, content: str) -> None:
+    create(tmp_path, "one", None)
     (tmp_path / "one" / "result.json").write_text(content)
-
     assert records.read_records(tmp_path)[0].result is None
+
+    await records.settle(tmp_path)
+
+    (aside,) = (tmp_path / "one").glob("result.json.damaged-*")
+    assert aside.read_text() == content
+    assert records.read_records(tmp_path)[0].status == "interrupted"
 
 
 def test_a_long_report_is_clipped_and_kept_in_a_file(tmp_path: Path) -> None:
-    text = records.report_text("id-1", "goal", done("x" * 9_000), tmp_path / "outputs", 8_000)
+    create(tmp_path, "id-1", done("x" * 9_000))
+    (record,) = records.read_records(tmp_path)
+
+    text = record.report(tmp_path / "outputs", 8_000)
 
     assert len(text) < 8_400
     assert str(tmp_path / "outputs" / "agent-id-1.md") in text
@@ -117,13 +118,3 @@ def test_a_long_report_is_clipped_and_kept_in_a_file(tmp_path: Path) -> None:
 
 def test_eight_long_results_fit_one_tool_result() -> None:
     assert records.divide_chars(8) * 8 < 60_000 - 8 * 500
-
-
-def test_describe_says_what_became_of_each(tmp_path: Path) -> None:
-    made(tmp_path, "a", done())
-    made(tmp_path, "b", None)
-
-    assert records.describe(tmp_path) == [
-        "a  success, 2 steps  g a",
-        "b  interrupted, without a result  g b",
-    ]

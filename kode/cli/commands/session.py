@@ -15,7 +15,6 @@ from kode.cli.screen.printer import Answer, Answered, complain, print_answer
 from kode.cli.screen.session_table import listed, local_time
 from kode.errors import EXIT_FAILED, EXIT_OK, SessionError
 from kode.messages import plural
-from kode.plain_text import clean
 from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
 from kode.session.reading import session_path
@@ -116,19 +115,7 @@ def _show(parser: Parser, argv: Sequence[str]) -> Answered:
     transcript = Transcript.read(session_path(paths.home(), session_id))
     if arguments.json:
         return Answer(value=as_json(transcript), as_json=True, faults=transcript.faults)
-    text = as_markdown(transcript) + _agents(session_id)
-    return Answer(lines=[text.removesuffix("\n")], faults=transcript.faults)
-
-
-def _agents(session_id: str) -> str:
-    """What became of the session's subagents."""
-    folder = paths.agents_folder(paths.session_folder(paths.home(), session_id))
-    if not folder.is_dir():
-        return ""
-    from kode.subagents.records import describe
-
-    lines = "".join(f"- {clean(line)}\n" for line in describe(folder))
-    return f"\n## Subagents\n\n{lines}"
+    return Answer(lines=[as_markdown(transcript).removesuffix("\n")], faults=transcript.faults)
 
 
 def _delete(parser: Parser, argv: Sequence[str]) -> str:

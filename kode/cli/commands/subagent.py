@@ -31,6 +31,7 @@ from kode.errors import (
     EXIT_INTERRUPTED,
     EXIT_NOT_STARTED,
     ConfigError,
+    Interrupted,
     KodeError,
     UserError,
 )
@@ -41,13 +42,15 @@ if TYPE_CHECKING:
     from kode.conversation import Conversation
     from kode.events import Emit, Event, Status, TurnEnded
     from kode.subagents.child import ChildOutput, ParentLink, Stop
-    from kode.subagents.task import Clock, Result, Start
+    from kode.subagents.task import Clock, Result
 
 LAST_WORDS = (
     "[{limit} No tool runs any more. Report now, from what you have: what you found and changed, "
     "what is left open, and what you would do next.]"
 )
 PARENT_GONE = "The kode that started it has ended."
+PARENT_GONE_S = 1.0
+"""How long a child may outlive its parent."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 AFTER_DEADLINE_S = 8.0
 """A turn that has not ended this long after its deadline is stuck."""
@@ -78,6 +81,9 @@ def main(argv: Sequence[str]) -> int:
         end_early(arrived[0], None)
     try:
         return asyncio.run(_run(_setting(argv, output), output))
+    except Interrupted as error:
+        output.conclude(_failure(str(error), parent, "interrupted"))
+        return EXIT_INTERRUPTED
     except KodeError as error:  # a failure in the turn itself is in its result
         text, code = str(error), EXIT_NOT_STARTED
     except SystemExit:  # --help
@@ -98,7 +104,7 @@ def main(argv: Sequence[str]) -> int:
 def _setting(argv: Sequence[str], output: ChildOutput) -> Setting:
     """Reads the command line and the files it names. Raises: UserError."""
     from kode.cli.commands.subagent_conversation import Setting
-    from kode.subagents.task import Snapshot, Task, parse_file, snapshot_text
+    from kode.subagents.task import Snapshot, Start, Task, parse_file
 
     arguments = parse(argv)
     cwd = working_directory(arguments)
@@ -117,12 +123,19 @@ def _setting(argv: Sequence[str], output: ChildOutput) -> Setting:
         from kode.tools import processes
 
         os.environ.update(processes.marked(processes.new_mark()))
-    memory = ""
+    memory, start, stdin = "", None, None
     if arguments.memory_snapshot is not None:
         data = _read(cwd / arguments.memory_snapshot, "--memory-snapshot")
         name = f"The memory snapshot {arguments.memory_snapshot}"
-        memory = snapshot_text(parse_file(Snapshot, data, name))
-    return Setting(arguments=arguments, cwd=cwd, task=task, memory=memory)
+        memory = parse_file(Snapshot, data, name).text()
+    if arguments.from_parent:
+        # Not `sys.stdin`: a thread that reads that when Python ends is a fatal error.
+        stdin = os.fdopen(0, "rb", closefd=False)
+        try:
+            start = Start.model_validate_json(stdin.readline())
+        except ValueError:
+            raise Interrupted(PARENT_GONE) from None
+    return Setting(arguments=arguments, cwd=cwd, task=task, memory=memory, start=start, stdin=stdin)
 
 
 def parse(argv: Sequence[str]) -> argparse.Namespace:
@@ -159,32 +172,18 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 async def _run(setting: Setting, output: ChildOutput) -> int:
     """Runs the child from its command line to its result."""
     from kode.events import EXIT_CODES
-    from kode.subagents import child as process
     from kode.subagents.child import ParentLink, Stop
     from kode.subagents.task import Clock
 
-    loop, parent, stop = asyncio.get_running_loop(), setting.arguments.parent_session, Stop()
-    stop.on_stuck = lambda: _give_up(output, stop, parent)
-
-    def interrupt(error: str = "Interrupted.") -> None:
-        stop("interrupted", error)
-
-    def notice_loss() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(interrupt, PARENT_GONE)
-
+    stop = Stop()
+    stop.on_stuck = lambda: _give_up(output, stop, setting.arguments.parent_session)
     child = _Child(setting, output, stop, Clock(math.inf))
-    with _signals(loop, interrupt):
-        if setting.arguments.from_parent:
-            reader = await process.open_stdin()
-            child.start = await process.read_start(reader)
-            if child.start is None:
-                output.conclude(_failure(PARENT_GONE, parent, "interrupted"))
-                return EXIT_INTERRUPTED
-            child.link = ParentLink(output, on_gone=lambda: interrupt(PARENT_GONE))
-            stop.parent_pid, stop.on_gone = child.start.parent_pid, notice_loss
-            child.background.append(asyncio.create_task(child.link.listen(reader)))
-        stop.watch()
+    with _signals(asyncio.get_running_loop(), lambda: stop("interrupted", "Interrupted.")):
+        if setting.stdin is not None:
+            child.link = ParentLink(
+                output, on_gone=lambda: stop("interrupted", PARENT_GONE, PARENT_GONE_S)
+            )
+            child.link.listen(setting.stdin)
         return EXIT_CODES[await child.run()]
 
 
@@ -196,7 +195,6 @@ class _Child:
     output: ChildOutput
     stop: Stop
     clock: Clock
-    start: Start | None = None
     link: ParentLink | None = None
     background: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -205,8 +203,8 @@ class _Child:
         from kode.cli.commands.subagent_conversation import child_conversation
         from kode.subagents.child import STOP_GRACE_S
 
-        arguments, start, clock = self.setting.arguments, self.start, self.clock
-        conversation = await child_conversation(self.setting, start, self.link, self._make_emit())
+        arguments, start, clock = self.setting.arguments, self.setting.start, self.clock
+        conversation = await child_conversation(self.setting, self.link, self._make_emit())
         clock.left_s = arguments.timeout or conversation.config.subagent.timeout_s
         if start is not None:
             clock.counted_at, clock.ends_at = start.spawned_at, start.ends_at or math.inf
@@ -284,7 +282,7 @@ class _Child:
         parent's turn leaves no time."""
         from kode.engine.turn import last_words
 
-        self.stop.ends_at = None
+        self.stop.allow_more()
         question = LAST_WORDS.format(limit=limit)
         asked = last_words(
             conversation.agent, conversation.context, question, conversation.settings.emit
@@ -302,6 +300,7 @@ class _Child:
         --quiet."""
         from kode.events import TextDelta, ThinkingDelta, silent
         from kode.subagents.child import event_line
+        from kode.subagents.task import line_of
 
         show: Emit = silent
         has_begun = False
@@ -321,7 +320,7 @@ class _Child:
             if line is None:
                 return
             try:
-                self.output.write(line)
+                self.output.write(line_of(line))
             except OSError:
                 self.stop("interrupted", "Its output is no longer read.")
             if self.link is not None:
@@ -362,12 +361,13 @@ def _result(
 
 
 def _give_up(output: ChildOutput, stop: Stop, parent: str | None) -> None:
-    """Kills a process that does not end by itself; called from the watchdog's thread."""
+    """Kills a process that does not end by itself; called in another thread."""
     from kode.events import EXIT_CODES
     from kode.tools import processes
 
     status = stop.status or "interrupted"
-    output.conclude(_failure(f"{stop.error or 'Interrupted.'} It was stuck.", parent, status))
+    error = f"{stop.error or 'Interrupted.'} It did not end in time."
+    output.conclude(_failure(error, parent, status))
     # The last mark is our own; the ones before belong to our parents.
     mark = os.environ.get(processes.MARK, "").rpartition(":")[2]
     if mark:

@@ -9,7 +9,7 @@ import argparse
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from kode.cli.flags import config_flags
 
@@ -32,20 +32,22 @@ class Setting:
     task: Task
     memory: str
     """The memory section of the system prompt; "" for none."""
+    start: Start | None = None
+    """What the parent has said first; None without a parent."""
+    stdin: BinaryIO | None = None
+    """Where the parent says more."""
 
 
-async def child_conversation(
-    setting: Setting, start: Start | None, link: ParentLink | None, emit: Emit
-) -> Conversation:
+async def child_conversation(setting: Setting, link: ParentLink | None, emit: Emit) -> Conversation:
     """The child's agent with its session; memory is a snapshot. Raises: UserError."""
     from kode.conversation import Settings, open_conversation
     from kode.conversation.settings import Child
     from kode.memory.system import SnapshotMemory
 
-    arguments = setting.arguments
-    definition = _definition(setting, start)
+    arguments, start = setting.arguments, setting.start
+    definition = _definition(setting)
     settings = Settings(
-        _settings(setting, start, definition),
+        _settings(setting, definition),
         emit=emit,
         ask=link.ask if link is not None and start is not None and start.may_ask else None,
         keep_session=False,
@@ -72,16 +74,16 @@ async def child_conversation(
     return conversation
 
 
-def _definition(setting: Setting, start: Start | None) -> AgentDefinition | None:
+def _definition(setting: Setting) -> AgentDefinition | None:
     """The definition that the task names. Raises: UserError if it is missing or unapproved."""
     from kode.conversation.extensions import definition_of
 
     name = setting.task.agent
-    trusted = start is not None and start.trust_project
+    trusted = setting.start is not None and setting.start.trust_project
     return definition_of(name, setting.cwd, trust_project=trusted) if name else None
 
 
-def _settings(setting: Setting, start: Start | None, definition: AgentDefinition | None) -> Loaded:
+def _settings(setting: Setting, definition: AgentDefinition | None) -> Loaded:
     """The settings of a child: its parent's, or those of this directory, within a child's limits.
 
     A child never gets a wider permission mode than its parent. Without a parent the flag takes
@@ -92,7 +94,7 @@ def _settings(setting: Setting, start: Start | None, definition: AgentDefinition
     from kode.paths import home
     from kode.prompts import template
 
-    arguments, task = setting.arguments, setting.task
+    arguments, task, start = setting.arguments, setting.task, setting.start
     if start is not None:
         loaded = Loaded(config=Config.model_validate(start.config), origins={})
         limit = loaded.config.permissions.mode

@@ -106,7 +106,7 @@ async def child(world: World, *flags: str, replies: Sequence[Any] = (DONE,)) -> 
     arguments = parse(flags)
     task = Task(goal="look", agent=arguments.agent)
     setting = Setting(arguments=arguments, cwd=world.project, task=task, memory="")
-    return await child_conversation(setting, None, None, silent)
+    return await child_conversation(setting, None, silent)
 
 
 async def test_a_subagent_works_by_its_definition(world: World) -> None:
