@@ -10,23 +10,9 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kode import errors, events
-    from kode.api import (
-        Answer,
-        Conversation,
-        Gate,
-        Injection,
-        KodeError,
-        MemorySystem,
-        NullMemory,
-        Question,
-        ToolError,
-        ToolOutput,
-        Turn,
-        TurnFailed,
-        open,
-    )
+    from kode.api import *  # noqa: F403
 
-__all__ = [
+__all__ = [  # noqa: F405
     "Answer",
     "Conversation",
     "Gate",

@@ -8,10 +8,8 @@ def main() -> int:
     if sys.argv[1:] in (["--version"], ["-V"]):
         return _show_version()
     if sys.platform == "win32":  # much of what is imported below does not exist there
-        from kode.errors import EXIT_NOT_STARTED
-
         print("kode needs Linux or macOS: on Windows, run it inside WSL.", file=sys.stderr)
-        return EXIT_NOT_STARTED
+        return 3  # `errors.EXIT_NOT_STARTED`
     import gc
 
     # The imports create thousands of objects that all stay alive; collecting over them takes a
@@ -28,12 +26,11 @@ def _show_version() -> int:
     from kode import __version__
 
     try:
-        sys.stdout.write(f"kode {__version__}\n")
-        sys.stdout.flush()
-    except (OSError, AttributeError):  # a full disk, a reader that went away, a closed stream
+        print(f"kode {__version__}", flush=True)
+    except OSError:  # a full disk, a reader that went away
         sys.stdout = None  # so that the interpreter does not flush it again at exit
         return 1
-    return 0
+    return 0 if sys.stdout else 1
 
 
 if __name__ == "__main__":

@@ -26,8 +26,7 @@ _PASS = _OPEN | getattr(os, "O_PATH", 0)
 """For a folder that is only passed through, and may be unreadable."""
 
 ModeOf = Callable[[int], int | None]
-"""Of a missing folder, by its place among the steps from 0: its mode, exactly, whatever the umask;
-None for that of a person's new folder."""
+"""The exact mode of a missing folder, by its place among the steps; None: as a person's."""
 
 
 class LinkInTheWay(OSError):
@@ -39,8 +38,8 @@ LOOKS = 16
 
 
 def real_path(path: str | os.PathLike[str]) -> str:
-    """The path without links, as `os.path.realpath` gives it. That raises where a link became a
-    folder, or went away, between its two looks at it; this looks again. Raises: OSError."""
+    """The path without links, as `os.path.realpath` gives it, which raises where a link became a
+    folder between its two looks: this looks again. Raises: OSError."""
     for _ in range(LOOKS):
         with contextlib.suppress(OSError):
             return os.path.realpath(path)
@@ -53,8 +52,7 @@ def usual_mode(step: int) -> None:
 
 @contextlib.contextmanager
 def open_folder(path: Path, *, make: ModeOf | None = None) -> Iterator[int]:
-    """A folder by its absolute path, for reading and to work in; created with its parents if `make`
-    is given."""
+    """A folder by its absolute path, to work in; made with its parents if `make` is given."""
     top = os.open(path.anchor, _PASS)
     try:
         with open_below(top, path.parts[1:], make=make) as folder:
@@ -121,10 +119,10 @@ def status(folder: int, name: str) -> os.stat_result | None:
 
 
 def copy_in(source: int, name: str, folder: int, to: str, mode: int) -> None:
-    """Puts a copy of a regular file of one folder into another, atomically; what stood there under
-    the name `to` is replaced. Raises: OSError, for a pipe or a device too: nobody waits for it."""
+    """Puts a copy of a regular file of one folder into another, atomically, in place of what is
+    named `to`. Raises: OSError, for a pipe or a device too: nobody waits for it."""
     reads = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with open(os.open(name, reads, dir_fd=source), "rb") as file, _beside(folder, to) as temporary:
+    with open(os.open(name, reads, dir_fd=source), "rb") as file, beside(folder, to) as temporary:
         source_status = os.fstat(file.fileno())
         if not stat.S_ISREG(source_status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", name)
@@ -140,7 +138,7 @@ def link_in(target: str, folder: int, to: str) -> None:
     """Puts a symbolic link into a folder, atomically."""
     for is_last in (False, True):
         try:
-            with _beside(folder, to) as temporary:
+            with beside(folder, to) as temporary:
                 os.symlink(target, temporary, dir_fd=folder)
             return
         except FileNotFoundError:  # a link has no lock: another kode took it for a dead one's
@@ -176,8 +174,8 @@ def remove(folder: int, name: str) -> None:
 
 
 def remove_tree(path: Path, *, only_empty: bool = False) -> None:
-    """Removes what stands at a path without links, a folder with all that is in it; nothing is no
-    error. With `only_empty`, a folder that holds something stays."""
+    """Removes what stands at a path without links, with all that is in it, or, with `only_empty`,
+    an empty folder; nothing is no error."""
     with contextlib.suppress(OSError if only_empty else FileNotFoundError):
         with open_folder(path.parent) as folder:
             os.rmdir(path.name, dir_fd=folder) if only_empty else remove(folder, path.name)
@@ -190,8 +188,9 @@ def remove_folder(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _beside(folder: int, to: str) -> Iterator[str]:
-    """The name of a temporary file, which is renamed to `to` once it was made."""
+def beside(folder: int, to: str) -> Iterator[str]:
+    """The name of a temporary file to make in a folder, which is renamed to `to` at the end of the
+    block, and removed after an OSError."""
     temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
     try:
         yield temporary

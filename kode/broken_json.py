@@ -1,5 +1,4 @@
-"""Reads JSON that may be none, and JSON as models write it: inside other text, with slips, or cut
-off."""
+"""Reads JSON as models write it: inside other text, with slips, cut off, or none at all."""
 
 import json
 import re
@@ -94,8 +93,7 @@ def loose_value_at(text: str, position: int) -> tuple[Any, int] | None:
 
 
 def _escape(match: re.Match[str]) -> str:
-    """An escape of a string in either quotes as JSON has it; a backslash that escapes nothing
-    stays."""
+    """An escape as JSON has it; a backslash that escapes nothing stays."""
     escaped = match[1]
     if escaped is None:
         return '\\"'

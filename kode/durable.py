@@ -94,36 +94,39 @@ def replace(
     Raises: StorageError; then the old file is untouched and nothing is confirmed.
     """
     target = Path(beneath.real_path(path)) if follow else path
-    with storage_errors(path, "write"):
-        for attempt in (1, 2):
+    with storage_errors(path, "write"), beneath.open_folder(target.parent) as folder:
+        for is_last in (False, True):
             try:
-                _replace_once(target, data, mode, sync_name)
-                return
+                with contextlib.ExitStack() as lock, beneath.beside(folder, target.name) as name:
+                    _write_new(name, data, mode, folder, lock)
+                break
             except OSError as error:
                 # After a failed fsync the kernel may have dropped the pages: retrying on the same
                 # file would succeed without the data. So: one new file, then give up.
-                if attempt == 2 or error.errno not in (errno.EIO, errno.EAGAIN):
+                if is_last or error.errno not in (errno.EIO, errno.EAGAIN):
                     raise
+        if sync_name:
+            os.fsync(folder)
 
 
-def _replace_once(target: Path, data: bytes, mode: int, sync_name: bool) -> None:
-    """Works relative to an open folder, whose path may change meanwhile."""
-    temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
-    with beneath.open_folder(target.parent) as folder:
-        try:
-            with _new_file(temporary, data, mode, folder):
-                os.rename(temporary, target.name, src_dir_fd=folder, dst_dir_fd=folder)
-            if sync_name:
-                os.fsync(folder)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary, dir_fd=folder)
-            raise
+def _write_new(name: str, data: bytes, mode: int, folder: int, lock: contextlib.ExitStack) -> None:
+    """Writes a new file and syncs it. It stays locked until `lock` closes, when it is in place:
+    see `remove_stale_temporaries`."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(name, flags, mode, dir_fd=folder)
+    lock.callback(os.close, descriptor)
+    lock.callback(unlock, descriptor)
+    with contextlib.suppress(OSError):  # a file system without locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    if os.fstat(descriptor).st_nlink == 0:
+        raise OSError(errno.EAGAIN, "another process removed it as stale before it was locked")
+    os.fchmod(descriptor, mode)
+    _write_all(descriptor, data)
+    os.fsync(descriptor)
 
 
 def is_at(descriptor: int, path: Path) -> bool:
-    """Whether `path`, without following links, names the open file or folder. True if the system
-    cannot tell."""
+    """Whether `path`, without following links, names the open file; True if nothing can tell."""
     try:
         if hasattr(fcntl, "F_GETPATH"):
             name = fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0")
@@ -149,8 +152,7 @@ def append_lines(path: Path, lines: Sequence[bytes]) -> None:
 
 @contextlib.contextmanager
 def locked_log(path: Path) -> Iterator[IO[bytes]]:
-    """A file of lines, created if it is missing, whose lock is held for `append_to`. Raises:
-    StorageError."""
+    """A file of lines, created if missing, locked for `append_to`. Raises: StorageError."""
     with storage_errors(path, "append to"), open_for_append(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         try:
@@ -193,8 +195,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 
 
 def cut_torn_line(file: IO[bytes], path: Path) -> int:
-    """Cuts off what follows the last line feed, saving it in `NAME.torn`; returns the new
-    length."""
+    """Cuts off what follows the last line feed, into `NAME.torn`; returns the new length."""
     descriptor = file.fileno()
     end = os.fstat(descriptor).st_size
     if end == 0 or os.pread(descriptor, 1, end - 1) == b"\n":
@@ -212,8 +213,7 @@ def cut_torn_line(file: IO[bytes], path: Path) -> int:
 
 
 def pieces_backwards(file: IO[bytes]) -> Iterator[bytes]:
-    """What stands between the line feeds of a file, last first; at least one piece. Raises:
-    OSError."""
+    """What stands between the line feeds of a file, last first. Raises: OSError."""
     position, rest, size = file.seek(0, os.SEEK_END), b"", _BLOCK_BYTES
     while position > 0:
         start = max(0, position - size)
@@ -260,7 +260,7 @@ def locked(folder: Path, *, timeout_s: float = 30.0, follow: bool = True) -> Ite
 
 
 def unlock(file: IO[bytes] | int) -> None:
-    """Releases the lock of a file that is about to be closed. Closing alone would leave it with a
+    """Releases the lock of a file that is about to be closed: closing alone would leave it with a
     child process that is starting and holds the file until its exec."""
     with contextlib.suppress(OSError):
         fcntl.flock(file, fcntl.LOCK_UN)
@@ -332,9 +332,8 @@ def remove(path: Path) -> None:
 
 def for_each(do: Callable[[One], Result], many: Iterable[One]) -> list[Result]:
     """Calls `do` for each, several at the same time, and returns the results in order: syncs that
-    wait beside each other share one write of the file system's journal. For a single one no thread
-    is started. Raises: what `do` raises first; what was not begun by then is not done.
-    """
+    wait beside each other share one write of the journal. Raises: what `do` raises first; what was
+    not begun by then is not done."""
     waiting = list(many)
     if len(waiting) < 2:
         return [do(item) for item in waiting]
@@ -359,37 +358,20 @@ def storage_errors(path: Path, doing: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        denied = "Permission denied: check who owns it, or set KODE_HOME elsewhere."
+        is_file = "A part of that path is a file: set KODE_HOME to a folder."
         advice = {
             errno.ENOSPC: "The disk is full: free some space and try again.",
             errno.EDQUOT: "Your disk quota is used up: free some space and try again.",
             errno.EROFS: "The file system is read-only: set KODE_HOME to a folder you can write.",
-            errno.EACCES: "Permission denied: check who owns it, or set KODE_HOME elsewhere.",
-            errno.EPERM: "Permission denied: check who owns it, or set KODE_HOME elsewhere.",
-            errno.EEXIST: "A part of that path is a file: set KODE_HOME to a folder.",
-            errno.ENOTDIR: "A part of that path is a file: set KODE_HOME to a folder.",
+            errno.EACCES: denied,
+            errno.EPERM: denied,
+            errno.EEXIST: is_file,
+            errno.ENOTDIR: is_file,
             errno.EISDIR: "A folder stands in its place: move it away.",
             errno.EIO: "The disk reported an error: check the disk before you continue.",
         }.get(error.errno or 0, f"The system says: {error.strerror or error}.")
         raise StorageError(f"Could not {doing} {path}. {advice}") from error
-
-
-@contextlib.contextmanager
-def _new_file(name: str, data: bytes, mode: int, folder: int) -> Iterator[None]:
-    """Creates a synced file, locked until it is in place: see `remove_stale_temporaries`."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(name, flags, mode, dir_fd=folder)
-    try:
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.fstat(descriptor).st_nlink == 0:
-            raise OSError(errno.EAGAIN, "another process removed it as stale before it was locked")
-        os.fchmod(descriptor, mode)
-        _write_all(descriptor, data)
-        os.fsync(descriptor)
-        yield
-    finally:
-        unlock(descriptor)
-        os.close(descriptor)
 
 
 _LENGTH = re.compile(rb"(\d{20}) ([0-9a-f]{8})\n")
@@ -397,24 +379,20 @@ _LENGTH = re.compile(rb"(\d{20}) ([0-9a-f]{8})\n")
 
 def note_length(log: Path, size_bytes: int) -> None:
     """Notes how long a log has been, in `NAME.end` beside it, after a sync of the log; the caller
-    holds its lock. A log that is shorter now has lost its end, which no line of it can tell where
-    the cut is between two lines. Never raises.
-
-    The note itself is not synced: after a power cut it may be older than the log, or gone, and then
-    finds less. It never says more than was on disk.
-    """
+    holds its lock. A log that is shorter now has lost its end. The note itself is not synced: after
+    a power cut it may say less than was on disk, never more. Never raises."""
     digits = b"%020d" % size_bytes
     with contextlib.suppress(OSError), _open_note(log, os.O_RDWR | os.O_CREAT) as file:
         os.pwrite(file, b"%s %08x\n" % (digits, zlib.crc32(digits)), 0)
 
 
 def noted_length(log: Path) -> int:
-    """The length in bytes that a log has had; 0 where that is unknown. Read it before the log, to
-    which another kode may append meanwhile."""
-    note = None
+    """The bytes that a log has had; 0 if unknown. Read it first: another kode may append to the
+    log."""
     with contextlib.suppress(OSError), _open_note(log, os.O_RDONLY) as file:
         note = _LENGTH.fullmatch(os.pread(file, 100, 0))
-    return int(note[1]) if note and zlib.crc32(note[1]) == int(note[2], 16) else 0
+        return int(note[1]) if note and zlib.crc32(note[1]) == int(note[2], 16) else 0
+    return 0
 
 
 def lost_bytes(log: Path) -> int:
@@ -434,8 +412,7 @@ def forget_length(log: Path) -> None:
 
 @contextlib.contextmanager
 def _open_note(log: Path, flags: int) -> Iterator[int]:
-    """The note, where it is a file: a queue from elsewhere may have a link or a pipe of its name.
-    Raises: OSError."""
+    """The note, unless a queue from elsewhere has a link or pipe there. Raises: OSError."""
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     file = os.open(f"{log}.end", flags, 0o600)
     try:

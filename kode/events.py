@@ -33,8 +33,7 @@ from kode.messages import Message, Refusal, Usage
 from kode.paths import relative_path
 
 Status = Literal["success", "incomplete", "error", "timeout", "interrupted"]
-"""`incomplete`: the model gave its answer, but some of its work was refused, or a check failed
-last."""
+"""`incomplete`: the model answered, but some work was refused, or a check failed last."""
 
 FINISHED: tuple[Status, ...] = ("success", "incomplete")
 """The model came to its answer."""
@@ -130,8 +129,7 @@ class ToolOutput:
     text: str
     """Added since the last event: whole lines, without control sequences."""
     partial: str = ""
-    """The unfinished last line (a question, a progress bar). The next event repeats it, or
-    completes it in `text`."""
+    """The unfinished last line, which the next event repeats, or completes in `text`."""
     type: Literal["tool_output"] = "tool_output"
 
 
@@ -199,8 +197,7 @@ class Check:
 
 
 Checked = Literal["passed", "failed", "not_since_last_edit", "unknown"]
-"""`unknown`: nothing was edited or checked, or nothing tells what the programs that ran since the
-last edit have checked, and how that ended."""
+"""`unknown`: nothing was edited or checked, or what ran since the last edit tells nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -402,9 +399,9 @@ Emit = Callable[[Event], None]
 
 
 Subscriber = Callable[[Event], object]
-"""Hears every event of a conversation as it happens, in the thread where it happens. It must not
-block; one that raises hears nothing more. If it has an `async aclose()`, that is awaited when the
-conversation ends, for 5 s at most."""
+"""Hears every event of a conversation, in the thread where it happens. It must not block; one that
+raises hears nothing more. An `async aclose()` that it has is awaited at the end, for 5 s at
+most."""
 
 
 def loading_notice(model: str) -> Notice:

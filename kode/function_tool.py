@@ -19,13 +19,12 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 from kode.errors import KodeError, ToolError, UserError
-from kode.messages import ToolCall
-from kode.tool import Brief, Effect, Tool, ToolContext, ToolOutput
+from kode.messages import ToolCall, shorten
+from kode.tool import Effect, Tool, ToolContext, ToolOutput
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-Preview = Callable[[ToolContext, Mapping[str, Any]], str]
 Function = Callable[..., Awaitable[ToolOutput | str]]
 _NAMED = ("POSITIONAL_OR_KEYWORD", "KEYWORD_ONLY")
 
@@ -33,22 +32,16 @@ _NAMED = ("POSITIONAL_OR_KEYWORD", "KEYWORD_ONLY")
 def tool(
     *,
     effect: Effect,
-    effect_of: Callable[[Mapping[str, Any]], Effect] | None = None,
-    subject: str = "",
-    parallel: bool = False,
-    preview: Preview | None = None,
-    target: Callable[[Mapping[str, Any]], str] | None = None,
     name: str | None = None,
     description: str | None = None,
-    api_type: str = "",
-    brief: Brief | None = None,
+    subject: str = "",
+    parallel: bool = False,
     unlisted: Sequence[str] = (),
-    grammar: str = "",
-    parts: Callable[[Mapping[str, Any]], Sequence[tuple[Tool, Mapping[str, Any]]]] | None = None,
+    **more: Any,
 ) -> Callable[[Function], Tool]:
     """Declares a tool. `name` and `description` default to the function's own; `unlisted` are
     optional parameters that it takes and does not describe: their words are sent with every
-    request."""
+    request; `more` are further fields of the `Tool`."""
 
     def declare(function: Function) -> Tool:
         tool_name = name or function.__name__
@@ -61,18 +54,12 @@ def tool(
             name=tool_name,
             description=description or inspect.cleandoc(function.__doc__ or ""),
             effect=effect,
-            effect_of=effect_of,
             subject=subject,
             parallel=parallel,
             parameters=functools.cache(lambda: _schema(model(), unlisted)),
-            check=lambda arguments: _check(model(), tool_name, arguments),
+            check=lambda arguments: _check(model(), arguments),
             run=run,
-            preview=preview,
-            target=target,
-            api_type=api_type,
-            brief=brief,
-            grammar=grammar,
-            parts=parts,
+            **more,
         )
 
     return declare
@@ -179,23 +166,18 @@ def _slim(node: Any, definitions: Mapping[str, Any]) -> Any:
     return slim
 
 
-def _check(
-    model: "type[BaseModel]", tool_name: str, arguments: Mapping[str, Any]
-) -> Mapping[str, Any]:
+def _check(model: "type[BaseModel]", arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     from pydantic import ValidationError
 
     try:
-        checked = model.model_validate(dict(arguments))
+        return dict(model.model_validate(dict(arguments)))
     except ValidationError as error:
         faults = "; ".join(map(_fault, error.errors()[:5]))
-        names = ", ".join(
-            name if field.is_required() else f"{name}?"
-            for name, field in model.model_fields.items()
-        )
+        fields = model.model_fields.items()
+        names = ", ".join(name if field.is_required() else f"{name}?" for name, field in fields)
         raise ToolError(
-            f"{tool_name} was not run: {faults}. Its parameters are: {names}."
+            f"{model.__name__} was not run: {faults}. Its parameters are: {names}."
         ) from None
-    return {name: getattr(checked, name) for name in type(checked).model_fields}
 
 
 def _fault(fault: Any) -> str:
@@ -204,8 +186,7 @@ def _fault(fault: Any) -> str:
         return f"`{place}` is required"
     if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"there is no parameter `{place}`"
-    value = repr(fault["input"])
-    value = value if len(value) <= 80 else value[:77] + "..."
+    value = shorten(repr(fault["input"]), 80)
     return f"`{place}`: {fault['msg'][:1].lower()}{fault['msg'][1:]}, got {value}"
 
 
@@ -221,13 +202,12 @@ def parse_arguments(call: ToolCall, *, free_text: bool = False) -> dict[str, Any
         return {"input": call.arguments}
     try:
         arguments = json.loads(call.arguments, parse_constant=_no_constant)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
+        why = "they are nested too deeply" if isinstance(error, RecursionError) else error
         raise ToolError(
-            f"{call.name} was not run: its arguments are not valid JSON ({error}). "
+            f"{call.name} was not run: its arguments are not valid JSON ({why}). "
             f"They began: {call.arguments[:200]!r}. Send one JSON object."
         ) from None
-    except RecursionError:
-        raise ToolError(f"{call.name} was not run: its arguments are nested too deeply.") from None
     if not isinstance(arguments, dict):
         raise ToolError(
             f"{call.name} was not run: its arguments must be one JSON object, "

@@ -176,8 +176,8 @@ def _is_own(path: str) -> bool:
 
 
 def _points_back(path: str, tree: str) -> bool:
-    """Whether git's folder says that its tree is this one: as a linked worktree, as a submodule, or
-    by its index."""
+    """Whether git's folder says that its tree is this one: as a worktree, a submodule, or by its
+    index."""
     if link := _read(f"{path}/gitdir").strip():
         folder, name = os.path.split(os.path.join(path, link))
         return name == ".git" and real_path(folder) == tree

@@ -1,14 +1,12 @@
-"""Images and PDFs of a message: their kind, a size that servers take, and kode's own copy.
-
-The copy lies beside the session, named by its content, so that the session can continue when the
-original is gone. A picture that is small enough is sent byte for byte; Pillow shrinks others,
-imported only then.
+"""Images and PDFs of a message: their kind, a size that servers take, and kode's own copy beside
+the session, named by its content. Pillow, imported only then, shrinks what is too large.
 """
 
+import hashlib
 import io
 import os
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,9 +60,9 @@ class Looks:
 def looks_of(data: bytes) -> Looks | None:
     """The kind and size of a picture; None for bytes that are not a supported picture."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
-        return Looks("image/png", *_two(">II", data, 16))
+        return Looks("image/png", *_numbers(">II", data, 16))
     if data[:6] in (b"GIF87a", b"GIF89a"):
-        return Looks("image/gif", *_two("<HH", data, 6))
+        return Looks("image/gif", *_numbers("<HH", data, 6))
     if data.startswith(b"\xff\xd8\xff"):
         return Looks("image/jpeg", *_jpeg_size(data))
     if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
@@ -75,8 +73,7 @@ def looks_of(data: bytes) -> Looks | None:
 
 
 def read_picture(path: Path) -> Picture | None:
-    """Reads a picture; None if the file is missing or no picture. An oversized one is returned too,
-    so that the caller can report it."""
+    """Reads a picture, an oversized one too; None if the file is missing or no picture."""
     if not path.name.lower().endswith(NAMED_SO):
         return None
     try:
@@ -125,29 +122,18 @@ def keep(folder: Path, name: str, data: bytes) -> Image:
 
     Raises: UserError if it is not a picture or too large for a server; StorageError.
     """
+    from kode.credentials import redact  # not at every start
+
     looks = check(picture := Picture(name, data))
     if not _is_accepted(picture, looks):
         raise _too_large(picture, looks)
-    # Imported here to keep it out of start-up.
-    from kode.credentials import redact
-
-    durable.make_folder(folder)
     path = folder / f"{_digest(data)}{SUFFIXES[looks.media_type]}"
-    if not path.exists() or path.read_bytes() != data:
-        durable.replace(path, data)
-    return Image(
-        name=redact(name),
-        media_type=looks.media_type,
-        width=looks.width,
-        height=looks.height,
-        size_bytes=len(data),
-        kept_in=str(path),
-    )
+    _save_copy(path, data)
+    return Image(name=redact(name), **asdict(looks), size_bytes=len(data), kept_in=str(path))
 
 
 def bytes_of(image: Image) -> bytes | None:
-    """The bytes of a picture; None if kode's copy is gone or has changed: a server may take a
-    damaged picture, and the model see another one."""
+    """The bytes of a picture; None if kode's copy is gone or has changed."""
     try:
         data = Path(image.kept_in).read_bytes()
     except (OSError, ValueError):
@@ -158,8 +144,7 @@ def bytes_of(image: Image) -> bytes | None:
 
 
 def kept_beside(image: Image, folder: Path) -> Image:
-    """The same picture with its copy in `folder`, where there is one, for a copied or moved
-    session."""
+    """The same picture with its copy in `folder`, if there is one: of a copied or moved session."""
     beside = folder / os.path.basename(image.kept_in)
     return replace(image, kept_in=str(beside)) if beside.exists() else image
 
@@ -168,14 +153,16 @@ def copy_to(image: Image, folder: Path) -> None:
     """Copies a picture to another folder; a missing one is skipped. Raises: StorageError."""
     data = bytes_of(image)
     if data is not None:
-        durable.make_folder(folder)
-        durable.replace(folder / os.path.basename(image.kept_in), data)
+        _save_copy(folder / os.path.basename(image.kept_in), data)
+
+
+def _save_copy(path: Path, data: bytes) -> None:
+    durable.make_folder(path.parent)
+    if not path.exists() or path.read_bytes() != data:
+        durable.replace(path, data)
 
 
 def _digest(data: bytes) -> str:
-    """What the name of a copy consists of."""
-    import hashlib
-
     return hashlib.sha256(data).hexdigest()[:32]
 
 
@@ -192,11 +179,11 @@ def _too_large(picture: Picture, looks: Looks) -> UserError:
     )
 
 
-def _two(form: str, data: bytes, position: int) -> tuple[int, int]:
-    try:
-        first, second = struct.unpack_from(form, data, position)
-    except struct.error:
+def _numbers(form: str, data: bytes, position: int) -> tuple[int, int]:
+    """Two numbers of a picture's head; zeros if it is cut before them."""
+    if position + struct.calcsize(form) > len(data):
         return 0, 0
+    first, second = struct.unpack_from(form, data, position)
     return first, second
 
 
@@ -205,26 +192,24 @@ def _jpeg_size(data: bytes) -> tuple[int, int]:
     position = 2
     while position + 9 < len(data) and data[position] == 0xFF:
         marker = data[position + 1]
-        if marker == 0xFF:
-            position += 1
-            continue
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
-            height, width = _two(">HH", data, position + 5)
+            height, width = _numbers(">HH", data, position + 5)
             return width, height
-        position += 2 + int.from_bytes(data[position + 2 : position + 4], "big")
+        is_filled = marker == 0xFF
+        position += 1 if is_filled else 2 + _numbers(">HH", data, position + 2)[0]
     return 0, 0
 
 
 def _webp_size(data: bytes) -> tuple[int, int]:
     kind = data[12:16]
+    if kind == b"VP8 ":
+        width, height = _numbers("<HH", data, 26)
+        return width & 0x3FFF, height & 0x3FFF
+    bits = int.from_bytes(data[24:30] if kind == b"VP8X" else data[21:25], "little")
     if kind == b"VP8X" and len(data) >= 30:
-        width = int.from_bytes(data[24:27], "little") + 1
-        return width, int.from_bytes(data[27:30], "little") + 1
-    if kind == b"VP8L" and len(data) >= 25:
-        bits = int.from_bytes(data[21:25], "little")
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    width, height = _two("<HH", data, 26) if kind == b"VP8 " else (0, 0)
-    return width & 0x3FFF, height & 0x3FFF
+        return (bits & 0xFFFFFF) + 1, (bits >> 24) + 1
+    is_lossless = kind == b"VP8L" and len(data) >= 25
+    return ((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1) if is_lossless else (0, 0)
 
 
 def _shrink(data: bytes) -> bytes:

@@ -29,12 +29,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Else = TypeVar("Else")
 
-GROUP = "kode.plugins"
-"""The group of entry points."""
-
 SECTION = "plugins"
-"""The section of the config: `{"plugins": {NAME: {"enabled": true, ...}}}`; what else stands in it
-are the plug-in's own settings."""
+"""The section of the config with `enabled` and the settings of each plug-in, by its name."""
 
 OWN = "kode"
 """The distribution whose plug-ins are on by default."""
@@ -43,8 +39,7 @@ FILES = "KODE_PLUGIN_FILES"
 """The variable with the files of `--plugin`, for this process and those that it starts."""
 
 Code = str | Callable[..., Any] | Sequence[Any]
-"""What a plug-in adds: "module:name", imported when it is first used, or the thing itself, as a
-plug-in in one file has it."""
+"""What a plug-in adds: "module:name", imported when it is first used, or the thing itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +47,11 @@ class Command:
     """A command that a plug-in adds, in the terminal or at the prompt."""
 
     run: Code
-    """The function that runs it. `kode NAME ...` calls it with the arguments and exits
-    with the integer that it returns; `/NAME ...` awaits it with a `PluginSession` and the rest of
-    the line, and prints the text that it returns or sends the `Prompt` to the model."""
+    """The function that runs it. `kode NAME ...` calls it with the arguments and exits with the
+    integer that it returns; `/NAME ...` awaits it with a `PluginSession` and the rest of the line,
+    and prints the text that it returns or sends the `Prompt` to the model."""
     summary: str
-    """What it does, in a few words, for `kode help --all` and `/help all`; "" for another name of
-    a command, which no list shows."""
+    """What it does, in a few words; "" for another name of a command, which no list shows."""
     systems: Sequence[str] = ()
     """Of one below `kode memory`: the memory systems whose help lists it; () for all."""
 
@@ -87,18 +81,17 @@ class Plugin:
     tools: Code = ""
     """A function of a `PluginSession` that returns tools: plain functions, or `Tool`s."""
     sections: Code = ""
-    """A function of a `PluginSession` that returns sections for the system prompt, by name. It is
-    called when a session begins and after a compaction; the texts are sent with every request."""
+    """A function of a `PluginSession` that returns sections for the system prompt, by name, when a
+    session begins and after a compaction; their texts are sent with every request."""
     subscriber: Code = ""
-    """A function of a `PluginSession` that returns a `Subscriber`, or None where there is nothing
-    to hear."""
+    """A function of a `PluginSession` that returns a `Subscriber`, or None."""
     before_call: Code = ""
-    """A function, plain or async, of a `PluginSession` and a `ProposedCall`: it returns
-    `call.refuse(why)`, `call.ask(why)`, `call.change(arguments)`, or None to say nothing. Called
-    before each call of a tool, in subagents too; a call at which it fails is refused."""
+    """A function, plain or async, of a `PluginSession` and a `ProposedCall`, before each call of a
+    tool, in subagents too: it returns `call.refuse(why)`, `call.ask(why)`,
+    `call.change(arguments)`, or None. A call at which it fails is refused."""
     around_turn: Code = ""
-    """An async function of a `PluginSession`, the `Conversation`, a message and its `RunTurn`,
-    that returns the `TurnEnded`. Called if resumed, or a plug-in's slash command was used."""
+    """An async function of a `PluginSession`, the `Conversation`, a message and its `RunTurn`, that
+    returns the `TurnEnded`. Called if resumed, or a plug-in's slash command was used."""
     flags: Code = ""
     """A function of a `Parser` that adds flags to `kode run` and to all that take its flags."""
     task: Code = ""
@@ -111,24 +104,21 @@ class Plugin:
     memory: Mapping[str, Code] = field(default_factory=dict)
     """Memory systems: name → the class, called with the config's `memory` section."""
     exports: Mapping[str, Code] = field(default_factory=dict)
-    """Formats of `kode session export`: name → a function of a `Transcript` that returns text, or
-    an `ExportFile`."""
+    """Formats of `kode session export`: name → a function of a `Transcript` → text or
+    `ExportFile`."""
     replays: Mapping[str, Code] = field(default_factory=dict)
     """Formats of `exports` that can stand in for a model: name → a context manager over a file that
-    gives a `provider.Recorded`; for `kode run --record` and `--replay`."""
+    gives a `provider.Recorded`."""
     imports: Mapping[str, Code] = field(default_factory=dict)
-    """Agents whose sessions `kode session import` reads: name → a function of a path that returns a
-    `Transcript`, or None for a file that is not one."""
+    """Agents whose sessions kode imports: name → a function of a path → a `Transcript` or None."""
     remote_logs: Mapping[str, Code] = field(default_factory=dict)
     """Servers that keep memory for several people: the scheme of `memory.notes.url` → a function of
-    the config's `memory.notes` that returns a `kode.memory.contract.RemoteLog`."""
+    the config's `memory.notes` that returns a `RemoteLog`."""
     memory_imports: Mapping[str, Code] = field(default_factory=dict)
-    """Agents whose memory `kode memory import` reads: name → a
-    `kode.memory.transfer.ForeignReader`."""
+    """Agents whose memory kode imports: name → a `kode.memory.transfer.ForeignReader`."""
     bundles: Code = ""
-    """A function of `$KODE_HOME` that returns each `extensions.places.Bundle` that a person has
-    approved and that is unchanged, and a sentence for each that is off. Called where that folder
-    has any."""
+    """A function of `$KODE_HOME` that returns each `Bundle` that a person has approved and that is
+    unchanged, and a sentence for each that is off. Called where that folder has any."""
     pages: Code = ""
     """A sequence of `Page`s for `kode view`, with a folder `templates` beside the module."""
     settings: Code = ""
@@ -169,10 +159,9 @@ class Page:
     title: str = ""
     """Its name in the navigation; "" leaves it out of that."""
     show: Callable[[Place, Mapping[str, str]], tuple[str, Mapping[str, object]] | None]
-    """Called in a thread at each request, with the query of the address: `page` is always in it, a
-    number from 1. Returns the name of a template in the folder `templates` beside the function's
-    module, and its values, of which `more` says that a further `page` follows; None: there is no
-    such page. Raises: KodeError, which is shown."""
+    """Called in a thread at each request, with the query of the address, which has a `page` from 1.
+    Returns the name of a template in `templates` beside its module, and its values, of which `more`
+    says that a further page follows; None: no such page. Raises: KodeError, which is shown."""
 
     @classmethod
     def of_plugins(cls, warn: Callable[[str], object]) -> "tuple[tuple[str, Page], ...]":
@@ -264,8 +253,7 @@ def subcommand(group: str, argv: Sequence[str]) -> Callable[[Sequence[str]], int
 
 
 def subcommands(group: str, system: str = "") -> dict[str, str]:
-    """The commands that plug-ins add to a group: name below it → what it does; of one memory
-    system, or of all."""
+    """The commands that plug-ins add to a group, of a memory system or all: name → what it does."""
     return {
         name.removeprefix(f"{group} "): command.summary
         for name, (_, command) in added("commands").items()
@@ -277,13 +265,13 @@ def subcommands(group: str, system: str = "") -> dict[str, str]:
 def clashes() -> Iterator[str]:
     """A sentence for each addition that does not count, since another plug-in has its name."""
     for kind in (part.name for part in fields(Plugin) if part.default_factory is dict):
-        first = added(kind)
+        used = added(kind)
         for plugin in plugins():
             for name in getattr(plugin, kind):
-                if first[name][0] is not plugin:
+                if (first := used[name][0]) is not plugin:
                     yield (
-                        f"{plugin.name}: {kind} {name} is not used, since {first[name][0].name} "
-                        "has one of that name. `kode plugin disable` turns one of them off."
+                        f"{plugin.name}: {kind} {name} is not used, since {first.name} has one of "
+                        "that name. `kode plugin disable` turns one of them off."
                     )
 
 
@@ -295,33 +283,32 @@ def guard_plugin(plugin: Plugin, function: Callable[..., Any]) -> Callable[..., 
     """The function of a plug-in, plain or async, for kode to call: what it raises by mistake comes
     as a PluginError. Of a plug-in that came with kode it stays a fault of kode."""
 
-    async def awaited(result: Awaitable[Any]) -> Any:
-        with _blaming(plugin):
+    @contextlib.contextmanager
+    def blame_plugin() -> Iterator[None]:
+        try:
+            yield
+        except (KodeError, BrokenPipeError):
+            raise
+        except Exception as error:
+            if any(other.is_own for other in installed() if other.name == plugin.name):
+                raise
+            raise PluginError(fault_of(plugin, error)) from error
+
+    async def await_result(result: Awaitable[Any]) -> Any:
+        with blame_plugin():
             return await result
 
     @functools.wraps(function)
     def guarded(*arguments: Any, **named: Any) -> Any:
-        with _blaming(plugin):
+        with blame_plugin():
             result = function(*arguments, **named)
-        return awaited(result) if isinstance(result, Awaitable) else result
+        return await_result(result) if isinstance(result, Awaitable) else result
 
     return guarded
 
 
-@contextlib.contextmanager
-def _blaming(plugin: Plugin) -> Iterator[None]:
-    try:
-        yield
-    except (KodeError, BrokenPipeError):
-        raise
-    except Exception as error:
-        if any(other.is_own for other in installed() if other.name == plugin.name):
-            raise
-        raise PluginError(fault_of(plugin, error)) from error
-
-
 def fault_of(plugin: Plugin, error: Exception, where: Code = "") -> str:
-    """What is said of a plug-in that failed; `where` it failed, as "module:name"."""
+    """A sentence about a plug-in that failed; `where` it failed, as "module:name"."""
     if isinstance(error, KodeError):
         return str(error)
     what = f"{where}: " if where else ""
@@ -332,10 +319,10 @@ def fault_of(plugin: Plugin, error: Exception, where: Code = "") -> str:
 
 
 def describe_error(error: Exception) -> str:
-    """An error of a plug-in's code, with the line that raised it."""
+    """An error of a plug-in's code, with the last line outside kode that led to it."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [at for at in frames if not at.filename.startswith(os.path.dirname(__file__))]
-    where = [f" ({os.path.basename(at.filename)}, line {at.lineno})" for at in own[-1:]]
+    outside = [at for at in frames if not at.filename.startswith(os.path.dirname(__file__))]
+    where = [f" ({os.path.basename(at.filename)}, line {at.lineno})" for at in outside[-1:]]
     return "".join((f"{type(error).__name__}: {error}", *where))
 
 
@@ -350,8 +337,7 @@ def load(plugin: Plugin, where: Code) -> Any:
 
 
 def call(plugin: Plugin, where: Code, *arguments: Any) -> Any:
-    """Calls the function that a plug-in names. Raises: PluginError, and what it raises on
-    purpose."""
+    """Calls the function that a plug-in names. Raises: PluginError, and what it raises itself."""
     return guard_plugin(plugin, load(plugin, where))(*arguments)
 
 
@@ -378,7 +364,7 @@ def imported_by(plugin: Plugin) -> Iterator[str]:
 
 
 def use_file(name: str) -> None:
-    """Uses the plug-in of a file in this process and in the kodes that it starts, before any of the
+    """Uses the plug-in of a file, here and in the kodes that this one starts, before any of the
     same name that is not kode's own. Raises: ConfigError."""
     path = paths.real_path(paths.expand(name))
     plugin = _plugin_of(path)
@@ -412,31 +398,17 @@ def _plugin_of(path: str) -> Plugin:
     return plugin
 
 
-def section_of(name: str) -> Mapping[str, Any]:
-    """What the person's own config file says of a plug-in, as written; {} where that file cannot be
-    read, which whoever loads the config reports."""
-    try:
-        config = json.loads(paths.config_file(paths.home()).read_bytes())
-        section = config[SECTION][name]
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
-        return {}
-    return section if isinstance(section, dict) else {}
-
-
 @functools.lru_cache(maxsize=1)
 def _read(home: str, files: str) -> tuple[Installed, ...]:
     """Of several with one name the first, which is kode's own if one is: another package cannot
     take the place of a plug-in by its name."""
     from importlib.metadata import entry_points
 
-    metadata = functools.cache(lambda dist: dist.metadata)  # parsed each time
+    sections = _sections()
+    metadata = functools.cache(lambda dist: dist.metadata if dist else {})  # parsed each time
     of_packages = [
-        _look_at(
-            point.name,
-            *(metadata(point.dist).get(key, "?") if point.dist else "?" for key in _ABOUT),
-            value=point.value,
-        )
-        for point in entry_points(group=GROUP)
+        _look_at(point.name, point.value, metadata(point.dist), sections.get(point.name))
+        for point in entry_points(group="kode.plugins")
     ]
     of_packages.sort(key=lambda plugin: plugin.name)
     ours = [plugin for plugin in of_packages if plugin.is_own]
@@ -447,14 +419,31 @@ def _read(home: str, files: str) -> tuple[Installed, ...]:
     return tuple(first.values())
 
 
-_ABOUT = ("Name", "Version")
+def _sections() -> Mapping[str, Any]:
+    """What the person's own config file says of plug-ins, as written; {} where that file cannot be
+    read, which whoever loads the config reports."""
+    try:
+        sections = json.loads(paths.config_file(paths.home()).read_bytes())[SECTION]
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return {}
+    return sections if isinstance(sections, dict) else {}
 
 
-def _look_at(name: str, distribution: str, version: str, *, value: str) -> Installed:
+def _look_at(name: str, value: str, about: Mapping[str, str], section: Any) -> Installed:
     """A plug-in of a package, imported if it is on."""
-    enabled = section_of(name).get("enabled")
+    distribution = about.get("Name", "?")
+    enabled = section.get("enabled") if isinstance(section, dict) else None
     is_on = enabled if isinstance(enabled, bool) else distribution == OWN
-    plugin, fault = _load_plugin(name, value) if is_on else (None, "")
+    plugin, fault = None, ""
+    try:
+        plugin = pkgutil.resolve_name(value) if is_on else None
+        if is_on and not isinstance(plugin, Plugin):
+            fault = f"{value} is no `kode.plugin.Plugin`"
+        elif plugin and plugin.name != name:
+            fault = f"{value} calls itself {plugin.name!r}, and its entry point {name!r}"
+    except Exception as error:
+        fault = f"{value} cannot be imported: {type(error).__name__}: {error}"
+    version, plugin = about.get("Version", "?"), None if fault else plugin
     return Installed(name, distribution, version, value, is_on, fault, plugin)
 
 
@@ -464,16 +453,3 @@ def _look_at_file(path: str) -> Installed:
     except ConfigError as error:
         plugin, name, fault = None, Path(path).stem, str(error)
     return Installed(name, f"the file {path}", "", "PLUGIN", True, fault, plugin)
-
-
-def _load_plugin(name: str, value: str) -> tuple[Plugin | None, str]:
-    """The plug-in, or why there is none, in a sentence."""
-    try:
-        plugin = pkgutil.resolve_name(value)
-    except Exception as error:
-        return None, f"{value} cannot be imported: {type(error).__name__}: {error}"
-    if not isinstance(plugin, Plugin):
-        return None, f"{value} is no `kode.plugin.Plugin`"
-    if plugin.name != name:
-        return None, f"{value} calls itself {plugin.name!r}, and its entry point {name!r}"
-    return plugin, ""

@@ -16,9 +16,9 @@ StopReason = Literal[
     "end", "tool_calls", "malformed_call", "length", "refusal", "interrupted", "paused"
 ]
 """Why an assistant message ended. `malformed_call`: its text looks like a tool call that cannot be
-parsed. `length`: cut off by the token limit, so none of its calls may run. `interrupted`: a person
-or a fault ended it; the text is what had arrived. `paused`: the vendor's server stopped amid its
-own tools, and goes on when the message comes back."""
+parsed. `length`: cut off by the token limit, so none of its calls may run. `interrupted`: the text
+is what had arrived. `paused`: the vendor's server stopped amid its own tools, and goes on when the
+message comes back."""
 
 Own = Mapping[str, Any] | None
 """A part of a reply in the provider's own form, as it came, where that says more than the part's
@@ -30,10 +30,9 @@ class Text:
     text: str
     source: str = ""
     """Who added it: "" is the person (in a user message) or the model; "steering" is the person
-    while a turn runs; else "opening" (working folders, project instructions), "memory", "news"
-    (what changed of the session's beginning since), "attachment", "outside" (an attachment from
-    outside the working folders), "compaction", "note", "instructions" (a skill or command; survives
-    compactions). All are sent to the model."""
+    while a turn runs; else "opening", "memory", "news" (what changed of the session's beginning
+    since), "attachment", "outside" (one from outside the working folders), "compaction", "note",
+    "instructions" (a skill or command; survives compactions). All are sent to the model."""
     section_name: str = ""
     """Of the opening and of memory's part: which section it is, `place`, `instructions`, `skills`
     or `memory`; "" for other texts."""
@@ -52,8 +51,7 @@ class Thinking:
     redacted: str = ""
     """Opaque data of a redacted block; then `text` is empty."""
     origin: str = ""
-    """The provider and model that produced it, as `anthropic/claude-...`; "" in a message that has
-    one itself."""
+    """Who produced it, as `anthropic/claude-...`; "" in a message that has an origin itself."""
     own: Own = None
     type: Literal["thinking"] = "thinking"
 
@@ -96,9 +94,8 @@ Cut = Literal["", "interrupted", "not_run", "unknown"]
 killed, so that no result was stored."""
 
 RefusedBy = Literal["person", "rule", "mode", "nobody", "hook", "plugin", "sandbox", "fault"]
-"""`nobody`: it needs a yes, and nobody could be asked. `sandbox`: it could only run in one, and
-this machine has none. `fault`: nobody refused it, it was not possible: a full disk, a file that
-somebody else changed meanwhile."""
+"""`nobody`: nobody could be asked. `sandbox`: it could only run in one, and this machine has none.
+`fault`: it was not possible: a full disk, a file that somebody else changed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,31 +118,28 @@ class Refusal:
     @property
     def for_model(self) -> str:
         """The refusal in sentences."""
-        if self.by == "person":
-            then = "Do not try it another way; do something else, or ask what they want."
-            return _sentences(self.for_person, then)
-        if self.by != "nobody":
-            return _sentences(self._loss, self.message)
-        if self.of == "changes":
+        if self.by == "nobody":
             nobody = "Nobody is here to be asked."
-        else:
-            nobody = "Refused, because nobody is here to be asked."
-        return _sentences(self._loss, nobody, self.reason, self._flag)
+            if self.of != "changes":
+                nobody = "Refused, because nobody is here to be asked."
+            return self._after_loss(nobody, self.reason, self._flag)
+        then = "Do not try it another way; do something else, or ask what they want."
+        return f"{self.for_person} {then}" if self.by == "person" else self.for_person
 
     @property
     def for_person(self) -> str:
-        """The same for the person, who knows what to do, and whether anybody is here to be
-        asked."""
+        """The same for the person, who knows what to do."""
         if self.by == "person":
             words = f'They say: "{self.message}".' if self.message else ""
-            return _sentences(self._loss, "The person refused this.", self.decisive, words)
-        if self.by != "nobody":
-            return self.for_model
-        return _sentences(self._loss, self.reason, self._flag)
+            return self._after_loss("The person refused this.", self.decisive, words)
+        if self.by == "nobody":
+            return self._after_loss(self.reason, self._flag)
+        return self._after_loss(self.message)
 
-    @property
-    def _loss(self) -> str:
-        return f"Not kept of what it changed: {', '.join(self.not_kept)}." if self.not_kept else ""
+    def _after_loss(self, *sentences: str) -> str:
+        files = ", ".join(self.not_kept)
+        loss = f"Not kept of what it changed: {files}." if files else ""
+        return " ".join(filter(None, (loss, *sentences)))
 
     @property
     def _flag(self) -> str:
@@ -156,10 +150,6 @@ class Refusal:
     def reason(self) -> str:
         """What decides, or all of the reason."""
         return self.decisive or self.message
-
-
-def _sentences(*sentences: str) -> str:
-    return " ".join(filter(None, sentences))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,8 +237,7 @@ class Message:
     bound: str = ""
     """Of a message with thinking: the digest of what it answered, see `session.requests.Chain`."""
     moved: bool = False
-    """Whether what stands before it is no longer what it answered. Thinking that is bound to that
-    does not go back."""
+    """Whether what it answered has changed: thinking that is bound to that does not go back."""
 
 
 def user_message(text: str) -> Message:

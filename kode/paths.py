@@ -131,8 +131,7 @@ shown_notice = _named("notices/{}")
 
 
 def outputs_folder(home: Path, session_id: str | None) -> Path:
-    """Where the full text of truncated tool output is kept; sessions without a file share one
-    folder."""
+    """Where whole texts of truncated tool output are; sessions without a file share a folder."""
     return (session_folder(home, session_id) if session_id else home / "logs") / "outputs"
 
 
@@ -167,8 +166,7 @@ def path_hash(path: Path) -> str:
 
 
 def repository_root(start: Path) -> Path | None:
-    """The nearest folder at or above `start` that holds `.git`, symlinks resolved; None if there is
-    none."""
+    """The nearest folder at or above `start` that holds `.git`, links resolved; None for none."""
     folder = Path(real_path(start))
     return next((it for it in (folder, *folder.parents) if (it / ".git").exists()), None)
 

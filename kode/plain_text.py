@@ -35,8 +35,7 @@ def encoding_by_mark(data: bytes) -> Encoding | None:
 
 
 def lines_of(text: str) -> list[str]:
-    """Splits into lines with their ends, at line feeds only, as editors and search tools count
-    them."""
+    """Splits into lines with their ends, at line feeds only, as editors and search tools do."""
     lines = text.split("\n")
     last = lines.pop()
     return [line + "\n" for line in lines] + ([last] if last else [])
@@ -93,8 +92,7 @@ MAX_SOURCE_CHARS = 200  # a URL or path that can be recognized
 
 def fence_text(text: str, source: str) -> str:
     """Puts text from outside between two lines that show a model where it begins, ends and comes
-    from, with a nonce that does not occur in it, so that no text can close its fence. Safety does
-    not depend on it: the gate decides."""
+    from, with a nonce that it does not have. Safety does not depend on it: the gate decides."""
     while (nonce := os.urandom(8).hex()) in text.lower():
         pass
     source = re.sub('["<>]', "?", printable(source))

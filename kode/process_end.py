@@ -22,8 +22,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def interrupt_by_signals() -> None:
-    """Makes SIGTERM and SIGHUP end kode like Ctrl-C does before a turn: with a message in the
-    requested format."""
+    """Makes SIGTERM and SIGHUP end kode as Ctrl-C does before a turn."""
     for number in SIGNALS[1:]:
         if not _is_ignored(number):
             signal.signal(number, signal.default_int_handler)
@@ -32,8 +31,7 @@ def interrupt_by_signals() -> None:
 def cancelled_by_signals(
     task: "asyncio.Future[Any]",
 ) -> "contextlib.AbstractContextManager[None]":
-    """Makes SIGINT, SIGTERM and SIGHUP end the turn, which saves its progress; so does a second
-    one."""
+    """Makes SIGINT, SIGTERM and SIGHUP, also a second one, end the turn with its progress saved."""
     return handle_signals(dict.fromkeys(SIGNALS, task.cancel))
 
 

@@ -1,11 +1,6 @@
 """A model behind a wire format: what is asked of it, and what kode knows about it."""
 
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
@@ -16,17 +11,13 @@ from kode.messages import Message
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """How much a model thinks before it answers, least first."""
 
-
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
-
 
 ThinkingType = Literal["adaptive", "enabled", "between_tools", "disabled"]
 """`thinking.type` of the Messages API."""
 
-
 ToolFormat = Literal["kode", "patch", "editor"]
 """The form in which tools for files are offered; see `kode.tools.builtin`."""
-
 
 Api = str
 """A wire format: `responses` (OpenAI's Responses), `chat` (Chat Completions), `messages`
@@ -109,10 +100,9 @@ class Request:
     """The JSON schema the server must enforce on the answer, which then contains no calls; None: no
     constraint."""
     small: bool = False
-    """Whether the model is a weak one. Memory and other context then come as a separate, already
-    answered message before the person's words, or it mistakes them for part of the task and reaches
-    for tools. It takes the likeliest token each time: at a server's usual temperature a rare name
-    or path comes out misspelt."""
+    """Whether the model is a weak one. It mistakes memory and other context for part of the task,
+    unless they are an answered message before it, and misspells rare names unless it takes the
+    likeliest token each time."""
     aside: bool = False
     """Whether the answer is no part of the conversation: it is the note of a compaction."""
 
@@ -131,15 +121,12 @@ class Provider(Protocol):
     def info(self) -> ModelInfo: ...
 
     async def reply(self, request: Request, emit: Emit) -> Message:
-        """One attempt at one reply; streams `TextDelta` and `ThinkingDelta` to `emit`.
-
-        The message has a stop reason, usage where the server gave it, non-empty unique call ids and
-        raw argument texts. With stop `length` its calls are kept for the record but must not run.
-        The loop retries, never the provider.
+        """One attempt at one reply, which the loop retries; streams `TextDelta` and `ThinkingDelta`
+        to `emit`. The message has a stop reason, usage where the server gave it, unique call ids
+        and raw argument texts; with stop `length` its calls must not run.
 
         Raises: TransientError, ContextOverflow, RefusedError (also when the server cannot enforce
-            `answer_schema`), AuthenticationError, asyncio.CancelledError (the connection is
-            closed).
+            `answer_schema`), AuthenticationError, CancelledError (the connection is closed).
         """
 
     async def aclose(self) -> None:
@@ -147,8 +134,7 @@ class Provider(Protocol):
 
 
 class Recorded(Provider, Protocol):
-    """Answers a conversation as one was answered that was recorded, and refuses a request that
-    differs."""
+    """Answers a conversation as a recorded one was, and refuses a request that differs."""
 
     @property
     def tool_format(self) -> ToolFormat:
@@ -161,10 +147,9 @@ class Recorded(Provider, Protocol):
         session_id: str | None,
         sections: Callable[[], Mapping[str, str]],
     ) -> None:
-        """Called once, before the first request, with where the conversation works, and a function
-        for the sections of its system prompt, by name."""
+        """Called once, before the first request; `sections` are those of the system prompt."""
 
 
 AskReply = Callable[[Request], Awaitable[Message]]
-"""`await ask_reply(request)` → the model's message, in one attempt, which counts against
-the session's budget. Raises ProviderError. `kode.memory.ask` is the only caller in memory."""
+"""`await ask_reply(request)` → the model's message, in one attempt, which counts against the
+session's budget. Raises ProviderError."""

@@ -29,8 +29,7 @@ def seal(line: bytes) -> bytes:
 
 
 def is_intact(line: bytes) -> bool:
-    """Whether a line is as it was sealed. One without a checksum, written by hand,
-    counts as intact."""
+    """Whether a line is as it was sealed; one without a checksum, written by hand, is."""
     match = _SUM.search(line)
     return match is None or zlib.crc32(line[: match.start()] + b"}") == int(match[1], 16)
 
@@ -41,8 +40,7 @@ def seal_object(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unseal_object(value: Mapping[str, Any]) -> dict[str, Any]:
-    """The object without its checksum, where it has one. Raises: ValueError for one that is not as
-    it was sealed."""
+    """The object without its checksum, if it has one. Raises: ValueError if that is wrong."""
     content = {key: item for key, item in value.items() if key != "sum"}
     if "sum" in value and value != seal_object(content):
         raise ValueError("its checksum does not fit")
@@ -88,8 +86,8 @@ class RecordLog:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the file's lock, under which `append` works; creates the file if it is missing.
-        Raises: StorageError."""
+        """Holds the file's lock for `append`, creating the file if missing. Raises:
+        StorageError."""
         with durable.locked_log(self.path) as self._locked:
             try:
                 yield

@@ -4,9 +4,10 @@ A row is data: the module it names is imported when it is opened. `kode.provider
 say how one works.
 """
 
+import itertools
 import pkgutil
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import resources
@@ -51,8 +52,7 @@ UNSIGNED = "skip_thought_signature_validator"
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """How a server's Chat Completions differ. The default is for a server of which nothing is
-    known. The facts are in the vendors' references of November 2026."""
+    """How a server's Chat Completions differ; the default is for one of which nothing is known."""
 
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     switch: Switch = "reasoning_effort"
@@ -61,11 +61,10 @@ class Dialect:
     thinks_in: tuple[str, ...] = ("reasoning_details", "reasoning_content", "reasoning")
     """Fields in which thinking comes. The first of them that came goes back with its message."""
     is_open: bool = True
-    """Whether a message may have fields that the format does not: those of a reply go back. Closed
-    servers refuse them."""
+    """Whether it takes fields that the format does not have: those of a reply go back."""
     stands_for_thinking: str | None = None
-    """What goes in the first field of `thinks_in` for a reply in which they are missing or empty,
-    such as another model's: without it these servers refuse the conversation. None: nothing."""
+    """What goes in the first field of `thinks_in` for a reply without thinking, such as another
+    model's, which the server refuses otherwise. None: nothing."""
     stands_for_signature: str = ""
     """What signs the first call of a reply that came from elsewhere; see `older_models`."""
     older_models: tuple[str, ...] = ()
@@ -81,16 +80,14 @@ class Dialect:
     user_after_result: bool = True
     """Whether a user message may follow a result; else an assistant's goes between."""
     marks_cache_of: tuple[str, ...] = ()
-    """Prefixes of models for which a text part takes `cache_control`, and nothing is cached without
-    it."""
+    """Prefixes of models that cache nothing without `cache_control` in a text part."""
     takes_pdf: bool = False
     counts_usage: bool = True
     """Whether it takes `stream_options.include_usage`; others send the usage unasked."""
     counts_thinking_apart: bool = False
     """Whether `completion_tokens` leaves out what was thought, which `total_tokens` includes."""
     search: str = ""
-    """The type of a tool with which the server searches the web; "" where there is none that goes
-    together with a client's tools."""
+    """The type of the server's web search; "" where none goes together with a client's tools."""
     remembers_by: str = ""
     """The field for a key that brings a session back to the same cache."""
     with_tools: Mapping[str, Any] = field(default_factory=dict)
@@ -105,8 +102,7 @@ class ProviderRow:
     apis: tuple[Api, ...] = ("chat",)
     """The formats that its server speaks; the first is the default."""
     default_model: str = ""
-    """The model used when only the provider is named; "" where a server offers what it was started
-    with."""
+    """The model if none is named; "" where a server offers what it was started with."""
     small_model: str = ""
     """The vendor's cheap model, for small work; "" uses the session's."""
     models: tuple[str, ...] = ()
@@ -127,8 +123,7 @@ class ProviderRow:
     headers: Mapping[str, str] = field(default_factory=dict)
     """Further headers that listing models requires."""
     patches: tuple[str, ...] = ()
-    """Prefixes of models that are trained to edit by `apply_patch`, which its server takes as free
-    text."""
+    """Prefixes of models trained on `apply_patch`, which its server takes as free text."""
     needs_key: bool = True
     """False: a server on one's own machine, or a cloud whose SDK finds its credentials."""
     client: Literal["", "bedrock", "vertex", "foundry"] = ""
@@ -177,19 +172,18 @@ class ProviderSettings:
     """The longest that an answer may take in total."""
 
 
-def _load_rows() -> tuple[ProviderRow, ...]:
+def _load_rows() -> Iterator[ProviderRow]:
     def with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
         return {key: tuple(it) if isinstance(it, list) else it for key, it in fields.items()}
 
     text = resources.files("kode").joinpath("providers/providers.toml").read_text("utf-8")
-    rows = map(with_tuples, tomllib.loads(text)["provider"])
-    dialects = ((row, Dialect(**with_tuples(row.get("dialect", {})))) for row in rows)
-    return tuple(ProviderRow(**{**row, "dialect": dialect}) for row, dialect in dialects)
+    for row in tomllib.loads(text)["provider"]:
+        dialect = Dialect(**with_tuples(row.pop("dialect", {})))
+        yield ProviderRow(**with_tuples(row), dialect=dialect)
 
 
-PROVIDERS: tuple[ProviderRow, ...] = _load_rows()
-"""The rows of `providers.toml`. With several keys set and nothing else to decide, the first of
-these is used."""
+PROVIDERS = tuple(_load_rows())
+"""The rows of `providers.toml`; of several with a key the first is used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,12 +193,11 @@ class SystemRow:
     opens: str
     """module:class of its `Policy`."""
     targets: Mapping[str, str] = field(default_factory=dict)
-    """What `kode memory add` accepts → what it is; NAME stands for any other word. One that names
-    none accepts every word."""
+    """What `kode memory add` accepts → what it is; NAME is any other word. {}: every word."""
     about_user: str = "memory"
-    """The target of what others propose about the person, and what a person says without one."""
+    """The target of what is proposed about the person, or added without a target."""
     about_project: str = "memory"
-    """The target of what others propose about the project."""
+    """The target of what is proposed about the project."""
     options: frozenset[str] = frozenset()
     """The flags of `kode memory add` that it keeps."""
     commands: frozenset[str] = frozenset()
@@ -282,20 +275,20 @@ AZURE = ".azure.com"
 """Where accounts of Azure OpenAI have their addresses."""
 
 
-def rows_of_plugins() -> tuple[ProviderRow, ...]:
+def rows_of_plugins() -> Iterator[ProviderRow]:
     """The rows that plug-ins add. Looked for only where kode's own do not decide."""
 
     def rows_of(plugin: installed.Plugin) -> tuple[ProviderRow, ...]:
         return tuple(installed.load(plugin, plugin.providers)) if plugin.providers else ()
 
-    each = (installed.try_plugin(it, partial(rows_of, it), ()) for it in installed.plugins())
-    return tuple(row for rows in each for row in rows)
+    for plugin in installed.plugins():
+        yield from installed.try_plugin(plugin, partial(rows_of, plugin), ())
 
 
 def provider_row(name: str) -> ProviderRow | None:
     """The row of a provider; None for a name that is not in the table."""
-    own = next((row for row in PROVIDERS if row.name == name), None)
-    return own or next((row for row in rows_of_plugins() if row.name == name), None)
+    rows = itertools.chain(PROVIDERS, rows_of_plugins())
+    return next((row for row in rows if row.name == name), None)
 
 
 def opener_of(api: Api) -> Any:
@@ -318,10 +311,12 @@ def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
     import difflib
 
     known = (*described, *provider_names())
-    words = {word: word for word in known}
-    for row in PROVIDERS:
-        for word in (*row.title.lower().split(), *(prefix.rstrip("-") for prefix in row.models)):
-            words.setdefault(word, row.name)
+    words = {
+        word: row.name
+        for row in reversed(PROVIDERS)
+        for word in (*row.title.lower().split(), *(prefix.rstrip("-") for prefix in row.models))
+    }
+    words |= {word: word for word in known}
     near = difflib.get_close_matches(name.lower(), words, n=1, cutoff=0.7)
     hint = f"Did you mean {words[near[0]]}?" if near else f"Known are {', '.join(known)}."
     return (
@@ -333,12 +328,8 @@ def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
 
 def owner_of(model: str | None) -> ProviderRow | None:
     """The provider whose own server alone has this model; None if the name does not show it."""
-
-    def owner(rows: Iterable[ProviderRow]) -> ProviderRow | None:
-        fitting = (row for row in rows if row.models and (model or "").startswith(row.models))
-        return next(fitting, None)
-
-    return (owner(PROVIDERS) or owner(rows_of_plugins())) if model else None
+    rows = itertools.chain(PROVIDERS, rows_of_plugins()) if model else ()
+    return next((row for row in rows if row.models and (model or "").startswith(row.models)), None)
 
 
 def unset(row: ProviderRow) -> dict[str, Setting]:

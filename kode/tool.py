@@ -2,12 +2,7 @@
 
 import json
 import os
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,31 +16,23 @@ if TYPE_CHECKING:
     from kode.sandbox.values import WrapCommand
     from kode.tools.background import BackgroundCommands
 
-Effect = Literal[
-    "read",
-    "edit",
-    "run",
-    "fetch",
-    "mcp",
-    "memory",
-    "memory-read",
-    "delegate",
-    "none",
-]
+Effect = Literal["read", "edit", "run", "fetch", "mcp", "memory", "memory-read", "delegate", "none"]
 """What a tool does to the world. `read` looks at files; `edit` changes them; `run` starts a
 process; `fetch` talks to the network; `mcp` does whatever its MCP server does; `memory` remembers
 or forgets, `memory-read` only searches; `delegate` starts subagents; `none` touches nothing outside
 the session."""
 
 
+Checks = tuple[tuple[str, int | None], ...]
+"""The checks of a command line, each with its own exit status; None: not known, or not run."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkStep:
     """What a call did that tells whether the project was checked since it was last edited."""
 
-    checks: tuple[tuple[str, int | None], ...] = ()
-    """As in `ToolOutput`."""
+    checks: Checks = ()
     is_edit: bool = False
-    """Whether it changed files."""
     ran_programs: bool = False
     """Whether it ran a program that may have checked the project: anything but a command line that
     only reads, or one that only changes files."""
@@ -81,8 +68,7 @@ class ToolOutput:
     """How long it ran, without the person's time to decide about it; None: as long as the call."""
     lasting: bool = False
     """See `ToolResult`."""
-    checks: tuple[tuple[str, int | None], ...] = ()
-    """The checks of a command line, each with its own exit status; None: not known, or not run."""
+    checks: Checks = ()
     ended_job: str = ""
     """The name of the background job whose end the text tells."""
     agent_steps: tuple[WorkStep, ...] = ()
@@ -149,26 +135,25 @@ class ChangeGroup:
 
 def group_changes(changes: Sequence[FileChange]) -> list[ChangeGroup]:
     """The changes by their names, in order, without what goes with a deleted folder."""
-    groups: dict[str, list[FileChange]] = {}
+    members: dict[str, list[FileChange]] = {}
     for change in changes:
-        groups.setdefault(change.group, []).append(change)
-    gone = {path for path, group in groups.items() if group[0].change == "deleted"}
-    return [
-        _group(path, group)
-        for path, group in groups.items()
-        if path not in gone or os.path.dirname(path) not in gone
-    ]
-
-
-def _group(path: str, changes: Sequence[FileChange]) -> ChangeGroup:
-    kinds = {change.change for change in changes}
-    folders = {os.path.dirname(change.path) for change in changes}
-    return ChangeGroup(
-        path=path,
-        change=kinds.pop() if len(kinds) == 1 else "changed",
-        files=sum(change.files for change in changes if change.path not in folders),
-        is_ignored=bool(changes[0].ignored) and changes[0].kind == "work",
-    )
+        members.setdefault(change.group, []).append(change)
+    gone = {path for path, group in members.items() if group[0].change == "deleted"}
+    groups = []
+    for path, group in members.items():
+        if path in gone and os.path.dirname(path) in gone:
+            continue
+        kinds = {change.change for change in group}
+        folders = {os.path.dirname(change.path) for change in group}
+        groups.append(
+            ChangeGroup(
+                path=path,
+                change=kinds.pop() if len(kinds) == 1 else "changed",
+                files=sum(change.files for change in group if change.path not in folders),
+                is_ignored=bool(group[0].ignored) and group[0].kind == "work",
+            )
+        )
+    return groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,17 +169,14 @@ class Blocked:
     @property
     def words(self) -> str:
         """A phrase that completes "it ...": "wrote to /etc/hosts"."""
-        return _BLOCKED_WORDS[self.what].format(self.where)
-
-
-_BLOCKED_WORDS: Mapping[str, str] = {
-    "write": "wrote to {}",
-    "socket": "opened a network connection",
-    "lookup": "looked up a name on the network",
-    "connection": "opened a connection to {}",
-    "port": "connected to port {} of this machine",
-    "unknown": "tried what the sandbox forbids",
-}
+        return {
+            "write": f"wrote to {self.where}",
+            "socket": "opened a network connection",
+            "lookup": "looked up a name on the network",
+            "connection": f"opened a connection to {self.where}",
+            "port": f"connected to port {self.where} of this machine",
+            "unknown": "tried what the sandbox forbids",
+        }[self.what]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,9 +201,6 @@ class Consent:
     """Whether it runs anyway if nobody can be asked (mode `full`)."""
 
 
-NO_CONSENT_NEEDED = Consent()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Decision:
     """Whether a call may run, and where: from the rules to the recorded result."""
@@ -242,7 +221,7 @@ class Decision:
     must_read_first: bool = False
     """For an edit: whether the model must have read the file first, because reading it may need a
     yes: the result of an edit, or why it does not fit, quotes the file."""
-    consent: Consent = NO_CONSENT_NEEDED
+    consent: Consent = Consent()
     """Of `ask`, and of a `deny` where somebody would have been asked."""
 
     @property
@@ -298,9 +277,6 @@ class ToolContext:
     """Takes what a command printed, in case the turn is interrupted and the call has no result."""
 
 
-ToolRun = Callable[[ToolContext, Mapping[str, Any]], Awaitable["ToolOutput | str"]]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Brief:
     """How a tool is described to a weak model: few words, few parameters and choices, none
@@ -328,7 +304,7 @@ class Tool:
     """The JSON schema; computed on first use, because importing pydantic is slow."""
     check: Callable[[Mapping[str, Any]], Mapping[str, Any]]
     """Validates decoded arguments. Raises ToolError that says what is wrong and what is allowed."""
-    run: ToolRun
+    run: Callable[[ToolContext, Mapping[str, Any]], Awaitable[ToolOutput | str]]
     """Takes checked arguments. Raises ToolError; CancelledError passes through."""
     effect_of: Callable[[Mapping[str, Any]], Effect] | None = None
     """The effect of one call, for a tool whose calls differ; None: always `effect`."""

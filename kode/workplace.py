@@ -26,8 +26,7 @@ class GitFolder:
 class Workplace:
     cwd: Path
     project: Path
-    """The repository root; outside a repository, the working directory. Rules are relative to it.
-    """
+    """The repository root, else the working directory. Rules are relative to it."""
     roots: tuple[Path, ...]
     """Folders that file tools may work in, the working directory first."""
     home: Path
@@ -43,8 +42,8 @@ class Workplace:
     environment: Mapping[str, str] = field(default_factory=dict)
     """The environment for child processes, without secrets."""
     inside: Mapping[str, str] = field(default_factory=dict)
-    """More of it for commands in the sandbox alone: what a repository sets must not steer what runs
-    with the person's rights."""
+    """More of it in the sandbox alone: a repository must not steer what runs with the person's
+    rights."""
     git: tuple[GitFolder, ...] = ()
     """Those of the working folders and of the project, which may lie elsewhere."""
     user_home: Path
@@ -52,11 +51,10 @@ class Workplace:
     temp: tuple[Path, ...] = ()
     """Folders for temporary files besides `/tmp`."""
     private_tmp: Callable[[], Path | None] = lambda: None
-    """The folder that commands see as `/tmp`; None where they see the machine's or none. The first
-    call may try the sandbox."""
+    """The folder that commands see as `/tmp`; None: the machine's. The first call may try the
+    sandbox."""
     named: Callable[[], frozenset[str]] = frozenset
-    """Absolute paths in the project that settings of git, hooks and editors have programs run. May
-    read those settings."""
+    """Absolute paths in the project that settings of git, hooks and editors have programs run."""
 
 
 NOWHERE = Workplace(
@@ -76,8 +74,8 @@ TMP = "/tmp"
 
 def located(place: Workplace, path: str) -> str:
     """Where an absolute path lies for this machine: one in `/tmp` means the session's own, if it
-    has one, as in its commands. A file that is only in the machine's `/tmp` is meant itself, and so
-    are the folders that commands see there too."""
+    has one, as in its commands, but what is only in the machine's, or in folders that commands see
+    there too."""
     if (path != TMP and not path.startswith(f"{TMP}/")) or ".." in path.split("/"):
         return path
     seen = [*map(str, (place.cwd, place.project, *place.roots, *place.protected, place.outputs))]

@@ -33,14 +33,3 @@ def test_every_public_name_exists_and_has_a_docstring() -> None:
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     assert not hasattr(kode, "no_such_thing")
-
-
-def test_type_checkers_see_every_name() -> None:
-    tree = ast.parse(Path(kode.__file__).read_text())
-    seen = {
-        alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module != "importlib"
-        for alias in node.names
-    }
-    assert seen == set(kode.__all__)

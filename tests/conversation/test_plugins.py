@@ -90,7 +90,7 @@ async def test_a_plugin_at_fault_costs_one_line(
     opened: Any, events: list[Any], use: Use, plugin: Plugin
 ) -> None:
     use(plugin)
-    rows_of_plugins()
+    list(rows_of_plugins())
     talk = await opened({"text": "Fine."}, {"text": "Fine."})
 
     assert (await talk.turn("one")).status == "success"
