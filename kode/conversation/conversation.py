@@ -257,9 +257,7 @@ class Conversation:
         Raises: UserError if it is neither, cannot be shrunk, or this model cannot see;
         StorageError.
         """
-        from kode.images import Picture, fitting
-
-        data, provider = fitting(Picture(name, data)).data, self.agent.provider
+        data, provider = images.fitting(images.Picture(name, data)).data, self.agent.provider
         looks = images.looks_of(data)
         is_pdf = looks is not None and looks.media_type == images.PDF
         if (provider.info.sees_pdf if is_pdf else provider.info.sees_images) is False:
@@ -282,18 +280,17 @@ class Conversation:
         Raises: UserError if one cannot be read, is too large, or is nothing that this model can be
         sent; StorageError.
         """
-        self.attachments += [self._read_file(name) for name in names]
-
-    def _read_file(self, name: str) -> Text | Image:
-        from kode.images import read_picture
-
-        path = self.place.cwd / paths.expand(name)
-        if picture := read_picture(path):
-            return self.keep_picture(picture.name, picture.data)
-        try:
-            return self.quote_file(name, read_text(path), path)
-        except UserError as error:
-            raise UserError(f"{name}: {error}") from error
+        parts: list[Text | Image] = []
+        for name in names:
+            path = self.place.cwd / paths.expand(name)
+            try:
+                if picture := images.read_picture(path):
+                    parts.append(self.keep_picture(picture.name, picture.data))
+                else:
+                    parts.append(self.quote_file(name, read_text(path), path))
+            except UserError as error:
+                raise UserError(f"{name}: {error}") from error
+        self.attachments += parts
 
     def quote_file(self, name: str, text: str, path: Path | None) -> Text:
         """A file's text, to attach; see `attachments.file_part`."""
@@ -327,10 +324,13 @@ class Conversation:
         if note := retirement_note(provider.info, provider.model, date.today()):
             self.say_once(note)
         search = can_search(self.config, provider)
-        if search != self.agent.search:
-            self.agent = replace(self.agent, search=search)
+        self.agent = replace(self.agent, search=search)
         if self.config.web_search and not search:
-            self.say_once(no_search(provider))
+            self.say_once(
+                f"`web_search` is on, but {provider.name} does not search the web for "
+                f"{provider.model}. `kode mcp add` adds an MCP server that searches; "
+                "docs/models.md names the models that do."
+            )
 
     def use_model(self, model: str, provider: str | None = None) -> None:
         """`/model`: sends the next request to this model, of the named provider, or of the one that
@@ -364,8 +364,6 @@ class Conversation:
 
         offer, *_ = Listing().offers(self.config, self.agent.provider, ask=False)
         return offer.models
-
-    # Modes, figures, memory.
 
     @property
     def modes(self) -> dict[str, str]:
@@ -460,11 +458,3 @@ class Conversation:
 
         untrusted, cwd = self.extensions.untrusted if self.extensions else (), self.place.cwd
         return result_object(ended, self.session.id, cwd, untrusted=untrusted, warnings=warnings)
-
-
-def no_search(provider: Provider) -> str:
-    """What to do where `web_search` is wanted and the vendor has none."""
-    return (
-        f"`web_search` is on, but {provider.name} does not search the web for {provider.model}. "
-        "`kode mcp add` adds an MCP server that searches; docs/models.md names the models that do."
-    )

@@ -4,11 +4,10 @@
 """
 
 import asyncio
-import contextlib
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kode.engine.agent import Agent
 from kode.engine.command import Command, about, settle_changes
 from kode.errors import KodeError, SandboxUnknownError, StorageError, UserError
-from kode.events import FINISHED, Emit, Notice, TurnEnded
+from kode.events import Emit, Notice, TurnEnded
 from kode.extensions import trust
 from kode.extensions.hook_answer import goes_beside
 from kode.extensions.hook_input import MODES, Event, sample_line
@@ -27,7 +26,7 @@ from kode.extensions.session import Extensions
 from kode.sandbox.values import Grants
 from kode.session.entries import TaintEntry
 from kode.tool import Action, FileChange, ToolContext
-from kode.tools.program import Keep, Ran, run_program
+from kode.tools.program import Ran, run_program
 from kode.tools.shell import shell
 from kode.workplace import Workplace, below_any
 
@@ -38,6 +37,10 @@ if TYPE_CHECKING:
 
 SHELL = ("/bin/bash", "-c")
 NO_GRANTS = Grants()
+Settle = Callable[
+    ["Attempt", Callable[[FileChange], bool], Mapping[str, str]], Awaitable[tuple[str, ...]]
+]
+"""Settles the changes of an attempt: see `_settle`."""
 _WITH_VARIABLES = """
 CLAUDE_ENV_FILE=$(mktemp) || exit; export CLAUDE_ENV_FILE
 /bin/bash -c "$1"; status=$?
@@ -91,7 +94,7 @@ def _runner(conversation: "Conversation", common: Callable[[], Mapping[str, Any]
     """Returns how a session's hooks run: in the sandbox if there is one, with named variables only.
     A hook that must not run there is the person's own, and says so. `common` are the fields of
     every hook's input."""
-    settings, one_at_a_time = conversation.settings, asyncio.Lock()
+    settings, lock = conversation.settings, asyncio.Lock()
 
     async def run(hook: Hook, stdin: bytes, leave: Callable[[], None]) -> Ran:
         agent = conversation.agent
@@ -99,7 +102,7 @@ def _runner(conversation: "Conversation", common: Callable[[], Mapping[str, Any]
             left_s = max(LEAST_S, conversation.end_by - time.monotonic())
             hook = replace(hook, timeout_s=min(hook.timeout_s, left_s))
         if hook.pins_loads and not settings.trust_project:
-            async with one_at_a_time:
+            async with lock:
                 try:
                     line = sample_line(hook.event, hook.matcher, common(), agent.place.cwd)
                     if not await _is_as_approved(hook, agent, line, conversation.extensions):
@@ -109,11 +112,18 @@ def _runner(conversation: "Conversation", common: Callable[[], Mapping[str, Any]
         # Like a command, it may read, repeat and rewrite what a marked session left in the project.
         if source := await asyncio.to_thread(agent.marks.find_source, None):
             conversation.session.append(TaintEntry(source=source))
-        counts = hook.event in CHANGES_COUNT and not hook.is_async
-        required, grants = conversation.config.sandbox.enabled is True, granted(hook, agent.place)
-        keep = _keeping(agent, hook, settings.emit, grants) if counts else None
+        settle = None
+        if hook.event in CHANGES_COUNT and not hook.is_async:
+            settle = partial(_settle, agent, hook, settings.emit)
         return await run_hook(
-            hook, stdin, agent.place, agent.sandbox, keep, leave, required=required, grants=grants
+            hook,
+            stdin,
+            agent.place,
+            agent.sandbox,
+            settle,
+            leave,
+            required=conversation.config.sandbox.enabled is True,
+            grants=granted(hook, agent.place),
         )
 
     return run
@@ -129,19 +139,19 @@ async def _is_as_approved(
     place, sandbox = agent.place, agent.sandbox
     while True:
         approvals = await asyncio.to_thread(trust.load, place.home, place.project)
-        known = approvals.find(hook.item)
-        if known is None:  # revoked meanwhile
+        approval = approvals.find(hook.item)
+        if approval is None:  # revoked meanwhile
             return False
         if trust.state(hook.item, approvals) == "trusted":
-            if known.is_seen or not sandbox or await asyncio.to_thread(sandbox.kind) == "none":
+            if approval.is_seen or not sandbox or await asyncio.to_thread(sandbox.kind) == "none":
                 return True
             ran = await run_hook(hook, sample, place, sandbox)
             if ran.opened is None:
                 return True
             # What it writes where it may is its own: it would count as changed after each run.
             writes = granted(hook, place).write
-            own = [path for path in ran.dropped if below_any(path, writes)]
-            opened = [path for path in ran.opened.project if path not in own]
+            changed = {path for path in ran.dropped if below_any(path, writes)}
+            opened = [path for path in ran.opened.project if path not in changed]
             approvals = await asyncio.to_thread(
                 trust.pin_loads, place.home, place.project, hook.item, opened
             )
@@ -153,19 +163,19 @@ async def _is_as_approved(
 
 async def run_hook(
     hook: Hook,
-    given: bytes,
+    stdin: bytes,
     place: Workplace,
     sandbox: "Sandbox | None",
-    keep: Keep | None = None,
+    settle: "Settle | None" = None,
     leave: Callable[[], None] = lambda: None,
     *,
     required: bool = False,
     grants: Grants = NO_GRANTS,
 ) -> Ran:
-    """Runs a hook; its changes are dropped unless `keep` applies them, or `grants` have the folder.
-    `leave` is called once it says that nobody is to wait for it: `keep` does not count from then.
-    Without a sandbox, a project's hook runs only if a person approved just that. Raises nothing but
-    CancelledError."""
+    """Runs a hook; of its changes, those in the folders of `grants` are kept, and `settle` decides
+    about the others. `leave` is called once it says that nobody is to wait for it: `settle` does
+    not count from then. Without a sandbox, a project's hook runs only if a person approved just
+    that. Raises nothing but CancelledError."""
     try:
         outside = (
             grants.outside or sandbox is None or not await asyncio.to_thread(sandbox.is_available)
@@ -178,98 +188,94 @@ async def run_hook(
             why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
             fault = f"was not run: {why}, and nobody approved running it without one"
             return Ran(exit_code=None, begun=False, fault=fault)
-    sandbox = None if outside else sandbox
     dropped: list[str] = []
-    keep_granted = partial(_keep_granted, grants, dropped)
-    apply: Keep = keep or keep_granted
 
-    def takes(line: bytes) -> bool:
-        nonlocal apply
+    def is_granted(change: FileChange) -> bool:
+        is_plain = not change.runs_later and change.kind != "git"
+        return is_plain and below_any(change.path, grants.write)
+
+    async def keep(attempt: "Attempt") -> tuple[str, ...]:
+        try:
+            changes = await asyncio.to_thread(attempt.changes)
+            free = [change for change in changes if is_granted(change)]
+            left = await asyncio.to_thread(attempt.apply, free)
+            if settle is not None:
+                return await settle(attempt, is_granted, left)
+            others = [change for change in changes if change.kind != "git"]
+            dropped.extend(o.path for o in others if o not in free or o.path in left)
+        except (KodeError, OSError) as error:
+            if settle is not None:
+                return (f"[All changes by the hook {hook.item.name} were dropped: {error}]",)
+        return ()
+
+    def runs_beside(line: bytes) -> bool:
+        nonlocal settle
         if hook.guard or not goes_beside(line):
             return False
-        apply = keep_granted
+        settle = None
         leave()
         return True
 
-    project, root = str(place.project), str(hook.item.origin)
-    mark, begins = secrets.token_hex(16), hook.event == "SessionStart"
+    root, begins = str(hook.item.origin), hook.event == "SessionStart"
+    mark = secrets.token_hex(16)
     ran = await run_program(
         (*SHELL, *((_WITH_VARIABLES, "kode", hook.command, mark) if begins else (hook.command,))),
         cwd=place.cwd,
         environment={
             **place.environment,
-            "CLAUDE_PROJECT_DIR": project,
-            "KODE_PROJECT_DIR": project,
+            **dict.fromkeys(("CLAUDE_PROJECT_DIR", "KODE_PROJECT_DIR"), str(place.project)),
             **({"CLAUDE_PLUGIN_ROOT": root} if hook.item.scope == "bundle" else {}),
         },
         timeout_s=hook.timeout_s,
-        given=given,
-        sandbox=sandbox,
+        given=stdin,
+        sandbox=None if outside else sandbox,
         records_opens=hook.pins_loads,
         grants=grants,
-        keep=lambda attempt: apply(attempt),
-        takes=takes,
+        keep=keep,
+        takes=runs_beside,
     )
-    stdout, *variables = ran.stdout.split(mark) if begins else (ran.stdout,)
-    return replace(
-        ran, stdout=stdout, dropped=tuple(dropped), variables=_changed_variables(*variables)
-    )
+    stdout, *lists = ran.stdout.split(mark) if begins else (ran.stdout,)
+    # The variables that it wrote to its file.
+    old, new = (dict(_VARIABLE.findall(text)) for text in (*lists, "", "")[:2])
+    variables = {
+        name: value
+        for name, value in new.items()
+        if old.get(name) != value and name not in _OF_THE_SHELL
+    }
+    return replace(ran, stdout=stdout, dropped=tuple(dropped), variables=variables)
 
 
 def granted(hook: Hook, place: Workplace) -> Grants:
     """What a hook may do besides: by its entry in the person's config, or by their approval."""
-    given = trust.grants_of(hook.item, trust.load(place.home, place.project))
+    approved = trust.grants_of(hook.item, trust.load(place.home, place.project))
     return Grants(
-        network=given.network or hook.grants.network,
-        write=(*given.write, *hook.grants.write),
-        outside=given.outside or hook.grants.outside,
+        network=approved.network or hook.grants.network,
+        write=(*approved.write, *hook.grants.write),
+        outside=approved.outside or hook.grants.outside,
     )
 
 
-async def _keep_granted(grants: Grants, dropped: list[str], attempt: "Attempt") -> tuple[str, ...]:
-    """Applies what a hook changed in the folders of the project that a person named for it; adds
-    the rest to `dropped`."""
-    with contextlib.suppress(KodeError, OSError):
-        changes = [one for one in await asyncio.to_thread(attempt.changes) if one.kind != "git"]
-        kept = [one for one in changes if _is_granted(one, grants)]
-        left = await asyncio.to_thread(attempt.apply, kept)
-        dropped += [one.path for one in changes if one not in kept or one.path in left]
-    return ()
-
-
-def _is_granted(change: FileChange, grants: Grants) -> bool:
-    return below_any(change.path, grants.write) and not (change.runs_later or change.kind == "git")
-
-
-def _changed_variables(before: str = "", after: str = "") -> dict[str, str]:
-    """The variables that a hook wrote to its file."""
-    old, new = (dict(_VARIABLE.findall(text)) for text in (before, after))
-    names = (name for name in new if old.get(name) != new[name] and name not in _OF_THE_SHELL)
-    return {name: new[name] for name in names}
-
-
-def _keeping(agent: Agent, hook: Hook, emit: Emit, grants: Grants) -> Keep:
-    async def keep(attempt: "Attempt") -> tuple[str, ...]:
-        context = ToolContext(
-            place=agent.place, call_id="hook", session_id=None, emit=emit, seen_files={}
-        )
-        action = Action(call_id="hook", tool=shell, arguments={"command": hook.command})
-        command = Command(agent=agent, action=action, context=context)
-        try:
-            found = await asyncio.to_thread(attempt.changes)
-            granted = [change for change in found if _is_granted(change, grants)]
-            left = await asyncio.to_thread(attempt.apply, granted)
-            rest = partial(_is_granted, grants=grants)
-            settled = await settle_changes(command, attempt, may_ask=True, but_for=rest)
-        except (KodeError, OSError) as error:
-            return (f"[All changes by the hook {hook.item.name} were dropped:  {error}]",)
-        lost = [refusal.for_person for refusal in settled.refusals if refusal.by != "person"]
-        lost += [f"{path} was left alone: {why}." for path, why in left.items()]
-        for line in lost:
-            emit(Notice(text=f"The hook {hook.item.name}: {line}"))
-        return tuple(about(agent.place.cwd, settled))
-
-    return keep
+async def _settle(
+    agent: Agent,
+    hook: Hook,
+    emit: Emit,
+    attempt: "Attempt",
+    is_granted: Callable[[FileChange], bool],
+    left: Mapping[str, str],
+) -> tuple[str, ...]:
+    """Puts the other changes of a hook to the gate, as those of a command; returns what the model
+    must know of them. `left` are those that could not be made: path → reason."""
+    context = ToolContext(
+        place=agent.place, call_id="hook", session_id=None, emit=emit, seen_files={}
+    )
+    action = Action(call_id="hook", tool=shell, arguments={"command": hook.command})
+    command = Command(agent=agent, action=action, context=context)
+    settled = await settle_changes(command, attempt, may_ask=True, but_for=is_granted)
+    lost = [refusal.for_person for refusal in settled.refusals if refusal.by != "person"]
+    lost += [f"{path} was left alone: {why}." for path, why in left.items()]
+    for line in lost:
+        emit(Notice(text=f"The hook {hook.item.name}: {line}"))
+    return tuple(about(agent.place.cwd, settled))
 
 
 async def begin_session(conversation: "Conversation", hooks: Hooks) -> None:
@@ -302,7 +308,7 @@ async def end_turn(
     event: Event = "Stop" if child is None else "SubagentStop"
     names = {} if child is None else {"agent_type": child.agent_type}
     for number in range(MAX_CONTINUATIONS):
-        if ended.status not in FINISHED:
+        if not ended.is_finished:
             return ended
         fields = {"stop_hook_active": number > 0, "last_assistant_message": ended.result, **names}
         try:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from kode.errors import ConfigError, RefusedError
-from kode.events import FINISHED, Emit, Notice, TurnEnded
-from kode.messages import Message, Text, text_of
-from kode.provider import ModelInfo, Provider, Request
+from kode.engine.context import Context
+from kode.errors import ConfigError
+from kode.events import TurnEnded
+from kode.messages import Text, shorten, text_of
 
 if TYPE_CHECKING:
-    from kode.conversation.conversation import Conversation, Steering
+    from kode.conversation.conversation import Steering
 
 MAX_AGAIN = 2
 """How often an answer that does not fit is requested again."""
@@ -108,8 +108,8 @@ def form_of_type(kind: Any) -> Form:
             return adapter.validate_json(text)
         except ValidationError as error:
             faults = (
-                f"{'.'.join(map(str, one['loc'])) or 'the value'}: {one['msg']}"
-                for one in error.errors(include_url=False)[:5]
+                f"{'.'.join(map(str, fault['loc'])) or 'the value'}: {fault['msg']}"
+                for fault in error.errors(include_url=False)[:5]
             )
             raise ValueError("; ".join(faults)) from None
 
@@ -118,16 +118,12 @@ def form_of_type(kind: Any) -> Form:
 
 @dataclass
 class Insistence:
-    """Continues a turn, as the person's words would, while its answer does not fit a form. As a
-    provider it has the server enforce the schema from the first answer that does not; a server that
-    cannot is asked as usual."""
+    """Continues a turn, as the person's words would, while its answer does not fit a form. From the
+    first answer that does not, the server must hold answers to the schema, if it can."""
 
-    conversation: "Conversation"
+    context: Context
     form: Form
     steering_of_person: "Steering"
-    provider: Provider
-    """The one that is asked."""
-    enforces: bool = False
     again: int = 0
 
     @property
@@ -136,66 +132,32 @@ class Insistence:
         schema = json.dumps(self.form.schema, ensure_ascii=False)
         return Text(text=WANTED.format(schema=schema), source="note")
 
-    def wrap_provider(self, provider: Provider) -> "Insistence":
-        """Asks this provider from now on."""
-        self.provider = provider
-        return self
-
     def steering(self) -> Sequence[Text]:
         """See `run_turn`: called after each step, and after the answer."""
         if texts := self.steering_of_person():
             return texts
-        last = self.conversation.session.messages[-1]
+        last = self.context.session.messages[-1]
         if last.role != "assistant" or self.again == MAX_AGAIN:
             return ()
         try:
             _value_in(text_of(last), self.form)
         except ValueError as error:
             self.again += 1
-            # Later calls leave it alone: the server may have refused.
-            self.enforces |= self.again == 1
+            if self.again == 1:  # the server may have refused since
+                self.context.answer_schema = self.form.schema
             return (Text(text=AGAIN.format(fault=error), typed=""),)
         return ()
 
     def conclude(self, ended: TurnEnded) -> TurnEnded:
         """The end of the turn with its answer as a value in `structured`; one that never fitted
         gives the status `error`."""
-        if ended.status not in FINISHED:
+        if not ended.is_finished:
             return ended
         try:
             return replace(ended, structured=_value_in(ended.result, self.form))
         except ValueError as error:
             failed = FAILED.format(times=self.again + 1, fault=error)
             return replace(ended, status="error", error=failed)
-
-    @property
-    def name(self) -> str:
-        return self.provider.name
-
-    @property
-    def model(self) -> str:
-        return self.provider.model
-
-    @property
-    def info(self) -> ModelInfo:
-        return self.provider.info
-
-    async def reply(self, request: Request, emit: Emit) -> Message:
-        """See `provider.Provider`. The schema applies only to the turn itself, which has tools,
-        not to requests of memory or a compaction."""
-        if self.enforces and request.tools and not request.aside:
-            try:
-                asked = replace(request, answer_schema=self.form.schema)
-                return await self.provider.reply(asked, emit)
-            except RefusedError as error:
-                self.enforces = False
-                text = f"The server does not hold answers to this schema; asked without. {error}"
-                self.conversation.settings.emit(Notice(text=text))
-        return await self.provider.reply(request, emit)
-
-    async def aclose(self) -> None:
-        """See `provider.Provider`."""
-        await self.provider.aclose()
 
 
 def _value_in(answer: str, form: Form) -> Any:
@@ -225,8 +187,7 @@ def _references(schema: Any) -> Iterator[str]:
 
 def _at(error: Any) -> str:
     """A validator's finding with its place: `$.items[0].name: 3 is not of type 'string'`."""
-    found = str(error.message)
-    return f"{error.json_path}: {found if len(found) <= 200 else found[:199] + '…'}"
+    return f"{error.json_path}: {shorten(str(error.message), 200)}"
 
 
 def _no_constant(name: str) -> Iterator[None]:

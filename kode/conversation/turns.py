@@ -40,7 +40,7 @@ from kode.tool import Interceptor
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation, RunTurn, Steering
-    from kode.conversation.structured import Form, Insistence
+    from kode.conversation.structured import Form
 
 
 async def turn(
@@ -66,7 +66,7 @@ async def turn(
     if form is not None:
         from kode.conversation.structured import Insistence
 
-        insistence = Insistence(conversation, form, steering, conversation.agent.provider)
+        insistence = Insistence(conversation.context, form, steering)
         parts, steering = [*parts, insistence.request], insistence.steering
     text, conversation.cut_short = join_prompts(conversation.cut_short, text), ""
     run = partial(
@@ -75,7 +75,6 @@ async def turn(
         attachments=parts,
         steering=steering,
         typed=text if typed is None else typed,
-        insistence=insistence,
         evidence=Evidence(),
     )
     try:
@@ -85,6 +84,7 @@ async def turn(
         conversation.notices.add(str(error))  # the caller says it
         raise
     finally:
+        conversation.context.answer_schema = None
         with contextlib.suppress(StorageError):  # the person has the text before them
             session.drop_prompt()
     return ended if insistence is None else insistence.conclude(ended)
@@ -129,7 +129,6 @@ async def _run(
     attachments: list[Text | Image],
     steering: "Steering",
     typed: str,
-    insistence: "Insistence | None",
     evidence: Evidence,
     **within: Any,
 ) -> TurnEnded:
@@ -144,10 +143,9 @@ async def _run(
     is_planned, agent = conversation.gate.mode == "plan", conversation.agent
     agent = replace(
         agent,
-        provider=agent.provider if insistence is None else insistence.wrap_provider(agent.provider),
         interceptors=(*agent.interceptors, *limits),
         limits=replace(agent.limits, **within) if within else agent.limits,
-        fall_back=partial(_fall_back, conversation, insistence),
+        fall_back=partial(_fall_back, conversation),
     )
     conversation.last = ended = await run_turn(
         agent,
@@ -169,10 +167,7 @@ async def _run(
 
 
 async def _fall_back(
-    conversation: "Conversation",
-    insistence: "Insistence | None",
-    agent: Agent,
-    fault: Unavailable,
+    conversation: "Conversation", agent: Agent, fault: Unavailable
 ) -> Agent | None:
     """The agent of `fallback_model`, which the session keeps; None if no model is set or it is the
     one that fails, and for a recording. Raises: UserError."""
@@ -197,9 +192,7 @@ async def _fall_back(
     answers = f"{model} answers instead (`fallback_model`), until /model changes it."
     emit(Notice(text=f"{fault.reason} {answers}"))
     await conversation.learn_model()
-    other = conversation.agent.provider
-    other = other if insistence is None else insistence.wrap_provider(other)
-    return replace(conversation.agent, provider=other, interceptors=agent.interceptors)
+    return replace(conversation.agent, interceptors=agent.interceptors)
 
 
 def join_prompts(cut_short: str, text: str) -> str:

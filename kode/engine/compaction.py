@@ -71,6 +71,7 @@ async def note_on(
         conversation,
         messages=(*messages, _note(question)),
         max_output_tokens=limit,
+        answer_schema=None,
         aside=True,
     )
 

@@ -11,6 +11,7 @@ dropped that no request has carried: of what the newest reply asked for, every r
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
+from typing import Any
 
 from kode.credentials import redact
 from kode.engine import compaction
@@ -98,6 +99,8 @@ class Context:
     """Consecutive compactions that freed nothing; each halves what the next one keeps verbatim."""
     memory_declined_at: int = 0
     """Message count when memory wanted to process some and failed."""
+    answer_schema: Mapping[str, Any] | None = None
+    """The JSON schema that the server must hold the model's answers to; None: any answer."""
 
 
 async def open_context(agent: Agent, context: Context, reason: InjectReason) -> None:
@@ -282,6 +285,7 @@ def _request(agent: Agent, context: Context) -> Request:
         small=agent.small,
         effort=agent.effort,
         search=agent.search,
+        answer_schema=context.answer_schema,
         # Siblings, and a fork and its origin, begin alike: one name lets a server find that.
         conversation=context.session.header.parent or context.session.header.id,
     )

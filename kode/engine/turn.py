@@ -39,6 +39,7 @@ from kode.errors import (
     KodeError,
     LimitError,
     ProviderError,
+    RefusedError,
     Setting,
     StorageError,
     ThinkingRefused,
@@ -333,6 +334,12 @@ async def _ask(run: Run) -> Message:
                 await compact(agent, context, emit, drops_all=True)
             else:
                 raise
+        except RefusedError as fault:
+            if context.answer_schema is None:
+                raise
+            context.answer_schema = None
+            text = f"The server does not hold answers to this schema; asked without. {fault}"
+            emit(Notice(text=text))
         except Unavailable as fault:
             other = await agent.fall_back(agent, fault) if agent.fall_back is not None else None
             if other is None:
