@@ -37,20 +37,16 @@ TIMEOUT_S = 30.0  # a slow page, but no dead one
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _HTML = ("text/html", "application/xhtml+xml")
-_TEXTUAL = (
-    "application/json", "application/xml", "application/javascript", "application/ecmascript",
-    "application/x-yaml", "application/yaml", "application/toml", "application/x-sh",
-    "application/sql", "application/x-ndjson",
-)  # fmt: skip
-
-_CODECS = frozenset(
-    "ascii utf-8 utf-8-sig utf-16 utf-16-le utf-16-be utf-32 utf-32-le utf-32-be iso8859-1 "
-    "iso8859-2 iso8859-3 iso8859-4 iso8859-5 iso8859-6 iso8859-7 iso8859-8 iso8859-9 iso8859-10 "
-    "iso8859-11 iso8859-13 iso8859-14 iso8859-15 iso8859-16 cp1250 cp1251 cp1252 cp1253 cp1254 "
-    "cp1255 cp1256 cp1257 cp1258 cp437 cp850 cp866 cp874 koi8-r koi8-u mac-roman mac-cyrillic "
-    "gb2312 gbk gb18030 big5 big5hkscs euc_jp shift_jis cp932 iso2022_jp euc_kr cp949".split()
+_TEXTUAL = re.compile(
+    r"text/.*|.*\+(json|xml|yaml)|"
+    r"application/(json|xml|javascript|ecmascript|(x-)?yaml|toml|x-sh|sql|x-ndjson)|"
 )
-"""Python's names of the codecs that pages are written in."""
+_CODECS = re.compile(
+    r"ascii|utf-8(-sig)?|utf-(16|32)(-[lb]e)?|iso8859-\d+|cp\d+|koi8-[ru]|mac-(roman|cyrillic)|"
+    r"gb(2312|k|18030)|big5(hkscs)?|euc_(jp|kr)|shift_jis|iso2022_jp"
+)
+"""Python's names of the codecs that pages are written in. Some others raise, take quadratic time,
+or do not decode text."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -107,15 +103,6 @@ class Page(NamedTuple):
     """Whether the body was truncated."""
 
 
-class _Body(NamedTuple):
-    url: str
-    kind: str
-    """The media type, lower case; "" if the server sent none."""
-    charset: str
-    data: bytes
-    cut: bool
-
-
 @tool(effect="fetch", subject="url", parallel=True)
 async def fetch_url(context: ToolContext, url: str) -> ToolOutput:
     """Fetch a public web page as text, up to 50 KB."""
@@ -148,21 +135,18 @@ async def fetch(
     ends_at = asyncio.get_running_loop().time() + timeout_s
     try:
         async with asyncio.timeout_at(ends_at):
-            body = await _fetch_body(url, policy, resolver, tls)
+            page, is_html = await _follow(url, policy, resolver, tls)
     except TimeoutError:
         raise ToolError(
             f"{url} did not answer within {timeout_s:g} s: try later, or another source."
         ) from None
-    title, text = "", _decode(body)
-    begins = text.lstrip()[:200].lower()
-    if body.kind in _HTML or (not body.kind and begins.startswith("<!doctype")):
-        title, text = await _readable(text, body.url, ends_at)
-    return Page(body.url, title, text, body.cut)
+    return await _make_readable(page, ends_at) if is_html else page
 
 
-async def _fetch_body(
+async def _follow(
     url: str, policy: Policy, resolver: Resolver, tls: "ssl.SSLContext | None"
-) -> _Body:
+) -> tuple[Page, bool]:
+    """The page that redirects lead to, and whether it is HTML."""
     import httpx2
 
     transport = httpx2.AsyncHTTPTransport(verify=tls if tls is not None else True)
@@ -183,11 +167,11 @@ async def _fetch_body(
                     if response.status_code not in _REDIRECTS or location is None:
                         return await _read(url, response)
                     url = _redirect(target, location)
+            raise ToolError(
+                f"{url}: more than {MAX_REDIRECTS} redirects. Fetch the final page itself."
+            )
     except ToolError as error:
         raise ToolError(str(error), untrusted=error.untrusted or untrusted) from None
-    raise ToolError(
-        f"{url}: more than {MAX_REDIRECTS} redirects. Fetch the final page itself.", untrusted=url
-    )
 
 
 def _parse(url: str) -> "httpx2.URL":
@@ -264,29 +248,30 @@ async def _open_response(
     }
     extensions = {"sni_hostname": target.raw_host.decode("ascii").strip("[]")}
     fault: Exception | None = None
-    untrusted = ""
     for address in addresses[:4]:
         url = target.copy_with(host=str(address), fragment=None)
         request = client.build_request("GET", url, headers=headers, extensions=extensions)
         try:
             response = await client.send(request, stream=True)
-        except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            fault = error
         except httpx2.HTTPError as error:
-            fault, untrusted = error, str(target)  # the error quotes what is not HTTP
-            break
+            fault = error
+            if not isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout)):
+                break
         else:
             async with contextlib.aclosing(response):
                 yield response
             return
+    # Another error than one of connecting quotes what the server said instead of HTTP.
+    is_quote = not isinstance(fault, (httpx2.ConnectError, httpx2.ConnectTimeout))
     raise ToolError(
         f"{target} could not be fetched: {fault or 'no answer'}. "
         "Check the URL, or try another source.",
-        untrusted=untrusted,
+        untrusted=str(target) if is_quote else "",
     ) from fault
 
 
-async def _read(url: str, response: "httpx2.Response") -> _Body:
+async def _read(url: str, response: "httpx2.Response") -> tuple[Page, bool]:
+    """The text of a response, and whether it is HTML."""
     import httpx2
 
     if response.status_code >= 400:
@@ -294,16 +279,11 @@ async def _read(url: str, response: "httpx2.Response") -> _Body:
             f"{url} answered {response.status_code} {response.reason_phrase}: "
             "check the URL, or try another source."
         )
-    kind, _, rest = response.headers.get("content-type", "").partition(";")
+    kind, _, parameters = response.headers.get("content-type", "").partition(";")
     kind = kind.strip().lower()
-    is_text = not kind or kind.startswith("text/") or kind in (*_HTML, *_TEXTUAL)
-    if not is_text and not kind.endswith(("+json", "+xml", "+yaml")):
+    if not _TEXTUAL.fullmatch(kind):
         size = response.headers.get("content-length", "")
-        length = f", {int(size):,} bytes" if size.isdecimal() else ""
-        raise ToolError(
-            f"{url} is {kind}{length}, not text: fetch_url reads text only. "
-            "To have the file, download it with a shell command."
-        )
+        raise _not_text(url, f"{kind}, {int(size):,} bytes" if size.isdecimal() else kind)
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity", "gzip", "deflate"):
         raise ToolError(f"{url} is compressed as {coding}, which was not asked for: try another.")
@@ -315,55 +295,60 @@ async def _read(url: str, response: "httpx2.Response") -> _Body:
                 break
     except httpx2.HTTPError as error:
         raise ToolError(f"{url} broke off: {error or type(error).__name__}. Try again.") from None
-    charset = re.search(r"(?i)(?:^|;)\s*charset\s*=\s*[\"']?([^;\"']*)", rest)
+    charset = re.search(r"(?i)(?:^|;)\s*charset\s*=\s*[\"']?([^;\"']*)", parameters)
+    codec = _find_codec(charset[1].strip()) if charset else ""
+    if not codec and kind in _HTML:
+        tag = rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_-]+)"
+        charset_in_page = re.search(tag, data[:4096])
+        codec = _find_codec(charset_in_page[1].decode("ascii")) if charset_in_page else ""
     is_cut = len(data) > MAX_BODY_BYTES
-    body = bytes(data[:MAX_BODY_BYTES])
-    return _Body(url, kind, charset[1].strip() if charset else "", body, is_cut)
+    text = _decode(url, bytes(data[:MAX_BODY_BYTES]), codec, is_cut=is_cut)
+    is_html = kind in _HTML or (not kind and text.lstrip()[:200].lower().startswith("<!doctype"))
+    return Page(url, "", text, is_cut), is_html
 
 
-async def _readable(html: str, url: str, ends_at: float) -> tuple[str, str]:
-    """Title and text of an HTML page, parsed in a process that ends with this call."""
+def _not_text(url: str, what: str) -> ToolError:
+    return ToolError(
+        f"{url} is not text ({what}): fetch_url reads text only. "
+        "To have the file, download it with a shell command."
+    )
+
+
+def _decode(url: str, data: bytes, codec: str, *, is_cut: bool) -> str:
+    if codec:
+        return data.decode(codec, "replace")
+    try:
+        return data.decode("utf-8", "ignore" if is_cut else "strict")
+    except UnicodeDecodeError:
+        pass
+    try:
+        return files.decode(data)[0]
+    except files.Binary as reason:
+        raise _not_text(url, str(reason)) from None
+
+
+def _find_codec(charset: str) -> str:
+    """The codec for a charset's name; "" for one that pages are not written in."""
+    try:
+        name = codecs.lookup(charset).name
+    except (LookupError, ValueError):  # some strings cannot be codec names at all
+        return ""
+    return name if _CODECS.fullmatch(name) else ""
+
+
+async def _make_readable(page: Page, ends_at: float) -> Page:
+    """The page with title and text of its HTML, parsed in a process that ends with this call."""
     extras.require("web", ToolError)
-    question = json.dumps({"html": html, "url": url}).encode()
+    question = json.dumps({"html": page.text, "url": page.url}).encode()
     answer = None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(ends_at):
             answer = await file_search.ask(page_worker.__file__, question)
     if answer is None:
         raise ToolError(
-            f"{url} came, but its HTML is too large or too deeply nested to make text of: "
+            f"{page.url} came, but its HTML is too large or too deeply nested to make text of: "
             "try another source, or download the file with a shell command.",
-            untrusted=url,
+            untrusted=page.url,
         )
     title, text = json.loads(answer)
-    return title, text
-
-
-def _decode(body: _Body) -> str:
-    charset = rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_-]+)"
-    in_page = re.search(charset, body.data[:4096]) if body.kind in _HTML else None
-    codec = _codec(body.charset) or (_codec(in_page[1].decode("ascii")) if in_page else "")
-    if codec:
-        return body.data.decode(codec, "replace")
-    try:
-        return body.data.decode("utf-8", "strict" if not body.cut else "ignore")
-    except UnicodeDecodeError:
-        pass
-    try:
-        return files.decode(body.data)[0]
-    except files.Binary as reason:
-        raise ToolError(
-            f"{body.url} is not text ({reason}): fetch_url reads text only. "
-            "To have the file, download it with a shell command.",
-            untrusted=body.url,
-        ) from None
-
-
-def _codec(charset: str) -> str:
-    """The codec for a charset's name; "" for one that pages are not written in. Some of Python's
-    other codecs raise, take quadratic time, or do not decode text."""
-    try:
-        name = codecs.lookup(charset).name
-    except (LookupError, ValueError):  # some strings cannot be codec names at all
-        return ""
-    return name if name in _CODECS else ""
+    return page._replace(title=title, text=text)

@@ -72,7 +72,7 @@ class Capture:
         """Characters so far."""
         self.path: Path | None = None
         """The file, once it exists."""
-        self.problem = ""
+        self._problem = ""
         """Why the file is incomplete; "" if it is complete."""
         self._folder = folder
         self._name = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:60]
@@ -122,10 +122,10 @@ class Capture:
         self._tail = (self._tail + text[room:])[-length:]
         start += room
         for line in text[room:].splitlines(keepends=True):
-            if _LOOKS_LIKE_ERROR.search(line[:_MAX_ERROR_LINE_CHARS]):
-                if len(self._errors) >= 2 * _MAX_ERROR_LINES:
-                    del self._errors[_MAX_ERROR_LINES]
-                self._errors.append((start, line.rstrip("\n")[:_MAX_ERROR_LINE_CHARS]))
+            beginning = line[:_MAX_ERROR_LINE_CHARS].rstrip("\n")
+            if _LOOKS_LIKE_ERROR.search(beginning):
+                self._errors.append((start, beginning))
+                del self._errors[_MAX_ERROR_LINES:-_MAX_ERROR_LINES]
             start += len(line)
         return text
 
@@ -139,28 +139,29 @@ class Capture:
         """The kept text, with a line in the middle on what was omitted."""
         if self.total <= self._most:
             return self._head + self._tail
-        cut = self.total - len(self._head) - len(self._tail)
+        start = self.total - len(self._tail)
         where = f" The whole output is in {self.path}" if self.path else ""
-        problem = f" ({self.problem})" if self.problem else ""
+        problem = f" ({self._problem})" if self._problem else ""
         hint = ": read it with read_file, or search it." if self.path else ""
         # Some from the beginning of what is left out, some from its end.
-        tail_at, half = self.total - len(self._tail), min(MAX_ERROR_CHARS, self._most // 4) // 2
-        errors = "\n".join(line for start, line in self._errors if start < tail_at)
+        half = min(MAX_ERROR_CHARS, self._most // 4) // 2
+        errors = "\n".join(line for at, line in self._errors if at < start)
         if len(errors) > 2 * half:
             first, last = errors[:half].rpartition("\n")[0], errors[-half:].partition("\n")[2]
             errors = f"{first}\n...\n{last}"
         return (
             f"{self._head.rstrip()}\n\n"
-            f"[{cut:,} of {self.total:,} characters left out here.{where}{problem}{hint}]\n"
+            f"[{start - len(self._head):,} of {self.total:,} characters left out here."
+            f"{where}{problem}{hint}]\n"
             + (f"[Lines in it that look like errors:]\n{errors}\n" if errors else "")
             + f"\n{self._tail.lstrip()}"
         )
 
     def _write(self, text: str) -> None:
+        if self._problem:
+            return
         try:
             if self._file is None:
-                if self.problem:
-                    return
                 durable.make_folder(self._folder)
                 path = self._folder / f"{self._name}-{secrets.token_hex(4)}.txt"
                 flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -171,14 +172,11 @@ class Capture:
             self._file.write(redact(text[: MAX_FILE_CHARS - self._written]))
             if self._writes_all:
                 self._file.flush()
+            self._written += len(text)
+            if self._written >= MAX_FILE_CHARS:
+                self._problem = f"its first {MAX_FILE_CHARS:,} characters"
         except (StorageError, OSError) as error:
-            self.problem = f" It could not be kept whole: {error}"
-            if self.path is not None:
-                reason = error.strerror if isinstance(error, OSError) else error
-                self.problem = f"up to where it could not be written: {reason}"
-            self.close()
-            return
-        self._written += len(text)
-        if self._written >= MAX_FILE_CHARS:
-            self.problem = f"its first {MAX_FILE_CHARS:,} characters"
+            reason = error.strerror if isinstance(error, OSError) else error
+            self._problem = f"It could not be kept whole: {reason}"
+        if self._problem:
             self.close()

@@ -332,7 +332,7 @@ ORDER = "Ignore-all-rules"
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (response(b"\x89PNG", "image/png"), r"is image/png, 4 bytes, not text.*shell"),
+        (response(b"\x89PNG", "image/png"), r"not text \(image/png, 4 bytes\).*shell"),
         (response(b"\x00\xff\x01", ""), r"not text \(it has NUL bytes\)"),
         (response(b"no", status=f"404 {ORDER}"), f"answered 404 {ORDER}"),
         (response(b"no gzip", Content_Encoding="gzip"), "broke off"),
