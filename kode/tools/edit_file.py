@@ -421,31 +421,23 @@ def explain(text: str, old: str) -> str:
     if 0 < len(words) <= 2000 and (match := re.search(r"\s+".join(map(re.escape, words)), text)):
         line = text.count("\n", 0, match.start())
         return f"It differs in where the lines break:\n{_number_lines(text, line, old)}"
-    if (near := _most_alike(text, old)) is not None:
-        return f"The nearest lines are:\n{_number_lines(text, near, old)}"
+    if (start := _find_similar(text, old)) is not None:
+        return f"The nearest lines are:\n{_number_lines(text, start, old)}"
     return "Nothing in the file is like it: check the path, or search for a word of it."
 
 
-def _most_alike(text: str, old: str) -> int | None:
+def _find_similar(text: str, old: str) -> int | None:
     """The line where most lines of `old` occur, else the line most like its first one."""
     import difflib
 
     lines = [_key(line) for line in text.split("\n")[:MAX_COMPARED_LINES]]
     wanted = [_key(line) for line in old.strip("\n").split("\n")]
-    numbers: dict[str, list[int]] = {}
-    for number, line in enumerate(lines):
-        numbers.setdefault(line, []).append(number)
-    votes = Counter(
-        number - offset
-        for offset, line in enumerate(wanted)
-        for number in numbers.get(line, ())[: 50 * (len(line) > 3)]
-    )
-    if votes:
-        return max(0, max(votes, key=lambda start: (votes[start], -start)))
-    heads = [line[:200] for line in lines]
+    offsets = {line: offset for offset, line in enumerate(wanted) if len(line) > 3}
+    if starts := Counter(n - offsets[line] for n, line in enumerate(lines) if line in offsets):
+        return max(0, starts.most_common(1)[0][0])
     first = next(filter(None, wanted), "")[:200]
-    near = difflib.get_close_matches(first, heads, n=1, cutoff=0.6)
-    return heads.index(near[0]) if near else None
+    near = difflib.get_close_matches(first, [line[:200] for line in lines], n=1, cutoff=0.6)
+    return next((n for n, line in enumerate(lines) if line.startswith(tuple(near))), None)
 
 
 def _key(line: str) -> str:

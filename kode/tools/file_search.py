@@ -6,22 +6,22 @@ limit or on cancellation.
 """
 
 import asyncio
-import contextlib
 import functools
 import json
 import os
 import re
-import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from kode.errors import ToolError
 from kode.paths import real_path
-from kode.programs import find_program, start_program
+from kode.programs import find_program
 from kode.tool import ToolContext
 from kode.tools import search_worker
+from kode.tools.processes import ProcessTree
+from kode.tools.program import feed, open_program
 
 TIMEOUT_S = 30.0  # a very large repository on a cold disk
 MAX_PIECE_BYTES = 8 * 1024 * 1024
@@ -80,38 +80,18 @@ async def search(
         words = {"pattern": pattern, "ignore_case": ignore_case, "context": context}
         question = json.dumps({"root": folder, **words}).encode()
     timed_out, dropped, stderr = False, 0, b""
-    async with _start(argv) as process:
-        assert process.stdin and process.stdout and process.stderr  # noqa: PT018
+    async with open_program(ProcessTree(), argv, _environment()) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                with contextlib.suppress(ConnectionError):
-                    process.stdin.write(question)
-                    process.stdin.close()
+                await feed(process.stdin, question)
                 separator = b"\0" if pattern is None else b"\n"
                 dropped = await _split(process.stdout, separator, take)
                 stderr = await process.stderr.read(65536)
         except TimeoutError:
             timed_out = True
     return Ended(process.returncode or 0, stderr.decode(errors="replace"), timed_out, dropped)
-
-
-@contextlib.asynccontextmanager
-async def _start(argv: Sequence[str]) -> AsyncIterator[asyncio.subprocess.Process]:
-    package_parent = str(Path(real_path(__file__)).parents[2])
-    process = await start_program(
-        *argv,
-        **dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE),
-        start_new_session=True,
-        # None of the person's variables.
-        env={"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONPATH": package_parent},
-    )
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        # Reads the rest, so that the pipes close with the process.
-        await process.communicate()
 
 
 async def _split(
@@ -135,8 +115,14 @@ async def _split(
 # -P: without it the working directory could shadow modules of the standard library.
 _PYTHON = (sys.executable, "-P")
 
-# If kode is killed meanwhile, nobody else would end such a process. Hostile input must not fill the
-# machine either; not every system can limit that.
+
+def _environment() -> dict[str, str]:
+    """The variables of such a process: none of the person's."""
+    package_parent = str(Path(real_path(__file__)).parents[2])
+    return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONPATH": package_parent}
+
+
+# Hostile input must not fill the machine; not every system can limit that.
 _LIMITED = ("/bin/sh", "-c", 'ulimit -t 30; ulimit -v 1048576 2>/dev/null; exec "$@"', "sh")
 
 
@@ -147,7 +133,8 @@ async def ask(script: str, question: bytes) -> bytes | None:
 
     Raises: OSError if it cannot be started.
     """
-    async with _start((*_LIMITED, *_PYTHON, script)) as process:
+    argv = (*_LIMITED, *_PYTHON, script)
+    async with open_program(ProcessTree(), argv, _environment()) as process:
         answer, _ = await process.communicate(question)
     return answer if process.returncode == 0 else None
 

@@ -105,6 +105,23 @@ def resolve(context: ToolContext, path: str) -> Path:
     return Path(real)
 
 
+def resolve_tree(context: ToolContext, path: str) -> Path:
+    """Resolves a file or folder to walk through.
+
+    Raises: ToolError as `resolve`, for a missing one, and if a command may put a link in the way of
+        the program that walks, which could not tell where it has come to.
+    """
+    real, background = resolve(context, path), context.background
+    if background is not None and background.is_busy and _is_in_tmp(context, real):
+        raise ToolError(
+            "A command in the background may change /tmp meanwhile, so only single files are read "
+            "there: search or list it with a shell command, or stop the one in the background."
+        )
+    if not real.exists():
+        raise explain_missing(context, real)
+    return real
+
+
 def _swapped(path: str) -> ToolError:
     return ToolError(
         f"{printable(path)} came to mean another file while the call was on its way: a link was "
@@ -137,17 +154,6 @@ def refuse_protected(context: ToolContext, path: Path) -> None:
                 "kode: file tools never write there. Use the memory tools for what should be "
                 "remembered, or write inside the project."
             )
-
-
-def refuse_moving(context: ToolContext, folder: Path) -> None:
-    """Raises: ToolError if a command may put a link in the way while a program walks through a
-    folder, which could not tell where it has come to."""
-    background = context.background
-    if background is not None and background.is_busy and _is_in_tmp(context, folder):
-        raise ToolError(
-            "A command in the background may change /tmp meanwhile, so only single files are read "
-            "there: search or list it with a shell command, or stop the one in the background."
-        )
 
 
 def is_secret(context: ToolContext, path: Path) -> bool:

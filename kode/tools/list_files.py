@@ -27,10 +27,7 @@ async def list_files(
     path: str = ".",
 ) -> ToolOutput:
     """List files below a folder, without those .gitignore names."""
-    root = files.resolve(context, path)
-    files.refuse_moving(context, root)
-    if not root.exists():
-        raise files.explain_missing(context, root)
+    root = files.resolve_tree(context, path)
     if not root.is_dir():
         raise ToolError(f"{files.display_path(context, root)} is a file: use read_file to see it.")
     glob = pattern.removeprefix(f"{root}/") if pattern else None

@@ -173,10 +173,10 @@ end KILL
 class Watch:
     """The `sh` process of one kode; started on first use."""
 
-    pipe: int = -1
-    """The write end, open as long as this process lives. Each line has all running commands."""
     open: dict[str, str] = field(default_factory=dict)
     """Mark → group ("" while unknown) of running commands."""
+    _process: "subprocess.Popen[bytes] | None" = None
+    """Each line that it reads has all running commands."""
 
     def add(self, mark: str, group: int | str = "") -> None:
         """Registers a command: before it starts by its mark alone, in case kode dies now, and with
@@ -190,43 +190,28 @@ class Watch:
             self._write()
 
     def _write(self) -> None:
-        line = " ".join(f"{mark}:{group}" for mark, group in self.open.items()) + "\n"
         # Commands still run on a machine where this is unavailable.
         with contextlib.suppress(OSError):
-            try:
-                if self.pipe < 0:
-                    raise BrokenPipeError
-                os.write(self.pipe, line.encode())
-            except BrokenPipeError:  # not started yet, or killed by somebody
-                self._start()
-                os.write(self.pipe, line.encode())
+            if self._process is None or self._process.poll() is not None:
+                self._process = self._start()
+            assert self._process.stdin is not None
+            commands = " ".join(f"{mark}:{group}" for mark, group in self.open.items())
+            self._process.stdin.write(f"{commands}\n".encode())
 
-    def _start(self) -> None:
-        if self.pipe >= 0:
-            os.close(self.pipe)
-            self.pipe = -1
-        read, written = os.pipe()
-        try:
-            os.set_blocking(written, False)
-            os.posix_spawn(
-                SHELL,
-                [SHELL, "-c", _SCRIPT],
-                # Without a mark: an outer kode must not take it for a leftover command.
-                {"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, read, 0),
-                    (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-                ],
-                # Ctrl-C at the terminal must not reach it.
-                setpgroup=0,
-            )
-        except BaseException:
-            os.close(written)
-            raise
-        finally:
-            os.close(read)
-        self.pipe = written
+    def _start(self) -> "subprocess.Popen[bytes]":
+        process = subprocess.Popen(
+            [SHELL, "-c", _SCRIPT],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # Without a mark: an outer kode must not take it for a leftover command.
+            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+            process_group=0,  # Ctrl-C at the terminal must not reach it.
+        )
+        assert process.stdin is not None
+        os.set_blocking(process.stdin.fileno(), False)
+        return process
 
 
 WATCH = Watch()

@@ -83,11 +83,11 @@ async def run_program(
             )
             tree.wrapped = attempt.wrap(tuple(argv))
         out, err, code, fault = bytearray(), bytearray(), None, ""
-        async with _start(tree, argv, environment, cwd, gently=gently) as process:
+        async with open_program(tree, argv, environment, cwd, gently=gently) as process:
             try:
                 async with asyncio.timeout(timeout_s):
                     reading = _read(process.stdout, out, takes), _read(process.stderr, err)
-                    await asyncio.gather(*reading, _feed(process.stdin, given))
+                    await asyncio.gather(*reading, feed(process.stdin, given))
                     code = await process.wait()
             except TimeoutError:
                 fault = f"did not end within {timeout_s:.3g} s"
@@ -107,15 +107,15 @@ async def run_program(
 
 
 @contextlib.asynccontextmanager
-async def _start(
+async def open_program(
     tree: ProcessTree,
     argv: Sequence[str],
     environment: Mapping[str, str],
-    cwd: Path,
+    cwd: Path | None = None,
     *,
-    gently: bool,
+    gently: bool = False,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The program, which has ended with all it started on leaving. Raises: OSError."""
+    """Starts a program with pipes; it has ended with all it started on leaving. Raises: OSError."""
     process: asyncio.subprocess.Process | None = None
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
     try:
@@ -148,8 +148,8 @@ async def _read(
         del buffer[MAX_OUTPUT_BYTES // 2 : -MAX_OUTPUT_BYTES // 2]
 
 
-async def _feed(stream: asyncio.StreamWriter | None, given: bytes) -> None:
-    """Many programs end without reading their input."""
+async def feed(stream: asyncio.StreamWriter | None, given: bytes) -> None:
+    """Writes all of a program's input. Many programs end without reading theirs."""
     assert stream is not None
     with contextlib.suppress(ConnectionError):
         stream.write(given)

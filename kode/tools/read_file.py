@@ -3,7 +3,6 @@ notebook, or a picture. `list_files` shows folders."""
 
 import asyncio
 import base64
-import binascii
 import io
 import json
 import os
@@ -341,34 +340,28 @@ def _describe_cell(
         yield from _describe_bundle(number, bundle, pictures)
     for output in filter(_is_object, outputs if isinstance(outputs, list) else ()):
         yield "Output:"
-        if output.get("output_type") == "error":
-            trace = _join(output.get("traceback"), "\n")
-            yield _clip(trace or f"{output.get('ename')}: {output.get('evalue')}")
-        elif "text" in output:
-            yield _clip(_join(output["text"]))
-        else:
-            yield from _describe_bundle(number, output.get("data"), pictures)
+        error = f"{output.get('ename')}: {output.get('evalue')}" if "ename" in output else ""
+        if text := _join(output.get("text")) or _join(output.get("traceback"), "\n") or error:
+            yield _clip(text)
+        yield from _describe_bundle(number, output.get("data"), pictures)
 
 
 def _describe_bundle(number: int, data: Any, pictures: list[tuple[int, Picture]]) -> Iterator[str]:
-    """One thing in several media types: its picture and its plainest text."""
-    if not _is_object(data):
-        return
-    texts = sorted(kind for kind in data if kind.startswith("text/"))
-    if texts:
-        yield _clip(_join(data["text/plain" if "text/plain" in texts else texts[0]]))
-    for kind in filter(data.__contains__, _IMAGES):
+    """A thing in several media types: its plainest text and its picture."""
+    kinds = sorted(data, key=lambda kind: kind != "text/plain") if _is_object(data) else []
+    if text := next((kind for kind in kinds if kind.startswith("text/")), ""):
+        yield _clip(_join(data[text]))
+    if kind := next((kind for kind in kinds if kind in _IMAGES), ""):
         name = f"picture of cell {number}"
         try:
             picture = base64.b64decode(_join(data[kind]))
-        except (ValueError, binascii.Error):
+        except ValueError:
             yield f"[{name} is damaged]"
-            continue
+            return
         pictures.append((number, Picture(name, picture)))
         yield f"[{name}, {len(picture):,} bytes]"
-        return
-    if others := [kind for kind in data if kind not in texts]:
-        yield f"[{', '.join(others)}]"
+    elif kinds and not text:
+        yield f"[{', '.join(kinds)}]"
 
 
 def _join(text: Any, between: str = "") -> str:

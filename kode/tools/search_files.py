@@ -9,7 +9,6 @@ import base64
 import json
 import os
 import re
-import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -56,11 +55,8 @@ async def search_files(
         )
     if glob is not None:
         file_search.matches(glob, "")  # refuses a bad one
-    root = files.resolve(tool_context, path)
+    root = files.resolve_tree(tool_context, path)
     files.refuse_secret(tool_context, root)
-    files.refuse_moving(tool_context, root)
-    if not root.exists():
-        raise files.explain_missing(tool_context, root)
     # No more lines than could be shown of a single hit: each takes three characters.
     around = min(max(context, 0), tool_context.room // 3)
     search = _Search(
@@ -72,12 +68,16 @@ async def search_files(
         room=min(MAX_CHARS, tool_context.room),
     )
     options = (root, search.take, pattern, ignore_case, around)
-    ended = None
-    if rg := file_search.ripgrep(tool_context):
-        ended = await file_search.search(rg, *options)
-    if ended is None or (ended.status == 2 and ended.stderr.strip() and not search.total):
-        _refuse_invalid(pattern)
-        ended = await file_search.search(None, *options)
+    for program in dict.fromkeys((file_search.ripgrep(tool_context), None)):
+        ended = await file_search.search(program, *options)
+        is_invalid = ended.status == 2 and ended.stderr.strip() and not search.total
+        if not is_invalid:
+            break
+    else:
+        raise ToolError(
+            f"`pattern` is not a regular expression: {ended.stderr}. To search for the characters "
+            "as they are, put a backslash before each of . * + ? ( ) [ ] { } | ^ $"
+        )
     shown: dict[str, list[_Line]] = {path: [] for path in search.files}
     for line in sorted(search.choose_lines(), key=lambda line: line.number):
         shown[line.path].append(line)
@@ -91,21 +91,6 @@ async def search_files(
         files_read=tuple(shown),
         untrusted=files.find_outside_source(tool_context, root),
     )
-
-
-def _refuse_invalid(pattern: str) -> None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        at = getattr(error, "pos", None)
-        what = getattr(error, "msg", None) or "it is too large"
-        raise ToolError(
-            f"`pattern` is not a regular expression: {what}"
-            f"{'' if at is None else f' at position {at}'}. To search for the characters "
-            "as they are, put a backslash before each of . * + ? ( ) [ ] { } | ^ $"
-        ) from None
 
 
 class _Line(NamedTuple):

@@ -190,7 +190,11 @@ def main() -> None:
             sys.stdout.buffer.write(os.fsencode(path) + b"\0")
         return
     warnings.simplefilter("ignore")
-    pattern = re.compile(question["pattern"], re.IGNORECASE if question["ignore_case"] else 0)
+    try:
+        pattern = re.compile(question["pattern"], re.IGNORECASE if question["ignore_case"] else 0)
+    except (re.error, OverflowError, RecursionError) as error:
+        sys.stderr.write(str(error))
+        sys.exit(2)  # as ripgrep
     signal.signal(signal.SIGALRM, _stop)
     for path in walk(root):
         _search(path, pattern, question["context"])

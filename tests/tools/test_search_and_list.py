@@ -352,7 +352,7 @@ async def test_a_search_that_takes_too_long_stops_and_says_so(
     async def hangs(*argv: str, **options: Any) -> asyncio.subprocess.Process:
         return await start_program("/bin/sleep", "600", **options)
 
-    monkeypatch.setattr(file_search, "start_program", hangs)
+    monkeypatch.setattr("kode.tools.processes.start_program", hangs)
     monkeypatch.setattr(file_search, "TIMEOUT_S", 0.01)
     (project / "a").write_text("x\n")
 
