@@ -124,7 +124,7 @@ async def test_stopping_the_turn_does_not_stop_what_was_moved_before(
         (r"10%%\r20%%\033[2J\033]0;title\007\033[", "20%", "20%k\n"),
     ],
 )
-async def test_an_unfinished_line_is_told_while_the_command_waits(
+async def test_output_is_reported_while_the_command_waits(
     context: ToolContext, project: Path, printed: str, shown: str, rest: str
 ) -> None:
     events: asyncio.Queue[Event] = asyncio.Queue()

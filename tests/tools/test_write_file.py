@@ -6,6 +6,7 @@ import pytest
 
 from kode.errors import ToolError
 from kode.tool import ToolContext
+from kode.tools.edit_file import edit_file
 from kode.tools.read_file import read_file
 from kode.tools.write_file import write_file
 from tests.tools.conftest import Call
@@ -28,10 +29,12 @@ async def test_a_new_file_is_created_with_its_folders(call: Call, project: Path)
 async def test_a_file_never_read_is_replaced_and_named(call: Call, project: Path) -> None:
     (project / "a").write_text("old\n")
     (project / "a").chmod(0o754)
+    (project / "link").symlink_to("a")
 
-    output = await call(write_file, path="a", content="new\n")
+    output = await call(write_file, path="link", content="new\n")
     again = await call(write_file, path="a", content="newer\n")
 
+    assert (project / "link").is_symlink()
     assert (project / "a").read_text() == "newer\n"
     assert stat.S_IMODE((project / "a").stat().st_mode) == 0o754
     assert "1 line that this session had not read" in output.text
@@ -62,25 +65,14 @@ async def test_a_missing_last_line_end_is_named(call: Call) -> None:
     assert "no line end any more" in lost.text
 
 
-async def test_a_symlink_stays_and_its_target_is_replaced(call: Call, project: Path) -> None:
-    (project / "target").write_text("old")
-    (project / "link").symlink_to("target")
-
-    await call(write_file, path="link", content="new")
-
-    assert (project / "link").is_symlink()
-    assert (project / "target").read_text() == "new"
-
-
-async def test_the_same_content_is_said_to_be_unchanged(call: Call, project: Path) -> None:
+async def test_the_same_content_changes_nothing(call: Call, project: Path) -> None:
     (project / "a").write_text("same")
-    before = (project / "a").stat().st_ino
+    inode = (project / "a").stat().st_ino
 
     output = await call(write_file, path="a", content="same")
 
     assert "unchanged" in output.text
-    assert output.files_changed == ()
-    assert (project / "a").stat().st_ino == before
+    assert (output.files_changed, (project / "a").stat().st_ino) == ((), inode)
 
 
 @pytest.mark.parametrize(
@@ -134,24 +126,13 @@ async def test_protected_folders_are_never_written(
     for path in paths:
         with pytest.raises(ToolError, match="belongs to kode"):
             await call(write_file, path=path, content="x")
+        with pytest.raises(ToolError, match="belongs to kode"):
+            await call(edit_file, path=path, old_text="a", new_text="b")
     assert list(home.iterdir()) == []
     home.rmdir()
 
     with pytest.raises(ToolError, match="belongs to kode"):
         await call(write_file, path="../HOME/a", content="x")
-
-
-async def test_the_preview_is_the_diff_and_writes_nothing(
-    project: Path, context: ToolContext
-) -> None:
-    (project / "a").write_text("old\n")
-    assert write_file.preview is not None
-
-    preview = write_file.preview(context, write_file.check({"path": "a", "content": "new\n"}))
-
-    assert preview.startswith("--- a/a\n+++ b/a\n")
-    assert "-old\n+new\n" in preview
-    assert (project / "a").read_text() == "old\n"
 
 
 async def test_a_full_or_forbidden_disk_leaves_the_old_file(
@@ -163,7 +144,6 @@ async def test_a_full_or_forbidden_disk_leaves_the_old_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "rename", full)
-
     with pytest.raises(ToolError, match="No space left on device"):
         await call(write_file, path="a", content="new")
     assert [path.name for path in project.iterdir()] == ["a"]
