@@ -1,10 +1,8 @@
 """The one way to files in trees that others change meanwhile: a project, a layer, a scratch copy.
 
-A name that was looked at can be another file when it is used: a folder is swapped for a link, and
-what was meant for the project lands in the home. So a folder is opened component by component, each
-below the one before and none of them a link, and everything in it is done relative to its
-descriptor. (The kernel's `openat2` does the same in one call, where there is one; the walk works
-everywhere and costs microseconds.)
+A folder that was looked at can be a link elsewhere when it is used. So a folder is opened component
+by component, none of them a link, and everything in it is done relative to its descriptor, which
+costs microseconds.
 
 All functions raise OSError; those that open a folder `LinkInTheWay` where one is in the way.
 """
@@ -46,6 +44,15 @@ def real_path(path: str | os.PathLike[str]) -> str:
     return os.path.realpath(path)
 
 
+@contextlib.contextmanager
+def closing(descriptor: int) -> Iterator[int]:
+    """Closes a descriptor at the end of the block."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def usual_mode(step: int) -> None:
     """The mode that a person's new folder has."""
 
@@ -53,12 +60,9 @@ def usual_mode(step: int) -> None:
 @contextlib.contextmanager
 def open_folder(path: Path, *, make: ModeOf | None = None) -> Iterator[int]:
     """A folder by its absolute path, to work in; made with its parents if `make` is given."""
-    top = os.open(path.anchor, _PASS)
-    try:
+    with closing(os.open(path.anchor, _PASS)) as top:
         with open_below(top, path.parts[1:], make=make) as folder:
             yield folder
-    finally:
-        os.close(top)
 
 
 @contextlib.contextmanager
@@ -75,10 +79,8 @@ def open_below(top: int, steps: Iterable[str], *, make: ModeOf | None = None) ->
         opened = os.open(".", _OPEN, dir_fd=folder)
     finally:
         os.close(folder)
-    try:
+    with closing(opened):
         yield opened
-    finally:
-        os.close(opened)
 
 
 def _step(folder: int, name: str, place: int, make: ModeOf | None) -> int:
@@ -102,12 +104,9 @@ def _make(folder: int, name: str, mode: int | None) -> None:
         os.mkdir(name, dir_fd=folder)
         return
     os.mkdir(name, 0o700, dir_fd=folder)
-    descriptor = os.open(name, _OPEN, dir_fd=folder)
-    try:
+    with closing(os.open(name, _OPEN, dir_fd=folder)) as made:
         # Beside the given bits, those that it has from the folder it is in: its group's, say.
-        os.fchmod(descriptor, os.fstat(descriptor).st_mode & ~0o777 & 0o7777 | mode)
-    finally:
-        os.close(descriptor)
+        os.fchmod(made, os.fstat(made).st_mode & ~0o777 & 0o7777 | mode)
 
 
 def status(folder: int, name: str) -> os.stat_result | None:

@@ -202,12 +202,10 @@ def cut_torn_line(file: IO[bytes], path: Path) -> int:
         return end
     torn = next(pieces_backwards(file))
     aside = path.with_name(path.name + ".torn")
-    saved = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+    with beneath.closing(os.open(aside, flags, 0o600)) as saved:
         os.write(saved, torn + b"\n")
         os.fsync(saved)
-    finally:
-        os.close(saved)
     os.ftruncate(descriptor, end - len(torn))
     return end - len(torn)
 
@@ -312,12 +310,9 @@ def _remove_stale(path: str) -> None:
         os.unlink(path)
         return
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(path, flags)
-    try:
+    with beneath.closing(os.open(path, flags)) as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.unlink(path)
-    finally:
-        os.close(descriptor)
 
 
 def remove(path: Path) -> None:
@@ -345,11 +340,9 @@ def for_each(do: Callable[[One], Result], many: Iterable[One]) -> list[Result]:
 
 def sync_folder(folder: Path) -> None:
     """Makes names in a folder durable. Raises: OSError."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    with beneath.closing(os.open(folder, flags)) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -414,10 +407,7 @@ def forget_length(log: Path) -> None:
 def _open_note(log: Path, flags: int) -> Iterator[int]:
     """The note, unless a queue from elsewhere has a link or pipe there. Raises: OSError."""
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    file = os.open(f"{log}.end", flags, 0o600)
-    try:
+    with beneath.closing(os.open(f"{log}.end", flags, 0o600)) as file:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise OSError(errno.EINVAL, "no file")
         yield file
-    finally:
-        os.close(file)

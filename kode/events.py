@@ -1,24 +1,11 @@
 """What can happen in a turn. The terminal, the JSON printer, a parent process and a test's
 `list.append` are all functions of one of these; a `Result` is what programs get at the end.
 
-    Event
-    ├── SessionStarted                      a session was created or resumed
-    ├── TurnStarted                         the person's text is on disk
-    │   ├── StepStarted                     one request to the model begins
-    │   │   ├── TextDelta · ThinkingDelta   the reply as it streams
-    │   │   ├── RetryScheduled              a transient fault; retried after a pause
-    │   │   └── Replied                     the whole message, on disk, with usage and cost
-    │   ├── ToolStarted                     a call passed the gate and begins
-    │   │   ├── ToolOutput                  its output as it comes
-    │   │   └── ToolFinished                its outcome
-    │   ├── Steered what the person typed meanwhile is on disk
-    │   └── ContextReduced                  a compaction
-    ├── TurnEnded                           how it ended; everything of it is on disk
-    ├── PlanKept                            the plan that a turn in mode `plan` ended with
-    ├── Working kode itself is busy
-    ├── MemoryChanged                       one quiet line for every change to memory
-    ├── AgentProgress · AgentFinished       subagents
-    └── Notice                              degraded service or a warning, once
+A turn is from `TurnStarted`, when the person's text is on disk, to `TurnEnded`, when everything of
+it is. Each of its requests to the model is a `StepStarted`, a `TextDelta` or `ThinkingDelta` as the
+reply streams, a `RetryScheduled` after a transient fault, and a `Replied` when the whole message is
+on disk; each call of a tool is a `ToolStarted` once the gate let it pass, a `ToolOutput` as it
+comes, and a `ToolFinished`.
 
 `emit` must not raise and must not block.
 """

@@ -1,7 +1,5 @@
-"""Extras: parts of kode whose packages only those install who want them.
-
-Each has its name in `pyproject.toml` too. A part calls `require` before it imports such a package,
-so that the error for a missing one is the same everywhere.
+"""Extras: parts of kode whose packages only those install who want them, as in `pyproject.toml`. A
+part calls `require` before it imports such a package.
 """
 
 import importlib.metadata
@@ -30,7 +28,10 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 def is_installed(extra: str) -> bool:
     """Whether all modules of an extra can be imported. Imports at most the parent of one."""
-    return all(map(_is_importable, EXTRAS[extra][1]))
+    try:
+        return all(importlib.util.find_spec(module) for module in EXTRAS[extra][1])
+    except ImportError:  # the parent is missing
+        return False
 
 
 def require(extra: str, error: type[KodeError] = ConfigError) -> None:
@@ -46,24 +47,15 @@ def install_command(extra: str) -> str:
     """The command line that adds an extra to this installation."""
     prefix = Path(sys.prefix)
     if (prefix / "uv-receipt.toml").exists():
-        return f"uv tool install {_with_those_there(extra)}"
-    if (prefix / "pipx_metadata.json").exists():
-        return f"pipx install --force {_with_those_there(extra)}"
-    if any((folder / "CACHEDIR.TAG").exists() for folder in prefix.parents):
-        return f"uvx --from {_with_those_there(extra)} kode"
-    return f"pip install 'kode[{extra}]'"
-
-
-def _with_those_there(extra: str) -> str:
-    """The requirement for rebuilding the environment: every extra it has, from where kode was
-    installed: an index may have another program of that name."""
+        form = "uv tool install {}"
+    elif (prefix / "pipx_metadata.json").exists():
+        form = "pipx install --force {}"
+    elif any((folder / "CACHEDIR.TAG").exists() for folder in prefix.parents):
+        form = "uvx --from {} kode"
+    else:
+        return f"pip install 'kode[{extra}]'"
+    # It is built anew, with every extra that it has, from where kode was installed: an index may
+    # have another program of that name.
     extras = ",".join(name for name in EXTRAS if name == extra or is_installed(name))
     origin = importlib.metadata.distribution("kode").read_text("direct_url.json")
-    return f"'kode[{extras}]" + (f" @ {json.loads(origin)['url']}'" if origin else "'")
-
-
-def _is_importable(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ImportError:  # the parent is missing
-        return False
+    return form.format(f"'kode[{extras}]" + (f" @ {json.loads(origin)['url']}'" if origin else "'"))

@@ -29,7 +29,10 @@ MAX_COMPARED_FILES = 100
 
 _READ_BYTES = 1 << 20  # of an index of ten thousand files; settings have far less
 
-_ORIGIN = re.compile(
+_URL_OF_ORIGIN = re.compile(
+    r'^\[remote "origin"\].*\n(?:(?!\[).*\n)*?[ \t]*url[ \t]*=[ \t]*(\S+)', re.M
+)
+_ADDRESS = re.compile(
     r"(?:[a-z+]+://(?:[^@/]*@)?([\w.-]+)(?::\d+)?/|(?:[^@/:]+@)?([^/:]+):(?!//))/*(.+?)(?:\.git)?/*"
 )
 """An address with its protocol, or `git@host:path`, which is no URL."""
@@ -108,13 +111,8 @@ def settings_folders(tree: str) -> tuple[str, str]:
 def repository_name(tree: Path) -> str:
     """What a repository is called on every machine: the address of its `origin` without protocol
     and person, as `github.com/org/repo`; "" for one that has none."""
-    import configparser  # only for memory of a project, not at every start
-
-    settings = configparser.RawConfigParser(strict=False, allow_no_value=True)
-    with contextlib.suppress(configparser.Error):
-        settings.read_string(_read(f"{settings_folders(str(tree))[1]}/config"))
-    url = settings.get('remote "origin"', "url", fallback="") or ""
-    address = _ORIGIN.fullmatch(url.strip())
+    url = _URL_OF_ORIGIN.search(_read(f"{settings_folders(str(tree))[1]}/config"))
+    address = url and _ADDRESS.fullmatch(url[1])
     return f"{(address[1] or address[2]).lower()}/{address[3]}" if address else ""
 
 

@@ -1,10 +1,8 @@
 """The plug-ins installed beside kode: which there are, which are on, and what each adds.
 
-A plug-in is a Python package with an entry point in the group `kode.plugins` that names a `Plugin`.
-That value is data: what it adds is named as "module:name" and imported when it is used. Those that
-kode ships are on unless the person turned them off; any other is off, and not imported, until the
-person has named it in their own config. `--plugin FILE.py` uses one for this run that is not
-installed. `docs/plugins.md` shows how one is written.
+A plug-in is a package with an entry point in the group `kode.plugins` that names a `Plugin`. Those
+that kode ships are on unless the person turned them off; any other is off, and not imported, until
+the person names it in their own config, or its file with `--plugin`. See `docs/plugins.md`.
 """
 
 import contextlib
@@ -202,11 +200,8 @@ class Installed:
 
 
 def installed() -> tuple[Installed, ...]:
-    """Every plug-in of this environment, kode's own first, then by name. Those that are on are
-    loaded: their module is imported, nothing of what it names. A faulty one has its `fault`.
-
-    Read once a process. Never raises.
-    """
+    """Every plug-in of this environment, kode's own first, then by name, read once a process. Of
+    those that are on, the module is imported, and nothing of what it names. Never raises."""
     return _read(str(paths.home()), os.environ.get(FILES, ""))
 
 
@@ -222,8 +217,8 @@ def forget() -> None:
 
 
 def added(kind: str) -> dict[str, tuple[Plugin, Any]]:
-    """All named additions of one field of `Plugin`, such as `commands`: name → the plug-in and what
-    it names. Of several with the same name the first plug-in's counts; see `clashes`."""
+    """All additions of one field of `Plugin`, such as `commands`: name → the plug-in and what it
+    names. Of several with one name the first counts; see `clashes`."""
     additions: dict[str, tuple[Plugin, Any]] = {}
     for plugin in plugins():
         for name, code in getattr(plugin, kind).items():
@@ -343,7 +338,7 @@ def call(plugin: Plugin, where: Code, *arguments: Any) -> Any:
 
 def try_plugin(plugin: Plugin, make: Callable[[], T], instead: Else) -> T | Else:
     """What a plug-in's code makes; where that fails, `instead`, and `faults` says so. Raises: what
-    it raises on purpose, such as a ConfigError for a wrong flag."""
+    it raises on purpose, such as a ConfigError."""
     try:
         return make()
     except Exception as error:

@@ -1,7 +1,5 @@
-"""Plain text: byte order marks and lines of files, and text that cannot control a terminal.
-
-It imports next to nothing, for the processes that search files.
-"""
+"""Plain text: byte order marks and lines of files, and text that cannot control a terminal. Imports
+next to nothing, for the processes that search files."""
 
 import codecs
 import os

@@ -1,8 +1,5 @@
-"""How a process of kode ends before its time: stopped by a signal, or by a fault of its own.
-
-Before there is a turn to save, a signal ends kode with a message; during a turn, it cancels the
-turn, which is saved and reported. A fault is described in a file under `$KODE_HOME/logs`,
-credentials masked.
+"""How a process of kode ends before its time: stopped by a signal, which during a turn cancels the
+turn, or by a fault of its own, described in `$KODE_HOME/logs` with credentials masked.
 """
 
 import contextlib
@@ -28,9 +25,7 @@ def interrupt_by_signals() -> None:
             signal.signal(number, signal.default_int_handler)
 
 
-def cancelled_by_signals(
-    task: "asyncio.Future[Any]",
-) -> "contextlib.AbstractContextManager[None]":
+def cancelled_by_signals(task: "asyncio.Future[Any]") -> contextlib.AbstractContextManager[None]:
     """Makes SIGINT, SIGTERM and SIGHUP, also a second one, end the turn with its progress saved."""
     return handle_signals(dict.fromkeys(SIGNALS, task.cancel))
 

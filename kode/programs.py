@@ -31,17 +31,19 @@ def one_deeper(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_program(name: str, work: Iterable[Path] = (), *, path: str | None = None) -> str | None:
-    """The absolute path of a program on PATH (or `path`); None if there is none.
+    """The absolute path of a program on PATH (or `path`); None if there is none. A name with a
+    slash is used unchanged: a person chose it.
 
     Programs inside the working directory, its repository or the folders in `work` are skipped: a
-    virtual environment there is often on the PATH, and a repository's author, a model or a
-    sandboxed command may have put a fake `git` in it. A name with a slash is used unchanged: a
-    person chose it.
+    repository's author, a model or a sandboxed command may have put a fake `git` there.
     """
     if os.sep in name:
         return shutil.which(name)
     folders = os.environ.get("PATH", os.defpath) if path is None else path
-    distrusted = [real_path(folder) for folder in (*_here(), *work)]
+    distrusted = [real_path(folder) for folder in work]
+    with contextlib.suppress(OSError):  # the working directory is gone
+        cwd = Path.cwd()
+        distrusted += map(real_path, (cwd, paths.repository_root(cwd) or cwd))
     for folder in folders.split(os.pathsep):
         program = shutil.which(name, path=folder) if os.path.isabs(folder) else None
         if program and not any(
@@ -71,10 +73,3 @@ async def start_program(*argv: str | Path, **options: Any) -> asyncio.subprocess
             process._transport.close()  # type: ignore[attr-defined]
             await process.wait()
         raise
-
-
-def _here() -> list[Path]:
-    with contextlib.suppress(OSError):  # the working directory is gone
-        cwd = Path.cwd()
-        return [cwd, paths.repository_root(cwd) or cwd]
-    return []

@@ -73,11 +73,9 @@ class ToolSpec:
     parameters: Mapping[str, Any]
     """A JSON schema of an object."""
     api_type: str = ""
-    """The type under which Anthropic's API knows the tool, for tools its models were trained on:
-    only the type is declared, the description and schema are Anthropic's."""
+    """The type under which Anthropic's API knows the tool, with its own description and schema."""
     grammar: str = ""
-    """In Lark's notation: the tool's only parameter is written as free text, without JSON, where
-    the API can hold a model to a grammar."""
+    """In Lark's notation: the tool's only parameter is free text, where the API takes grammars."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,16 +87,13 @@ class Request:
     max_output_tokens: int | None = None
     """None: the model's default (or its maximum, where the wire format requires a value)."""
     effort: Effort | None = None
-    """How much to think; None is the model's default, see `ModelInfo.default_effort`. A level that
-    the model does not have becomes the nearest that it has."""
+    """How much to think, or the nearest level that the model has; None is its default."""
     conversation: str = ""
-    """Names the session to the server, so that its next request finds the same cache; "" for a
-    single question."""
+    """Names the session to the server, for its cache; "" for a single question."""
     search: bool = False
     """Whether the vendor's server may search the web, if it can."""
     answer_schema: Mapping[str, Any] | None = None
-    """The JSON schema the server must enforce on the answer, which then contains no calls; None: no
-    constraint."""
+    """The JSON schema the server must enforce on the answer, which then has no calls."""
     small: bool = False
     """Whether the model is a weak one. It mistakes memory and other context for part of the task,
     unless they are an answered message before it, and misspells rare names unless it takes the

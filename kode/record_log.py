@@ -1,11 +1,8 @@
 """Lines of JSON that tell when they have been damaged, and a file of them that several processes
 append to and read.
 
-The last member of each object, `sum`, is the CRC-32 of the line without it (the checksum of zip and
-Ethernet: eight digits find every flip of up to three bits and all but one in 4 billion of other
-damage). It finds what a disk or a copy has changed, not what a person has: whoever edits a line by
-hand leaves the member out. A file that is one object has its `sum` over all its members, however
-they are laid out.
+The last member of each object, `sum`, is the CRC-32 of the line without it; whoever edits a line by
+hand leaves it out. A file that is one object has its `sum` over all its members, in any layout.
 """
 
 import contextlib
@@ -49,7 +46,7 @@ def unseal_object(value: Mapping[str, Any]) -> dict[str, Any]:
 
 class RecordLog:
     """The log in one file, as far as this object has read it. Each line is unlike every other. What
-    a crash, a disk or a person has damaged is counted, so that a loss is never forgotten."""
+    was damaged is counted."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

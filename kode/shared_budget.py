@@ -3,7 +3,7 @@
     {"limit_usd": 5.0}                      the limit; the last such line counts
     {"spent_usd": 0.0123, "by": "SESSION"}  one request, written when its reply is on disk
 
-Each kode checks before every request, so together they exceed the limit by at most one reply each.
+Each kode checks before every request, so together they exceed it by at most one reply each.
 """
 
 import json
@@ -35,9 +35,21 @@ class SharedBudget:
         return self._log.damaged
 
     def refresh(self) -> None:
-        """Reads new lines. Raises: StorageError."""
+        """Reads new lines. One that is no money counts as damage until the limit is set again.
+        Raises: StorageError."""
         for line in self._log.read():
-            self._take(line)
+            try:
+                value = json.loads(line)
+                amount = float(value["limit_usd"] if "limit_usd" in value else value["spent_usd"])
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+                amount = math.nan
+            if not 0 <= amount < math.inf:
+                self._log.damaged += 1
+            elif "limit_usd" in value:
+                self.limit_usd, self._log.damaged = amount, 0
+            else:
+                self.spent_usd += amount
+                self.spent_by[str(value.get("by", ""))] += amount
 
     def stopped(self) -> str:
         """Why nothing more is to be spent, as of the last `refresh`; "" where it is."""
@@ -70,18 +82,3 @@ class SharedBudget:
         line = json.dumps({**value, "id": secrets.token_hex(4)}).encode()
         with self._log.locked():
             self._log.append(line)
-
-    def _take(self, line: bytes) -> None:
-        """Counts a line; one that is no money counts as damage until the limit is set again."""
-        try:
-            value = json.loads(line)
-            amount = float(value["limit_usd"] if "limit_usd" in value else value["spent_usd"])
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            amount = math.nan
-        if not 0 <= amount < math.inf:
-            self._log.damaged += 1
-        elif "limit_usd" in value:
-            self.limit_usd, self._log.damaged = amount, 0
-        else:
-            self.spent_usd += amount
-            self.spent_by[str(value.get("by", ""))] += amount

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from kode.tools.background import BackgroundCommands
 
 Effect = Literal["read", "edit", "run", "fetch", "mcp", "memory", "memory-read", "delegate", "none"]
-"""What a tool does to the world. `read` looks at files; `edit` changes them; `run` starts a
-process; `fetch` talks to the network; `mcp` does whatever its MCP server does; `memory` remembers
-or forgets, `memory-read` only searches; `delegate` starts subagents; `none` touches nothing outside
-the session."""
+"""What a tool does to the world: looks at files, changes them, starts a process, talks to the
+network, does what its MCP server does, remembers or forgets, only searches memory, starts
+subagents; `none` touches nothing outside the session."""
 
 
 Checks = tuple[tuple[str, int | None], ...]
@@ -81,8 +80,8 @@ class ToolOutput:
 
 
 ChangeKind = Literal["work", "git", "cache", "dependency"]
-"""What a changed file is: work; a record of git; byte code or the cache of a tool, which is made
-again without a word; part of a folder of installed packages, which programs load unseen."""
+"""What a changed file is: work; a record of git; byte code or a cache, which is made again; part of
+a folder of installed packages, which programs load unseen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +94,8 @@ class FileChange:
     """`created`, `changed` or `deleted`."""
     kind: ChangeKind = "work"
     ignored: str = ""
-    """Absolute, a folder with "/" at its end: the outermost one, this or above it, that git ignores
-    or that is a cache or a dependency. What is in it nobody sees in a `git status`. "" if there is
-    none."""
+    """The outermost path, this or above it, that git ignores or that is a cache or a dependency: it
+    is absolute, a folder with "/" at its end. "" if there is none."""
     is_link: bool = False
     """Whether it is a symlink now, which may stand for a folder."""
     files: int = 1
@@ -212,15 +210,13 @@ class Decision:
     """With `deny`: what denies."""
     run_in: Literal["host", "sandbox", "read_only"] = "host"
     """Where a command runs. `sandbox`: nobody approved this exact command. `read_only`: in the
-    sandbox, and nothing of what it changes may be kept, nor may it run outside, also if it ends
-    when mode or limits are others; `reason` says why."""
+    sandbox, nothing that it changes is kept, nor may it run outside; `reason` says why."""
     line: "Line | None" = None
     """Of a command: what its words tell."""
     untrusted: str = ""
     """The outside source that a command reads from; see `ToolOutput.untrusted`."""
     must_read_first: bool = False
-    """For an edit: whether the model must have read the file first, because reading it may need a
-    yes: the result of an edit, or why it does not fit, quotes the file."""
+    """For an edit: whether the model must have read the file, which the result quotes, before."""
     consent: Consent = Consent()
     """Of `ask`, and of a `deny` where somebody would have been asked."""
 
@@ -272,15 +268,14 @@ class ToolContext:
     """Where commands move to run in the background; None: there is no background."""
     room: int = 60_000
     """Characters that the result may have: a share of the model's window. A longer one is cut to
-    both ends, and kept whole in a file; a tool that can show a smaller page does better."""
+    both ends, and kept whole in a file."""
     keep_output: "Callable[[ToolOutput], None]" = lambda output: None
     """Takes what a command printed, in case the turn is interrupted and the call has no result."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Brief:
-    """How a tool is described to a weak model: few words, few parameters and choices, none
-    explained. The tool still accepts all the others."""
+    """How a tool is described to a weak model; it still accepts all other parameters."""
 
     description: str
     required: tuple[str, ...]
@@ -311,8 +306,7 @@ class Tool:
     target: Callable[[Mapping[str, Any]], str] | None = None
     """The subject of a call for rules, prompts and display, when no single argument holds it."""
     preview: Callable[[ToolContext, Mapping[str, Any]], str] | None = None
-    """For the permission question: what will happen (a diff, a command). May raise ToolError; the
-    call then fails before anybody is asked."""
+    """For the permission question: what will happen. Raises: ToolError; then nobody is asked."""
     api_type: str = ""
     """As in `ToolSpec`."""
     brief: Brief | None = None
@@ -373,8 +367,8 @@ class Action:
     tool: Tool
     arguments: Mapping[str, Any]
     path: str = ""
-    """The real path that the gate judges, for a call about a path; "" if there is none. The tool
-    works on this path or not at all, so that swapping in a link achieves nothing."""
+    """The real path that the gate judges, for a call about one. The tool works on this path or not
+    at all, so that swapping in a link achieves nothing."""
     advice: Decision | None = None
     """What an interceptor says of it, for this call only: `allow` and `ask` count as a rule of the
     person; `run_in="read_only"`: as mode `plan` decides, whatever allows it."""
@@ -396,6 +390,5 @@ CallDecision = Decision | Action
 
 Interceptor = Callable[[Action], Awaitable[CallDecision | None]]
 """`await interceptor(action)` judges a call before the gate does. `deny` is final; another decision
-is advice, of which the gravest counts. An action is the call from then on: those that come after in
-the chain, and the gate, judge it as if the model had made it; its arguments are unchecked, and may
-be named as by another agent. None says nothing. Those that rewrite come first in the chain."""
+is advice, of which the gravest counts. An action, with unchecked arguments, takes the place of the
+call for all who judge after it. None says nothing. Those that rewrite come first in the chain."""
