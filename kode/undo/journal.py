@@ -29,15 +29,13 @@ class TurnId(NamedTuple):
 
 
 class RepositoryChange(NamedTuple):
-    """What a command did to a repository apart from its files."""
+    """A repository in which a command has checked out another commit or branch."""
 
     root: str
     head: str
-    """The commit before, if another one or another branch is checked out now; else ""."""
+    """The commit before; "" before the first."""
     branch: str
     """The branch before; "" for a detached HEAD."""
-    stashes: Sequence[Sequence[str]]
-    """(commit, message) of each stash that disappeared, newest first."""
 
 
 @dataclass(kw_only=True)
@@ -105,35 +103,23 @@ class History:
         groups: list[Group] = []
         self.undone: list[Group] = []
         """What can be redone, the last undone at the end."""
-        self.last: Step | None = None
-        """The last undo or redo."""
-        is_open = False
-        for step in steps:
+        for number, step in enumerate(steps):
             if step.kind != "change":
-                self.last, is_open = step, False
                 self._take_back(step, groups)
                 continue
-            if not is_open or groups[-1].turn.id != step.turn.id:
+            last = steps[number - 1] if number else step
+            if not groups or last.kind != "change" or last.turn.id != step.turn.id:
                 groups.append(Group(turn=step.turn))
             groups[-1].steps.append(step)
-            is_open = True
             if step.repositories or step.after is None or step.after:
                 self.undone.clear()
         self.groups = [group for group in groups if group.files or group.repositories]
         """What has an effect, the oldest first."""
 
-    def _take_back(self, step: Step, groups: Iterable[Group]) -> None:
-        for group in groups:  # the one that it is about may be lost
-            if group.steps[0].id != step.of or group.is_undone != (step.kind == "redo"):
-                continue
-            group.is_undone = step.kind == "undo"
-            if group.is_undone:
-                self.undone.append(group)
-                after = step.goal if step.after is None else step.after
-                both = step.before.keys() & after.keys()
-                group.last_undo |= {path: [Change(step.before[path], after[path])] for path in both}
-            elif group in self.undone:
-                self.undone.remove(group)
+    @property
+    def last(self) -> Step | None:
+        """The last undo or redo."""
+        return next((step for step in reversed(self.steps) if step.kind != "change"), None)
 
     @property
     def standing(self) -> list[Group]:
@@ -149,6 +135,19 @@ class History:
                 break
             groups.append(group)
         return groups
+
+    def _take_back(self, step: Step, groups: Iterable[Group]) -> None:
+        for group in groups:  # the one that it is about may be lost
+            if group.steps[0].id != step.of or group.is_undone != (step.kind == "redo"):
+                continue
+            group.is_undone = step.kind == "undo"
+            if group.is_undone:
+                self.undone.append(group)
+                after = step.goal if step.after is None else step.after
+                both = step.before.keys() & after.keys()
+                group.last_undo |= {path: [Change(step.before[path], after[path])] for path in both}
+            elif group in self.undone:
+                self.undone.remove(group)
 
 
 @dataclass(frozen=True)
@@ -184,18 +183,16 @@ class Journal:
         the file is set aside in full and rewritten, so that it says what it has lost. Raises:
         StorageError."""
         _, lines, damaged, _ = self._read()
-        faults = []
-        if damaged:
-            faults.append(
-                f"{self.path}: {plural(damaged, 'part')} damaged or lost, which undo leaves out."
-            )
-        if damaged and repair:
+        if not damaged:
+            return []
+        fault = f"{self.path}: {plural(damaged, 'part')} damaged or lost, which undo leaves out."
+        if repair:
             aside = durable.set_aside(self.path, self.path.read_bytes())
-            faults.append(f"The old file is saved as {aside.name}.")
+            fault += f" The old file is saved as {aside.name}."
             data = b"".join(line + b"\n" for line in (*lines, seal(b'{"lost":%d}' % damaged)))
             durable.replace(self.path, data)
             durable.note_length(self.path, len(data))
-        return faults
+        return [fault]
 
     def _read(self) -> tuple[list[Step], list[bytes], int, int]:
         """The steps, the sound lines, how many parts are damaged or lost, and how many lines say
@@ -235,28 +232,26 @@ def _add_line(steps: dict[str, Step], value: Mapping[str, Any]) -> None:
 
 def _parse_states(value: Mapping[str, Any]) -> dict[str, Seen]:
     """Raises: ValueError for what cannot name a file and its state; TypeError."""
-    states = {}
-    for path, (state, mode) in value.items():
+    states = {path: Seen(state, mode) for path, (state, mode) in value.items()}
+    for path, (state, mode) in states.items():
         if not path.startswith("/") or not 0 <= mode <= 0o7777 or "\0" in path + (state or ""):
             raise ValueError("no file and its state")
-        states[path] = Seen(state, mode)
     return states
 
 
-def way_back(changes: Sequence[Change], now: Seen) -> tuple[Seen, bool, bool]:
-    """What a file reverts to when these changes are undone; whether that is known, or it was
-    changed after the last of them and is left alone; and whether that is the state before them, or
-    one that somebody else made in between. A change cut short by a crash has no known end: the
-    current state counts."""
+def way_back(changes: Sequence[Change], now: Seen) -> tuple[Seen, bool]:
+    """What a file reverts to when these changes are undone, and whether that is known: if not, it
+    was changed after the last of them and is left alone. What somebody else made in between stays.
+    A change cut short by a crash has no known end: the current state counts."""
     goal, is_known = now, False
     for change in reversed(changes):
         if change.after is None or change.after.state == goal.state:
             goal, is_known = change.before, True
         elif change.before.state != goal.state:
-            return goal, is_known, False
+            break
         else:  # already reverted
             is_known = True
-    return goal, is_known, True
+    return goal, is_known
 
 
 def drop_parents(paths: Iterable[str]) -> list[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kode import paths
 from kode.errors import GitError, StorageError
-from kode.git import NOTHING, run_git, settings_folders, split_names
+from kode.git import NOTHING, run_git, split_names
 from kode.messages import plural
 from kode.undo.journal import RepositoryChange, Step
 from kode.undo.store import FILTERED, FOLDER, OTHER, WHY_NOT_SAVED, Contents, Seen
@@ -35,6 +35,7 @@ SKIPPED = frozenset(
 """Not walked outside git, where nothing says what is ignored: tools regenerate them."""
 
 _STATUS = "status --porcelain=v2 -z --branch --no-ahead-behind --ignore-submodules=all --no-renames"
+_DIFFERS = "diff-index -z --name-only --no-renames --ignore-submodules=all --diff-filter=a"
 
 
 @dataclass(kw_only=True)
@@ -47,12 +48,9 @@ class Survey:
     """The commit; "" before the first."""
     branch: str = ""
     """"" for a detached HEAD."""
-    stashes: list[tuple[str, str]] = field(default_factory=list)
-    """(commit, message), newest first."""
-    committed: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """(mode, object) in the commit of each tracked file that differs from it, if it is there."""
-    others: set[str] = field(default_factory=set)
-    """Untracked files, and single ones that git ignores."""
+    files: set[str] = field(default_factory=set)
+    """What git would not give back: tracked files that differ from the commit, untracked files, and
+    single ones that git ignores."""
     closed: set[str] = field(default_factory=set)
     """Folders that nobody looks into: ignored ones, and nested repositories."""
     names: dict[str, int | None] = field(default_factory=dict)
@@ -66,8 +64,8 @@ class RunningStep(Step):
     """A step between its begin and its end."""
 
     surveys: list[Survey] = field(default_factory=list)
-    not_saved: dict[str, int] = field(default_factory=dict)
-    """Existing files that could not be saved, or are too large, with their sizes in bytes."""
+    not_saved: set[str] = field(default_factory=set)
+    """Existing files that could not be saved, or are too large."""
     problem: str = ""
     """Why not everything could be looked at or saved, in a sentence."""
     written: dict[str, str] = field(default_factory=dict)
@@ -76,18 +74,11 @@ class RunningStep(Step):
     def describe(self) -> str:
         """What was saved before a command on the host; "" if there is nothing to lose."""
         what = "The state of the project's files"
-        if self.problem:
-            return f"{what} could not be saved first ({self.problem}), so /undo may not restore it."
-        if self.not_saved:
-            count, size = plural(len(self.not_saved), "file"), sum(self.not_saved.values())
-            return (
-                f"{what} is saved first, except for {count} ({max(size // 1_000_000, 1)} MB), "
-                "which is too much: /undo restores the rest."
-            )
+        if self.problem or self.not_saved:
+            why = self.problem or f"{plural(len(self.not_saved), 'file')} too large"
+            return f"{what} could not be saved first ({why}), so /undo may not restore it."
         has_content = any(seen.state is not None for seen in self.before.values())
-        if has_content or any(survey.stashes for survey in self.surveys):
-            return f"{what} is saved first; /undo restores it."
-        return ""
+        return f"{what} is saved first; /undo restores it." if has_content else ""
 
 
 def save_files(contents: Contents, step: RunningStep, files: Iterable[str], limit: int) -> None:
@@ -97,17 +88,17 @@ def save_files(contents: Contents, step: RunningStep, files: Iterable[str], limi
     for path in sizes:
         with contextlib.suppress(OSError):
             sizes[path] = os.lstat(path).st_size
-    room, fitting = contents.max_bytes // 2, list[str]()
+    left_bytes, fitting = contents.max_bytes // 2, list[str]()
     for path in sorted(sizes, key=sizes.__getitem__):
-        if sizes[path] > min(room, limit) or len(fitting) == MAX_FILES:
-            step.not_saved[path] = sizes[path]
+        if sizes[path] > min(left_bytes, limit) or len(fitting) == MAX_FILES:
+            step.not_saved.add(path)
         else:
-            room -= sizes[path]
+            left_bytes -= sizes[path]
             fitting.append(path)
     for path, seen in contents.save(sorted(fitting), max_file_bytes=limit).items():
         if isinstance(seen, StorageError) or seen.state in WHY_NOT_SAVED:
             step.problem = step.problem or (str(seen) if isinstance(seen, StorageError) else "")
-            step.not_saved |= {path: sizes[path]} if os.path.isfile(path) else {}
+            step.not_saved |= {path} if os.path.isfile(path) else set()
             continue
         step.before[path] = seen
         folder = os.path.dirname(path)
@@ -125,9 +116,7 @@ def save_trees(
         trees = (paths.repository_root(root) or Path(paths.real_path(root)) for root in roots)
         for tree in dict.fromkeys(trees):
             step.surveys.append(now := survey(tree))
-            every = (path for path, mode in now.names.items() if mode is None)
-            # Only what git would not give back.
-            files += (*now.committed, *now.others) if now.is_git else every
+            files += now.files
             step.problem = step.problem if now.is_whole else f"{tree} holds too many files"
         for pattern in writes:  # a name that exists with its marks counts as well
             is_name = not glob.has_magic(pattern) or os.path.lexists(pattern)
@@ -145,9 +134,9 @@ def find_changes(contents: Contents, step: RunningStep) -> dict[str, Seen]:
     for then in step.surveys:
         names, is_whole = _walk(then)
         if is_whole and then.is_whole:
-            before |= _made_and_removed(then, names)
+            before |= _compare_names(then, names)
         try:
-            before |= _find_changes_by_git(contents, step, then) if then.is_git else {}
+            before |= _compare_commit(contents, step, then) if then.is_git else {}
         except (GitError, OSError) as error:
             step.problem = str(error)
     step.after = {}
@@ -167,10 +156,9 @@ def survey(root: Path) -> Survey:
     if os.path.lexists(root / ".git"):
         with contextlib.suppress(GitError):
             _ask_git(tree, "--untracked-files=all", "--ignored=matching")
-            records = settings_folders(str(root))[1]
-            if any(os.path.exists(f"{records}/{name}") for name in ("logs/refs/stash", "reftable")):
-                tree.stashes = list_stashes(root)
     tree.names, tree.is_whole = _walk(tree)
+    if not tree.is_git:
+        tree.files = {path for path, mode in tree.names.items() if mode is None}
     return tree
 
 
@@ -186,30 +174,14 @@ def _ask_git(tree: Survey, *words: str) -> None:
     """Notes what git says of a tree. Raises: GitError."""
     for record in split_names(_git(tree.root, *_STATUS.split(), *words)):
         kind, _, rest = record.partition(" ")
-        fields = rest.split(" ", {"1": 7, "u": 9}.get(kind, 0))
-        path = f"{tree.root}/{fields[-1]}"
+        path = f"{tree.root}/{rest.split(' ', {'1': 7, 'u': 9}.get(kind, 0))[-1]}"
         if kind == "#":
             key, _, value = rest.partition(" ")
             tree.head = value if key == "branch.oid" and value != "(initial)" else tree.head
             tree.branch = value if key == "branch.head" and value != "(detached)" else tree.branch
-        elif ".." in path.split("/"):  # somebody may have written the index, and git trusts it
-            continue
-        elif kind in "1u":  # of an unmerged file, "ours" is the commit's
-            mode, object_id = (2, 5) if kind == "1" else (3, 7)
-            tree.committed[path] = fields[mode], fields[object_id]
-        else:
-            (tree.closed if path.endswith("/") else tree.others).add(path.rstrip("/"))
+        elif ".." not in path.split("/"):  # somebody may have written the index, and git trusts it
+            (tree.closed if path.endswith("/") else tree.files).add(path.rstrip("/"))
     tree.is_git = True
-
-
-def list_stashes(root: Path) -> list[tuple[str, str]]:
-    """(commit, message) of each stash, newest first; empty where git knows none."""
-    try:
-        out = _git(root, "log", "-g", "-z", "--format=%H %gs", "refs/stash", "--")
-    except GitError:
-        return []
-    lines = (line.partition(" ") for line in out.decode("utf-8", "replace").split("\0") if line)
-    return [(commit, message) for commit, _, message in lines]
 
 
 def _walk(tree: Survey) -> tuple[dict[str, int | None], bool]:
@@ -222,22 +194,18 @@ def _walk(tree: Survey) -> tuple[dict[str, int | None], bool]:
         if len(names) > limit or time.monotonic() > ends_at:
             return names, False
         folder = waiting.pop()
-        try:
-            with os.scandir(folder) as found:
-                entries = [*found]
-            if folder != top and any(entry.name == ".git" for entry in entries):
+        with contextlib.suppress(OSError):
+            with os.scandir(folder) as scan:
+                entries = {entry.name: entry for entry in scan}
+            if entries.pop(".git", None) is not None and folder != top:
                 tree.closed.add(folder)  # a tree of its own
                 continue
-            for entry in entries:
-                if entry.name == ".git":
-                    continue
+            for name, entry in entries.items():
                 if not entry.is_dir(follow_symlinks=False):
                     names[entry.path] = None
-                elif entry.path not in tree.closed and entry.name not in skipped:
+                elif entry.path not in tree.closed and name not in skipped:
                     names[entry.path] = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
                     waiting.append(entry.path)
-        except OSError:
-            continue
     return names, True
 
 
@@ -258,7 +226,7 @@ def _find_written(step: RunningStep, path: str, roots: Sequence[Path]) -> list[s
 # ── after the command ────────────────────────────────────────────────────────────────────────
 
 
-def _made_and_removed(then: Survey, names: Mapping[str, int | None]) -> dict[str, Seen]:
+def _compare_names(then: Survey, names: Mapping[str, int | None]) -> dict[str, Seen]:
     """The earlier states of what was made, and of folders that were removed or have another mode.
     Of too much, only the outermost: undo then names it."""
     made = names.keys() - then.names.keys()
@@ -269,74 +237,33 @@ def _made_and_removed(then: Survey, names: Mapping[str, int | None]) -> dict[str
     return before | dict.fromkeys(made, Seen(None))
 
 
-def _find_changes_by_git(contents: Contents, step: RunningStep, then: Survey) -> dict[str, Seen]:
-    """Notes what became of branch and stashes; returns what the files held that were as committed
-    and may have changed. Raises: GitError, StorageError."""
+def _compare_commit(contents: Contents, step: RunningStep, then: Survey) -> dict[str, Seen]:
+    """Notes what became of the branch; returns what the files held that were as committed and may
+    have changed: as git puts them into a working tree, all of it saved. Raises: GitError,
+    StorageError."""
     root, now = then.root, Survey(root=then.root)
-    _ask_git(now, "--untracked-files=no")
-    left = list_stashes(root) if then.stashes else []
-    lost = [stash for stash in then.stashes if stash not in left]
-    has_moved = (then.head, then.branch) != (now.head, now.branch)
-    if lost or has_moved:
-        head = then.head if has_moved else ""
-        step.repositories.append(RepositoryChange(str(root), head, then.branch, lost))
-    if not then.head:
+    _ask_git(now, "--untracked-files=no", "--", ".git")
+    if (then.head, then.branch) != (now.head, now.branch):
+        step.repositories.append(RepositoryChange(str(root), then.head, then.branch))
+    differing = split_names(_git(root, *_DIFFERS.split(), then.head, "--")) if then.head else []
+    inside = (name for name in sorted({*differing}) if ".." not in name.split("/"))
+    names = [name for name in inside if f"{root}/{name}" not in then.files]
+    if not names:
         return {}
-    committed = now.committed
-    if now.head != then.head:
-        # A branch without a commit has no tree to compare with.
-        words = ["diff-tree", "-r", then.head, now.head] if now.head else ["diff-index", then.head]
-        fields = iter(split_names(_git(root, words[0], "-z", "--no-renames", *words[1:])))
-        for about, name in zip(fields, fields, strict=False):
-            mode, _, object_id, *_ = about.lstrip(":").split(" ")
-            committed |= {} if ".." in name.split("/") else {f"{root}/{name}": (mode, object_id)}
-    unknown = committed.keys() - then.committed - then.others
-    is_file = ("100644", "100755", "120000")
-    return _check_out(
-        contents, root, {path: committed[path] for path in unknown if committed[path][0] in is_file}
-    )
-
-
-def _check_out(
-    contents: Contents, root: Path, committed: Mapping[str, tuple[str, str]]
-) -> dict[str, Seen]:
-    """What these files were, as git puts them into a working tree; all of it is saved. Raises:
-    GitError, StorageError."""
-    if not committed:
-        return {}
-    names, start = sorted(committed), len(str(root))
-    given = b"".join(os.fsencode(path[start + 1 :]) + b"\0" for path in names)
+    given = b"".join(os.fsencode(name) + b"\0" for name in names)
     programs = split_names(_git(root, "check-attr", "-z", "--stdin", "filter", given=given))[2::3]
-    given = b"".join(
-        b"%s %s\t%s\0" % (*map(str.encode, committed[path]), os.fsencode(path[start + 1 :]))
-        for path in names[:MAX_FILES]
-    )
     with tempfile.TemporaryDirectory(prefix="kode-undo-") as folder:
         top, index = paths.real_path(folder), {"GIT_INDEX_FILE": f"{folder}/index"}
-        _git(root, "update-index", "-z", "--index-info", given=given, environ=index)
+        _git(root, "read-tree", then.head, environ=index)
+        given = b"".join(os.fsencode(name) + b"\0" for name in names[:MAX_FILES])
         with contextlib.suppress(GitError):  # an object is missing: the others are there
-            _git(root, "checkout-index", "--all", f"--prefix={top}/files/", environ=index)
-        saved = contents.save(f"{top}/files{path[start:]}" for path in names)
+            words = ("checkout-index", "-z", "--stdin", f"--prefix={top}/files/")
+            _git(root, *words, given=given, environ=index)
+        saved = contents.save(f"{top}/files/{name}" for name in names)
     before = {}
-    for path, program, seen in zip(names, programs, saved.values(), strict=True):
+    for name, program, seen in zip(names, programs, saved.values(), strict=True):
         if program not in ("unspecified", "unset"):
             seen = Seen(FILTERED)
         is_there = isinstance(seen, Seen) and seen.state is not None
-        before[path] = seen if isinstance(seen, Seen) and is_there else Seen(OTHER)
+        before[f"{root}/{name}"] = seen if isinstance(seen, Seen) and is_there else Seen(OTHER)
     return before
-
-
-def bring_back_stashes(root: Path, lost: Sequence[Sequence[str]]) -> list[str]:
-    """Restores dropped stashes in their order (`lost` is newest first); returns a sentence for what
-    is back, and for each that no longer exists."""
-    present, back, notes = {commit for commit, _ in list_stashes(root)}, 0, []
-    for commit, message in reversed(lost):
-        if commit not in present:
-            try:
-                _git(root, "stash", "store", "-m", message, commit)
-                back += 1
-            except GitError as error:
-                notes.append(f"The stash {message!r} of {root} could not be restored: {error}.")
-    return (
-        [f"{plural(back, 'dropped stash', 'dropped stashes')} restored.", *notes] if back else notes
-    )

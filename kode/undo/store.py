@@ -10,9 +10,8 @@ import hashlib
 import os
 import re
 import stat
-import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,7 +67,6 @@ class Contents:
     """Limit for all contents of the session; the oldest are deleted first."""
     held_bytes: int | None = None
     """Size of the folder; counted once, then updated."""
-    _counting: threading.Lock = field(default_factory=threading.Lock)
 
     def see(self, path: str) -> Seen:
         """What is there now, without saving it; behind a folder that is a link, nothing is. Never
@@ -83,40 +81,39 @@ class Contents:
     ) -> dict[str, Seen | StorageError]:
         """Saves what is there now; all of it is durable when this returns. A StorageError stands
         for what cannot be read or saved. Never raises."""
-        limit = max_file_bytes or self.max_file_bytes
+        limit, sizes = max_file_bytes or self.max_file_bytes, list[int]()
 
         def save(path: str) -> tuple[str, Seen | StorageError]:
             try:
                 with durable.storage_errors(Path(path), "read"):
                     seen, data = self._look(path, limit)
-                if is_digest(seen.state):
-                    self._put(str(seen.state), data)
+                if is_digest(seen.state) and self._put(str(seen.state), data):
+                    sizes.append(len(data))
             except StorageError as error:
                 return path, error
             return path, seen
 
         saved = dict(durable.for_each(save, paths))
         try:
-            self._sync()
+            if self.folder.is_dir():
+                with durable.storage_errors(self.folder, "make durable"):
+                    durable.sync_folder(self.folder)
         except StorageError as error:
             return dict.fromkeys(saved, error)
+        if self.held_bytes is None:
+            self.held_bytes = sum(size for _, size, _ in _saved_in(self.folder))
+        else:
+            self.held_bytes += sum(sizes)
+        if self.held_bytes > self.max_bytes:
+            self.held_bytes = drop_oldest([self.folder], self.max_bytes)
         return saved
-
-    def put(self, *contents: bytes) -> list[str]:
-        """Saves bytes that are in no file; returns their states. Raises: StorageError."""
-        states = [hashlib.sha256(data).hexdigest() for data in contents]
-        for state, data in zip(states, contents, strict=True):
-            self._put(state, data)
-        self._sync()
-        return states
 
     def data(self, state: str) -> bytes | None:
         """The bytes of a saved file; None if missing or damaged."""
-        if not is_digest(state):
-            return None
-        with contextlib.suppress(OSError):
-            data = (self.folder / state).read_bytes()
-            return data if hashlib.sha256(data).hexdigest() == state else None
+        if is_digest(state):
+            with contextlib.suppress(OSError):
+                data = (self.folder / state).read_bytes()
+                return data if hashlib.sha256(data).hexdigest() == state else None
         return None
 
     def why_not_restorable(self, state: State) -> str:
@@ -134,9 +131,7 @@ class Contents:
 
     def damaged(self) -> Iterator[Path]:
         """The saved contents that are not what was saved; reads all."""
-        for _, _, path in _saved_in(self.folder):
-            if self.data(path.name) is None:
-                yield path
+        return (path for _, _, path in _saved_in(self.folder) if self.data(path.name) is None)
 
     def restore(self, path: Path, state: State, mode: int, *, sync_name: bool = False) -> None:
         """Restores a path, which must contain no link, to this state; unless `sync_name`, the
@@ -165,8 +160,7 @@ class Contents:
             if state.startswith(LINK):
                 beneath.link_in(state.removeprefix(LINK), folder, path.name)
                 return
-        data = self.data(state)
-        if data is None:
+        if (data := self.data(state)) is None:
             raise StorageError(self.why_not_restorable(state))
         durable.replace(path, data, mode=mode, follow=False, sync_name=sync_name)
 
@@ -191,37 +185,25 @@ class Contents:
             return Seen(TOO_LARGE, mode), b""
         return Seen(hashlib.sha256(data).hexdigest(), mode), data
 
-    def _put(self, state: str, data: bytes) -> None:
+    def _put(self, state: str, data: bytes) -> bool:
+        """Whether it was not there yet. Raises: StorageError."""
         durable.make_folder(self.folder)
         path = self.folder / state
         with contextlib.suppress(OSError):
-            if path.stat().st_size == len(data) and path.read_bytes() == data:
+            if path.read_bytes() == data:
                 os.utime(path)  # used again, so no longer among the oldest
-                return
+                return False
         durable.replace(path, data, sync_name=False)
-        with self._counting:
-            if self.held_bytes is None:
-                self.held_bytes = sum(size for _, size, _ in _saved_in(self.folder))
-            else:
-                self.held_bytes += len(data)
-            if self.held_bytes > self.max_bytes:
-                self.held_bytes = drop_oldest([self.folder], self.max_bytes, spare=path)
-
-    def _sync(self) -> None:
-        if self.folder.is_dir():
-            with durable.storage_errors(self.folder, "make durable"):
-                durable.sync_folder(self.folder)
+        return True
 
 
-def drop_oldest(folders: list[Path], max_bytes: int, *, spare: Path | None = None) -> int:
+def drop_oldest(folders: list[Path], max_bytes: int) -> int:
     """Deletes the oldest contents of these folders down to nine tenths of `max_bytes`, if they hold
     more than that; returns their size."""
     saved = sorted(entry for folder in folders for entry in _saved_in(folder))
     held = sum(size for _, size, _ in saved)
     for _, size, path in saved if held > max_bytes else ():
-        if held <= max_bytes * 9 // 10:
-            break
-        if path != spare:
+        if held > max_bytes * 9 // 10:
             with contextlib.suppress(OSError):
                 path.unlink()
                 held -= size
@@ -238,7 +220,7 @@ def _saved_in(folder: Path) -> Iterator[tuple[int, int, Path]]:
     """(time of last use in ns, size, path) of each saved content."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if is_digest(entry.name):
-                with contextlib.suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                if is_digest(entry.name):
                     yield status.st_mtime_ns, status.st_size, Path(entry.path)

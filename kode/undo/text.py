@@ -1,14 +1,13 @@
 """What a person reads: the report of an undo, and the diffs of what a session has changed."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from kode.diffs import unified_diff
 from kode.messages import first_of, plural
 from kode.paths import relative_path
-from kode.undo.journal import Change
 from kode.undo.store import FOLDER, LINK, Contents, State, is_digest
 from kode.undo.undo import Undo, Undone
 
@@ -18,12 +17,12 @@ MAX_COMPARED_LINES = 20_000
 """Lines of a file; a longer one is only named as changed."""
 
 
-def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str]) -> str:
-    """Names the turn, one line per file, and what can be done next. `asked` returns the beginning
-    of a turn's prompt."""
-    lines, put_back = [*_head(undone, asked)], "reapplied" if undone.redo else "restored"
+def undo_text(undone: Undone, cwd: Path, prompt_of: Callable[[int], str]) -> str:
+    """Names the turn, one line per file, and what can be done next. `prompt_of` returns the
+    beginning of a turn's prompt."""
+    lines, verb = [_head(undone, prompt_of)], "reapplied" if undone.redo else "restored"
     for files in (
-        [f"{put_back} {relative_path(path, cwd)}" for path in undone.restored],
+        [f"{verb} {relative_path(path, cwd)}" for path in undone.restored],
         [f"removed {relative_path(path, cwd)}" for path in undone.removed],
         [f"left alone {relative_path(path, cwd)}: {why}" for path, why in undone.left_alone],
         [f"not yet {relative_path(path, cwd)}: {why}" for path, why in undone.failed],
@@ -36,38 +35,31 @@ def undo_text(undone: Undone, cwd: Path, asked: Callable[[int], str]) -> str:
             "files that only they named are left as they are."
         )
     if undone.turn is not None:
-        lines.append(_next(undone))
+        ways = [f"`/undo` undoes turn {undone.next_undo}"] if undone.next_undo is not None else []
+        ways += [f"`/redo` reapplies turn {undone.next_redo}"] if undone.next_redo else []
+        lines.append("; ".join(ways) + ".")
     return "\n".join(lines)
 
 
-def _head(undone: Undone, asked: Callable[[int], str]) -> list[str]:
-    if undone.turn is not None:
-        done = "Redid" if undone.redo else "Undid"
-        about = f" ({about})" if (about := asked(undone.turn)) else ""
-        if undone.failed:
-            word = "redo" if undone.redo else "undo"
-            return [f"The {word} of turn {undone.turn}{about} is not complete: `/{word}` again."]
-        if undone.resumed:
-            return [f"{done} the rest of turn {undone.turn}{about}, which had been cut short"]
-        if undone.touched or undone.notes:
-            return [f"{done} turn {undone.turn}{about}"]
-        if undone.left_alone:
-            return [f"{done} nothing of turn {undone.turn}{about}"]
-        return [f"{done} turn {undone.turn}{about}: no files changed"]
-    if undone.redo:
-        return ["Nothing to redo."]
-    if undone.next_redo is not None:
-        return ["Nothing more to undo. `/redo` reapplies what was undone."]
-    return ["Nothing to undo: no turn of this session has changed a file."]
-
-
-def _next(undone: Undone) -> str:
-    ways = []
-    if undone.next_undo is not None:
-        ways.append(f"`/undo` undoes turn {undone.next_undo}")
-    if undone.next_redo is not None:
-        ways.append(f"`/redo` reapplies turn {undone.next_redo}")
-    return "; ".join(ways) + "."
+def _head(undone: Undone, prompt_of: Callable[[int], str]) -> str:
+    if undone.turn is None:
+        if undone.redo:
+            return "Nothing to redo."
+        if undone.next_redo is not None:
+            return "Nothing more to undo. `/redo` reapplies what was undone."
+        return "Nothing to undo: no turn of this session has changed a file."
+    word, verb = ("redo", "Redid") if undone.redo else ("undo", "Undid")
+    about = f"turn {undone.turn}"
+    about += f" ({prompt})" if (prompt := prompt_of(undone.turn)) else ""
+    if undone.failed:
+        return f"The {word} of {about} is not complete: `/{word}` again."
+    if undone.resumed:
+        return f"{verb} the rest of {about}, which had been cut short"
+    if undone.touched or undone.notes:
+        return f"{verb} {about}"
+    return (
+        f"{verb} nothing of {about}" if undone.left_alone else f"{verb} {about}: no files changed"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,43 +69,29 @@ class FileDiff:
     path: str
     text: str
     """A unified diff, or a line that says why there is none."""
-    added: int
-    removed: int
-    by_others: bool
-    """Whether a person or a program changed it too."""
+
+    def count(self, sign: str) -> int:
+        """How many lines were added, "+", or removed, "-"."""
+        return sum(line.startswith(sign) for line in self.text.splitlines()[2:])
 
 
 def file_diffs(undo: Undo, cwd: Path) -> list[FileDiff]:
     """One diff per changed file, except undone changes; files inside `cwd` get relative names."""
-    per_file: dict[str, list[Change]] = {}
+    diffs, first = [], dict[str, State]()
     for group in undo.history().standing:
         for path, changes in group.files.items():
-            per_file.setdefault(path, []).extend(changes)
-    diffs = (_diff_of(undo.contents, path, changes, cwd) for path, changes in per_file.items())
-    return [diff for diff in diffs if diff is not None]
-
-
-def _diff_of(
-    contents: Contents, path: str, changes: Sequence[Change], cwd: Path
-) -> FileDiff | None:
-    """None for a file with the same content, and for a folder."""
-    before, now = changes[0].before.state, contents.see(path).state
-    if before == now or {before, now} <= {None, FOLDER}:
-        return None
-    name, text = relative_path(path, cwd), ""
-    old, new = _text(contents, before, None), _text(contents, now, path)
-    if old is not None and new is not None:
-        text = unified_diff(name, old, new)
-    lines, (*earlier, last) = text.splitlines()[2:], changes
-    pairs = zip(earlier, changes[1:], strict=True)
-    has_gaps = any(one.after and one.after.state != other.before.state for one, other in pairs)
-    return FileDiff(
-        path=name,
-        text=text or f"{name}: changed; too large, or no text, to compare\n",
-        added=sum(line.startswith("+") for line in lines),
-        removed=sum(line.startswith("-") for line in lines),
-        by_others=has_gaps or (last.after is not None and last.after.state != now),
-    )
+            first.setdefault(path, changes[0].before.state)
+    for path, before in first.items():
+        now = undo.contents.see(path).state
+        if before == now or {before, now} <= {None, FOLDER}:
+            continue
+        name, text = relative_path(path, cwd), ""
+        old, new = _text(undo.contents, before, None), _text(undo.contents, now, path)
+        if old is not None and new is not None:
+            text = unified_diff(name, old, new)
+        text = text or f"{name}: changed; too large, or no text, to compare\n"
+        diffs.append(FileDiff(path=name, text=text))
+    return diffs
 
 
 def _text(contents: Contents, state: State, path: str | None) -> str | None:

@@ -10,7 +10,8 @@ import contextlib
 import errno
 import os
 import shlex
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,15 @@ from kode.errors import StorageError
 from kode.events import Emit, Notice, silent
 from kode.git import git_record
 from kode.undo import outside
-from kode.undo.journal import History, Journal, Step, TurnId, drop_parents, way_back
+from kode.undo.journal import (
+    History,
+    Journal,
+    RepositoryChange,
+    Step,
+    TurnId,
+    drop_parents,
+    way_back,
+)
 from kode.undo.outside import RunningStep
 from kode.undo.store import FOLDER, WHY_NOT_SAVED, Contents, Seen, is_digest
 from kode.workplace import GitFolder
@@ -49,7 +58,7 @@ class Undone:
     failed: tuple[tuple[str, str], ...] = ()
     """(path, why): these have still to be done, by doing it again."""
     notes: tuple[str, ...] = ()
-    """What else there is to know, each a sentence."""
+    """Where a branch or HEAD was, each a sentence."""
     next_undo: int | None = None
     next_redo: int | None = None
     """The turns that another undo takes back, and a redo brings back."""
@@ -96,42 +105,38 @@ class Undo:
 
     # ── changes ──────────────────────────────────────────────────────────────────────────────
 
-    @contextlib.asynccontextmanager
-    async def step(self, files: Sequence[str]) -> AsyncIterator[RunningStep]:
+    def step(self, files: Sequence[str]) -> AbstractAsyncContextManager[RunningStep]:
         """Wraps changes of exactly these files: saves what is there, except for what is in
         `not_saved`, and notes what is there afterwards."""
-        async with self._run(partial(self.begin, self.turn(), files)) as step:
-            yield step
+        return self._run(partial(self.begin, self.turn(), files))
 
-    @contextlib.asynccontextmanager
-    async def outside(self, writes: Sequence[str]) -> AsyncIterator[None]:
+    def outside(self, writes: Sequence[str]) -> AbstractAsyncContextManager[RunningStep]:
         """Wraps a command on the host, which is known to write these paths, and perhaps more: saves
-        what it may lose, and notes what it did."""
-        async with self._run(partial(self.begin_outside, self.turn(), writes)) as step:
-            problem = step.problem
-            if problem or step.not_saved:
-                self.emit(Notice(text=step.describe()))
-            yield
-        if step.problem != problem:
-            self.emit(Notice(text=f"/undo may not restore all that it changed ({step.problem})."))
+        what it may lose, notes what it did, and tells the person what could not be saved."""
+        return self._run(partial(self.begin_outside, self.turn(), writes))
 
     @contextlib.asynccontextmanager
     async def _run(self, begin: Callable[[], RunningStep]) -> AsyncIterator[RunningStep]:
         beginning = asyncio.ensure_future(asyncio.to_thread(begin))
         try:
-            yield await asyncio.shield(beginning)
+            step = await asyncio.shield(beginning)
+            if step.surveys and (step.problem or step.not_saved):
+                self.emit(Notice(text=step.describe()))
+            yield step
         finally:  # if it was cancelled meanwhile, too: half a step is none
+            step = await beginning
+            problem = step.problem
             try:
-                await asyncio.to_thread(self.end, await beginning)
+                await asyncio.to_thread(self.end, step)
             except StorageError as error:
                 self.emit(Notice(text=str(error), level="error"))
+        if step.problem != problem:
+            self.emit(Notice(text=f"/undo may not restore all that it changed ({step.problem})."))
 
     async def describe(self, writes: Sequence[str]) -> str:
         """Saves what a command on the host may lose; returns a sentence about it for the
         permission question."""
-        step = RunningStep(turn=self.turn())
-        await asyncio.to_thread(self._save_trees, step, writes)
-        return step.describe()
+        return (await asyncio.to_thread(self._survey, self.turn(), writes)).describe()
 
     def begin(self, turn: TurnId, files: Sequence[str]) -> RunningStep:
         """Before these files change: saves them, large ones too, since each is sure to change.
@@ -142,14 +147,14 @@ class Undo:
 
     def begin_outside(self, turn: TurnId, writes: Sequence[str]) -> RunningStep:
         """Before a command runs on the host: saves what it may lose. Never raises."""
-        step = RunningStep(turn=turn)
-        self._save_trees(step, writes)
-        return self._announce(step)
+        return self._announce(self._survey(turn, writes))
 
-    def _save_trees(self, step: RunningStep, writes: Sequence[str]) -> None:
+    def _survey(self, turn: TurnId, writes: Sequence[str]) -> RunningStep:
+        step = RunningStep(turn=turn)
         trees = (Path(folder.worktree) for folder in self.git if folder.worktree)
         inner = (tree for tree in trees if any(map(tree.is_relative_to, self.roots)))
         outside.save_trees(self.contents, step, writes, [*self.roots, *inner])
+        return step
 
     def _announce(self, step: RunningStep) -> RunningStep:
         try:
@@ -177,9 +182,8 @@ class Undo:
     def remove_stale_temporaries(self) -> None:
         """Removes what a cut-short write left beside the person's files. Never raises."""
         with contextlib.suppress(StorageError):
-            steps = [step for step in self.history().steps if step.after is None]
-            for folder in {Path(path).parent for step in steps for path in step.before}:
-                durable.remove_stale_temporaries(folder)
+            steps = (step for step in self.history().steps if step.after is None)
+            _remove_temporaries_beside(path for step in steps for path in step.before)
 
     # ── the way back ─────────────────────────────────────────────────────────────────────────
 
@@ -206,8 +210,7 @@ class Undo:
         if step is None or step.after is not None:
             is_marked = self.marker is not None and self.marker.exists()
             return self._report(step, resumed=True) if step and is_marked else None
-        for folder in {Path(path).parent for path in step.before}:
-            durable.remove_stale_temporaries(folder)
+        _remove_temporaries_beside(step.before)
         return self._apply(step, resumed=True)
 
     def _take_back(self, kind: Literal["undo", "redo"]) -> Undone:
@@ -220,21 +223,19 @@ class Undo:
             return finished or self._report(None, redo=kind == "redo")
         group = groups[-1]
         step = Step(turn=group.turn, kind=kind, of=group.steps[0].id)
-        left, notes = [], []
+        left = []
         for path, changes in (group.files if kind == "undo" else group.last_undo).items():
             now = self.contents.see(path)
-            goal, is_known, is_whole = way_back(changes, now)
+            goal, is_known = way_back(changes, now)
             last = changes[-1].after or now
             is_other_mode = now.mode == last.mode != goal.mode and now.state is not None
             if is_known and goal.state == now.state and not is_other_mode:
                 continue
             why = WHY_NOT_SAVED.get(now.state) or self.contents.why_not_restorable(goal.state)
-            if not is_known or why:
+            if is_known and not why:
+                step.goal[path] = goal
+            else:
                 left.append((path, why if is_known else _CHANGED_SINCE))
-                continue
-            step.goal[path] = goal
-            if not is_whole:
-                notes.append(f"{path} has your own edit from during the turn.")
         for path, seen in self.contents.save(step.goal).items():
             if isinstance(seen, StorageError):
                 raise seen
@@ -243,15 +244,10 @@ class Undo:
             durable.make_folder(self.marker.parent)
             durable.replace(self.marker, b"")
         self.journal.begin(step)
-        return self._apply(step, left, notes)
+        return self._apply(step, left)
 
     def _apply(
-        self,
-        step: Step,
-        left: Sequence[tuple[str, str]] = (),
-        notes: Sequence[str] = (),
-        *,
-        resumed: bool = False,
+        self, step: Step, left: Sequence[tuple[str, str]] = (), *, resumed: bool = False
     ) -> Undone:
         """Changes the files as planned, durably; nothing is lost if it is killed in between.
         Removals come first, folders after what was in them, so that a folder may replace a file and
@@ -295,47 +291,46 @@ class Undo:
             # Without this line the next start looks at the same files, and finds all done.
             with contextlib.suppress(StorageError):
                 self.journal.end(step, {})
+        left_alone = (*left, *why_left.items())
         return self._report(
-            step,
-            resumed=resumed,
-            left_alone=(*left, *why_left.items()),
-            failed=tuple(failed.items()),
-            notes=tuple(dict.fromkeys((*notes, *self._take_back_repositories(step)))),
+            step, resumed=resumed, left_alone=left_alone, failed=tuple(failed.items())
         )
-
-    def _take_back_repositories(self, step: Step) -> list[str]:
-        """Stashes that a command dropped come back; no branch is moved, but the notes say how."""
-        groups = (group for group in self.history().groups if group.steps[0].id == step.of)
-        changes = [change for group in groups for change in group.repositories]
-        if step.kind == "redo":
-            return ["Stashes and commits stay as they are."] if changes else []
-        notes = []
-        for change in changes:
-            if change.stashes:
-                notes += outside.bring_back_stashes(Path(change.root), change.stashes)
-            if change.head:
-                commit, branch = change.head[:12], change.branch
-                # A shell may read the line, and a name of a branch hold what it obeys.
-                ref = shlex.quote(f"refs/heads/{branch}")
-                way = f"`git symbolic-ref HEAD {ref} && git reset {commit}` does that"
-                text = f"{branch or 'HEAD'} was at {commit} and is not moved back"
-                notes.append(
-                    f"{text}: {way} and leaves the files as they are." if branch else f"{text}."
-                )
-        return notes
 
     def _report(self, step: Step | None, **more: Any) -> Undone:
         past, states = self.history(), {} if step is None else step.after or {}
+        if step is not None:
+            more["redo"] = step.kind == "redo"
+        if step is not None and step.kind == "undo" and "failed" in more:
+            groups = (group for group in past.groups if group.steps[0].id == step.of)
+            changes = (change for group in groups for change in group.repositories)
+            more["notes"] = tuple(dict.fromkeys(map(_describe_head, changes)))
         touched = drop_parents(states)
         return Undone(
             step=step,
-            **more if step is None else {**more, "redo": step.kind == "redo"},
+            **more,
             restored=tuple(path for path in touched if states[path].state is not None),
             removed=tuple(path for path in touched if states[path].state is None),
             next_undo=past.standing[-1].turn.number if past.standing else None,
             next_redo=past.undone[-1].turn.number if past.undone else None,
             damaged=past.damaged,
         )
+
+
+def _describe_head(change: RepositoryChange) -> str:
+    """Where HEAD was, which is not moved back."""
+    commit, branch = change.head[:12], change.branch
+    text = f"{branch or 'HEAD'} was at {commit or 'no commit'} and is not moved back"
+    if not (commit and branch):
+        return f"{text}."
+    # A shell may read the line, and a name of a branch hold what it obeys.
+    ref = shlex.quote(f"refs/heads/{branch}")
+    way = f"`git symbolic-ref HEAD {ref} && git reset {commit}` does that"
+    return f"{text}: {way} and leaves the files as they are."
+
+
+def _remove_temporaries_beside(files: Iterable[str]) -> None:
+    for folder in {Path(path).parent for path in files}:
+        durable.remove_stale_temporaries(folder)
 
 
 def change_file(contents: Contents, path: str, was: Seen, goal: Seen) -> str:

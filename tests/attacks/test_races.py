@@ -24,7 +24,7 @@ from kode.undo.store import LINK, Contents, Seen
 from kode.undo.undo import change_file
 from tests.attacks.ground import swapped
 from tests.effort import share
-from tests.undo.changes import undo_in
+from tests.undo.changes import save, undo_in
 
 STEPS = ("a", "b", "c")
 NAMES = tuple(f"f{number}" for number in range(4))
@@ -78,7 +78,7 @@ def by_live(tree: Tree, depth: int) -> None:
 
 def stored(tree: Tree) -> tuple[Contents, str]:
     contents = undo_in(tree.kept).contents
-    return contents, contents.put(b"new")[0]
+    return contents, save(contents, b"new")
 
 
 def by_restore(tree: Tree, depth: int) -> None:

@@ -344,7 +344,7 @@ class FakeConversation:
         return ANSWER if self.turns else ""
 
     def diffs(self) -> list[FileDiff]:
-        return [FileDiff(path="calc.py", text=DIFF, added=1, removed=1, by_others=True)]
+        return [FileDiff(path="calc.py", text=DIFF)]
 
     async def undo(self) -> str:
         return "restored calc.py"

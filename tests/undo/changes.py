@@ -6,13 +6,24 @@ from pathlib import Path
 
 from kode.undo.journal import TurnId
 from kode.undo.outside import RunningStep
-from kode.undo.store import MEGABYTE
+from kode.undo.store import MEGABYTE, Contents, Seen
 from kode.undo.undo import Undo, open_undo
 
 
 def undo_in(folder: Path, **limits: int) -> Undo:
     most = {"max_file_bytes": 5 * MEGABYTE, "max_bytes": 200 * MEGABYTE}
     return open_undo(folder, **most | limits)
+
+
+def save(contents: Contents, data: bytes) -> str:
+    """Saves these bytes; returns their state."""
+    path = contents.folder.parent / "a file that is saved"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    (seen,) = contents.save([str(path)]).values()
+    path.unlink()
+    assert isinstance(seen, Seen)
+    return str(seen.state)
 
 
 def turn_id(number: int) -> TurnId:

@@ -1,6 +1,5 @@
 import hashlib
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from kode.undo.journal import TurnId
 from kode.undo.store import Contents, Seen, drop_oldest_of_all
 from kode.undo.text import file_diffs
 from kode.undo.undo import Undo
-from tests.undo.changes import change, step, turn_id, undo_in
+from tests.undo.changes import change, save, step, turn_id, undo_in
 
 
 @pytest.fixture
@@ -110,10 +109,8 @@ def test_undo_returns_to_the_persons_change_within_a_turn(undo: Undo, tmp_path: 
     path.write_text("mine")
     change(undo, 1, path, "three")
 
-    undone = undo.undo()
-
+    undo.undo()
     assert path.read_text() == "mine"
-    assert undone.notes == (f"{path} has your own edit from during the turn.",)
     undo.redo()
     assert path.read_text() == "three"
 
@@ -270,28 +267,22 @@ def test_a_file_too_large_is_left_alone_and_named(tmp_path: Path) -> None:
     path.write_text("more than ten bytes")
     with step(undo, 1, path) as backup:
         path.write_text("two")
-    assert backup.not_saved.keys() == {str(path)}
+    assert backup.not_saved == {str(path)}
     assert undo.undo().turn is None
     assert path.read_text() == "two"
 
 
-def test_diffs_show_the_sessions_changes_and_mark_those_of_others(
-    undo: Undo, tmp_path: Path
-) -> None:
-    path, shared = tmp_path / "a.txt", tmp_path / "b.txt"
+def test_a_diff_compares_with_the_first_content(undo: Undo, tmp_path: Path) -> None:
+    path, other = tmp_path / "a.txt", tmp_path / "b.txt"
     path.write_text("one\n")
     change(undo, 1, path, "two\n")
     change(undo, 2, path, "three\n")
-    change(undo, 3, shared, "mine\n")
-    shared.write_text("yours\n")
+    change(undo, 3, other, "mine\n", None)
 
-    first, second = file_diffs(undo, tmp_path)
+    (diff,) = file_diffs(undo, tmp_path)
 
-    assert (first.path, first.added, first.removed, first.by_others) == ("a.txt", 1, 1, False)
-    assert "-one" in first.text
-    assert "+three" in first.text
-    assert "two" not in first.text
-    assert (second.path, second.by_others) == ("b.txt", True)
+    assert (diff.path, diff.count("+"), diff.count("-")) == ("a.txt", 1, 1)
+    assert diff.text.splitlines()[-2:] == ["-one", "+three"]
 
 
 def test_the_undo_of_many_files_syncs_each_folder_once(
@@ -360,46 +351,42 @@ def test_the_oldest_contents_go_first_in_a_full_session(tmp_path: Path) -> None:
     contents = undo_in(tmp_path, max_bytes=1000).contents
     states = []
     for number in range(8):
-        states += contents.put(bytes([number]) * 150)
+        states.append(save(contents, bytes([number]) * 150))
         os.utime(contents.folder / states[-1], ns=(number, number))
-        contents.put(bytes([0]) * 150)
+        save(contents, bytes([0]) * 150)
     left = [contents.data(state) is not None for state in states]
     assert left[0]  # used again each time
     assert left[1:] == sorted(left[1:])
     assert (left[1], left[-1]) == (False, True)
     assert sum(file.stat().st_size for file in contents.folder.iterdir()) <= 1000
-    large = replace(contents, max_bytes=100)
-    assert large.data(large.put(b"a" * 150)[0]) is not None
 
 
 def test_the_oldest_of_all_sessions_go_first(tmp_path: Path) -> None:
-    kept = {}
+    saved = []
     for age, session in enumerate(("20260101-000000-aaaaaa", "20260102-000000-bbbbbb")):
         contents = undo_in(tmp_path / "sessions" / session / "undo").contents
-        kept[session] = (contents, contents.put(session.encode() * 100)[0])
-        os.utime(contents.folder / kept[session][1], ns=(age, age))
+        saved.append((contents, save(contents, session.encode() * 100)))
+        os.utime(contents.folder / saved[-1][1], ns=(age, age))
     drop_oldest_of_all(tmp_path, 3000)
-    left = [contents.data(state) is not None for contents, state in kept.values()]
-    assert left == [False, True]
+    assert [contents.data(state) is not None for contents, state in saved] == [False, True]
 
 
 def test_saved_contents_go_with_their_session(tmp_path: Path) -> None:
-    made = log.create(tmp_path, cwd=tmp_path, model="m", provider="openai")
-    made.append_message(user_message("hi"))
-    made.close()
-    folder = paths.undo_folder(paths.session_folder(tmp_path, made.header.id))
-    undo_in(folder).contents.put(b"saved")
-    upkeep.delete(tmp_path, made.header.id)
+    session = log.create(tmp_path, cwd=tmp_path, model="m", provider="openai")
+    session.append_message(user_message("hi"))
+    session.close()
+    folder = paths.undo_folder(paths.session_folder(tmp_path, session.header.id))
+    save(undo_in(folder).contents, b"saved")
+    upkeep.delete(tmp_path, session.header.id)
     left = {path.name for path in (tmp_path / "sessions").rglob("*") if path.is_file()}
     assert left == {"order", "order.end"}
 
 
-def test_a_damaged_content_is_not_given_out_but_saved_again(undo: Undo, tmp_path: Path) -> None:
-    contents, path = undo.contents, tmp_path / "a.txt"
-    path.write_text("one")
-    (state,) = contents.put(b"one")
+def test_a_damaged_content_is_not_given_out_but_saved_again(undo: Undo) -> None:
+    contents = undo.contents
+    state = save(contents, b"one")
     (contents.folder / state).write_bytes(b"two")
     assert contents.data(state) is None
     assert contents.data("../../etc/passwd") is None
-    contents.save([str(path)])
+    save(contents, b"one")
     assert contents.data(state) == b"one"

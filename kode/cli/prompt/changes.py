@@ -16,8 +16,6 @@ from kode.messages import plural
 if TYPE_CHECKING:
     from kode.undo.text import FileDiff
 
-BY_OTHERS = "also changed by you or a program"
-
 
 async def undo(state: PromptState, argument: str) -> None:
     """Undoes the last turn's file changes; repeated: the turn before."""
@@ -49,16 +47,12 @@ async def show_diff(state: PromptState, argument: str) -> None:
 
 def render_diffs(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
     """One line per file, then their diffs; painted."""
-    added, removed = (
-        sum(file_diff.added for file_diff in diffs),
-        sum(file_diff.removed for file_diff in diffs),
-    )
+    added, removed = (sum(diff.count(sign) for diff in diffs) for sign in "+-")
     lines = [screen.paint("bold", f"{plural(len(diffs), 'file')} changed, +{added} -{removed}")]
     width = min(max(cell_width(one_line(file_diff.path)) for file_diff in diffs), 60)
     for diff in diffs:
         name = one_line(diff.path)
-        mark = screen.paint("warning", f"  {BY_OTHERS}") if diff.by_others else ""
         pad = " " * max(width - cell_width(name), 0)
-        lines.append(f"  {name}{pad}  +{diff.added} -{diff.removed}{mark}")
+        lines.append(f"  {name}{pad}  +{diff.count('+')} -{diff.count('-')}")
     lines += ["", *(painted_diff(screen, file_diff.text, headings=True) for file_diff in diffs)]
     return "\n".join(lines)

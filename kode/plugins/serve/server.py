@@ -179,8 +179,7 @@ class Tools:
         served = await self.sessions.take_up(session)
         changes = served.conversation.diffs()
         files = [
-            {"path": change.path, "added": change.added, "removed": change.removed}
-            | ({"also_changed_by_others": True} if change.by_others else {})
+            {"path": change.path, "added": change.count("+"), "removed": change.count("-")}
             for change in changes
         ]
         diff = "\n".join(change.text for change in changes)
