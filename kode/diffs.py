@@ -23,9 +23,9 @@ def unified_diff(name: str, before: str, after: str) -> str:
     old, new = _mark(before), _mark(after)
     # Compares only what differs: in a long file of similar lines difflib would report whole
     # stretches as replaced.
-    start = _count_common(old, new)
+    start = count_common(old, new)
     skipped = max(0, start - CONTEXT_LINES)
-    common_end = max(0, _count_common(old[start:][::-1], new[start:][::-1]) - CONTEXT_LINES)
+    common_end = max(0, count_common(old[start:][::-1], new[start:][::-1]) - CONTEXT_LINES)
     lines = difflib.unified_diff(
         old[skipped : len(old) - common_end],
         new[skipped : len(new) - common_end],
@@ -39,7 +39,7 @@ def unified_diff(name: str, before: str, after: str) -> str:
     return text[:MAX_DIFF_CHARS] + f"\n[the diff has {len(text):,} characters; cut here]\n"
 
 
-def _count_common(old: list[str], new: list[str]) -> int:
+def count_common(old: Sequence[str], new: Sequence[str]) -> int:
     """How many lines the two share at the start."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((i for i, (before, after) in pairs if before != after), min(len(old), len(new)))

@@ -32,14 +32,13 @@ from kode.function_tool import tool
 from kode.tool import Tool, ToolContext, ToolOutput
 from kode.tools import files
 from kode.tools.edit_file import (
-    LinesOf,
     Misfit,
     Replaced,
     edit_file,
     find_lines,
+    indent_lines,
     plan_change,
     read_target,
-    splice,
     write_change,
 )
 from kode.tools.read_file import read_file
@@ -85,17 +84,16 @@ class Hunk:
         return "\n".join(self.old)
 
     def apply(self, text: str, position: int = 0) -> Replaced:
-        """The text after the hunk, which is rather after the line `position` than before it. Bytes
-        outside of the replaced lines never change.
-
-        Raises: Misfit.
-        """
-        lines = LinesOf(text)
+        """The text after the hunk, which is rather after the line `position` than before it.
+        Raises: Misfit."""
+        lines = text.split("\n")
         # What follows the last line end is no line.
-        count = len(lines.texts) - (lines.texts[-1] == "")
-        hunk, first, exact = _place_hunk(lines.texts[:count], self, position)
+        count = len(lines) - (lines[-1] == "")
+        hunk, first, exact = _place_hunk(lines[:count], self, position)
+        same = lines[first : first + len(hunk.old)]
+        lines[first : first + len(hunk.old)] = indent_lines(hunk.old, same, hunk.new)
         return Replaced(
-            text=splice(text, [lines.span(first, hunk.old, hunk.new)]),
+            text="\n".join(lines),
             reindented=not exact,
             is_proven=bool(self.old),
             end=first + len(hunk.new),

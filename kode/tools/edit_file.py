@@ -9,11 +9,10 @@ import functools
 import itertools
 import re
 import unicodedata
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from kode import diffs
 from kode.errors import ToolError
@@ -53,7 +52,7 @@ class Replacement(Protocol):
     @property
     def old_text(self) -> str: ...
     def apply(self, text: str, position: int) -> Replaced:
-        """Takes the text and `Replaced.end` of the one before. Raises: Misfit."""
+        """Takes a text with line feeds, and `Replaced.end` of the one before. Raises: Misfit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +63,36 @@ class Edit:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
 
     def apply(self, text: str, position: int = 0) -> Replaced:
-        """The text after the edit. Bytes outside the replaced ranges never change.
-
-        Raises: Misfit.
-        """
         old, new = with_line_feeds(self.old_text), with_line_feeds(self.new_text)
-        # With either kind of line end.
-        pattern = r"(?:\r\n|(?<!\r)\n)".join(map(re.escape, old.split("\n"))) + r"(?!(?<=\r)\n)"
         # Overlapping places count.
-        pattern = f"({pattern})" if self.replace_all else f"(?=({pattern}))"
-        exact = [Span(*match.span(1), new) for match in re.finditer(pattern, text)]
-        spans = exact or list(_loose_spans(text, old, new))
-        if not spans:
-            raise Misfit
-        if len(spans) > 1 and not self.replace_all:
-            starts = LinesOf(text).starts
-            lines = [bisect_right(starts, span.start) for span in spans]
-            raise Misfit(lines, exact=bool(exact))
-        return Replaced(
-            text=splice(text, spans),
-            count=len(spans),
-            reindented=not exact,
-            is_proven=len(exact) == 1,
-        )
+        pattern = re.escape(old) if self.replace_all else f"(?={re.escape(old)})"
+        places = [match.start() for match in re.finditer(pattern, text)]
+        if not places:
+            return self._apply_loosely(text.split("\n"), old, new)
+        if len(places) > 1 and not self.replace_all:
+            counts = (text.count("\n", a, b) for a, b in itertools.pairwise([0, *places]))
+            raise Misfit([1 + lines for lines in itertools.accumulate(counts)])
+        is_proven = len(places) == 1
+        return Replaced(text=text.replace(old, new), count=len(places), is_proven=is_proven)
+
+    def _apply_loosely(self, lines: list[str], old: str, new: str) -> Replaced:
+        """At every place whose lines equal those of `old` without indentation and trailing space.
+        Raises: Misfit."""
+        old_lines = old.removesuffix("\n").split("\n")
+        new_lines = (new.removesuffix("\n") if old.endswith("\n") else new).split("\n")
+        if not new and old.endswith("\n"):
+            new_lines = []
+        stripped, count, places = [line.strip() for line in lines], len(old_lines), list[int]()
+        for first in find_lines(stripped, [line.strip() for line in old_lines]):
+            if not places or first >= places[-1] + count:
+                places.append(first)
+        if not places or (len(places) > 1 and not self.replace_all):
+            raise Misfit([first + 1 for first in places], exact=False)
+        for first in reversed(places):
+            same = lines[first : first + count]
+            lines[first : first + count] = indent_lines(old_lines, same, new_lines)
+        text = "\n".join(lines)
+        return Replaced(text=text, count=len(places), reindented=True, is_proven=False)
 
 
 # ── the tool ─────────────────────────────────────────────────────────────────────────────────
@@ -174,7 +180,8 @@ def plan_change(
         model has not read; if nothing would change, or the file's encoding lacks a character.
     """
     file, name = read_target(context, path)
-    done, count, is_proven = Replaced(text=file.text, is_proven=True), 0, True
+    before = with_line_feeds(file.text)
+    done, count, is_proven = Replaced(text=before, is_proven=True), 0, True
     notes = []
     for what, replacement in replacements.items():
         try:
@@ -201,13 +208,18 @@ def plan_change(
             )
     if not is_proven:
         files.require_seen(context, file)
-    if done.text == file.text:
+    if done.text == before:
         raise ToolError(
             f"This changes nothing in {name}: nothing was written. (Line ends are kept as the "
             "file has them; to convert them use a shell command.)"
         )
-    done_text = f"Edited {name} in {plural(count, 'place')}."
-    return files.Change(file=file, name=name, after=done.text, done=done_text, notes=notes)
+    return files.Change(
+        file=file,
+        name=name,
+        after=restore_ends(file.text, done.text),
+        done=f"Edited {name} in {plural(count, 'place')}.",
+        notes=notes,
+    )
 
 
 def write_change(context: ToolContext, change: files.Change) -> ToolOutput:
@@ -222,52 +234,28 @@ def write_change(context: ToolContext, change: files.Change) -> ToolOutput:
     )
 
 
-# ── places of lines ──────────────────────────────────────────────────────────────────────────
+# ── lines ────────────────────────────────────────────────────────────────────────────────────
 
 
-class Span(NamedTuple):
-    """A range of the text and its replacement, with line feeds."""
+def restore_ends(before: str, after: str) -> str:
+    """Gives an edited text, which has line feeds, the line ends of the file: lines that were there
+    keep theirs, and new lines end like their neighbours."""
+    import difflib
 
-    start: int
-    end: int
-    new: str
-
-
-class LinesOf:
-    """The lines of a text, and where each of them is."""
-
-    def __init__(self, text: str) -> None:
-        parts = [*re.split(r"(\r?\n)", text), ""]
-        self.texts, self.ends = parts[::2], parts[1:-1:2]
-        """The lines without their ends, and the ends; what follows the last end is a line too."""
-        self.starts = [*itertools.accumulate(map(len, parts), initial=0)][::2]
-        """Where each starts, and where the text ends."""
-
-    def span(self, first: int, old: Sequence[str], new: Sequence[str]) -> Span:
-        """Replaces the lines from `first` on that match `old`; without old ones, the new ones come
-        before it."""
-        start, after = self.starts[first], first + len(old)
-        if not old:
-            body = "\n".join(new)
-            return Span(start, start, f"\n{body}" if first == len(self.texts) else f"{body}\n")
-        if not new:
-            return Span(start, self.starts[after], "")
-        end = self.starts[after - 1] + len(self.texts[after - 1])
-        return Span(start, end, _indent_lines(old, self.texts[first:after], new))
-
-
-def _loose_spans(text: str, old: str, new: str) -> Iterator[Span]:
-    """Every place whose lines equal those of `old` without indentation and trailing space."""
-    old_lines = old.removesuffix("\n").split("\n")
-    new_lines = (new.removesuffix("\n") if old.endswith("\n") else new).split("\n")
-    if not new and old.endswith("\n"):
-        new_lines = []
-    lines, after = LinesOf(text), 0
-    stripped = [line.strip() for line in lines.texts]
-    for first in find_lines(stripped, [line.strip() for line in old_lines]):
-        if first >= after:
-            after = first + len(old_lines)
-            yield lines.span(first, old_lines, new_lines)
+    parts = re.split(r"(\r?\n)", before)
+    old, ends, new = parts[::2], parts[1::2], after.split("\n")
+    if len(set(ends)) < 2:
+        return after.replace("\n", ends[0]) if ends else after
+    head = diffs.count_common(old, new)
+    tail = diffs.count_common(old[head:][::-1], new[head:][::-1])
+    old_middle, new_middle = (lines[head : len(lines) - tail] for lines in (old, new))
+    new_ends = ends[:head]
+    for _, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old_middle, new_middle).get_opcodes():
+        *first, last = ends[head + i1 : head + i2] or new_ends[-1:] or ends[:1]
+        if count := j2 - j1:
+            new_ends += [*[*first, *[last] * count][: count - 1], last]
+    new_ends = [*new_ends, *ends[len(old) - tail :]][: len(new) - 1]
+    return "".join(map("".join, zip(new, [*new_ends, ""], strict=True)))
 
 
 def find_lines(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
@@ -278,22 +266,22 @@ def find_lines(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
             yield i
 
 
-def _indent_lines(old_lines: Sequence[str], lines: Sequence[str], new_lines: Sequence[str]) -> str:
-    """The new lines with the indentation of the matched ones; those they share with the old ones
-    stay as in the file."""
+def indent_lines(old: Sequence[str], same: Sequence[str], new: Sequence[str]) -> list[str]:
+    """The new lines with the indentation of those of the file that match the old ones; lines that
+    they share with the old ones stay as in the file."""
     import difflib
 
     indents = {
-        _indent(old): _indent(line)
-        for old, line in zip(reversed(old_lines), reversed(lines), strict=True)
-        if old.strip()
+        _indent(line): _indent(line_there)
+        for line, line_there in zip(reversed(old), reversed(same), strict=True)
+        if line.strip()
     }
     indented: list[str] = []
-    matcher = difflib.SequenceMatcher(None, old_lines, new_lines, autojunk=False)
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
     for kind, i1, i2, j1, j2 in matcher.get_opcodes():
-        is_same = kind == "equal"
-        indented += lines[i1:i2] if is_same else [_reindent(x, indents) for x in new_lines[j1:j2]]
-    return "\n".join(indented)
+        is_kept = kind == "equal"
+        indented += same[i1:i2] if is_kept else [_reindent(line, indents) for line in new[j1:j2]]
+    return indented
 
 
 def _indent(line: str) -> str:
@@ -330,43 +318,6 @@ def _translate(extra: str, indents: Mapping[str, str]) -> str:
     return "\t" * max(1, len(extra) // width) if tabs else " " * (width * len(extra))
 
 
-# ── putting it in place ──────────────────────────────────────────────────────────────────────
-
-
-def splice(text: str, spans: Sequence[Span]) -> str:
-    """The text with each span replaced, using the surrounding line ends."""
-    parts: list[str] = []
-    position, has_crlf = 0, "\r\n" in text
-    for span in spans:
-        parts += (text[position : span.start], _with_ends(text, span) if has_crlf else span.new)
-        position = span.end
-    return "".join([*parts, text[position:]])
-
-
-def _with_ends(text: str, span: Span) -> str:
-    """The new text with line ends. Unchanged lines at its start and end keep theirs; the others end
-    like those they replace, further ones like the last of these, or like the line they are in."""
-    lines = LinesOf(text[span.start : span.end])
-    old, ends, new = lines.texts, lines.ends, span.new.split("\n")
-    most = min(len(old), len(new)) - 1
-    head = next((i for i in range(most) if old[i] != new[i]), most)
-    most -= head
-    tail = next((i for i in range(most) if old[-1 - i] != new[-1 - i]), most)
-    changed, after = ends[head : len(ends) - tail], ends[len(ends) - tail :]
-    further = changed[-1] if changed else after[0] if after else _near(text, span.end)
-    count = len(new) - 1 - head - tail
-    changed = [*changed, *[further] * count][:count]
-    all_ends = (*ends[:head], *changed, *after)
-    return new[0] + "".join(end + line for end, line in zip(all_ends, new[1:], strict=True))
-
-
-def _near(text: str, position: int) -> str:
-    """The line end at `position`; in the last line, that of the line before."""
-    end = text.find("\n", position)
-    end = text.rfind("\n") if end < 0 else end
-    return "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
-
-
 # ── why a text was not found ─────────────────────────────────────────────────────────────────
 
 MAX_COMPARED_LINES = 20_000  # comparing more takes seconds
@@ -401,7 +352,7 @@ _REASONS: tuple[tuple[str, Callable[[str], str]], ...] = (
 def explain(text: str, old: str) -> str:
     """Explains in one or more sentences why `old` is not in `text`, with the nearest lines
     numbered."""
-    text, old = with_line_feeds(text), with_line_feeds(old)
+    old = with_line_feeds(old)
     if not old:
         return "The line after `@@` is not there."
     # Two slips of models.

@@ -3,8 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.errors import ToolError
+from kode.plain_text import with_line_feeds
 from kode.tools.apply_patch import Hunk, delete_file, patch_file, read_patch
-from kode.tools.edit_file import Misfit
+from kode.tools.edit_file import Misfit, Replaced, restore_ends
 from kode.tools.write_file import write_file
 from tests.tables import for_each
 
@@ -69,11 +70,10 @@ def hunk(old: str, new: str, *anchors: str, at_end: bool = False) -> Hunk:
 
 
 def apply(text: str, *hunks: Hunk) -> str:
-    position = 0
+    replaced = Replaced(text=with_line_feeds(text), is_proven=True)
     for hunk in hunks:
-        replaced = hunk.apply(text, position)
-        text, position = replaced.text, replaced.end
-    return text
+        replaced = hunk.apply(replaced.text, replaced.end)
+    return restore_ends(text, replaced.text)
 
 
 TEXT = "def f():\n    x = 1\n\n\ndef g():\n    x = 1\n"

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from kode.plain_text import with_line_feeds
 from kode.tools import files
-from kode.tools.edit_file import Edit, Misfit
+from kode.tools.edit_file import Edit, Misfit, restore_ends
 from tests.tables import for_each
 
 words = st.text(alphabet="ab \té\r日{}", max_size=6)
@@ -14,6 +14,10 @@ ends = st.sampled_from(["\n", "\r\n"])
 
 def _joined(lines: list[tuple[str, str]]) -> str:
     return "".join(line + end for line, end in lines)
+
+
+def replace(text: str, edit: Edit) -> str:
+    return restore_ends(text, edit.apply(with_line_feeds(text)).text)
 
 
 mixed = st.lists(st.tuples(words, ends), max_size=8).map(_joined)
@@ -26,9 +30,9 @@ def test_bytes_outside_the_edited_range_never_change(
 ) -> None:
     mark = "<<" + old + ">>"
 
-    replaced = Edit(mark, "[[" + new + "]]").apply(before + mark + after)
+    replaced = replace(before + mark + after, Edit(mark, "[[" + new + "]]"))
 
-    assert replaced.text == before + "[[" + new.replace("\r\n", "\n") + "]]" + after
+    assert replaced == before + "[[" + new.replace("\r\n", "\n") + "]]" + after
 
 
 @given(before=mixed, old=plain_words, new=plain_words, lines=plain_mixed, after=mixed)
@@ -39,8 +43,8 @@ def test_an_equal_edit_and_its_inverse_restore_every_byte(
     text = before + "<<" + old + "\n" + lines + ">>" + after
     found, marked = f"<<{old}\n{plain}>>", f"[[{new}\n{plain}]]"
 
-    edited = Edit(found, marked).apply(text).text
-    restored = Edit(marked, found).apply(edited).text
+    edited = replace(text, Edit(found, marked))
+    restored = replace(edited, Edit(marked, found))
 
     assert edited == before + f"[[{new}\n{lines}]]" + after
     assert restored == text
@@ -61,8 +65,8 @@ def test_an_edit_and_its_inverse_restore_any_line_ends(
     text = end.join(["top", *lines[:at], *old_lines, *lines[at + count :], "end"]) + end
     old, replacement = "\n".join(old_lines), "\n".join(["[[", *new, "]]"])
 
-    edited = Edit(old, replacement).apply(text).text
-    restored = Edit(replacement, old).apply(edited).text
+    edited = replace(text, Edit(old, replacement))
+    restored = replace(edited, Edit(replacement, old))
 
     assert restored == text
 
@@ -85,7 +89,7 @@ CALL = "\tif x {\n\t\tcall(\n\t\t\t\ty,\n\t\t)\n\t}"
     [
         # Lines of a mixed file keep their own ends.
         ("a\r\nb\nc\r\nd\n", "b\nc", "B\nC", "a\r\nB\nC\r\nd\n"),
-        ("a\r\nb\nc\r\nd\n", "a\nb\nc\nd\n", "a\nb\nn\nc\nd\n", "a\r\nb\nn\r\nc\r\nd\n"),
+        ("a\r\nb\nc\r\nd\n", "a\nb\nc\nd\n", "a\nb\nn\nc\nd\n", "a\r\nb\nn\nc\r\nd\n"),
         ("a\r\nb\nc\r\nd\n", "a", "a\nx", "a\r\nx\r\nb\nc\r\nd\n"),
         # A match without indentation is indented as the file is.
         (
@@ -118,10 +122,9 @@ CALL = "\tif x {\n\t\tcall(\n\t\t\t\ty,\n\t\t)\n\t}"
 def test_new_lines_are_indented_and_end_as_the_files_do(
     text: str, old: str, new: str, after: str
 ) -> None:
-    replaced = Edit(old, new).apply(text)
-
-    assert replaced.text == after
-    assert replaced.reindented == (old not in text.replace("\r\n", "\n"))
+    assert replace(text, Edit(old, new)) == after
+    replaced = Edit(old, new).apply(with_line_feeds(text))
+    assert replaced.reindented == (old not in with_line_feeds(text))
 
 
 def test_overlapping_places_are_ambiguous() -> None:
@@ -131,9 +134,9 @@ def test_overlapping_places_are_ambiguous() -> None:
 
 
 def test_replace_all_replaces_every_place_and_counts_them() -> None:
-    replaced = Edit("a", "aa", True).apply("a b a\r\na")
+    replaced = Edit("a", "aa", True).apply("a b a\na")
 
-    assert (replaced.text, replaced.count) == ("aa b aa\r\naa", 3)
+    assert (replaced.text, replaced.count) == ("aa b aa\naa", 3)
 
 
 def test_blank_lines_alone_are_not_looked_for_loosely() -> None:
