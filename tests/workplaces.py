@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kode.permissions import sensitive
+from kode.permissions import places
 from kode.permissions.decision import Call
 from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rules
@@ -36,8 +36,8 @@ def empty_repository(folder: Path) -> None:
     (folder / ".git" / "config").write_text("[core]\n\trepositoryformatversion = 0\n")
 
 
-def ground(cwd: Path, user_home: Path) -> sensitive.Ground:
-    return sensitive.ground(workplace(cwd, user_home=user_home))
+def ground(cwd: Path, user_home: Path) -> places.PathRules:
+    return places.path_rules(workplace(cwd, user_home=user_home))
 
 
 def make_call(
@@ -58,7 +58,7 @@ def make_call(
         tool=tool,
         arguments=arguments,
         place=place,
-        where=sensitive.ground(place),
+        where=places.path_rules(place),
         taint=taint,
         sandbox=sandbox,
         sandbox_forced=sandbox_forced,

@@ -16,7 +16,7 @@ from bench.life.story import Fact, Said
 from kode.errors import KodeError
 from kode.events import silent
 from kode.memory.contract import MemorySystem
-from kode.permissions import sensitive
+from kode.permissions import places
 from kode.permissions.decide import decide_call
 from kode.permissions.decision import Call
 from kode.permissions.rules import Rules
@@ -55,7 +55,7 @@ class InProcess:
             tool=tool,
             arguments=arguments,
             place=NOWHERE,
-            where=sensitive.ground(NOWHERE),
+            where=places.path_rules(NOWHERE),
             taint=self.tainted,
         )
         if fact and fact.by != "person" and decide_call(call).outcome == "ask":

@@ -33,8 +33,8 @@ from kode.extensions.session import Extensions
 from kode.messages import Image, Text, ToolCall, Usage, text_of
 from kode.permissions.gate import Gate
 from kode.permissions.modes import MODE_CALLED, MODE_MEANS, PermissionMode
+from kode.permissions.places import path_rules
 from kode.permissions.rules import Rule
-from kode.permissions.sensitive import ground
 from kode.plain_text import fence_text
 from kode.provider import EFFORTS, ModelInfo, Provider
 from kode.providers.models import retirement_note
@@ -302,7 +302,7 @@ class Conversation:
         from kode.permissions.decide_commands import outside_source
         from kode.permissions.shell import judge
 
-        where = ground(self.place)
+        where = path_rules(self.place)
         line = judge(command, where)
         if outside := outside_source(line, where) or self.agent.marks.find_source(line.reads):
             self.note_outside(text, outside)

@@ -9,7 +9,7 @@ from kode.extensions import trust
 from kode.extensions.trust import Approvals, Item
 from kode.messages import first_of
 from kode.paths import real_path
-from kode.permissions.sensitive import is_named_like_keys
+from kode.permissions.places import is_named_like_keys
 from kode.prompts.agents_files import ProjectInstructions, Source, read_agents_files
 
 MAX_NAMED = 5  # a note of one line

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from kode import paths
-from kode.permissions import decide_files, sensitive
+from kode.permissions import decide_files, places
 from kode.permissions import rules as grammar
 from kode.permissions.decision import Call, allow, ask, by_rule, deny, deny_by, deny_plan
 from kode.permissions.rules import Rule, parse_all
@@ -151,7 +151,7 @@ def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
 
     Raises: ConfigError for a bad rule.
     """
-    rules, where = parse_all(only), sensitive.ground(place)
+    rules, where = parse_all(only), places.path_rules(place)
     named = ", ".join(only) or "no tools"
     reason = f"The command that started this turn allows only {named}. Use those."
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kode.git import git_folder_above
+from kode.permissions import places
 from kode.permissions import rules as grammar
-from kode.permissions import sensitive
 from kode.permissions.decision import Call, allow, ask, ask_by, deny, deny_by, deny_plan
 from kode.permissions.rules import Rule
 from kode.permissions.shell import Leaves, Line, Part, judge
@@ -268,7 +268,7 @@ def _exactly(parts: Sequence[Part]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(str, exact)))
 
 
-def outside_source(line: Line, where: sensitive.Ground, *, private: bool = False) -> str:
+def outside_source(line: Line, where: places.PathRules, *, private: bool = False) -> str:
     """The outside source of a line's output; "" if there is none. `private`: it runs in the
     sandbox, where the loopback and `/tmp` hold only what its siblings put there."""
     for part in line.parts:
@@ -276,7 +276,7 @@ def outside_source(line: Line, where: sensitive.Ground, *, private: bool = False
         if part.risk == "network" and not stays:
             return f"the output of `{part.text}`"
         for path in part.reads:
-            if (part.outside and not stays) or sensitive.is_log(path, where):
+            if (part.outside and not stays) or places.is_log(path, where):
                 return path
     return ""
 

@@ -3,7 +3,7 @@ kind."""
 
 import os
 
-from kode.permissions import sensitive
+from kode.permissions import places
 from kode.permissions.decision import (
     Call,
     allow,
@@ -34,12 +34,12 @@ def read(call: Call) -> Decision:
     allowed = _by_path_rule(call, path)
     if allowed is not None:
         return allowed
-    secret = next((one for one in named if sensitive.is_secret(one, call.where)), None)
+    secret = next((one for one in named if places.is_secret(one, call.where)), None)
     if secret is not None:
         reason = f"{shown(call, secret)} is likely to hold keys or passwords."
         return ask(reason, f"--allow '{_file_rule('read', call, secret)}'")
-    inside = sensitive.place(path, call.where) == "root"
-    if inside or sensitive.is_readable(path, call.where):
+    inside = places.find_place(path, call.where) == "root"
+    if inside or places.is_readable(path, call.where):
         return allow("It reads the project.")
     if _covered(call, path):
         return allow("You allowed it before.")
@@ -56,7 +56,7 @@ def read(call: Call) -> Decision:
 def edit(call: Call) -> Decision:
     path = _path(call, "path", default="")
     real = _real(call, path)
-    where = sensitive.place(os.path.dirname(real) if os.path.islink(real) else path, call.where)
+    where = places.find_place(os.path.dirname(real) if os.path.islink(real) else path, call.where)
     if where == "protected":
         return deny(f"{shown(call, path)} belongs to kode; tools never write there.")
     by_rule = _by_path_rule(call, path)
@@ -71,19 +71,19 @@ def edit(call: Call) -> Decision:
     rule = _file_rule("edit", call, path)
     hint, full = f"--allow '{rule}'", call.mode == "full"
     if (
-        sensitive.runs_later(path, call.where.git)
-        or sensitive.is_named(path, call.where, as_link=call.makes_link)
-        or (call.makes_link and sensitive.may_hold_what_runs(path))
+        places.runs_later(path, call.where.git)
+        or places.is_named(path, call.where, as_link=call.makes_link)
+        or (call.makes_link and places.may_hold_what_runs(path))
     ):
         reason = f"{shown(call, path)} is run later by other programs without asking."
         return ask(reason, hint, runs_unattended=full)
-    if (call.taint or call.by_command) and sensitive.steers_agents(path):
+    if (call.taint or call.by_command) and places.steers_agents(path):
         seen = "this session has read outside text"
         why = seen if call.taint else "a command wrote it: change it with edit_file"
         reason = f"{shown(call, path)} gives agents instructions, and {why}."
         return ask(reason, hint, runs_unattended=full)
     inside = where == "root"
-    if sensitive.is_in_tmp(path, call.where):
+    if places.is_in_tmp(path, call.where):
         return allow("It writes in the session's own /tmp, as any command may.")
     if full or (call.mode == "auto-edit" and inside):
         return allow("The mode allows it.")
@@ -122,13 +122,13 @@ def _ignored_rule(call: Call) -> Rule | None:
 def _lasting(path: str, rule: Rule) -> tuple[str, ...]:
     """The rule to offer permanently; none for a path that would be parsed as a glob. A file may be
     called `**`."""
-    return () if {"*", "?"} & {*path, *sensitive.real(path)} else (str(rule),)
+    return () if {"*", "?"} & {*path, *places.real(path)} else (str(rule),)
 
 
 def _folder_rule(call: Call, path: str) -> Rule | None:
     """The rule for a file's folder; None in the project's own folder, where it would be a rule for
     everything (use mode `auto-edit`), and outside of it."""
-    project, folder = sensitive.real(call.place.project), os.path.dirname(_real(call, path))
+    project, folder = places.real(call.place.project), os.path.dirname(_real(call, path))
     if folder == project or not below(folder, project):
         return None
     return Rule("edit", f"./{os.path.relpath(folder, project)}/**")
@@ -138,7 +138,7 @@ def _real(call: Call, path: str) -> str:
     """The real path of what a call changes: of a link that a command changed, not of its target."""
     folder, name = os.path.split(path)
     linked = call.by_command and os.path.islink(path)
-    return os.path.join(sensitive.real(folder), name) if linked else sensitive.real(path)
+    return os.path.join(places.real(folder), name) if linked else places.real(path)
 
 
 def _by_path_rule(call: Call, path: str) -> Decision | None:
@@ -176,7 +176,7 @@ def _expand_glob(call: Call, path: str) -> list[str]:
 
 
 def _file_rule(name: str, call: Call, path: str) -> Rule:
-    project, real = sensitive.real(call.place.project), _real(call, path)
+    project, real = places.real(call.place.project), _real(call, path)
     if real != project and below(real, project):
         return Rule(name, "./" + os.path.relpath(real, project))
     return Rule(name, real)

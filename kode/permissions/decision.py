@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kode.messages import RefusedBy
+from kode.permissions import places
 from kode.permissions import rules as grammar
-from kode.permissions import sensitive
 from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rule, Rules
 from kode.tool import Consent, Decision, Tool
@@ -26,7 +26,7 @@ class Call:
     tool: Tool
     arguments: Mapping[str, Any]
     place: Workplace
-    where: sensitive.Ground
+    where: places.PathRules
     """Of `place`."""
     taint: bool = False
     """Whether the session has read outside text."""

@@ -16,7 +16,7 @@ from kode import paths
 from kode.errors import KodeError, SandboxUnknownError
 from kode.events import Emit, Notice, silent
 from kode.messages import first_of, plural
-from kode.permissions import approvals, sensitive
+from kode.permissions import approvals, places
 from kode.permissions import rules as grammar
 from kode.permissions.approvals import Approval
 from kode.permissions.decide import decide_call
@@ -249,7 +249,7 @@ class Gate:
         return decided
 
     def _decide_change(
-        self, tool: Tool, change: FileChange, is_dependency: bool, where: sensitive.Ground
+        self, tool: Tool, change: FileChange, is_dependency: bool, where: places.PathRules
     ) -> Decision:
         if change.kind == "cache":
             return deny("Caches stay with the session's commands.")
@@ -348,9 +348,9 @@ class Gate:
         )
 
     @functools.cached_property
-    def _ground(self) -> sensitive.Ground:
+    def _ground(self) -> places.PathRules:
         """As the folders were at the first call: a link swapped in later widens nothing."""
-        return sensitive.ground(self.place)
+        return places.path_rules(self.place)
 
     def _approved(self) -> tuple[Rule, ...]:
         given = (*self.state.approved, *self._saved())

@@ -1,162 +1,315 @@
-"""The places that need care, as plain lists: where keys are, what runs later, what steers agents.
+"""Finds paths that need care: files with keys, files that run later, folders that can be rebuilt.
 
-The only such lists, used by the gate, the file tools and the sandbox; `sensitive` matches paths
-against them. An entry is a name, or several steps of a path, at any depth. `*` matches any part of
-one step. Case is ignored, as in many file systems.
+Pure functions over absolute paths, by the lists in `places.toml`, for the gate, file tools, shell
+commands and the sandbox.
 """
 
-KEY_FILES = (
-    # Settings of a project
-    ".env .env.* *.env .envrc.private .secrets secrets.json secrets.yml secrets.yaml secrets.toml "
-    "secrets.env local.settings.json vault_pass .vault_pass *.tfvars *.tfstate *.tfstate.backup "
-    "credentials credentials.* .credentials.json client_secret*.json service-account*.json "
-    "service_account*.json *firebase-adminsdk*.json application_default_credentials.json "
-    "gha-creds-*.json "
-    # Keys and certificates
-    "*.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.asc.key *.keytab *.ovpn "
-    "*.nmconnection id_rsa id_dsa id_ecdsa id_ed25519 id_rsa_* id_ecdsa_* id_ed25519_* id_x "
-    "ssh_host_*_key wallet.dat "
-    # Settings of a person's tools
-    ".netrc _netrc .pgpass .my.cnf .htpasswd htpasswd .git-credentials .npmrc .pypirc .yarnrc.yml "
-    ".vault-token .boto .s3cfg .dockercfg .dockerconfigjson .databrickscfg .terraformrc "
-    ".docker/config.json kubeconfig *.kubeconfig rclone.conf .msmtprc .fetchmailrc "
-    ".m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .composer/auth.json "
-    "composer/auth.json .codex/auth.json .gemini/oauth_creds.json .fly/config.yml "
-    # Shell histories, and what a browser stores
-    ".bash_history .zsh_history .python_history .psql_history .mysql_history .node_repl_history "
-    ".history fish_history login.keychain* key4.db logins.json cookies.sqlite "
-    # System-wide
-    "shadow gshadow sudoers master.passwd"
-).split()
-"""Files that hold keys or passwords."""
+import fnmatch
+import functools
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal
 
-NO_KEYS = (
-    "*.pub .env.example .env.sample .env.template .env.dist .env.defaults "
-    # Programs about credentials
-    "credentials.c credentials.cc credentials.cjs credentials.clj credentials.cpp credentials.cs "
-    "credentials.css credentials.dart credentials.erl credentials.ex credentials.exs "
-    "credentials.go credentials.h credentials.hpp credentials.java credentials.js credentials.jsx "
-    "credentials.kt credentials.lua credentials.m credentials.mjs credentials.php "
-    "credentials.proto credentials.py credentials.pyi credentials.rb credentials.rs "
-    "credentials.scala credentials.scss credentials.svelte credentials.swift credentials.ts "
-    "credentials.tsx credentials.vue"
-).split()
-"""Names that look like those of files with keys, but are not."""
+from kode import paths
+from kode.git import fold_path, git_record
+from kode.workplace import GitFolder, Workplace, below, below_any
 
-KEYS_AMONG_SETTINGS = (".npmrc", ".yarnrc.yml", ".pypirc")
-"""Files in many projects that only sometimes hold keys: check the content."""
-
-KEY_FOLDERS = (
-    ".ssh .gnupg .aws .azure .kube .docker/contexts .oci .password-store .terraform.d "
-    ".subversion/auth .config/gcloud .config/gh .config/glab-cli .config/hub .config/op "
-    ".config/sops .config/doctl .config/rclone .local/share/keyrings .local/share/kwalletd "
-    ".electrum .mozilla .thunderbird .config/google-chrome .config/chromium .config/microsoft-edge "
-    ".config/BraveSoftware Library/Keychains Library/Cookies"
-).split()
-"""Folders in which every file counts as a key. A copy of one is as secret."""
-
-KEYS_OF_THE_MACHINE = (
-    "/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers.d /etc/ssl/private "
-    "/etc/ssh/ssh_host_*_key /etc/NetworkManager/system-connections /run/secrets /var/run/secrets "
-    "/Library/Keychains"
-).split()
-"""Absolute paths, of files and of folders."""
-
-OTHER_PROCESSES = (
-    "/proc/*/environ /proc/*/mem /proc/*/maps /proc/*/fd /proc/*/task/*/environ "
-    "/proc/*/task/*/mem /proc/*/task/*/maps /proc/*/task/*/fd /dev/mem /dev/kmem"
-).split()
-"""Absolute paths that expose the memory and variables of processes."""
-
-RUNS_LATER = (
-    # Version control; of `.git` itself everything but `kode.git.RECORDS`
-    "*.git/hooks *.git/config "
-    ".gitconfig .gitmodules .githooks .hg/hgrc .sl/config .jj/repo/config.toml "
-    ".jj/workspace-config.toml .pijul/config _darcs/prefs .husky .pre-commit-config.yaml "
-    ".pre-commit-hooks.yaml lefthook.yml lefthook.yaml .lefthook.yml .lefthook.yaml .lefthook "
-    ".overcommit.yml "
-    # Shells, and settings applied on entering a folder
-    ".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .bash_completion .profile .zshrc "
-    ".zshenv .zprofile .zlogin .zlogout .kshrc .cshrc .tcshrc .login .inputrc .envrc .autoenv "
-    ".autoenv.zsh mise.toml mise.local.toml .mise.toml .mise.local.toml .mise .tool-versions "
-    # Editors
-    ".vscode .idea .zed .fleet .helix .nova *.code-workspace .devcontainer .devcontainer.json "
-    ".gitpod.yml .vimrc .vimrc.local .lvimrc .nvimrc .nvim.lua .exrc .kakrc .emacs "
-    ".dir-locals.el .dir-locals-2.el .ycm_extra_conf.py .cargo/config .cargo/config.toml "
-    "rust-analyzer.toml .rust-analyzer.toml "
-    # Other programs that read such a file on their own
-    ".tmux.conf .screenrc .curlrc .wgetrc .psqlrc .sqliterc .gdbinit .lldbinit .pdbrc .pythonrc "
-    ".irbrc .pryrc .Rprofile .Renviron .Xresources .xinitrc .xprofile .xsession .pam_environment "
-    ".npmrc .pypirc .yarnrc .yarnrc.yml .yarn/plugins .yarn/releases .pnpmfile.cjs .pnpmfile.mjs "
-    ".bundle/config .mvn gradle/wrapper sitecustomize.py usercustomize.py site-packages/*.pth "
-    "dist-packages/*.pth .venv/bin venv/bin node_modules/.bin .local/bin .ssh .aws/config "
-    ".kube/config .docker/config.json .config/autostart .config/systemd .config/environment.d "
-    ".config/fish .config/git .config/nvim .config/mise .config/mise.toml .config/direnv "
-    "Library/LaunchAgents "
-    # Servers that build and test
-    ".github/workflows .github/actions .forgejo/workflows .gitea/workflows .gitlab-ci*.yml "
-    ".circleci .buildkite .woodpecker .woodpecker.yml .travis.yml .drone.yml .cirrus.yml "
-    ".cirrus.star .semaphore .teamcity .tekton .build.yml .builds azure-pipelines*.yml "
-    ".azure-pipelines bitbucket-pipelines.yml appveyor.yml .appveyor.yml buildspec.yml "
-    "cloudbuild.yaml codefresh.yml netlify.toml vercel.json Jenkinsfile "
-    # Agents: servers to start, hooks, what they may do without asking
-    "kode.json .kode .mcp.json .agents .claude .claude.json .cursor .codex .gemini .qwen .windsurf "
-    ".roo .kilocode .continue .aider.conf.yml .opencode opencode.json opencode.jsonc .amazonq "
-    ".kiro .junie .goose .crush crush.json .crush.json .factory .augment .trae"
-).split()
-"""Files and folders whose content other programs run, or read as settings that make them run
-something, without being asked to: on opening, entering or pushing the folder."""
-
-TELLS_PROGRAMS = (
-    ".husky .githooks .lefthook .lefthook.yml .lefthook.yaml lefthook.yml lefthook.yaml "
-    ".pre-commit-config.yaml .pre-commit-hooks.yaml .overcommit.yml .envrc .vscode/tasks.json "
-    ".vscode/settings.json .zed/tasks.json .idea/watcherTasks.xml .devcontainer "
-    ".devcontainer.json .gitpod.yml"
-).split()
-"""Those in a project's own folder that name further files to run, which then run later too."""
-
-STEERS_AGENTS = (
-    "AGENTS.md AGENTS.override.md AGENTS.local.md AGENT.md CLAUDE.md CLAUDE.local.md GEMINI.md "
-    "QWEN.md CRUSH.md WARP.md SKILL.md .cursorrules .windsurfrules .clinerules .roorules "
-    ".goosehints .rules copilot-instructions.md *.instructions.md *.prompt.md *.chatmode.md "
-    ".github/copilot* .github/instructions .github/prompts .github/agents .github/chatmodes"
-).split()
-"""Files that agents take for the project's instructions, in future sessions."""
-
-CACHES = (
-    "__pycache__ *.pyc *.pyo .cache .pytest_cache .mypy_cache .ruff_cache .hypothesis "
-    ".parcel-cache .turbo .nyc_output .gradle"
-).split()
-"""Byte code and caches: a tool that misses them makes them again, without a word."""
-
-DEPENDENCIES = (
-    "node_modules bower_components jspm_packages .venv venv __pypackages__ .tox .nox .eggs .pixi"
-).split()
-"""Folders of installed packages and programs. So is one that holds a `pyvenv.cfg`, and a `vendor`
-that git ignores."""
-
-FILLED_BY_BUILDS = (
-    "build dist target out node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .tox "
-    ".nox .cache .hypothesis coverage htmlcov .nyc_output .next .nuxt .turbo .parcel-cache .gradle "
-    ".svelte-kit _build .eggs .venv venv tmp temp .tmp obj DerivedData .build"
-).split()
-"""Folders that a build or an installation regenerates."""
-
-MADE_BY_BUILDS = (
-    "*.egg-info cmake-build-* bazel-* *.pyc *.pyo *.o *.obj *.class *.gcda *.gcno *.tsbuildinfo "
-    ".coverage .DS_Store"
-).split()
-"""Other names that a build regenerates."""
+Place = Literal["protected", "root", "temp", "home", "system", "elsewhere"]
+"""Where a path lies: in kode's own folders, the working folders or git's folders of them, the
+temporary folder, the user's home, the system's programs and documents, or elsewhere."""
 
 TEMPORARY = ("/tmp", "/var/tmp")
 """Folders of which a command in the sandbox has its own."""
 
-PROGRAMS_AND_DOCUMENTS = (
-    "/usr /bin /sbin /lib /lib64 /opt /nix/store /snap /System /Library /Applications "
-    "/etc/os-release /etc/hostname /etc/hosts /etc/timezone /etc/issue /etc/lsb-release "
-    "/etc/debian_version /etc/services /etc/shells /etc/redhat-release /etc/alpine-release "
-    "/etc/machine-info /proc/cpuinfo /proc/meminfo /proc/version /proc/uptime /proc/loadavg "
-    "/proc/stat /proc/mounts /proc/filesystems /proc/diskstats /dev/null /dev/zero /dev/stdin "
-    "/dev/random /dev/urandom"
-).split()
-"""Absolute paths that every machine has, and that hold nobody's data."""
+_COPY_ENDS = tuple("~ # - .bak .old .orig .save .backup .swp .swo .1 .2".split())
+_COPY = re.compile(r"#(.+)#|\.(.+)\.sw[op]|(.+?)(?:[~-]|\.(?:bak|old|orig|save|backup|[12]))")
+
+_KEY_IN_SETTINGS = re.compile(rb"_auth|_password|authtoken|password\s*[:=]", re.IGNORECASE)
+_SAMPLE_BYTES = 1 << 20  # a bundle of authorities has a third, settings far less
+
+_ANYWHERE, _WHOLE, _OR_BELOW = "(?:^|/)", r"\Z", r"(?:/|\Z)"
+_OTHERS_HOME = "/root"
+
+
+@functools.cache
+def names(key: str) -> tuple[str, ...]:
+    """The entries of a list in `places.toml`."""
+    value = _lists()[key]
+    rows = value.values() if isinstance(value, dict) else (value,)
+    return tuple(entry for row in rows for entry in row.split())
+
+
+@functools.cache
+def _lists() -> dict[str, str | dict[str, str]]:
+    import tomllib  # many sessions judge no path
+
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathRules:
+    """The folders that decide what a path means. All absolute; both spellings of links count."""
+
+    cwd: str
+    roots: tuple[str, ...]
+    home: str
+    """The user's home folder."""
+    protected: tuple[str, ...]
+    temp: tuple[str, ...]
+    readable: tuple[str, ...] = ()
+    """Readable folders and files in protected folders; names may be patterns."""
+    tmp: Callable[[], Path | None] = lambda: None
+    """The folder of the session's own `/tmp`: work, wherever it lies."""
+    named: Callable[[], frozenset[str]] = frozenset
+    """What settings of the project have other programs run; see `Workplace`."""
+    git: tuple[GitFolder, ...] = ()
+
+
+def path_rules(workplace: Workplace) -> PathRules:
+    """The folders of a workplace: the working directory is always a root, `~/.kode` always
+    protected, `/tmp` always temporary, and saved outputs are readable."""
+    at = workplace
+    return PathRules(
+        cwd=os.path.abspath(at.cwd),
+        roots=_spellings((at.cwd, *at.roots)),
+        home=os.path.abspath(at.user_home),
+        protected=_spellings((*at.protected, at.home, at.user_home / ".kode")),
+        temp=_spellings((*at.temp, *map(Path, TEMPORARY))),
+        readable=tuple(real(path) for path in (at.outputs, *at.readable)),
+        tmp=at.private_tmp,
+        named=at.named,
+        git=at.git,
+    )
+
+
+def find_place(path: str, where: PathRules) -> Place:
+    """Where an absolute path lies, its symlinks resolved; the narrowest folder wins."""
+    resolved = real(path)
+    if is_in_tmp(path, where):
+        return "root"
+    if below_any(path, where.protected) or below_any(resolved, where.protected):
+        return "protected"
+    if below_any(resolved, (*where.roots, *(folder.path for folder in where.git))):
+        return "root"
+    if below_any(resolved, (where.home, real(where.home))):
+        return "home"
+    if below_any(resolved, where.temp):
+        return "temp"
+    return "system" if below_any(resolved, names("system")) else "elsewhere"
+
+
+def is_private(path: str, where: PathRules) -> bool:
+    """Whether the sandbox has a temporary folder of its own in the place of this path's."""
+    return find_place(path, where) == "temp" and below_any(real(path), TEMPORARY)
+
+
+def is_in_tmp(path: str, where: PathRules) -> bool:
+    """Whether a path is in the session's own `/tmp`, and leads nowhere else."""
+    resolved = real(path)
+    if below_any(resolved, where.roots):
+        return False  # the usual case needs no sandbox
+    tmp = where.tmp()
+    return tmp is not None and all(below(spelling, str(tmp)) for spelling in (path, resolved))
+
+
+def is_readable(path: str, where: PathRules) -> bool:
+    """Whether a path, or everything that its glob can match, is readable in the protected
+    folders."""
+    return is_log(path, where) or below_any(real(path), where.readable)
+
+
+def is_log(path: str, where: PathRules) -> bool:
+    """Whether it is a readable file of kode, not one in a readable folder: it holds text of earlier
+    sessions, possibly from outside."""
+    folder, name = os.path.split(real(path))
+    return any(
+        folder == os.path.dirname(pattern) and fnmatch.fnmatchcase(name, os.path.basename(pattern))
+        for pattern in where.readable
+    )
+
+
+def is_secret(path: str, where: PathRules) -> bool:
+    """Whether a file probably holds keys or passwords. Globs count if they can match one."""
+    return any(_is_secret(spelling, where) for spelling in {path, real(path)})
+
+
+def is_named_like_keys(path: str, *, is_folder: bool) -> bool:
+    """Whether an existing path holds keys, by its name and place. Cheap for the many that do
+    not."""
+    folder, name = os.path.split(path)
+    if is_folder:
+        return name.casefold() in _last_steps("key_folders")[0] and _is_any(path, "key_folders")
+    original = _strip_copy(fold_path(name))
+    return (
+        _is_key_name(original)
+        and not _is_any(f"/{original}", "no_keys")
+        and _is_any(f"{folder}/{original}", "key_files")
+    )
+
+
+def holds_keys(path: str) -> bool:
+    """Whether a file with a name for keys really has any: not an empty one, nor certificates alone,
+    and settings that only sometimes hold keys are searched. Never raises."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_SAMPLE_BYTES)
+    except (OSError, ValueError):
+        return os.path.exists(path)
+    if os.path.basename(path).casefold() in names("keys_among_settings"):
+        return _KEY_IN_SETTINGS.search(text) is not None
+    certifies = b"BEGIN CERTIFICATE" in text and b"PRIVATE" not in text
+    return bool(text) and not (certifies and len(text) < _SAMPLE_BYTES)
+
+
+def is_cache(name: str) -> bool:
+    """Whether a file or folder of this name is byte code or a cache, which nobody misses."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in names("caches"))
+
+
+def is_made_by_tools(name: str) -> bool:
+    """Whether a folder of this name is filled by a build, an installation or git."""
+    return name == ".git" or name in names("filled_by_builds")
+
+
+def runs_later(path: str, git: Sequence[GitFolder] = ()) -> bool:
+    """Whether another program later runs what is written there, unseen: hooks, rc files, CI
+    workflows, editor tasks. `git` are the known folders of git, see `kode.git.git_record`."""
+    return any(_runs_later(spelling, git) for spelling in {path, real(path)})
+
+
+def is_named(path: str, where: PathRules, *, as_link: bool = False) -> bool:
+    """Whether a setting of the project names the path, or a folder that it is in, for a program to
+    run. `as_link`: or something in it, which a link in its place would replace."""
+    programs = where.named()
+    spellings = {fold_path(path), fold_path(real(path))} if programs else set()
+    return any(
+        below(spelling, program) or (as_link and below(program, spelling))
+        for program in map(fold_path, programs)
+        for spelling in spellings
+    )
+
+
+def may_hold_what_runs(path: str) -> bool:
+    """Whether a folder of this name may hold what runs later or steers agents: with a link in its
+    place, that may lie anywhere."""
+    return _pattern(("runs_later", "steers_agents"), above=True).search(fold_path(path)) is not None
+
+
+def steers_agents(path: str) -> bool:
+    """Whether agents take what is written there for the project's instructions, in future
+    sessions."""
+    return any(_is_any(it, "steers_agents", end=_OR_BELOW) for it in {path, real(path)})
+
+
+def is_rebuildable(path: str, where: PathRules) -> bool:
+    """Whether a path is (in) a folder that a build regenerates, or in the temporary folder; never a
+    root itself."""
+    resolved = real(path)
+    if find_place(path, where) == "temp":
+        return resolved not in where.temp
+    root = next((it for it in where.roots if resolved != it and below(resolved, it)), None)
+    return root is not None and any(
+        fnmatch.fnmatchcase(step, pattern)
+        for step in resolved[len(root) :].strip("/").split("/")
+        for pattern in (*names("filled_by_builds"), *names("made_by_builds"))
+    )
+
+
+def real(path: str | Path) -> str:
+    """The path with its symlinks resolved; an impossible path is unchanged."""
+    try:
+        return paths.real_path(path)
+    except (OSError, ValueError):
+        return str(path)
+
+
+def _spellings(folders: Iterable[Path]) -> tuple[str, ...]:
+    return tuple(
+        dict.fromkeys(it for folder in folders for it in (os.path.abspath(folder), real(folder)))
+    )
+
+
+def _is_any(path: str, *keys: str, begin: str = _ANYWHERE, end: str = _WHOLE) -> bool:
+    """Whether a path is an entry of a list, in any case of letters."""
+    return _pattern(keys, begin, end).search(fold_path(path)) is not None
+
+
+@functools.cache
+def _pattern(
+    keys: Sequence[str], begin: str = _ANYWHERE, end: str = _WHOLE, *, above: bool = False
+) -> re.Pattern[str]:
+    """`above`: of the folders of the entries. Compiled at the first search: together they take six
+    milliseconds, and many sessions judge no path."""
+    entries = [entry for key in keys for entry in names(key)]
+    if above:
+        folders = [folder for entry in entries for folder in PurePosixPath(entry).parents]
+        entries = sorted({str(folder) for folder in folders if folder.name})
+    steps = (re.escape(entry.casefold()).replace(r"\*", "[^/]*") for entry in entries)
+    return re.compile(f"{begin}(?:{'|'.join(steps)}){end}")
+
+
+@functools.cache
+def _last_steps(key: str) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
+    """The last steps of entries, and the ends and beginnings of those that are patterns: a cheap
+    first test, since a search of the full path takes ten times as long."""
+    steps = [entry.casefold().rpartition("/")[2] for entry in names(key)]
+    globs = [step.split("*") for step in steps if "*" in step]
+    return (
+        frozenset(step for step in steps if "*" not in step),
+        tuple(glob[-1] for glob in globs if not glob[0]),
+        tuple(glob[0] for glob in globs if glob[0]),
+    )
+
+
+def _is_key_name(name: str) -> bool:
+    whole, ends, beginnings = _last_steps("key_files")
+    return name in whole or name.endswith(ends) or name.startswith(beginnings)
+
+
+def _is_secret(path: str, where: PathRules) -> bool:
+    """Checks names first: they count wherever the home and the project are."""
+    folder, name = os.path.split(fold_path(path))
+    name = _strip_copy(name)
+    if _is_any(path, "keys_of_the_machine", "other_processes", begin="^", end=_OR_BELOW):
+        return True
+    if _is_any(f"{folder}/{name}", "no_keys"):
+        return False
+    if _is_any(path, "key_folders", end=_OR_BELOW):
+        return True
+    if _is_key_name(name) and _is_any(f"{folder}/{name}", "key_files"):
+        return not os.path.isdir(path)  # a package of that name, an environment in `.env`
+    if any(mark in name for mark in "*?[") and _reaches_secret(name):
+        return True
+    if is_in_tmp(path, where):
+        return False
+    own = (*where.roots, where.home, *where.readable)
+    return below(path, _OTHERS_HOME) and not below_any(path, own)
+
+
+def _strip_copy(name: str) -> str:
+    """The name that a backup was made of: `.env` for `.env~`, `.env.bak` and `..env.swp`."""
+    while name.endswith(_COPY_ENDS) and (match := _COPY.fullmatch(name)) is not None:
+        name = next(filter(None, match.groups()))
+    return name
+
+
+def _reaches_secret(name: str) -> bool:
+    """Whether a glob matches a secret. `*` alone excludes dot files, and does not count."""
+    literal = re.sub(r"[*?\[\]]", "", name)
+    if not name.startswith(".") and len(literal) < 2:
+        return False
+    samples = (
+        entry.rpartition("/")[2].replace("*", "x").casefold() for entry in names("key_files")
+    )
+    return any(fnmatch.fnmatchcase(sample, name) for sample in samples)
+
+
+def _runs_later(path: str, git: Sequence[GitFolder]) -> bool:
+    record = git_record(git, path)
+    # With a file `HEAD`, git takes a folder for a repository and obeys its settings.
+    if record == "runs" or (os.path.basename(fold_path(path)) == "head" and not record):
+        return True
+    return _is_any(path, "runs_later", end=_OR_BELOW)

@@ -21,7 +21,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from kode.errors import ConfigError
-from kode.permissions.sensitive import real
+from kode.permissions.places import real
 from kode.tool import Effect, Tool
 from kode.workplace import below_any
 

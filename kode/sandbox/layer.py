@@ -17,8 +17,7 @@ from pathlib import Path
 
 from kode.errors import GitError, SandboxError
 from kode.git import git_record, ignored_names, run_git
-from kode.permissions import sensitive
-from kode.permissions.places import DEPENDENCIES
+from kode.permissions import places
 from kode.sandbox.store import let_in, remove_tree
 from kode.tool import ChangeKind, FileChange
 from kode.workplace import GitFolder
@@ -103,7 +102,7 @@ def _change(layer: Layer, path: Path, change: str) -> FileChange:
     file_change = FileChange(
         path=real,
         change=change,
-        runs_later=sensitive.runs_later(real, layer.git),
+        runs_later=places.runs_later(real, layer.git),
         kind="git" if git_record(layer.git, real) else "work",
     )
     if change == "deleted":
@@ -162,7 +161,7 @@ def _changes_of_folder(
     if before is not None and not stat.S_ISDIR(before.st_mode):
         yield path, "deleted"
         before = None
-    is_installed = _is_dependency(layer, path) or sensitive.is_cache(path.name)
+    is_installed = _is_dependency(layer, path) or places.is_cache(path.name)
     if is_installed and before is None:
         _let_in_all(layer.upper / path)
         yield path, "created"
@@ -254,7 +253,7 @@ def _mark_kinds(layer: Layer, file_changes: list[FileChange]) -> tuple[FileChang
         path = Path(step)
         is_vendor = path.name == "vendor" and step in ignored
         # Tools drop entries of their caches; to delete all of one is somebody's wish.
-        if sensitive.is_cache(path.name) and str(layer.root / path) not in gone:
+        if places.is_cache(path.name) and str(layer.root / path) not in gone:
             special[step] = "cache"
         elif step.endswith("/") and (is_vendor or _is_dependency(layer, path)):
             special[step] = "dependency"
@@ -292,7 +291,9 @@ def _steps_to(layer: Layer, change: FileChange) -> Iterator[str]:
 def _is_dependency(layer: Layer, folder: Path) -> bool:
     """Whether a folder holds installed packages, by its name or as a virtual environment."""
     versions = (layer.upper / folder, layer.root / folder)
-    return folder.name in DEPENDENCIES or any((at / "pyvenv.cfg").exists() for at in versions)
+    return folder.name in places.names("dependencies") or any(
+        (at / "pyvenv.cfg").exists() for at in versions
+    )
 
 
 def _is_index_as_it_was(layer: Layer, change: FileChange) -> bool:

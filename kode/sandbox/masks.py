@@ -1,7 +1,7 @@
 """Finds the files in a folder that hold keys, by their names; the sandbox shows empty files in
 their place.
 
-The folder is scanned once, and later only where it changed. `kode.permissions.sensitive` knows the
+The folder is scanned once, and later only where it changed. `kode.permissions.places` knows the
 names.
 """
 
@@ -18,7 +18,7 @@ from kode import paths
 from kode.errors import GitError
 from kode.git import run_git
 from kode.paths import real_path
-from kode.permissions import sensitive
+from kode.permissions import places
 from kode.workplace import GitFolder
 
 MAX_ENTRIES = 50_000
@@ -89,20 +89,20 @@ class Masks:
                 if entry.is_symlink():
                     continue  # its target is masked where it lies, or hidden
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if self.also(entry.path) or sensitive.is_named_like_keys(
+                if self.also(entry.path) or places.is_named_like_keys(
                     entry.path, is_folder=is_folder
                 ):
                     candidates.append(entry.path)
                 elif not is_folder or entry.path in self.skipped:
                     continue
-                elif not sensitive.is_made_by_tools(entry.name):
+                elif not places.is_made_by_tools(entry.name):
                     folders.append(entry.path)
         return _Folder(at, tuple(folders), tuple(candidates), entries)
 
     def _holds(self, path: str) -> bool:
         if self.also(path) or os.path.isdir(path):
             return os.path.exists(path)
-        return os.path.isfile(path) and sensitive.holds_keys(path)
+        return os.path.isfile(path) and places.holds_keys(path)
 
 
 def make_mask(store: Path, path: Path) -> Path:

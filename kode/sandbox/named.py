@@ -69,7 +69,7 @@ class _Reading:
         hooks = self._git_settings()
         self.looked_at.add(f"{self.root}/package.json")
         self._scripts(_RUN_BY_INSTALLING)
-        for path in (hooks, *(f"{self.root}/{name}" for name in places.TELLS_PROGRAMS)):
+        for path in (hooks, *(f"{self.root}/{name}" for name in places.names("names_programs"))):
             for one in self._files_in(path):
                 self._text_of(one)
 

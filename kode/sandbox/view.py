@@ -356,7 +356,7 @@ def _git_settings(ground: Ground, *, keyed: bool) -> set[Path]:
 
 def _is_of_programs(folder: Path, home: Path) -> bool:
     return folder.is_dir() and folder.relative_to(home).parts[0] not in (
-        name for name in places.KEY_FOLDERS if "/" not in name
+        name for name in places.names("key_folders") if "/" not in name
     )
 
 
@@ -368,7 +368,7 @@ def _holds_key(path: Path) -> bool:
 
 def _secrets_in_folders(ground: Ground) -> Iterator[Path]:
     open_to = (*ground.folders, *ground.shown)
-    for path in (home / name for home in ground.homes for name in places.KEY_FOLDERS):
+    for path in (home / name for home in ground.homes for name in places.names("key_folders")):
         if any(path.is_relative_to(folder) for folder in open_to):
             yield from (path,) if is_plain(path) and path.is_dir() else ()
 
@@ -376,7 +376,7 @@ def _secrets_in_folders(ground: Ground) -> Iterator[Path]:
 @cache
 def _secrets_of_system(ground: Ground) -> list[str]:
     found = []
-    for name in (name for pattern in places.KEYS_OF_THE_MACHINE for name in glob(pattern)):
+    for name in (name for pattern in places.names("keys_of_the_machine") for name in glob(pattern)):
         path = Path(real_path(name))
         if os.access(path, os.R_OK) and not any(f.is_relative_to(path) for f in ground.folders):
             found.append(str(path))

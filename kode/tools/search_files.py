@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.messages import plural
-from kode.permissions import sensitive
+from kode.permissions import places
 from kode.tool import ToolContext, ToolOutput
 from kode.tools import file_search, files
 
@@ -63,7 +63,7 @@ async def search_files(
         context=tool_context,
         root=root,
         glob=glob,
-        ground=sensitive.ground(tool_context.place),
+        ground=places.path_rules(tool_context.place),
         around=around,
         room=min(MAX_CHARS, tool_context.room),
     )
@@ -129,7 +129,7 @@ class _Search:
     context: ToolContext
     root: Path
     glob: str | None
-    ground: sensitive.Ground
+    ground: places.PathRules
     around: int
     room: int
     total: int = 0
@@ -169,8 +169,8 @@ class _Search:
             return False
         # Where the search itself targets files that hold keys, the gate has asked.
         targets = (str(self.root), os.path.join(self.root, self.glob or ""))
-        if sensitive.is_secret(path, self.ground) and not any(
-            sensitive.is_secret(target, self.ground) for target in targets
+        if places.is_secret(path, self.ground) and not any(
+            places.is_secret(target, self.ground) for target in targets
         ):
             self.keys.append(path)
             return False

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kode.permissions import sensitive
+from kode.permissions import places
 from kode.permissions.decide import decide_call
 from kode.permissions.rules import Rules, parse_all
 from kode.tool import Tool
@@ -382,19 +382,19 @@ def test_certificates_alone_are_no_keys(tmp_path):
     path = tmp_path / "bundle.pem"
     certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
     path.write_text(f"# an authority\n{certificate * 200}")
-    assert not sensitive.holds_keys(str(path))
+    assert not places.holds_keys(str(path))
     path.write_text(f"{certificate}-----BEGIN ENCRYPTED PRIVATE KEY-----\n")
-    assert sensitive.holds_keys(str(path))
+    assert places.holds_keys(str(path))
     path.write_text("a key in a form of its own")
-    assert sensitive.holds_keys(str(path))
+    assert places.holds_keys(str(path))
 
 
 def test_settings_hold_keys_only_where_one_is_in_them(tmp_path):
     path = tmp_path / ".npmrc"
     path.write_text("registry=https://r.example/")
-    assert not sensitive.holds_keys(str(path))
+    assert not places.holds_keys(str(path))
     path.write_text("PASSWORD: x")
-    assert sensitive.holds_keys(str(path))
+    assert places.holds_keys(str(path))
 
 
 def test_a_command_that_ends_too_early_is_asked_about():

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from kode.permissions import sensitive
+from kode.permissions import places
 from tests.needs import needs
 from tests.tables import for_each
 
@@ -20,7 +20,7 @@ RUN_OR_FETCHED = (
 @for_each("name", RUN_OR_FETCHED)
 @for_each("folder", ["/p/.git/", "/p/sub/.GIT/"])
 def test_a_name_outside_the_list_is_asked_about(folder: str, name: str) -> None:
-    assert sensitive.runs_later(folder + name)
+    assert places.runs_later(folder + name)
 
 
 @needs("git")
@@ -62,4 +62,4 @@ def test_everyday_git_changes_nothing_outside_the_list(tmp_path: Path) -> None:
     assert not {path for path in before if path not in files()}
     changed = [path for path, data in files().items() if before.get(path) != data]
 
-    assert [path for path in changed if sensitive.runs_later(path)] == []
+    assert [path for path in changed if places.runs_later(path)] == []

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.permissions import places, sensitive
+from kode.permissions import places
 from kode.permissions.decide import decide_call
+from kode.permissions.places import is_secret, runs_later
 from kode.permissions.rules import Rules
-from kode.permissions.sensitive import is_secret, runs_later
 from kode.tools.builtin import BUILTIN
 from tests.tables import for_each
 from tests.workplaces import ground, make_call, workplace
 
 TOOLS = {tool.name: tool for tool in BUILTIN}
+RUN_LATER = [name.replace("*", "x") for name in places.names("runs_later")]
 DATA = json.loads((Path(__file__).parent / "data" / "places.json").read_text())
 
 
@@ -66,16 +67,16 @@ def test_a_folder_named_like_a_key_file_is_none(tmp_path):
     where = ground(tmp_path, Path("/home/user"))
 
     assert not is_secret(str(tmp_path / "credentials"), where)
-    assert not sensitive.is_named_like_keys(str(tmp_path / "credentials"), is_folder=True)
+    assert not places.is_named_like_keys(str(tmp_path / "credentials"), is_folder=True)
 
 
-@for_each("path", DATA["runs_later"])
+@for_each("path", [*RUN_LATER, *DATA["run_by_git"]])
 @for_each("mode", ["auto-edit", "full"])
 def test_files_that_run_later_are_asked_about_before_changes(path, mode):
     assert outcome("write_file", path, cwd=Path("/home/user/p"), mode=mode) == "ask"
 
 
-@for_each("path", DATA["runs_later"])
+@for_each("path", [*RUN_LATER, *DATA["run_by_git"]])
 def test_files_that_run_later_are_known_in_any_form(path):
     assert runs_later(f"/p/vendor/lib/{path}")
     assert runs_later(f"/p/{path.upper()}")
@@ -88,13 +89,13 @@ def test_an_ordinary_file_of_a_project_is_none_of_these(path):
 
     assert not runs_later(f"/home/user/p/{path}")
     assert not is_secret(f"/home/user/p/{path}", where)
-    assert not sensitive.steers_agents(f"/home/user/p/{path}")
+    assert not places.steers_agents(f"/home/user/p/{path}")
 
 
 @for_each("path", DATA["steers"])
 def test_orders_for_agents_are_known_by_name(path):
-    assert sensitive.steers_agents(f"/p/{path}")
-    assert sensitive.steers_agents(f"/p/sub/{path.lower()}")
+    assert places.steers_agents(f"/p/{path}")
+    assert places.steers_agents(f"/p/sub/{path.lower()}")
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
@@ -121,7 +122,9 @@ def test_an_edit_through_a_link_leaving_the_project_is_asked(tmp_path):
     assert outcome("write_file", "link/s.txt", cwd=project) == "ask"
 
 
-_STEPS = st.sampled_from([*places.RUNS_LATER, *places.KEY_FOLDERS, *places.KEY_FILES, "src"])
+_STEPS = st.sampled_from(
+    [*places.names("runs_later"), *places.names("key_folders"), *places.names("key_files"), "src"]
+)
 
 
 @given(st.lists(_STEPS, min_size=1, max_size=3), st.sampled_from(["a", "x.py", "t"]))

@@ -12,8 +12,8 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kode.permissions import sensitive
-from kode.permissions.sensitive import Ground
+from kode.permissions import places
+from kode.permissions.places import PathRules
 from kode.permissions.shell import paths, pipes, plain, programs, tree, wrappers
 from kode.permissions.shell.line import Leaves, Line, Part, Risk, TooLong
 from kode.permissions.shell.paths import Touched
@@ -44,7 +44,7 @@ _GRAVITY: tuple[Risk, ...] = ("safe", "unknown", "write", "network", "system", "
 """What a program does by its name outweighs an unknown file of it."""
 
 
-def judge(command: str, where: Ground) -> Line:
+def judge(command: str, where: PathRules) -> Line:
     """Judges part by part what a command line would do. Never raises, and takes some 50 ms at most;
     reads only the text and where symlinks lead."""
     walk = _Walk(where)
@@ -71,7 +71,7 @@ def judge(command: str, where: Ground) -> Line:
 class _Walk:
     """One pass over a command line."""
 
-    def __init__(self, where: Ground) -> None:
+    def __init__(self, where: PathRules) -> None:
         self.where = where
         self.parts: list[Part] = []
         self.closed = True
@@ -295,7 +295,7 @@ class _Walk:
             return False
         if item.before in ("", ";", "&&") and item.behind == "&&":
             self.cwd = path
-        if sensitive.place(path, self.where) != "root":
+        if places.find_place(path, self.where) != "root":
             return False
         argv = tuple(word.text for word in item.words)
         self.parts.append(
