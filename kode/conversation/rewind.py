@@ -21,7 +21,6 @@ from kode.session.entries import (
     AnyEntry,
     CompactionEntry,
     MessageEntry,
-    PruneEntry,
     RestoreEntry,
     RewindEntry,
     TurnEntry,
@@ -125,17 +124,16 @@ def undo_rewind(conversation: "Conversation") -> bool:
 
 
 def undo_compaction(conversation: "Conversation") -> str | None:
-    """`/compact undo`: restores what the last compaction or pruning of tool output removed from the
-    model's view; returns a message about it, or None if there was none. Raises: StorageError."""
+    """`/compact undo`: restores what the last compaction removed from the model's view; returns a
+    message about it, or None if there was none. Raises: StorageError."""
     entries = effective(conversation.session.entries)
-    reductions = [entry for entry in entries if isinstance(entry, CompactionEntry | PruneEntry)]
-    if not reductions:
+    compactions = [entry for entry in entries if isinstance(entry, CompactionEntry)]
+    if not compactions:
         return None
-    _append(conversation, RestoreEntry(of=reductions[-1].id))
+    _append(conversation, RestoreEntry(of=compactions[-1].id))
     conversation.context.fruitless, agent = 0, conversation.agent
     size, limit = context_tokens(conversation.context), agent.provider.info.context_window
-    what = "Compaction" if isinstance(reductions[-1], CompactionEntry) else "Output dropping"
-    text = f"{what} undone: {size:,} of {limit:,} tokens are used."
+    text = f"Compaction undone: {size:,} of {limit:,} tokens are used."
     if size > limit * agent.limits.compact_at:
         text += (
             " The next request would compact it again: switch to a model with a larger window "

@@ -26,7 +26,7 @@ EXCERPT_CHARS = 60  # one line on each side of the change
 SMALL_TOKENS, SMALL_SHARE = 1_024, 0.05
 """How much less than before may come from a cache that lost nothing: it stores blocks."""
 
-_EDITS = ("compaction", "prune", "trim", "rewind", "restore")
+_EDITS = ("compaction", "trim", "rewind", "restore")
 """Types of entries that change what was sent before."""
 
 
@@ -52,7 +52,7 @@ class CacheBreak:
     at: str
     kind: str
     """`model`, `tool`, a section of the system prompt such as `memory`, `message`, `cache`, or the
-    session's own `compaction`, `prune`, `trim`, `rewind` or `restore`."""
+    session's own `compaction`, `trim`, `rewind` or `restore`."""
     cause: str
     """The kind in words."""
     spot: Spot | None

@@ -1,4 +1,4 @@
-"""The JSON lines of a session file. A session only grows: compaction, pruning, trim and rewind are
+"""The JSON lines of a session file. A session only grows: compaction, trim and rewind are
 entries too, and what the model gets is a pure function of them all (`messages.py`). `log.py` writes
 the file.
 """
@@ -28,9 +28,10 @@ def new_id() -> str:
     return secrets.token_hex(4)
 
 
-def new_session_id() -> str:
-    """The UTC time, so that ids sort by it, and six random hex digits."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+def new_session_id(begins: datetime | None = None) -> str:
+    """The time in UTC when the session begins, by default now, so that ids sort by it, and six
+    random hex digits."""
+    return f"{begins or datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
 def timestamp(seconds: float | None = None) -> str:
@@ -93,7 +94,7 @@ class MessageEntry(Entry, Message):
     masked: bool = False
     """Whether a credential in it was masked on disk, so that a later process sends other words."""
     notes_of: tuple[str, ...] = ()
-    """Ids of the entries that it tells the model of: see `notes.py`."""
+    """Ids of the entries that it tells the model of, see `messages.note_of`."""
     is_pending: bool = False
     """Whether it is a person's message before its turn: its `ContextEntry` decides about it."""
     type: Literal["message"] = "message"
@@ -185,15 +186,6 @@ class CompactionEntry(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PruneEntry(Entry):
-    before: str
-    """Id of the first message whose tool output stays."""
-    results: int = 0
-    """How many of its results, the first ones, do not."""
-    type: Literal["prune"] = "prune"
-
-
-@dataclass(frozen=True, kw_only=True)
 class TrimEntry(Entry):
     kept_from: str | None
     """Id of the first message that stays; None if none does."""
@@ -210,7 +202,7 @@ class RewindEntry(Entry):
 @dataclass(frozen=True, kw_only=True)
 class RestoreEntry(Entry):
     of: str
-    """Id of the compaction, pruning or rewind that no longer counts."""
+    """Id of the compaction or rewind that no longer counts."""
     type: Literal["restore"] = "restore"
 
 

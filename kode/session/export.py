@@ -2,7 +2,7 @@
 `Transcript`."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -36,7 +36,7 @@ def as_json(transcript: Transcript) -> dict[str, Any]:
         "provider": header.provider,
         "parent": header.parent,
         "forked_from": None if header.forked_from is None else asdict(header.forked_from),
-        "turns": sum(turn.number > 0 and not turn.is_rewound for turn in transcript.turns),
+        "turns": transcript.count_turns(),
         "messages": messages,
         "buffer": _buffer(entries),
         "usage": {
@@ -50,32 +50,31 @@ def as_json(transcript: Transcript) -> dict[str, Any]:
 
 
 def as_markdown(transcript: Transcript) -> str:
-    """A readable transcript of messages and calls, with long outputs cut; nothing in it controls a
-    terminal."""
+    """A readable transcript of messages and calls, each call with its result; nothing in it
+    controls a terminal."""
     header = transcript.header
-    places = {entry.id: place for place, entry in enumerate(transcript.entries)}
     lines = [f"# Session {header.id}", ""]
     lines += [f"{header.created_at} · {header.cwd} · {header.model}", ""]
     if (origin := header.forked_from) is not None:
         lines += [f"A fork of session {origin.session}, at {origin.entry or 'its end'}.", ""]
     for message, item, answered in _messages(transcript):
-        name = "You" if message.role == "user" else "kode"
-        lines += [f"## {name} · {message.at} · {message.id}", ""]
+        author = "You" if message.role == "user" else "kode"
+        lines += [f"## {author} · {message.at} · {message.id}", ""]
         for part in item.parts:
             match part:
-                case Text() if part.source:
-                    lines += [f"*({part.source})*", "", part.text, ""]
                 case Text():
+                    lines += [f"*({part.source})*", ""] if part.source else []
                     lines += [part.text, ""]
                 case Call(call=call):
-                    lines += [f"`{call.name}`", *_fenced(_readable_arguments(call.arguments))]
+                    lines += [f"`{call.name}`", *_fence(_readable_arguments(call.arguments))]
+                    if part in answered:
+                        lines += ["Result:", *_fence(part.answer.text)]
+                        lines += map(_describe, part.pictures)
                 case Image():
-                    lines += _picture(part)
-        if answered:
-            lines += _results(answered, places)
-    end = next((one for one in reversed(transcript.entries) if isinstance(one, TurnEntry)), None)
+                    lines.append(_describe(part))
+    end = next((e for e in reversed(transcript.entries) if isinstance(e, TurnEntry)), None)
     if end is not None and end.error:
-        lines += [f"*(the turn ended: {end.status}. {end.error})*"]
+        lines.append(f"*(the turn ended: {end.status}. {end.error})*")
     return clean("\n".join(lines).rstrip()) + "\n"
 
 
@@ -87,23 +86,11 @@ def _messages(transcript: Transcript) -> Iterator[tuple[MessageEntry, Item, list
         yield message, item, [call for call in item.calls if call.message or not is_last]
 
 
-def _results(calls: Sequence[Call], places: Mapping[str, int]) -> Iterator[str]:
-    """Under the id of the last to arrive: up to it one may fork. `places` are those of entries."""
-    messages = [call.message for call in calls if call.message is not None]
-    last = max(messages, key=lambda message: places[message.id], default=None)
-    yield from (f"## Results · {last.at} · {last.id}" if last is not None else "## Results", "")
-    for call in calls:
-        yield from (f"{call.answer.name}:", *_fenced(call.answer.text))
-    for call in calls:
-        for picture in call.pictures:
-            yield from _picture(picture)
+def _describe(picture: Image) -> str:
+    return f"*(image: {picture.description})*\n"
 
 
-def _picture(picture: Image) -> tuple[str, ...]:
-    return f"*(image: {picture.description})*", ""
-
-
-def _fenced(text: str) -> tuple[str, ...]:
+def _fence(text: str) -> tuple[str, ...]:
     """In a code fence that the text cannot close."""
     fence = "```"
     while fence in text:
@@ -115,25 +102,16 @@ def _readable_arguments(text: str) -> str:
     """The arguments of a call for a person: one per line, multi-line texts below their name.
     Anything that is not a JSON object stays as it is."""
     arguments = object_of(text)
-    return "\n".join(_lines_of(arguments)) if arguments else text
+    return "\n".join(_lines_of("", arguments)) if arguments else text
 
 
-def _lines_of(value: Any, depth: int = 0) -> list[str]:
-    if isinstance(value, str):
-        return value.rstrip("\n").split("\n")
-    if not isinstance(value, dict | list) or depth > MAX_DEPTH:
-        return [json.dumps(value, ensure_ascii=False)]
-    lines: list[str] = []
-    if isinstance(value, list):
-        for one in value:
-            first, *rest = _lines_of(one, depth + 1) or [""]
-            lines += [f"- {first}", *(f"  {line}" for line in rest)]
-        return lines
-    for name, one in value.items():
-        shown = _lines_of(one, depth + 1)
-        alone = len(shown) == 1 and not isinstance(one, dict | list)
-        lines += [f"{name}: {shown[0]}"] if alone else [f"{name}:", *(f"    {s}" for s in shown)]
-    return lines
+def _lines_of(name: str, value: Any, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, dict | list) and value and depth <= MAX_DEPTH:
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _lines_of(f"{name}.{key}" if name else str(key), item, depth + 1)
+    else:
+        plain = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        yield f"{name}:\n{plain}" if "\n" in plain else f"{name}: {plain}"
 
 
 def _result(call: Call) -> dict[str, Any]:
@@ -158,7 +136,7 @@ def _message(message: Message, calls: Sequence[Call]) -> dict[str, Any]:
         plain["added"] = [{"source": source, "text": text} for source, text in added]
     if pictures := images_of(message):
         names = ("name", "media_type", "width", "height")
-        plain["images"] = [{name: getattr(one, name) for name in names} for one in pictures]
+        plain["images"] = [{name: getattr(image, name) for name in names} for image in pictures]
     if calls:
         plain["tool_calls"] = [
             {"id": call.call.id, "name": call.call.name, "arguments": call.call.arguments}

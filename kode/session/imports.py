@@ -16,20 +16,13 @@ from kode.broken_json import object_of
 from kode.errors import ConfigError, SessionError
 from kode.messages import Usage
 from kode.paths import real_path
-from kode.session.entries import (
-    Import,
-    MessageEntry,
-    TaintEntry,
-    TurnEntry,
-    line_of,
-    new_session_id,
-)
+from kode.session.entries import Import, MessageEntry, TaintEntry, TurnEntry, new_session_id
 from kode.session.index import files, seconds_of
+from kode.session.log import write_session
 from kode.session.messages import effective
 from kode.session.transcript import Transcript
 
 HEADER_BYTES = 16_384  # a first line has a few hundred
-_MARK = b'"imported_from"'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +44,7 @@ def find_imported(home: Path) -> dict[str, str]:
     sessions = {}
     for _, session_id in files(home):
         with suppress(OSError), paths.session_file(home, session_id).open("rb") as file:
-            line = file.readline(HEADER_BYTES)
-            origin = (object_of(line) or {}).get("imported_from") if _MARK in line else None
+            origin = (object_of(file.readline(HEADER_BYTES)) or {}).get("imported_from")
             if isinstance(origin, dict):
                 sessions[str(origin.get("digest"))] = session_id
     return sessions
@@ -85,19 +77,12 @@ def import_file(home: Path, path: Path, known: dict[str, str]) -> Imported:
     if not messages:
         raise SessionError(f"{path}: nothing was said in it (a subagent's, or only a title).")
     begins, ends = transcript.entries[0].at, transcript.entries[-1].at
-    origin = transcript.header.imported_from
-    header = replace(
-        transcript.header,
-        id=_session_id(home, begins),
-        created_at=begins,
-        imported_from=Import(
-            agent=agent,
-            session=origin.session if origin is not None else transcript.header.id,
-            file=str(Path(real_path(path))),
-            digest=digest,
-        ),
+    header, turns = transcript.header, transcript.count_turns()
+    session_of_agent = header.imported_from.session if header.imported_from else header.id
+    origin = Import(
+        agent=agent, session=session_of_agent, file=str(Path(real_path(path))), digest=digest
     )
-    turns = sum(turn.number > 0 and not turn.is_rewound for turn in transcript.turns)
+    header = replace(header, id=_new_id(home, begins), created_at=begins, imported_from=origin)
     taint = TaintEntry(source=f"a session of {agent}", at=begins)
     # So that a list need not read the whole file. What it cost was another agent's.
     end = TurnEntry(
@@ -110,11 +95,7 @@ def import_file(home: Path, path: Path, known: dict[str, str]) -> Imported:
         total_cost_usd=0.0,
         at=ends,
     )
-    lines = map(line_of, (taint, *transcript.entries, end))
-    file = paths.session_file(home, header.id)
-    durable.make_folder(file.parent)
-    durable.replace(file, data := b"\n".join((line_of(header), *lines, b"")))
-    durable.note_length(file, len(data))
+    file = write_session(home, header, (taint, *transcript.entries, end))
     with suppress(OSError):  # a list has it where it was last used
         os.utime(file, times=(seconds_of(ends) or 0.0,) * 2)
     known[digest] = header.id
@@ -143,13 +124,8 @@ def _read(path: Path) -> tuple[str, Transcript]:
     raise SessionError(f"{path} is not a session of {' or '.join(agents)}.")
 
 
-def _session_id(home: Path, at: str) -> str:
+def _new_id(home: Path, at: str) -> str:
     """An id with the time at which the session began."""
-    try:
-        begins = datetime.fromisoformat(at).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return new_session_id()
-    while True:
-        id = f"{begins:%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
-        if not paths.session_file(home, id).exists():
-            return id
+    seconds = seconds_of(at)
+    id = new_session_id(datetime.fromtimestamp(seconds, UTC) if seconds else None)
+    return _new_id(home, at) if paths.session_file(home, id).exists() else id

@@ -29,7 +29,6 @@ from kode.session.entries import (
     MessageEntry,
     NoteEntry,
     Origin,
-    PruneEntry,
     RequestEntry,
     RestoreEntry,
     RewindEntry,
@@ -59,10 +58,7 @@ from kode.session.messages import (
 )
 from kode.session.plan import read_plan, write_plan
 from kode.session.reading import ID, no_session, not_new, read, session_path
-from kode.session.requests import Chain, beginning_digest, digest_of
-
-_CHANGES_NOTES = (UndoEntry, JobEntry, NoteEntry, RewindEntry, RestoreEntry)
-"""What changes of what the next message tells the model, beside a message that tells it."""
+from kode.session.requests import Chain
 
 
 @dataclass
@@ -79,8 +75,6 @@ class Session:
     """Results for the last message's calls, while others are pending."""
     beginning: SystemEntry | None = None
     """What every request begins with."""
-    beginning_digest: str = ""
-    """Its digest."""
     section_texts: dict[str, str] = field(default_factory=dict)
     """The sections of it of which the model was told a newer text, by name."""
     chain: Chain = field(default_factory=Chain)
@@ -170,13 +164,11 @@ class Session:
         """The digest of the beginning and the first `count` messages, by default all: what a reply
         answers, and its thinking is bound to."""
         count = len(self.messages) if count is None else count
-        return digest_of(
-            f"{self.beginning_digest}{self.chain.bound(self.messages, count)}".encode()
-        )
+        return self.chain.bound(self.beginning, self.messages, count)
 
     @property
     def unreported(self) -> tuple[AnyEntry, ...]:
-        """The entries that the next message tells the model of; see `notes.py`."""
+        """The entries that the next message tells the model of; see `note_of`."""
         if self._unreported is None:
             self._unreported = tuple(find_unreported(self.entries))
         return self._unreported
@@ -202,9 +194,7 @@ class Session:
         file, self.file = self.file, None
         with file:
             if not self.is_used and self.path is not None:
-                with contextlib.suppress(
-                    StorageError
-                ):  # an empty file is no loss, and no second error
+                with contextlib.suppress(StorageError):  # an empty file is no loss
                     durable.remove(self.path)
                     durable.forget_length(self.path)
                 # Pictures attached to a first message that was never sent.
@@ -233,12 +223,10 @@ class Session:
             self._apply(entry)
 
     def _apply(self, entry: AnyEntry) -> None:
-        if isinstance(entry, _CHANGES_NOTES) or (
-            isinstance(entry, MessageEntry) and entry.notes_of
-        ):
-            self._unreported = None
         match entry:
             case MessageEntry():
+                if entry.notes_of:
+                    self._unreported = None
                 if entry.bound and entry.bound != self.bound():
                     entry = replace(entry, moved=True)
                 add_message(self.messages, self.answers, entry)
@@ -255,20 +243,22 @@ class Session:
                 self.tainted_by = self.tainted_by or entry.source or "a source without a name"
             case RequestEntry():
                 self.has_requested = True
+            case UndoEntry() | JobEntry() | NoteEntry():
+                self._unreported = None
             case RewindEntry() | RestoreEntry():
+                self._unreported = None
                 counting = effective(self.entries)
                 self.turns = turns_of(counting)
-                self.beginning, self.beginning_digest, self.section_texts = None, "", {}
+                self.beginning, self.section_texts = None, {}
                 for earlier in counting:
                     self._take_beginning(earlier)
                 self._rebuild()
-            case CompactionEntry() | PruneEntry() | TrimEntry() | UnboundEntry():
+            case CompactionEntry() | TrimEntry() | UnboundEntry():
                 self._rebuild()
 
     def _take_beginning(self, entry: AnyEntry) -> None:
         if isinstance(entry, SystemEntry):
             self.beginning, self.section_texts = entry, {}
-            self.beginning_digest = beginning_digest(entry)
         elif isinstance(entry, SectionUpdateEntry):
             self.section_texts[entry.section] = entry.text
 
@@ -316,23 +306,12 @@ def create(
                 break
         if id is not None:
             raise not_new(id)
-    pending = _prompt_entry(task) if task else None
     header = _header(session_id, cwd, model, provider, parent)
-    with durable.storage_errors(path, "create"):
-        file = durable.open_for_append(path)
-        try:
-            _lock(file, session_id)
-            lines = [line_of(header), *map(line_of, filter(None, (pending,)))]
-            durable.append_to(file, b"\n".join(lines), path)
-        except BaseException:
-            # After a full disk an empty file would be listed as a damaged session.
-            with contextlib.suppress(OSError):
-                if os.fstat(file.fileno()).st_size == 0:
-                    path.unlink()
-            file.close()
-            raise
+    prompts = [_prompt_entry(task)] if task else []
+    write_session(home, header, prompts)
+    file = _open_locked(path, session_id)
     order.add(path.parent, session_id)
-    return Session(header=header, path=path, file=file, pending=pending)
+    return Session(header=header, path=path, file=file, pending=next(iter(prompts), None))
 
 
 def in_memory(*, cwd: Path, model: str, provider: str) -> Session:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from itertools import zip_longest
 
 from kode.messages import (
-    Image,
     Message,
     Part,
     Text,
@@ -27,7 +26,6 @@ from kode.session.entries import (
     JobEntry,
     MessageEntry,
     NoteEntry,
-    PruneEntry,
     RestoreEntry,
     RewindEntry,
     SystemEntry,
@@ -51,7 +49,6 @@ LISTED_DROPPED = 40
 
 UNREADABLE_BEGINNING = "[What was said before this could not be read.]"
 TRIMMED_BEGINNING = "[What was said before was trimmed by the person.]"
-DROPPED_OUTPUT = "[Old output dropped to save space. Run the tool again if you need it.]"
 
 
 def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Message]]:
@@ -72,8 +69,6 @@ def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Me
                     note = Text(text=TRIMMED_BEGINNING, source="note")
                     first = MessageEntry(role="user", parts=(note,), id=entry.id, at=entry.at)
                     messages = [first, *messages]
-            case PruneEntry():
-                messages = _prune(messages, entry)
             case UnboundEntry():
                 messages = [replace(m, moved=True) if m.bound else m for m in messages]
         if answers and not (messages and calls_of(messages[-1])):
@@ -82,7 +77,7 @@ def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Me
 
 
 def visible_messages(entries: Sequence[AnyEntry]) -> list[Message]:
-    """The messages for a person to look back on: includes what a compaction or pruning hides from
+    """The messages for a person to look back on: includes what a compaction hides from
     the model, but nothing trimmed or rewound."""
     messages: list[Message] = []
     answers: list[Message] = []
@@ -95,7 +90,7 @@ def visible_messages(entries: Sequence[AnyEntry]) -> list[Message]:
 
 
 def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
-    """The entries except rewound ones and undone compactions and prunings."""
+    """The entries except rewound ones and undone compactions."""
     if {RewindEntry, RestoreEntry}.isdisjoint(map(type, entries)):
         return list(entries)
     counting: list[AnyEntry] = []
@@ -272,36 +267,6 @@ def _index(messages: Sequence[Message], entry_id: str | None) -> int | None:
         if isinstance(message, MessageEntry) and message.id == entry_id:
             return index
     return None
-
-
-def _prune(messages: list[Message], entry: PruneEntry) -> list[Message]:
-    end = _index(messages, entry.before)
-    if end is None:
-        return messages
-    first = _without_output(messages[end], entry.results)
-    return [*map(_without_output, messages[:end]), first, *messages[end + 1 :]]
-
-
-def _without_output(message: Message, count: int | None = None) -> Message:
-    """Without the output and the pictures of its first `count` results; None: of all."""
-    results = results_of(message)
-    dropped = results[:count]
-    stay = {result.call_id for result in results[len(dropped) :]}
-    if not dropped:
-        return message
-    return replace(
-        message,
-        parts=tuple(
-            replace(part, text=DROPPED_OUTPUT)
-            if isinstance(part, ToolResult)
-            and part.call_id not in stay
-            and not part.lasting
-            and len(part.text) > len(DROPPED_OUTPUT)
-            else part
-            for part in message.parts
-            if not isinstance(part, Image) or part.call_id in stay
-        ),
-    )
 
 
 def _list(items: Iterable[str]) -> str:

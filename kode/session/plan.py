@@ -2,7 +2,7 @@
 lies beside the session, where a person may edit it; finished steps are ticked."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,18 +27,17 @@ def steps_of(plan: str) -> list[tuple[str, bool]]:
 
 def without_ticks(plan: str) -> str:
     """The plan with all ticks removed."""
-    return _STEP.sub(lambda step: f"{step['before']} {step['after']}{step['text']}", plan)
+    return _mark(plan, lambda step: " ")
 
 
 def tick(plan: str, done: Collection[str]) -> str:
     """The plan with those steps ticked whose words match a finished one."""
     words = {_words(text) for text in done}
+    return _mark(plan, lambda step: "x" if _words(step["text"]) in words else step["mark"])
 
-    def tick(step: re.Match[str]) -> str:
-        mark = "x" if _words(step["text"]) in words else step["mark"]
-        return f"{step['before']}{mark}{step['after']}{step['text']}"
 
-    return _STEP.sub(tick, plan)
+def _mark(plan: str, mark: Callable[[re.Match[str]], str]) -> str:
+    return _STEP.sub(lambda s: f"{s['before']}{mark(s)}{s['after']}{s['text']}", plan)
 
 
 def _words(text: str) -> str:

@@ -67,8 +67,8 @@ class Record:
         if content is None:
             return ""
         above = (self.paths.get(str(folder)) for folder in Path(real).parents)
-        made_folder = next((mark for mark in above if mark and not mark.sha256), None)
-        mark = self.contents.get(content[1]) or self.paths.get(real) or made_folder
+        folder_mark = next((mark for mark in above if mark and not mark.sha256), None)
+        mark = self.contents.get(content[1]) or self.paths.get(real) or folder_mark
         return mark.source if mark else ""
 
     def content(self, path: str, sizes: Iterable[int] | None = None) -> tuple[int, str] | None:
@@ -92,12 +92,10 @@ class Record:
         """The content of a file that may have changed within the resolution of its time; for a
         folder with something in it, 0 and "". Raises: StorageError."""
         self._digests.pop(path, None)
-        if os.path.isdir(path):
-            with durable.storage_errors(Path(path), "read"):
+        with durable.storage_errors(Path(path), "read"):
+            if os.path.isdir(path):
                 return (0, "") if os.listdir(path) else None
         return self.content(path)
-
-    # ── what a person decides ────────────────────────────────────────────────────────────────
 
     def approve(self, approved: Iterable[tuple[str, str]]) -> None:
         """Lifts the marks of these paths and contents (SHA-256). Raises: StorageError,
@@ -109,21 +107,22 @@ class Record:
             durable.remove(self._copy_of(mark.path))
 
     def withdraw(self, path: str) -> None:
-        """Provenance again what was approved of a path. Raises: StorageError, BusyError."""
+        """Marks again what was approved of a path. Raises: StorageError, BusyError."""
         self.read()
         last = self.paths.get(path)
         if last is not None and not last.source:
             self.append([replace(last, source="its approval was withdrawn")])
 
     def text_before(self, path: str) -> str | None:
-        """The text of a path before a session with outside text first changed it, if kept."""
+        """The text of a path before a session with outside text first changed it, if there is
+        one."""
         try:
             return self._copy_of(path).read_bytes().decode("utf-8", "replace")
         except OSError:
             return None
 
     def keep_before(self, path: str, text: str) -> None:
-        """Keeps the text that a path had when it was last loaded. Raises: StorageError."""
+        """Stores the text that a path had when it was last loaded. Raises: StorageError."""
         durable.make_folder(self._copies)
         durable.replace(self._copy_of(path), text.encode("utf-8", "replace"))
         with durable.storage_errors(self._copies, "read"):
@@ -134,14 +133,12 @@ class Record:
     def _copy_of(self, path: str) -> Path:
         return self._copies / paths.path_hash(Path(path))
 
-    # ── on disk ──────────────────────────────────────────────────────────────────────────────
-
     def read(self) -> str:
-        """Reads the file if it has changed; returns a sentence if it was damaged. Raises:
-        StorageError, BusyError."""
+        """Reads the file if it has changed; returns a sentence if it was damaged, and rewrites it
+        without what is damaged. Raises: StorageError, BusyError."""
         with self._lock, durable.storage_errors(self._path, "read"):
-            noted = durable.noted_length(self._path)
-            if (version := self._version_now()) == self._version and (version or not noted):
+            noted, version = durable.noted_length(self._path), self._version_now()
+            if version == self._version and (version or not noted):
                 return ""
             data = self._path.read_bytes() if version else b""
             # A last line without its end is still being written.
@@ -150,8 +147,21 @@ class Record:
             self.paths = {mark.path: mark for mark in marks}
             self.contents = {mark.sha256: mark for mark in marks if mark.sha256}
             self._version, self._lines = version, len(lines)
-            damaged, lost = len(lines) - len(marks), noted - len(data)
-            return self._mend(damaged, lost) if damaged or lost > 0 else ""
+            damaged, lost_bytes = len(lines) - len(marks), noted - len(data)
+            if not damaged and lost_bytes <= 0:
+                return ""
+            with durable.locked(self._path.parent):
+                if self._version_now() != version:  # another kode was faster
+                    return ""
+                what = f"its last {lost_bytes} bytes are lost."
+                if damaged:
+                    aside = durable.set_aside(self._path).name
+                    what = f"{damaged} of its lines could not be read. It is kept as {aside}."
+                self._replace(self._marks())
+        return (
+            f"{self._path} was damaged: {what} Files they were about now count as the project's "
+            "own, though they may hold text from outside."
+        )
 
     def _version_now(self) -> tuple[int, ...]:
         try:
@@ -160,54 +170,35 @@ class Record:
             return ()
         return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
-    def _mend(self, damaged: int, lost_bytes: int) -> str:
-        """Rewrites the file without what is damaged; returns what is to be said of it, "" if
-        another kode was faster."""
-        with durable.locked(self._path.parent):
-            if self._version_now() != self._version:
-                return ""
-            if damaged:
-                aside = durable.set_aside(self._path).name
-                what = f"{damaged} of its lines could not be read. It is kept as {aside}."
-            else:
-                what = f"its last {lost_bytes} bytes are lost."
-            self._replace(self._marks())
-        return (
-            f"{self._path} was damaged: {what} Files they were about now count as the project's "
-            "own, though they may hold text from outside."
-        )
-
     def append(self, marks: Sequence[Mark]) -> None:
         """Raises: StorageError, BusyError."""
-        lines = b"\n".join(map(_line, marks))
         with (
             self._lock,
             durable.locked(self._path.parent),
             durable.storage_errors(self._path, "append to"),
         ):
             with durable.open_for_append(self._path) as file:
-                durable.append_to(file, lines, self._path)
+                durable.append_to(file, b"\n".join(map(_line, marks)), self._path)
             self.read()
             counting = self._marks()
-            if self._lines >= min(len(counting), MAX_MARKS) + SPARE_LINES:
-                self._replace(self._worth_keeping(counting))
+            if self._lines < min(len(counting), MAX_MARKS) + SPARE_LINES:
+                return
+            # Without an approval a person is asked once more; without a mark, never again: so those
+            # that count longest are the marks of what lies there as it was written.
+            worth = [
+                (
+                    bool(mark.source),
+                    self.content(mark.path, {mark.size}) == (mark.size, mark.sha256),
+                )
+                for mark in counting
+            ]
+            best = sorted(range(len(counting)), key=lambda at: (*worth[at], at))[-MAX_MARKS:]
+            self._replace(counting[at] for at in sorted(best))
 
     def _marks(self) -> list[Mark]:
         """Those that count, in their order by content and by path."""
         marks = (*self.contents.values(), *self.paths.values())
         return list({id(mark): mark for mark in marks}.values())
-
-    def _worth_keeping(self, marks: list[Mark]) -> list[Mark]:
-        """Without an approval a person is asked once more; without a mark, never again: so those
-        that count longest are the marks of what lies there as it was written."""
-
-        def rank(position: int) -> tuple[bool, bool, int]:
-            mark = marks[position]
-            is_there = self.content(mark.path, {mark.size}) == (mark.size, mark.sha256)
-            return bool(mark.source), is_there, position
-
-        best = sorted(range(len(marks)), key=rank)[-MAX_MARKS:]
-        return [marks[position] for position in sorted(best)]
 
     def _replace(self, marks: Iterable[Mark]) -> None:
         """Call with the folder's lock held."""
@@ -232,12 +223,12 @@ class Provenance:
         """`folders` are the working folders, the working directory first; `source` returns what
         outside text this session has read, "" if none."""
         self._record = record_of(home)
-        self._folders = tuple(map(real_path, folders))
+        self._folders = tuple(real_path(folder).rstrip("/") + "/" for folder in folders)
         self._source = source
         self._emit = emit
         self._loaded: dict[str, tuple[str, str]] = {}
         """Real path → SHA-256 and text of the instructions that this session began with."""
-        self._own: set[str] = set()
+        self._marked_here: set[str] = set()
         """Contents marked by this process: no news to its session."""
 
     def keep_loaded(self, path: str, text: str, sha256: str) -> None:
@@ -279,7 +270,7 @@ class Provenance:
         of_content, of_path = self._record.contents.get(sha256), self._record.paths.get(path)
         if (before and sha256 == before) or (of_content and not of_content.source):
             return None
-        self._own.add(sha256)
+        self._marked_here.add(sha256)
         is_marked = of_path is not None and bool(of_path.source)
         if text and not is_marked:
             self._record.keep_before(path, text)
@@ -296,12 +287,13 @@ class Provenance:
         except StorageError as error:
             self._emit(Notice(text=str(error), level="error"))
         contents = self._record.contents
-        sizes = {mark.size for mark in contents.values()} if contents else ()
+        sizes = {mark.size for mark in contents.values()}
         for path in self._candidates(read) if contents else ():
             content = self._record.content(path, sizes)
             mark = contents.get(content[1]) if content else None
-            if mark is not None and mark.source and mark.sha256 not in self._own:
-                name = self._display_path(path)
+            if mark is not None and mark.source and mark.sha256 not in self._marked_here:
+                folder = next((f for f in self._folders if path.startswith(f)), "")
+                name = path.removeprefix(folder)
                 return f"{name}, written in a session that read outside text ({mark.source})"
         return ""
 
@@ -314,15 +306,9 @@ class Provenance:
         for path in self._folders if read is None else map(real_path, read):
             if os.path.isdir(path):
                 inside = path.rstrip("/") + "/"
-                yield from (one for one in list(self._record.paths) if one.startswith(inside))
+                yield from (other for other in list(self._record.paths) if other.startswith(inside))
             else:
                 yield path
-
-    def _display_path(self, path: str) -> str:
-        for folder in self._folders:
-            if path.startswith(folder.rstrip("/") + "/"):
-                return os.path.relpath(path, folder)
-        return path
 
 
 def _digest(path: str) -> str:
@@ -341,11 +327,7 @@ def _line(mark: Mark) -> bytes:
 
 def _mark(line: bytes) -> Mark | None:
     """None for a damaged line."""
-    value = object_of(line) if record_log.is_intact(line) else None
-    try:
-        texts = [(value or {})[name] for name in ("path", "sha256", "source", "size")]
-    except KeyError:
-        return None
-    if list(map(type, texts)) != [str, str, str, int]:
-        return None
-    return Mark(path=texts[0], sha256=texts[1], source=texts[2], size=texts[3])
+    match object_of(line) if record_log.is_intact(line) else None:
+        case {"path": str(path), "sha256": str(sha256), "source": str(source), "size": int(size)}:
+            return Mark(path=path, sha256=sha256, source=source, size=size)
+    return None

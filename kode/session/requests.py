@@ -52,6 +52,8 @@ class Chain:
     digests: list[str] = field(default_factory=list)
     masked: list[int] = field(default_factory=list)
     """The indexes of messages that were masked after they had been sent as they were."""
+    beginning: tuple[SystemEntry | None, str] = None, ""
+    """The last system prompt with tools that was digested, and its digest."""
 
     def of(self, messages: Sequence[Message]) -> list[str]:
         """One digest per message. Only new messages are hashed while the list stays the same
@@ -65,27 +67,24 @@ class Chain:
             self.digests.append(digest_of(before.encode() + message_bytes(message)))
         return self.digests
 
-    def bound(self, messages: Sequence[Message], count: int) -> str:
-        """What the first `count` messages were when they were sent, in a few characters."""
+    def bound(self, begun: SystemEntry | None, messages: Sequence[Message], count: int) -> str:
+        """The digest of a beginning and of the first `count` messages as they were sent."""
+        if begun is not None and begun is not self.beginning[0]:
+            text = begun.text.encode("utf-8", "replace")
+            data = b"%d %b%b" % (len(begun.text), text, _json(begun.tools))
+            self.beginning = begun, digest_of(data)
+        prefix = self.beginning[1] if begun is not None else ""
         digest = self.of(messages)[count - 1] if count else ""
-        return f"{digest}{[position for position in self.masked if position < count] or ''}"
-
-
-def beginning_digest(entry: SystemEntry) -> str:
-    """The digest of a system prompt with its tools."""
-    data = entry.text.encode("utf-8", "replace")
-    return digest_of(b"%d %b%b" % (len(entry.text), data, _json(entry.tools)))
+        masked = [position for position in self.masked if position < count]
+        return digest_of(f"{prefix}{digest}{masked or ''}".encode())
 
 
 def tool_object(tool: ToolSpec) -> dict[str, object]:
     """A tool as it is recorded in a `SystemEntry`."""
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.parameters),
-        **({"api_type": tool.api_type} if tool.api_type else {}),
-        **({"grammar": tool.grammar} if tool.grammar else {}),
-    }
+    plain = {"name": tool.name, "description": tool.description}
+    optional = {"api_type": tool.api_type, "grammar": tool.grammar}
+    given = {name: value for name, value in optional.items() if value}
+    return {**plain, "parameters": dict(tool.parameters), **given}
 
 
 def _json(value: object) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 from kode import paths
 from kode.errors import SessionError, StorageError
 from kode.messages import Part, Text, ToolCall, ToolResult
-from kode.session.entries import MessageEntry, is_turn, timestamp
+from kode.session.entries import AnyEntry, MessageEntry, is_turn, timestamp
 from kode.session.index import files
 from kode.session.reading import read
 
@@ -65,23 +65,25 @@ def _in_file(path: Path, words: Sequence[str]) -> Iterator[Place]:
     turn = 0
     for entry in entries:
         turn += is_turn(entry)
-        if not isinstance(entry, MessageEntry):
-            continue
-        for part in entry.parts:
-            who, text = _author_and_text(entry, part)
-            folded = text.lower()
-            if who and all(word in folded for word in words):
-                line, about = line_with(text, words), {"entry": entry.id, "at": entry.at}
+        for part in entry.parts if isinstance(entry, MessageEntry) else ():
+            author, text = _author_and_text(entry, part)
+            if author and all(word in text.lower() for word in words):
                 yield Place(
-                    session=path.stem, turn=turn, who=who, line=line, cwd=header.cwd, **about
+                    session=path.stem,
+                    entry=entry.id,
+                    at=entry.at,
+                    turn=turn,
+                    who=author,
+                    line=line_with(text, words),
+                    cwd=header.cwd,
                 )
 
 
-def _author_and_text(message: MessageEntry, part: Part) -> tuple[str, str]:
+def _author_and_text(entry: AnyEntry, part: Part) -> tuple[str, str]:
     """Who wrote a part, and its text; "" for memory, attachments and notes."""
     match part:
         case Text(source="" | "steering"):
-            return ("you" if message.role == "user" else "kode"), part.text
+            return ("you" if getattr(entry, "role", "") == "user" else "kode"), part.text
         case ToolCall():
             return f"tool {part.name}", part.arguments
         case ToolResult():
@@ -93,8 +95,7 @@ def line_with(text: str, words: Sequence[str]) -> str:
     """The line of a text with most of the words, cut around the first of them."""
     lines = [" ".join(line.split()) for line in text.splitlines()]
     best = max(lines, key=lambda line: sum(word in line.lower() for word in words))
-    folded = best.lower()
-    position = min((at for word in words if (at := folded.find(word)) >= 0), default=0)
-    start = max(0, min(position - CONTEXT_CHARS // 3, len(best) - CONTEXT_CHARS))
+    positions = [at for word in words if (at := best.lower().find(word)) >= 0]
+    start = max(0, min(min(positions, default=0) - CONTEXT_CHARS // 3, len(best) - CONTEXT_CHARS))
     end = start + CONTEXT_CHARS
-    return ("…" if start else "") + best[start:end] + ("…" if end < len(best) else "")
+    return "…" * (start > 0) + best[start:end] + "…" * (end < len(best))

@@ -87,7 +87,7 @@ class Item:
     parts: tuple[Part, ...] = ()
     """Those of a message, in order; () for any other entry."""
     gone: Gone = ""
-    """Why it no longer counts, if so: it was rewound; a compaction, pruning, or the system prompt
+    """Why it no longer counts, if so: it was rewound; a compaction, or the system prompt
     after one, was undone; or the person trimmed what came before a message."""
 
     @property
@@ -171,6 +171,10 @@ class Transcript:
         last = self.entries[-1] if self.entries else None
         return text_of(last) if isinstance(last, MessageEntry) and last.is_pending else ""
 
+    def count_turns(self) -> int:
+        """How many turns a person started that still count."""
+        return sum(turn.number > 0 and not turn.is_rewound for turn in self.turns)
+
     def lines(self) -> Iterator[bytes]:
         """The lines of its file, without line feeds and with credentials masked."""
         yield line_of(self.header)
@@ -181,9 +185,8 @@ class Transcript:
         """Oldest first."""
         items = {item.entry.id: item for item in self._items()}
         groups: list[tuple[int, list[AnyEntry]]] = []
-        count, rewinds = 0, set[str]()
-        before: dict[str, int] = {}
-        """Entry → the number of turns before it."""
+        count, before = 0, dict[str, int]()  # entry → the number of turns before it
+        rewinds = {entry.id for entry in self.entries if isinstance(entry, RewindEntry)}
         for entry in self.entries:
             before[entry.id] = count
             count += is_turn(entry)
@@ -191,15 +194,14 @@ class Transcript:
                 groups.append((count, []))
             groups[-1][1].append(entry)
             if isinstance(entry, RewindEntry):
-                rewinds.add(entry.id)
                 count = before.get(entry.to, count)
             elif isinstance(entry, RestoreEntry) and entry.of in rewinds:
-                count = before[entry.of]
+                count = before.get(entry.of, count)
         return tuple(
             Turn(
                 number=number,
                 entries=tuple(entries),
-                items=tuple(items[one.id] for one in entries if one.id in items),
+                items=tuple(items[entry.id] for entry in entries if entry.id in items),
             )
             for number, entries in groups
         )

@@ -7,6 +7,7 @@ lock, so that nothing disappears under a running kode.
 import fcntl
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,11 +57,9 @@ def trim(home: Path, session_id: str, keep: int) -> tuple[int, int]:
         start = max(0, len(messages) - keep)
         while start < len(messages) and messages[start].role == "tool":
             start += 1
-        if start == 0:
-            return len(messages), 0
-        first = messages[start] if start < len(messages) else None
-        kept_from = first.id if isinstance(first, MessageEntry) else None
-        session.append(TrimEntry(kept_from=kept_from))
+        if start:
+            first = messages[start] if start < len(messages) else None
+            session.append(TrimEntry(kept_from=getattr(first, "id", None)))
         return len(messages) - start, start
     finally:
         session.close()
@@ -76,17 +75,30 @@ def fork(home: Path, session_id: str, at: str | None = None) -> str:
     header, entries, _ = read(session_path(home, session_id))
     if at is None:
         return copy_to(home, header, entries, Origin(session=session_id))
-    fitting = [i for i, entry in enumerate(entries) if at and entry.id.startswith(at)]
-    if len(fitting) != 1:
+    matching = [i for i, entry in enumerate(entries) if at and entry.id.startswith(at)]
+    if len(matching) != 1:
         raise SessionError(
-            f"{len(fitting) or 'No'} entries of session {session_id} begin with {at[:80]!r}. "
+            f"{len(matching) or 'No'} entries of session {session_id} begin with {at[:80]!r}. "
             f"`kode session show {session_id}` shows the id of each message."
         )
-    end = _end_of_exchange(entries, fitting[0])
+    end = _end_of_exchange(entries, matching[0])
+    origin = Origin(session=session_id, entry=entries[matching[0]].id)
+    return copy_to(home, header, entries[:end], origin)
+
+
+def _end_of_exchange(entries: Sequence[AnyEntry], position: int) -> int:
+    """The index behind the entry at `position`, the results of its exchange with tools, if it is in
+    one, and what is stored after an answer."""
+    entry, end = entries[position], position + 1
+    if isinstance(entry, MessageEntry) and (calls_of(entry) or entry.role == "tool"):
+        for index, later in enumerate(entries[end:], end + 1):
+            if isinstance(later, MessageEntry):
+                if later.role != "tool":
+                    break
+                end = index
     while end < len(entries) and isinstance(entries[end], _AFTER_ANSWERS):
         end += 1
-    origin = Origin(session=session_id, entry=entries[fitting[0]].id)
-    return copy_to(home, header, entries[:end], origin)
+    return end
 
 
 def delete(home: Path, session_id: str) -> None:
@@ -110,10 +122,8 @@ def in_use(path: Path) -> bool:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             durable.unlock(file)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
     return False
 
 
@@ -126,9 +136,8 @@ def cleanup(home: Path, days: float, *, dry_run: bool = False) -> tuple[list[str
     for _, session_id in sorted(files(home)):
         path = paths.session_file(home, session_id)
         summary = summarize(path)
-        if summary is None or (seconds_of(summary.updated_at) or 0.0) >= limit:
-            continue
-        (busy if in_use(path) else removed).append(session_id)
+        if summary is not None and (seconds_of(summary.updated_at) or 0.0) < limit:
+            (busy if in_use(path) else removed).append(session_id)
     for session_id in () if dry_run else removed:
         delete(home, session_id)
     return removed, busy
@@ -144,39 +153,36 @@ def check(home: Path, session_id: str | None = None, *, repair: bool = False) ->
 
     Raises: SessionError for an unknown id; StorageError.
     """
-    ids = [session_id] if session_id else sorted(known for _, known in files(home))
-    return [_check(home, known, repair=repair) for known in ids]
+    ids = [session_id] if session_id else sorted(id for _, id in files(home))
+    return [_check(home, session_path(home, id), repair=repair) for id in ids]
 
 
-def _check(home: Path, session_id: str, *, repair: bool) -> Checked:
-    path = session_path(home, session_id)
+def _check(home: Path, path: Path, *, repair: bool) -> Checked:
     if in_use(path):
-        return Checked(id=session_id, in_use=True)
+        return Checked(id=path.stem, in_use=True)
+    undo = paths.undo_folder(path.with_suffix(""))
     try:
         with durable.storage_errors(path, "read"):
             data = path.read_bytes()
         # A file of which no line can be read may be no session at all.
-        if repair and (b"\n" not in data or sound_lines(data, session_id)):
-            return _repair(home, path)
+        if repair and (b"\n" not in data or sound_lines(data, path.stem)):
+            faults = [*_repair(home, path), *check_undo(undo, repair=True)]
+            return Checked(id=path.stem, faults=tuple(faults), repaired=bool(faults))
         _, entries, faults = read(path)
     except SessionError as error:
-        return Checked(id=session_id, faults=(str(error),))
+        return Checked(id=path.stem, faults=(str(error),))
     if data and not data.endswith(b"\n"):
         faults.append("The last line is incomplete.")
-    faults += _check_undo(home, session_id)
+    faults += check_undo(undo, repair=False)
     messages = messages_so_far(entries)[0]
     if messages and calls_of(messages[-1]):
         faults.append("It ended in the middle of a call, whose result is unknown.")
-    return Checked(id=session_id, faults=tuple(faults))
+    return Checked(id=path.stem, faults=tuple(faults))
 
 
-def _check_undo(home: Path, session_id: str, *, repair: bool = False) -> list[str]:
-    return check_undo(paths.undo_folder(paths.session_folder(home, session_id)), repair=repair)
-
-
-def _repair(home: Path, path: Path) -> Checked:
+def _repair(home: Path, path: Path) -> list[str]:
+    """A sentence for each repair. Raises: SessionError, BusyError, StorageError."""
     session, repairs = load(home, path.stem)
-    repairs += _check_undo(home, path.stem, repair=True)
     try:
         with durable.storage_errors(path, "read"):
             data = path.read_bytes()
@@ -185,7 +191,7 @@ def _repair(home: Path, path: Path) -> Checked:
             aside = durable.set_aside(path, data)
             if not lines or not lines[0].startswith(b'{"type":"session"'):
                 lines.insert(0, line_of(session.header))
-            data = b"\n".join(lines) + b"\n"
+            data = b"\n".join([*lines, b""])
             durable.replace(path, data)
             repairs.append(
                 f"The damaged lines have been removed; the old file is saved as {aside.name}."
@@ -193,16 +199,4 @@ def _repair(home: Path, path: Path) -> Checked:
         durable.note_length(path, len(data))
     finally:
         session.close()
-    return Checked(id=path.stem, faults=tuple(repairs), repaired=bool(repairs))
-
-
-def _end_of_exchange(entries: list[AnyEntry], position: int) -> int:
-    """The index behind the entry at `position`; where it belongs to an exchange with tools, behind
-    the last result of that."""
-    entry = entries[position]
-    if isinstance(entry, MessageEntry) and (calls_of(entry) or entry.role == "tool"):
-        for index, later in enumerate(entries[position + 1 :], position + 1):
-            if isinstance(later, MessageEntry) and later.role != "tool":
-                break
-            position = index if isinstance(later, MessageEntry) else position
-    return position + 1
+    return repairs

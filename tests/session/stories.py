@@ -6,7 +6,6 @@ from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, 
 from kode.session import log
 from kode.session.entries import (
     Entry,
-    PruneEntry,
     StateEntry,
     SystemEntry,
     TaintEntry,
@@ -108,9 +107,8 @@ def whole_story(home: Path) -> Session:
     session.append(turn_entry(1, session))
     session.append(UsageEntry(purpose="memory", usage=Usage(input_tokens=1), model="m"))
     session.append_message(user_message("again"))
-    again = session.append_message(asks("c3"))
+    session.append_message(asks("c3"))
     session.append_message(results("c3"))
-    session.append(PruneEntry(before=again.id))
     session.close()
     return session
 

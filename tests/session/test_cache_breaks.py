@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from kode.messages import Message, Text, ToolCall, ToolResult, Usage, user_message
+from kode.messages import Message, Text, Usage, user_message
 from kode.provider import ToolSpec
 from kode.session import log
 from kode.session.cache_breaks import CacheBreak, find_breaks
 from kode.session.entries import (
     CompactionEntry,
     MessageEntry,
-    PruneEntry,
     RequestEntry,
     RestoreEntry,
     RewindEntry,
@@ -154,21 +153,14 @@ def test_the_part_a_server_reads_first_is_to_blame(
 
 def test_the_sessions_own_edit_of_its_messages_is_the_cause(story: Story) -> None:
     warm = Usage(input_tokens=5_100, cached_tokens=4_000)
-    result = ToolResult(call_id="c", name="read_file", text="much " * 100)
-    for role, part in (
-        ("assistant", ToolCall(id="c", name="read_file", arguments="{}")),
-        ("tool", result),
-    ):
-        story.session.append(MessageEntry(role=role, parts=(part,)))
     for text in ("two", "three", "four"):
         story.say(text)
-    pruning = PruneEntry(before=story.message_id(-3))
+    compaction = CompactionEntry(summary="Said.", kept_from=story.message_id(-2))
     edits = {
-        "prune": lambda: pruning,
-        "restore": lambda: RestoreEntry(of=pruning.id),
+        "compaction": lambda: compaction,
+        "restore": lambda: RestoreEntry(of=compaction.id),
         "trim": lambda: TrimEntry(kept_from=story.message_id(-4)),
         "rewind": lambda: RewindEntry(to=story.message_id(-2)),
-        "compaction": lambda: CompactionEntry(summary="Said.", kept_from=story.message_id(-2)),
     }
     kinds = []
     for kind, edit in edits.items():

@@ -69,24 +69,27 @@ def test_additions_to_a_persons_words_stay_apart(tmp_path: Path) -> None:
 
 
 def test_a_call_in_a_transcript_can_be_read(tmp_path: Path) -> None:
-    edits = [{"old_text": "a\n  b\n", "new_text": "é"}, {"old_text": "", "all": True}]
+    edits = [{"old_text": "a\n  b\n", "new_text": "é"}, {"old_text": "-", "all": True}]
     arguments = {"path": "a.py", "edits": edits, "empty": [], "n": 1.5}
     text = markdown(tmp_path, "user go", call_of("edit_file", json.dumps(arguments)))
 
-    assert """`edit_file`
+    assert (
+        """`edit_file`
 ```
 path: a.py
-edits:
-    - old_text:
-          a
-            b
-      new_text: é
-    - old_text:
-      all: true
-empty:
+edits.0.old_text:
+a
+  b
+
+edits.0.new_text: é
+edits.1.old_text: -
+edits.1.all: true
+empty: []
 n: 1.5
 ```
-""" in text.replace(": \n", ":\n")
+"""
+        in text
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,15 +126,16 @@ def test_one_unpriced_turn_makes_the_cost_unknown(tmp_path: Path) -> None:
     assert index.list_sessions(tmp_path)[0].cost_usd is None
 
 
-def test_results_are_headed_by_the_last_to_arrive(tmp_path: Path) -> None:
-    session = story(tmp_path, "user go", "asks a b", "results b", "results a")
-    *_, last = session.entries
+def test_a_result_follows_its_call(tmp_path: Path) -> None:
+    results_of = (results("b", text="second"), results("a", text="first"))
 
-    text = as_markdown(Transcript(header=session.header, entries=session.entries))
+    text = markdown(tmp_path, "user go", "asks a b", *results_of, "asks c")
 
-    assert text.startswith(f"# Session {session.id}")
-    assert [line for line in text.splitlines() if line.endswith(last.id)] == [
-        f"## Results · {last.at} · {last.id}"
+    assert text.startswith("# Session ")
+    assert [line for line in text.splitlines() if line in ("`shell`", "first", "second")] == [
+        *("`shell`", "first"),
+        *("`shell`", "second"),
+        "`shell`",
     ]
 
 

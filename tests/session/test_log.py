@@ -309,10 +309,10 @@ def test_a_full_disk_is_reported_and_nothing_is_half_said(
     assert [text_of(m) for m in loaded.messages] == ["one", "three"]
     assert loaded.messages == session.messages
 
-    monkeypatch.setattr(durable, "append_to", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageError, match="The disk is full"):
         log.create(tmp_path / "new", cwd=tmp_path, model="m", provider="p")
-    assert list((tmp_path / "new" / "sessions").iterdir()) == []
+    assert list((tmp_path / "new").rglob("*.jsonl")) == []
 
 
 def test_costs_are_those_of_requests_of_turns_and_beside_them(tmp_path: Path) -> None:
@@ -346,7 +346,10 @@ def test_a_new_session_has_its_task_from_the_first_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writes: list[bytes] = []
-    monkeypatch.setattr(durable, "append_to", lambda file, data, path, **_: writes.append(data))
+    replace = durable.replace
+    monkeypatch.setattr(
+        durable, "replace", lambda path, data: writes.append(data) or replace(path, data)
+    )
     log.create(tmp_path, cwd=tmp_path, model="m", provider="p", task="fix it").close()
     assert [b"fix it" in data for data in writes] == [True]
 

@@ -13,7 +13,6 @@ from kode.messages import (
     Text,
     Thinking,
     ToolResult,
-    images_of,
     results_of,
     text_of,
     user_message,
@@ -23,7 +22,6 @@ from kode.session.entries import (
     AnyEntry,
     CompactionEntry,
     MessageEntry,
-    PruneEntry,
     RestoreEntry,
     RewindEntry,
     SystemEntry,
@@ -35,7 +33,6 @@ from kode.session.entries import (
 )
 from kode.session.log import Session
 from kode.session.messages import (
-    DROPPED_OUTPUT,
     UNKNOWN_RESULT,
     compaction_message,
     messages_so_far,
@@ -83,29 +80,6 @@ def test_a_compaction_is_one_message_before_those_that_stay() -> None:
         assert piece in note.parts[0].text
     assert last == kept
     assert texts(visible_messages(s.entries)) == ["one", "two", "three"]
-
-
-def test_pruning_drops_old_results_and_keeps_the_newer() -> None:
-    s = session("user go", "asks a")
-    s.append_message(results("a", text="x" * 500))
-    newer = s.append_message(message_of("asks b"))
-    s.append_message(results("b", text="y" * 500))
-
-    s.append(PruneEntry(before=newer.id))
-
-    assert output_of(s) == [DROPPED_OUTPUT, "y" * 500]
-
-
-def test_pruning_leaves_a_result_that_lasts() -> None:
-    s = session("user go", "asks a b")
-    skill, output = results("a", "b", text="x" * 500).parts
-    assert isinstance(skill, ToolResult)
-    s.append_message(Message(role="tool", parts=(replace(skill, lasting=True), output)))
-    newer = s.append_message(message_of("user on"))
-
-    s.append(PruneEntry(before=newer.id))
-
-    assert output_of(s) == ["x" * 500, DROPPED_OUTPUT]
 
 
 def test_a_trimmed_conversation_begins_with_a_user_message() -> None:
@@ -187,7 +161,7 @@ def test_separate_results_become_one_message_in_order(
     assert messages_so_far(s.entries)[0] == visible_messages(s.entries) == s.messages
 
 
-def test_pictures_of_results_follow_them_and_go_with_old_output() -> None:
+def test_pictures_of_results_follow_them() -> None:
     s = session("user go", "asks a b")
     image = Image(
         name="shot", media_type="image/png", width=1, height=1, size_bytes=1, kept_in="/i"
@@ -196,10 +170,6 @@ def test_pictures_of_results_follow_them_and_go_with_old_output() -> None:
     s.append_message(replace(shown, parts=(*shown.parts, image)))
     s.append_message(message_of("results b"))
     assert [type(part) for part in s.messages[-1].parts] == [ToolResult, ToolResult, Image]
-
-    after = s.append_message(message_of("user and now"))
-    s.append(PruneEntry(before=after.id))
-    assert [images_of(message) for message in s.messages] == [(), (), (), ()]
 
 
 @for_each(
@@ -223,7 +193,7 @@ def test_each_call_has_one_result_before_the_next_message(steps: str, output: li
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
-            "user answer asks results one_result compact prune trim rewind restore system unbound "
+            "user answer asks results one_result compact trim rewind restore system unbound "
             "turn".split()
         ),
         st.integers(0, 30),
@@ -271,8 +241,6 @@ def test_stepwise_messages_equal_the_loaded_ones_and_can_be_sent(
                 s.append_message(results(chosen, text=f"r{number}"))
             case "compact":
                 s.append(CompactionEntry(summary="s", kept_from=message_id if choice % 3 else None))
-            case "prune":
-                s.append(PruneEntry(before=message_id))
             case "trim":
                 s.append(TrimEntry(kept_from=message_id if choice % 4 else None))
             case "rewind":

@@ -49,8 +49,7 @@ from kode.plugins.replay.recording import (
 )
 
 SUMMARY_CHARS = 48  # a column beside the others in 80
-REDUCTIONS = ("compaction", "prune")
-CHANGES_THE_PAST = (*REDUCTIONS, "trim", "rewind", "restore")
+CHANGES_THE_PAST = ("compaction", "trim", "rewind", "restore")
 ADOPTED = (*CHANGES_THE_PAST, "message", "plan", "system", "taint")
 """What is taken from the record between two turns; the loop makes the rest itself."""
 
@@ -157,7 +156,7 @@ class RecordedProvider:
         if not self.has_reply:
             raise self._end_of_turn()
         upcoming, kinds = self.upcoming(), self.upcoming_kinds()
-        if kinds[:1] == ["request"] and not {*REDUCTIONS}.isdisjoint(kinds):
+        if kinds[:1] == ["request"] and "compaction" in kinds:
             self._advance(1 + next(i for i, entry in enumerate(upcoming) if is_request(entry)))
             raise ContextOverflow("The recorded request did not fit the model's window.")
         self._advance(len(upcoming))
@@ -184,7 +183,7 @@ class RecordedProvider:
 
     def upcoming_kinds(self) -> Sequence[str]:
         """The types of the requests, and of what reduced the context, up to that reply."""
-        return [e.type for e in self.upcoming() if is_request(e) or e.type in REDUCTIONS]
+        return [e.type for e in self.upcoming() if is_request(e) or e.type == "compaction"]
 
     def steering(self) -> list[Text]:
         """What the person typed while the turn ran, before its next reply."""

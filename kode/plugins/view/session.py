@@ -40,7 +40,6 @@ EVENTS: Mapping[str, tuple[str, Sequence[str]]] = {
     "hook": ("Hook {name} {outcome}", ("detail", "updated_input")),
     "job": ("The background job {name}", ("title", "outcome")),
     "plan": ("Plan", ("text",)),
-    "prune": ("Old outputs of calls dropped from the context", ()),
     "restore": ("A compaction or a rewind was undone", ()),
     "rewind": ("Rewound to before an earlier message", ()),
     "taint": ("Text from outside was read: {source}", ()),
