@@ -54,7 +54,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     },
     "sandbox/store.py": {"let_in": PRIVATE, "open_store": PRIVATE, "remove_tree": PRIVATE},
     "session/imports.py": {"import_file": HOME},
-    "session/log.py": {"_open_locked": HOME, "close": HOME, "create": HOME},
+    "session/log.py": {"_open_locked": HOME, "close": HOME},
     "session/upkeep.py": {"delete": HOME},
     "subagents/records.py": {"settle": HOME},
     "tools/output.py": {"_write": HOME},
