@@ -36,9 +36,9 @@ from kode.programs import one_deeper
 from kode.prompts import opening_sections, system_sections
 from kode.provider import Provider, ToolFormat
 from kode.providers import open_provider
-from kode.providers.asked import PATIENCE_S
-from kode.providers.exchange import SdkProvider
 from kode.providers.models import cost_usd
+from kode.providers.provider import HttpProvider
+from kode.providers.server import PATIENCE_S
 from kode.registry import system_row
 from kode.sandbox.sandbox import Sandbox
 from kode.sandbox.values import Opens
@@ -99,7 +99,7 @@ async def learn(provider: Provider, emit: Emit = silent, patience_s: float = PAT
     """Lets a provider ask its server what it says of the model; what the config sets stays. `emit`
     gets a line if the server is still loading the model. Returns whether there is nothing more to
     learn. Never raises."""
-    return not isinstance(provider, SdkProvider) or await provider.learn(emit, patience_s)
+    return not isinstance(provider, HttpProvider) or await provider.learn(emit, patience_s)
 
 
 def can_search(config: Config, provider: Provider) -> bool:
@@ -107,7 +107,7 @@ def can_search(config: Config, provider: Provider) -> bool:
     if config.web_search is not True:
         return False
     by_plugin = (
-        isinstance(provider, SdkProvider)
+        isinstance(provider, HttpProvider)
         and provider.api == "chat"
         and provider.row.dialect.search != ""
     )
@@ -141,7 +141,7 @@ def tool_format_of(config: Config, provider: Provider) -> ToolFormat:
     server takes it."""
     if config.tool_format != "auto":
         return config.tool_format
-    if not isinstance(provider, SdkProvider) or provider.api != "responses":
+    if not isinstance(provider, HttpProvider) or provider.api != "responses":
         return "kode"
     return "patch" if provider.model.startswith(provider.row.patches) else "kode"
 

@@ -16,7 +16,7 @@ from kode.events import Notice, silent
 from kode.memory.contract import MemoryContext
 from kode.messages import Message, Usage
 from kode.provider import Provider, Request
-from kode.providers.exchange import SdkProvider
+from kode.providers.provider import HttpProvider
 from kode.session.entries import UsageEntry
 from kode.session.messages import visible_messages
 from kode.session.record import session_record, typed_texts
@@ -64,7 +64,7 @@ class MemoryModel:
         """The one that is asked now. Raises: UserError if `memory.model` cannot be."""
         conversation, agent = self.conversation, self.conversation.agent
         named = conversation.config.memory.model
-        if named is None and (agent.small_model or not isinstance(agent.provider, SdkProvider)):
+        if named is None and (agent.small_model or not isinstance(agent.provider, HttpProvider)):
             return agent.small_model or agent.provider
         origins = conversation.settings.loaded.origins
         choice = small_choice(conversation.config, os.environ, named, origins)

@@ -32,7 +32,7 @@ from kode.permissions.decide import limited_to
 from kode.permissions.modes import PermissionMode
 from kode.plain_text import fence_text
 from kode.prompts import template
-from kode.providers.exchange import SdkProvider
+from kode.providers.provider import HttpProvider
 from kode.session.entries import AnyEntry, MessageEntry, NoteEntry, PlanEntry, TaintEntry, is_turn
 from kode.session.messages import effective
 from kode.session.plan import plan_in, read_plan, steps_of, without_ticks, write_plan
@@ -172,7 +172,7 @@ async def _fall_back(
     """The agent of `fallback_model`, which the session keeps; None if no model is set or it is the
     one that fails, and for a recording. Raises: UserError."""
     config, before = conversation.config, conversation.agent.provider
-    if config.fallback_model is None or not isinstance(before, SdkProvider):
+    if config.fallback_model is None or not isinstance(before, HttpProvider):
         return None
     provider, model = named_model(config, os.environ, before.row, config.fallback_model)
     if (provider, model) == (before.name, before.model):

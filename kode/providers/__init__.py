@@ -1,30 +1,17 @@
 """Providers: one model behind one wire format each. `kode.registry` lists them.
 
-    boundary.py            faults of servers and SDKs → kode's errors
+    provider.py            one request and its answer over HTTP
+    errors.py              faults of servers and SDKs → kode's errors
+    refusals.py            what of a request a server refuses, and what kode does then
     stream.py              the bytes of an answer → events, within limits of time and size
-    exchange.py            one request and its answer through an SDK's client
     draft.py               events → a complete, repaired message
-    wire.py                messages → bytes, encoded once
-    openai_client.py       the client of the SDK for the next two
-    openai_responses.py    Responses
-    responses_out.py       its input items
-    responses_in.py        its events
-    openai_chat.py         Chat Completions: requests and effort
-    chat_out.py            its messages, in the dialect of a host
-    chat_in.py             its replies, as hosts send them
-    anthropic_clients.py   the client of the SDK, and of the clouds, for the next
-    anthropic_messages.py  the Messages API
-    messages_out.py        its turns, and the marks for the cache
-    messages_in.py         its events
-    refusals.py            what of a request a server does not take, and what goes then
+    encoding.py            messages → bytes, encoded once
+    schemas.py             schemas of tools in the form that a vendor takes
     scripted.py            plays a script
     models.py              what is known of a model: limits, prices, abilities (models.json)
-    asked.py               what its server says of it, asked once a day
-    served.py              the same of a local server, which depends on how it was started
-    catalogue.py           one model in a server's list → what it says
-    offered.py             the models to choose from
-    reach.py               whether a server answers, with which models
+    server.py              what a server says: whether it answers, its models, their facts
     listing.py             the models of all configured providers
+    written_calls.py       calls that a model wrote as text
 
 Only the chosen format's module is imported; its SDK is imported on the first request, or by
 `warm_up`.

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from kode import extras
 from kode.errors import ConfigError, Setting
-from kode.providers.boundary import Endpoint, check_key, missing_key
-from kode.providers.exchange import client_settings
+from kode.providers.errors import Endpoint, check_key, missing_key
+from kode.providers.provider import client_settings
 
 if TYPE_CHECKING:
     from anthropic import (

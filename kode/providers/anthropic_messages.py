@@ -26,7 +26,7 @@ from kode.messages import Message, Part, ServerItem
 from kode.provider import Effort, Request, ToolSpec
 from kode.providers.anthropic_clients import open_client
 from kode.providers.draft import Draft
-from kode.providers.exchange import SdkProvider, default_max_tokens
+from kode.providers.encoding import Encoded, EncodedTools, encode_json
 from kode.providers.messages_in import Begun, take
 from kode.providers.messages_out import (
     Blocks,
@@ -37,9 +37,9 @@ from kode.providers.messages_out import (
     wire_turns,
     with_mark,
 )
+from kode.providers.provider import HttpProvider, default_max_tokens
 from kode.providers.schemas import ANTHROPIC_FORM
 from kode.providers.stream import Event
-from kode.providers.wire import Encoded, EncodedTools, encode_json
 from kode.registry import ProviderSettings
 
 BUDGETS: Mapping[Effort, int] = {
@@ -75,7 +75,7 @@ def warm_up() -> None:
     import anthropic  # noqa: F401
 
 
-class AnthropicMessages(SdkProvider):
+class AnthropicMessages(HttpProvider):
     """A `Provider` over the Messages API.
 
     Without a key, the SDK uses another credential: a token, a profile. Other servers than

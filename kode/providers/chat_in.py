@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kode.providers.boundary import Endpoint, from_status
 from kode.providers.draft import (
     Draft,
     DraftCall,
@@ -12,6 +11,7 @@ from kode.providers.draft import (
     is_whole_object,
     join_surrogates,
 )
+from kode.providers.errors import Endpoint, from_status
 from kode.providers.stream import Event
 from kode.registry import Dialect
 

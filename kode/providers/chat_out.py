@@ -23,7 +23,7 @@ from kode.messages import (
     images_of,
 )
 from kode.provider import ToolSpec
-from kode.providers.wire import (
+from kode.providers.encoding import (
     encode_json,
     picture,
     picture_note,

@@ -1,23 +1,24 @@
-"""What all configured providers offer, for `/model`: each one's own list where it can be asked,
+"""What all configured providers offer, for `/model`: each server's own list where it can be asked,
 else the names in the config and those that kode knows.
 
-The providers are asked side by side, within `PATIENCE_S` in total; an answer is kept for a while.
+The servers are asked side by side, within `PATIENCE_S` in total; an answer is kept for a while.
 """
 
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 
 from kode.config.choice import ProviderChoice, configured, named_model, resolve_provider, switched
 from kode.config.model import Config
 from kode.errors import UserError
 from kode.provider import Provider
-from kode.providers.offered import model_names, offers
-from kode.providers.reach import reach, url_of
-from kode.providers.served import is_near
-from kode.registry import ProviderRow, provider_row
+from kode.providers.models import names_of
+from kode.providers.server import is_near, offers_model, reach_server, url_of
+from kode.registry import ProviderRow, provider_names, provider_row
 
 PATIENCE_S = 3.0  # the person waits for the menu
 FRESH_S = 600.0  # vendors add models every few weeks
@@ -33,12 +34,17 @@ class Offer:
     title: str
     models: tuple[str, ...]
     """Their names at this provider."""
-    asked: bool = False
+    is_listed: bool = False
     """Whether they are its server's own list."""
-    near: bool = False
+    is_near: bool = False
     """Whether the server is on this machine or network: it has what it lists, and nothing else."""
     problem: str = ""
     """Why it cannot be used; "" if it can."""
+
+    def lacks(self, model: str) -> bool:
+        """Whether its server has said that it does not have a model, and the config does not name
+        it."""
+        return self.is_listed and not offers_model(self.models, model)
 
 
 @dataclass
@@ -46,51 +52,50 @@ class Listing:
     """The lists of this process's servers."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    _known: dict[tuple[str, str], tuple[float, tuple[str, ...]]] = field(default_factory=dict)
+    _lists: dict[tuple[str, str], tuple[float, tuple[str, ...]]] = field(default_factory=dict)
+    """Provider and URL → when it was asked, and its models."""
 
     def offers(self, config: Config, current: Provider, *, ask: bool = True) -> list[Offer]:
         """What each configured provider offers, the current one first. Without `ask` only servers
         on this machine are asked. Call it in a thread."""
-        rows = {row.name: row for row in configured(config, self.environ) if _is_listed(row)}
-        own = rows.pop(current.name, None) or provider_row(current.name)
-        named = [current.name, *rows]
-        choices = {name: self._choice(config, name, current) for name in named}
-        usable = [one for one in choices.values() if isinstance(one, ProviderChoice)]
-        self._ask([one for one in usable if ask or is_near(url_of(one))])
-        found = []
-        for name in named:
-            row, choice = own if name == current.name else rows[name], choices[name]
+        rows: dict[str, ProviderRow | None] = {current.name: provider_row(current.name)}
+        rows |= {
+            row.name: row for row in configured(config, self.environ) if row.apis != ("scripted",)
+        }
+        choices: dict[str, ProviderChoice | str] = {}
+        for name in rows:
+            try:
+                is_current = name == current.name
+                each = config if is_current else switched(config, self.environ, name, None)
+                choices[name] = resolve_provider(each, self.environ)
+            except UserError as error:
+                choices[name] = str(error)
+        usable = [choice for choice in choices.values() if isinstance(choice, ProviderChoice)]
+        self._ask([choice for choice in usable if ask or is_near(url_of(choice))])
+        offers = []
+        for name, row in rows.items():
             part = config.providers.get(name)
             names = [current.model, *config.prices] if name == current.name else []
             names += [part.model] if part is not None and part.model else []
-            found.append(self._offer(name, row, choice, names))
-        return found
-
-    def _choice(self, config: Config, name: str, current: Provider) -> ProviderChoice | str:
-        """How to ask a provider, or why it cannot be asked."""
-        try:
-            if name != current.name:
-                config = switched(config, self.environ, name, None)
-            return resolve_provider(config, self.environ)
-        except UserError as error:
-            return str(error)
+            offers.append(self._offer(name, row, choices[name], names))
+        return offers
 
     def _offer(
-        self, name: str, row: ProviderRow | None, choice: ProviderChoice | str, named: list[str]
+        self, name: str, row: ProviderRow | None, choice: ProviderChoice | str, names: list[str]
     ) -> Offer:
         title = row.shown if row is not None else name
         if isinstance(choice, str):
-            known = model_names(name, named) if row is not None else named
-            return Offer(provider=name, title=title, models=tuple(known), problem=choice)
-        near = is_near(url_of(choice))
-        listed = self._known.get(_key(choice), (0.0, ()))[1]
-        if listed:
-            models = dict.fromkeys((*named, *_sorted(row, listed)))
-        else:
-            default = [row.default_model] if row is not None and row.default_model else []
-            models = dict.fromkeys((*named, *default, *model_names(name, ())))
+            models = model_names(name, names) if row is not None else names
+            return Offer(provider=name, title=title, models=tuple(models), problem=choice)
+        server_list = self._lists.get(_key(choice), (0.0, ()))[1]
+        default = [row.default_model] if row is not None and not server_list else []
+        rest = _sort_models(row, server_list) if server_list else model_names(name, ())
         return Offer(
-            provider=name, title=title, models=tuple(models), asked=bool(listed), near=near
+            provider=name,
+            title=title,
+            models=tuple(dict.fromkeys(filter(None, (*names, *default, *rest)))),
+            is_listed=bool(server_list),
+            is_near=is_near(url_of(choice)),
         )
 
     def _ask(self, choices: Sequence[ProviderChoice]) -> None:
@@ -98,21 +103,18 @@ class Listing:
         time is left to answer for the next time."""
         now = time.monotonic()
         due = [choice for choice in choices if url_of(choice) and not self._is_fresh(choice, now)]
-        if not due:
-            return
-        asking = [threading.Thread(target=self._note, args=(one,), daemon=True) for one in due]
-        for thread in asking:
+        threads = [threading.Thread(target=self._note, args=(each,), daemon=True) for each in due]
+        for thread in threads:
             thread.start()
-        for thread in asking:
+        for thread in threads:
             thread.join(max(0.0, now + PATIENCE_S - time.monotonic()))
 
     def _note(self, choice: ProviderChoice) -> None:
-        reached = reach(choice, PATIENCE_S)
-        names = tuple(name for name in reached.models if name and name.isprintable())
-        self._known[_key(choice)] = (time.monotonic(), names)
+        names = filter(str.isprintable, filter(None, reach_server(choice, PATIENCE_S).models))
+        self._lists[_key(choice)] = (time.monotonic(), tuple(names))
 
     def _is_fresh(self, choice: ProviderChoice, now: float) -> bool:
-        at, _ = self._known.get(_key(choice), (float("-inf"), ()))
+        at, _ = self._lists.get(_key(choice), (float("-inf"), ()))
         return now - at < (NEAR_FRESH_S if is_near(url_of(choice)) else FRESH_S)
 
 
@@ -120,22 +122,26 @@ def _key(choice: ProviderChoice) -> tuple[str, str]:
     return choice.name, url_of(choice)
 
 
-def _is_listed(row: ProviderRow) -> bool:
-    return row.apis != ("scripted",)
-
-
-def _sorted(row: ProviderRow | None, listed: Sequence[str]) -> list[str]:
+def _sort_models(row: ProviderRow | None, names: Sequence[str]) -> list[str]:
     """A server's list: of a vendor's own, only what is named like its language models, those that
     kode knows first."""
     if row is None or not row.models:
-        return list(listed)
-    fitting = [name for name in listed if name.startswith(row.models)] or list(listed)
+        return list(names)
+    fitting = [name for name in names if name.startswith(row.models)] or list(names)
     known = [name for name in model_names(row.name, ()) if name in fitting]
-    return [*known, *(name for name in fitting if name not in known)]
+    return list(dict.fromkeys((*known, *fitting)))
 
 
-def find(
-    offered: Sequence[Offer],
+def model_names(provider: str | None, configured: Iterable[str]) -> list[str]:
+    """The models to choose from for a provider (None: for all) without asking a server: those in
+    the config, then those that kode knows for it."""
+    vendors = provider_names() if provider is None else (provider,)
+    known = [name for vendor in vendors for name in names_of(vendor, date.today())]
+    return list(dict.fromkeys(name for name in (*configured, *known) if name))
+
+
+def find_model(
+    offers: Sequence[Offer],
     config: Config,
     current: ProviderRow,
     text: str,
@@ -146,22 +152,21 @@ def find(
 
     Raises: UserError if several others have it.
     """
-    by_name = {offer.provider: offer for offer in offered}
-    own = by_name.get(current.name)
-    if own is not None and text in own.models:
+    by_name = {offer.provider: offer for offer in offers}
+    if current.name in by_name and text in by_name[current.name].models:
         return current.name, text
     first, _, rest = text.partition("/")
     if rest and first in by_name and rest in by_name[first].models:
         return first, rest
-    having = [offer for offer in offered if offer.asked and text in offer.models]
+    having = [offer.provider for offer in offers if offer.is_listed and text in offer.models]
     if len(having) > 1:
-        full = ", ".join(f"{offer.provider}/{text}" for offer in having)
+        full = ", ".join(f"{name}/{text}" for name in having)
         raise UserError(f"Several providers have {text}. Name one: {full}.")
-    if having:
-        return having[0].provider, text
-    return named_model(config, environ, current, text)
+    return (having[0], text) if having else named_model(config, environ, current, text)
 
 
-def lacks(offer: Offer | None, model: str) -> bool:
-    """Whether a server has said that it does not have a model, and the config does not name it."""
-    return offer is not None and offer.asked and not offers(offer.models, model)
+def base_url_of(config: Config) -> str:
+    """Where requests go, if not to the provider's own address; "" otherwise."""
+    with contextlib.suppress(UserError):
+        return resolve_provider(config, os.environ).base_url or ""
+    return ""

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kode.providers.boundary import Endpoint, from_status
 from kode.providers.draft import (
     Draft,
     DraftCall,
@@ -19,6 +18,7 @@ from kode.providers.draft import (
     is_whole_object,
     join_surrogates,
 )
+from kode.providers.errors import Endpoint, from_status
 from kode.providers.stream import Event
 
 UNDERSTOOD = ("text", "thinking", "redacted_thinking", "tool_use")

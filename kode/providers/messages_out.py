@@ -23,7 +23,7 @@ from typing import Any
 
 from kode.messages import Image, Message, Part, ServerItem, Text, Thinking, ToolCall, ToolResult
 from kode.provider import ModelInfo
-from kode.providers.wire import (
+from kode.providers.encoding import (
     encode_json,
     picture,
     picture_note,

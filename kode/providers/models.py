@@ -5,7 +5,7 @@ and date it holds; it is not edited by hand. `more_models.json` is, and adds wha
 `open`: by prefix of their names, the windows that open weights, which anybody may host, were
 trained for, and whether they see images, where that is known; and the scripted one, which is free,
 but whose tokens are counted. `retired`: Claude models, for the cost of old sessions. What the
-server says (see `asked.py`) is better than either, and the user's config is better still.
+server says (see `server.py`) is better than either, and the user's config is better still.
 
 A name matches a row exactly, or without its edition (`gpt-5-2025-08-07`), tag (`:free`) and vendor
 (`anthropic/`). An unknown model of a known family gets the family's newest row without its price;

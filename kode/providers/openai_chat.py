@@ -30,11 +30,11 @@ from kode.providers.chat_out import (
     tool_object,
 )
 from kode.providers.draft import Draft
-from kode.providers.exchange import SdkProvider, default_max_tokens
+from kode.providers.encoding import EncodedTools, Joined, encode_json
 from kode.providers.openai_client import open_client, stream_class, url_of
 from kode.providers.openai_client import warm_up as warm_up
+from kode.providers.provider import HttpProvider, default_max_tokens
 from kode.providers.schemas import ANY_FORM, GOOGLE_FORM, FittedTools
-from kode.providers.wire import EncodedTools, Joined, encode_json
 from kode.registry import UNSIGNED, Dialect, ProviderSettings, row_at
 
 SCHEMAS = {"": ANY_FORM, "google": GOOGLE_FORM}
@@ -42,7 +42,7 @@ MARKS = 2
 """Cache marks on messages, beside the one on the system prompt, which covers the tools."""
 
 
-class OpenAIChat(SdkProvider):
+class OpenAIChat(HttpProvider):
     """A `Provider` over Chat Completions. Servers other than OpenAI's own may need no key."""
 
     api = "chat"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from kode import extras
 from kode.errors import ConfigError
-from kode.providers.boundary import Endpoint, check_key, missing_key
-from kode.providers.exchange import client_settings
+from kode.providers.errors import Endpoint, check_key, missing_key
+from kode.providers.provider import client_settings
 from kode.registry import ProviderRow, ProviderSettings
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def warm_up() -> None:
 
 
 def stream_class() -> Any:
-    """The SDK's class for a stream that kode reads itself; see `SdkProvider._post`."""
+    """The SDK's class for a stream that kode reads itself; see `HttpProvider._post`."""
     import openai
 
     return openai.AsyncStream[object]

@@ -20,9 +20,10 @@ from typing import Any
 from kode.events import Emit
 from kode.provider import Request
 from kode.providers.draft import Draft
-from kode.providers.exchange import SdkProvider, default_max_tokens
+from kode.providers.encoding import Encoded, EncodedTools, encode_json
 from kode.providers.openai_client import open_client, stream_class, url_of
 from kode.providers.openai_client import warm_up as warm_up
+from kode.providers.provider import HttpProvider, default_max_tokens
 from kode.providers.responses_in import take
 from kode.providers.responses_out import (
     Form,
@@ -31,7 +32,6 @@ from kode.providers.responses_out import (
     message_bytes,
     tool_object,
 )
-from kode.providers.wire import Encoded, EncodedTools, encode_json
 from kode.registry import ProviderSettings
 
 LEAST_OUTPUT_TOKENS = 16
@@ -40,7 +40,7 @@ LEAST_OUTPUT_TOKENS = 16
 WEB_SEARCH = encode_json({"type": "web_search"})
 
 
-class OpenAIResponses(SdkProvider):
+class OpenAIResponses(HttpProvider):
     """A `Provider` over Responses."""
 
     api = "responses"
@@ -57,7 +57,7 @@ class OpenAIResponses(SdkProvider):
         self._items: Encoded[bytes] = Encoded(partial(message_bytes, form=self._form, custom=set()))
 
     async def _attempt(self, request: Request, emit: Emit) -> Draft:
-        """See `SdkProvider._attempt`. llama.cpp (7e4c0a9) calls an answer completed that its limit
+        """See `HttpProvider._attempt`. llama.cpp (7e4c0a9) calls an answer completed that its limit
         cut, so one of a server like it that used up the limit counts as cut: half an answer must
         not pass for a whole one, nor half a call run."""
         draft = await super()._attempt(request, emit)

@@ -10,8 +10,8 @@ from typing import Any, TypeGuard
 
 from kode.errors import ProviderError, TransientError
 from kode.events import TextDelta
-from kode.providers.boundary import Endpoint, from_status
 from kode.providers.draft import Draft, DraftCall, DraftText, DraftThinking, is_whole_object
+from kode.providers.errors import Endpoint, from_status
 from kode.providers.responses_out import CUSTOM_CALL
 from kode.providers.stream import Event
 

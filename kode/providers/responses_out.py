@@ -20,7 +20,7 @@ from kode.messages import (
 from kode.provider import ToolSpec
 from kode.providers.chat_out import held_answer
 from kode.providers.draft import is_whole_object
-from kode.providers.wire import (
+from kode.providers.encoding import (
     encode_json,
     picture,
     picture_note,

@@ -49,8 +49,8 @@ from kode.messages import (
     new_call_id,
 )
 from kode.provider import Request
-from kode.providers.boundary import Endpoint, from_status
-from kode.providers.wire import Encoded, used_ids
+from kode.providers.encoding import Encoded, used_ids
+from kode.providers.errors import Endpoint, from_status
 from kode.registry import ProviderSettings
 
 PIECES = 6

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kode.errors import ProviderError, RefusedError, TransientError
-from kode.providers.boundary import Endpoint, from_status, web_page
 from kode.providers.draft import Draft
+from kode.providers.errors import Endpoint, from_status, web_page
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 """Limit of an event, or of an answer that is not streamed."""

@@ -32,7 +32,7 @@ from kode.cli.screen.session_table import table
 from kode.errors import Setting
 from kode.events import ContextReduced, MemoryChanged, ToolFinished, TurnStarted
 from kode.messages import Usage
-from kode.providers.boundary import Endpoint, from_status
+from kode.providers.errors import Endpoint, from_status
 from kode.session.spending import Spending, Spent
 from kode.undo.journal import Step, TurnId
 from kode.undo.text import undo_text

@@ -15,7 +15,7 @@ from kode.engine.context import NO_LONGER, fixed_tokens, open_context, record_pe
 from kode.events import Event, Notice
 from kode.memory.system import statements_of
 from kode.messages import text_of
-from kode.providers.wire import ACKNOWLEDGED
+from kode.providers.encoding import CONTEXT_REPLY
 from kode.tools.builtin import BUILTIN, SMALL
 from tests.scripted_server import ScriptedServer
 
@@ -157,7 +157,7 @@ async def test_a_small_model_reads_memory_apart_from_the_question(
     assert context["role"] == "user"
     assert "Fridays" in context["content"]
     assert "# Where you are" in context["content"]
-    assert noted == {"role": "assistant", "content": text_of(ACKNOWLEDGED)}
+    assert noted == {"role": "assistant", "content": text_of(CONTEXT_REPLY)}
     assert question == {"role": "user", "content": "When are releases cut?"}
     assert [one["content"] for one in rest] == ["Yes.", "And why?"]
 

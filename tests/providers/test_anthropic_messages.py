@@ -20,8 +20,8 @@ from kode.messages import (
 from kode.provider import Request, ToolSpec
 from kode.providers import open_provider
 from kode.providers.anthropic_messages import answer_format
-from kode.providers.exchange import default_max_tokens
 from kode.providers.models import info_of
+from kode.providers.provider import default_max_tokens
 from tests.providers.conftest import Connect
 from tests.scripted_server import ScriptedServer
 

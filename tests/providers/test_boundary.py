@@ -20,7 +20,7 @@ from kode.errors import (
     ThinkingRefused,
     TransientError,
 )
-from kode.providers.boundary import (
+from kode.providers.errors import (
     Endpoint,
     classify,
     from_status,

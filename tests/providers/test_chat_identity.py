@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kode.messages import Message, calls_of, text_of, user_message
 from kode.providers.chat_out import message_bytes
+from kode.providers.encoding import encode_json
 from kode.providers.openai_chat import OpenAIChat
-from kode.providers.wire import encode_json
 from kode.session.entries import MessageEntry, line_of, parse_line
 from tests.providers.chat_hosts import Object, answered, host, sent_by, streamed
 

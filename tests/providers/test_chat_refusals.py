@@ -10,7 +10,7 @@ from kode.errors import RefusedError, ThinkingRefused
 from kode.events import Event, Notice
 from kode.messages import Message, ToolCall, text_of, user_message
 from kode.provider import Request
-from kode.providers.boundary import from_status
+from kode.providers.errors import from_status
 from kode.providers.refusals import read_table, setting_to_leave_out
 from kode.registry import provider_row
 from tests.providers.chat_hosts import Object, answered, host

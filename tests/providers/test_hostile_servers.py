@@ -99,7 +99,7 @@ async def test_a_server_that_is_down_is_named_with_advice(name: str) -> None:
 async def test_a_stall_ends_at_the_idle_limit(
     connect: Connect, name: str, wire: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kode.providers.exchange.is_near", lambda url: False)
+    monkeypatch.setattr("kode.providers.provider.is_near", lambda url: False)
     provider, server = connect(name, [{"text": "Hello there", "wire": wire}], idle_timeout_s=1.0)
 
     error = await fault(provider)

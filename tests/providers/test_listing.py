@@ -8,7 +8,7 @@ import pytest
 
 from kode.config.model import Config
 from kode.errors import UserError
-from kode.providers.listing import Listing, Offer, find, lacks
+from kode.providers.listing import Listing, Offer, find_model
 from kode.providers.models import info_of
 from kode.registry import provider_row
 from tests.scripted_server import ScriptedServer
@@ -42,8 +42,8 @@ def test_every_configured_provider_is_asked_current_one_first(
 
     own, more = Listing({}).offers(two(server), provider("own", "scripted-model"))
 
-    assert (own.provider, own.models, own.asked) == ("own", ("scripted-model", "a", "b"), True)
-    assert (more.provider, more.models, more.asked) == ("more", ("a", "b"), True)
+    assert (own.provider, own.models, own.is_listed) == ("own", ("scripted-model", "a", "b"), True)
+    assert (more.provider, more.models, more.is_listed) == ("more", ("a", "b"), True)
 
 
 def test_a_server_is_asked_once_in_a_while(server: ScriptedServer) -> None:
@@ -63,7 +63,7 @@ def test_completion_asks_only_servers_of_ones_own() -> None:
 
     (offer,) = Listing(environ).offers(config, provider("groq", "kimi"), ask=False)
 
-    assert not offer.asked
+    assert not offer.is_listed
     row = provider_row("groq")
     assert row is not None
     assert offer.models[:2] == ("kimi", row.default_model)
@@ -102,9 +102,9 @@ def test_a_key_and_headers_go_to_their_own_provider_only(server: ScriptedServer)
     assert set(asked) == {("Bearer k-own", None), (None, "blue")}
 
 
-OWN = Offer(provider="groq", title="", models=("openai/gpt-oss-20b",), asked=True)
-OPENAI = Offer(provider="openai", title="", models=("gpt-5", "gpt-5-mini"), asked=True)
-FURTHER = Offer(provider="together", title="", models=("kimi", "gpt-5-mini"), asked=True)
+OWN = Offer(provider="groq", title="", models=("openai/gpt-oss-20b",), is_listed=True)
+OPENAI = Offer(provider="openai", title="", models=("gpt-5", "gpt-5-mini"), is_listed=True)
+FURTHER = Offer(provider="together", title="", models=("kimi", "gpt-5-mini"), is_listed=True)
 ENVIRON = {"GROQ_API_KEY": "g", "OPENAI_API_KEY": "o", "TOGETHER_API_KEY": "t"}
 
 
@@ -125,20 +125,17 @@ def test_the_lists_decide_whose_model_is_meant(typed: str, found: tuple[str, str
     assert row is not None
     config = Config(provider="groq")
 
-    assert find((OWN, OPENAI, FURTHER), config, row, typed, ENVIRON) == found
+    assert find_model((OWN, OPENAI, FURTHER), config, row, typed, ENVIRON) == found
 
 
 def test_an_ambiguous_model_needs_the_name_of_its_provider() -> None:
     row = provider_row("groq")
     assert row is not None
     with pytest.raises(UserError, match="openai/gpt-5-mini, together/gpt-5-mini"):
-        find((OWN, OPENAI, FURTHER), Config(provider="groq"), row, "gpt-5-mini", ENVIRON)
+        find_model((OWN, OPENAI, FURTHER), Config(provider="groq"), row, "gpt-5-mini", ENVIRON)
 
 
-def test_only_a_server_that_was_asked_lacks_a_model() -> None:
-    unasked = Offer(provider="groq", title="", models=("a",))
-
-    assert lacks(OWN, "a")
-    assert not lacks(OWN, "openai/gpt-oss-20b")
-    assert not lacks(unasked, "b")
-    assert not lacks(None, "b")
+def test_only_a_server_with_a_list_lacks_a_model() -> None:
+    assert OWN.lacks("a")
+    assert not OWN.lacks("openai/gpt-oss-20b")
+    assert not Offer(provider="groq", title="", models=("a",)).lacks("b")

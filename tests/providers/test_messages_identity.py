@@ -21,12 +21,12 @@ from kode.messages import (
 )
 from kode.provider import ModelInfo, Request
 from kode.providers.anthropic_messages import AnthropicMessages
-from kode.providers.boundary import Endpoint
 from kode.providers.draft import Draft
+from kode.providers.encoding import encode_json
+from kode.providers.errors import Endpoint
 from kode.providers.messages_in import Begun, take
 from kode.providers.messages_out import blocks_of, turns_of, wire_turns
 from kode.providers.stream import Event
-from kode.providers.wire import encode_json
 from kode.session.entries import MessageEntry, line_of, parse_line
 from tests.providers.opened import settings_of
 from tests.tables import for_each

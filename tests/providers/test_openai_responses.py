@@ -40,13 +40,13 @@ from kode.messages import (
     user_message,
 )
 from kode.provider import ModelInfo, Request, ToolSpec
-from kode.providers.boundary import Endpoint
 from kode.providers.draft import Draft
+from kode.providers.encoding import encode_json
+from kode.providers.errors import Endpoint
 from kode.providers.openai_responses import OpenAIResponses
 from kode.providers.responses_in import take
 from kode.providers.responses_out import Form, message_items
 from kode.providers.stream import Event
-from kode.providers.wire import encode_json
 from kode.session.entries import MessageEntry, line_of, parse_line
 from tests.effort import share
 from tests.providers.conftest import Connect
@@ -413,7 +413,7 @@ def image(kind: str, call_id: str = "call_1") -> Image:
 
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kode.providers.wire.bytes_of", lambda image: b"data")
+    monkeypatch.setattr("kode.providers.encoding.bytes_of", lambda image: b"data")
 
 
 SHOWN = Message(role="tool", parts=(*RESULT.parts, image("image/png"), image("application/pdf")))

@@ -11,7 +11,7 @@ from kode.errors import (
     ThinkingRefused,
     TransientError,
 )
-from kode.providers.boundary import Endpoint, from_status
+from kode.providers.errors import Endpoint, from_status
 from kode.providers.refusals import read_table
 from tests.tables import for_each
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.errors import RefusedError
-from kode.providers.boundary import Endpoint
+from kode.providers.errors import Endpoint
 from kode.providers.stream import MAX_EVENT_BYTES, Decoder
 
 ENDPOINT = Endpoint(base_url="http://host/v1", model="m")

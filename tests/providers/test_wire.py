@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from kode.messages import Message, Part, Text, user_message
 from kode.providers.chat_out import message_bytes
-from kode.providers.wire import ACKNOWLEDGED, FEW, Encoded, Joined, apart
+from kode.providers.encoding import CONTEXT_REPLY, FEW, Encoded, Joined, split_context_message
 
 STEPS = st.lists(
     st.sampled_from(["append", "append", "silent", "replace", "shorten", "another"]), max_size=40
@@ -125,7 +125,7 @@ def test_setting_context_apart_loses_nothing_and_keeps_the_order(messages: list[
     said = [one for one in messages if one.role == "assistant"]
     before = [part for one in messages for part in one.parts]
 
-    found = [one for one in apart(messages) if one is not ACKNOWLEDGED]
+    found = [one for one in split_context_message(messages) if one is not CONTEXT_REPLY]
 
     assert [one for one in found if one.role == "assistant"] == said
     assert [part for one in found for part in one.parts] == before
@@ -135,7 +135,7 @@ def test_the_opening_stays_with_the_question_without_memory() -> None:
     place: Part = Text(text="# Where you are", source="opening")
     question = Message(role="user", parts=(place, Text(text="Which port?")))
 
-    assert apart([question]) == [question]
+    assert split_context_message([question]) == [question]
 
 
 def test_words_of_the_person_stand_alone_behind_context() -> None:
@@ -143,7 +143,7 @@ def test_words_of_the_person_stand_alone_behind_context() -> None:
     memory = Message(role="user", parts=(Text(text="facts", source="memory"),))
     question = Message(role="user", parts=(place, Text(text="Which port?")))
 
-    found = apart([memory, question])
+    found = split_context_message([memory, question])
 
     assert [one.role for one in found] == ["user", "assistant", "user"]
     assert found[0].parts == (*memory.parts, place)

@@ -25,7 +25,7 @@ from kode.config.model import Config
 from kode.errors import EXIT_OK, KodeError
 from kode.extensions.mcp_config import find_servers
 from kode.extensions.review import find_items, named
-from kode.providers.offered import model_names
+from kode.providers.listing import model_names
 from kode.registry import SYSTEMS, provider_names
 
 EPILOG = """\

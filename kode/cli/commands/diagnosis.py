@@ -17,7 +17,7 @@ from kode import __version__, paths
 from kode.config.files import guard_home
 from kode.errors import ConfigError, KodeError
 from kode.programs import find_program
-from kode.providers.reach import Reached, reach
+from kode.providers.server import ServerAnswer, reach_server
 
 if TYPE_CHECKING:
     from kode.config.choice import ProviderChoice
@@ -78,9 +78,9 @@ class Case:
         raise UntriedError("not tried: no model is set up")
 
     @functools.cached_property
-    def reached(self) -> "Reached | None":
+    def reached(self) -> "ServerAnswer | None":
         """What its server answers; None without a server to ask."""
-        return None if self.choice.name == "scripted" else reach(self.choice)
+        return None if self.choice.name == "scripted" else reach_server(self.choice)
 
 
 def python(case: Case) -> Finding:

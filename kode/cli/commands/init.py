@@ -22,7 +22,7 @@ from kode.errors import EXIT_OK, ConfigError, UserError
 from kode.registry import PROVIDERS, ProviderRow, provider_row
 
 if TYPE_CHECKING:
-    from kode.providers.reach import Reached
+    from kode.providers.server import ServerAnswer
 
 Settings = dict[str, Any]
 """What is written: `provider`, and its part of `providers`."""
@@ -111,7 +111,7 @@ def local_places() -> tuple[tuple[ProviderRow, str], ...]:
     return (*((row, row.own_url) for row in rows.values()), further)
 
 
-def find_local_servers() -> list[tuple[ProviderRow, "Reached"]]:
+def find_local_servers() -> list[tuple[ProviderRow, "ServerAnswer"]]:
     """The model servers that answer on their usual local ports."""
     answers = [
         (row, _reach(_extend({"provider": row.name}, base_url=url), LIST_TIMEOUT_S))
@@ -130,12 +130,12 @@ def write_config(target: Path, settings: Settings) -> None:
     _say(f"Saved {target}. `kode config show` shows every value.")
 
 
-def _reach(settings: Settings, *timeout_s: float) -> "Reached":
+def _reach(settings: Settings, *timeout_s: float) -> "ServerAnswer":
     from kode.config.choice import resolve_provider
     from kode.config.model import Config
-    from kode.providers import reach
+    from kode.providers import server
 
-    return reach.reach(resolve_provider(Config.model_validate(settings), {}), *timeout_s)
+    return server.reach_server(resolve_provider(Config.model_validate(settings), {}), *timeout_s)
 
 
 def _extend(settings: Settings, **values: str | None) -> Settings:
@@ -148,7 +148,7 @@ def _extend(settings: Settings, **values: str | None) -> Settings:
     return {"provider": name, "providers": {name: part}} if part else {"provider": name}
 
 
-def _use_local(row: ProviderRow, reached: "Reached") -> Settings:
+def _use_local(row: ProviderRow, reached: "ServerAnswer") -> Settings:
     if reached.state != "refused" and not reached.models:
         raise UserError(f"{row.shown} has loaded no model yet. Load one there, then `kode init`.")
     return _choose_model(_extend({"provider": row.name}, base_url=reached.url), reached)
@@ -199,7 +199,7 @@ def _read_url(answer: str) -> str | None:
     """The URL that an answer names; None for a single word and the like. Without a scheme it is
     `http` in the local network, where servers seldom have a certificate, else `https`."""
     from kode.config.choice import is_url
-    from kode.providers.served import is_near
+    from kode.providers.server import is_near
 
     if "://" not in answer:
         if not any(sign in answer for sign in ".:/") and answer != "localhost":
@@ -210,7 +210,7 @@ def _read_url(answer: str) -> str | None:
     return answer if is_url(answer) and " " not in answer else None
 
 
-def _choose_model(settings: Settings, reached: "Reached") -> Settings:
+def _choose_model(settings: Settings, reached: "ServerAnswer") -> Settings:
     """The settings with a model, unless the provider has a default that its server offers, and
     with a key if the server refused to answer without one."""
     if reached.state == "refused":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kode.cli.commands.diagnosis import Case, Finding, missing, ok, optional
 from kode.errors import KodeError
-from kode.providers.reach import reach, url_of
+from kode.providers.server import reach_server, url_of
 
 if TYPE_CHECKING:
     from kode.config.model import Config
@@ -176,7 +176,7 @@ def _ask_other(config: "Config", row: "ProviderRow") -> tuple[bool, str]:
         return False, str(error)
     if not url_of(choice):
         return True, "its SDK finds address and login, not tested"
-    reached, model = reach(choice), choice.model or choice.row.default_model
+    reached, model = reach_server(choice), choice.model or choice.row.default_model
     if reached.state != "ok":
         return reached.state == "odd", f"{reached.url}: {reached.detail}"
     is_offered = not model or reached.offers(model) is not False

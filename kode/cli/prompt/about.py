@@ -50,7 +50,7 @@ def _named(name: str, lines: list[str]) -> list[tuple[str, str]]:
 
 
 def _address(conversation: "Conversation") -> str:
-    from kode.providers.offered import base_url_of
+    from kode.providers.listing import base_url_of
 
     return f", {url}" if (url := base_url_of(conversation.config)) else ""
 

@@ -46,9 +46,9 @@ def effort_lines(wanted: Effort | None, provider: Provider) -> list[str]:
 
 def _sent(wanted: Effort | None, provider: Provider) -> Effort | None:
     """The level that a request carries; None for none."""
-    from kode.providers.exchange import SdkProvider
+    from kode.providers.provider import HttpProvider
 
-    if not isinstance(provider, SdkProvider):
+    if not isinstance(provider, HttpProvider):
         return None
     if provider.api == "chat" and not provider.row.dialect.switch:
         return None

@@ -36,12 +36,12 @@ async def use_model(state: PromptState, argument: str) -> None:
 
 
 def _switch(state: PromptState, offered: "Sequence[Offer]", argument: str) -> None:
-    from kode.providers.listing import find, lacks
+    from kode.providers.listing import find_model
 
     conversation = state.conversation
-    provider, model = find(offered, conversation.config, _current_row(state), argument)
+    provider, model = find_model(offered, conversation.config, _current_row(state), argument)
     offer = next((one for one in offered if one.provider == provider), None)
-    if offer is not None and offer.near and lacks(offer, model):
+    if offer is not None and offer.is_near and offer.lacks(model):
         raise UserError(
             f"The server has no model {one_line(model)}.{_similar(model, offer.models)} "
             f"It has: {', '.join(map(one_line, offer.models[:SHOWN_MODELS]))}."
@@ -50,7 +50,7 @@ def _switch(state: PromptState, offered: "Sequence[Offer]", argument: str) -> No
     _say_current(state)
     info = conversation.agent.provider.info
     names = [name for one in offered if one.provider == provider for name in one.models]
-    if lacks(offer, model):
+    if offer is not None and offer.lacks(model):
         state.screen.print(
             f"{one_line(provider)} does not list {one_line(model)}.{_similar(model, names)}",
             "warning",
@@ -92,7 +92,7 @@ def _shortened(offer: "Offer") -> str:
     names = ", ".join(map(one_line, offer.models[:SHOWN_MODELS])) or "no models"
     more = len(offer.models) - SHOWN_MODELS
     said = f"{names} and {more} more" if more > 0 else names
-    return said if offer.asked else f"{said} (as kode knows them)"
+    return said if offer.is_listed else f"{said} (as kode knows them)"
 
 
 def _show_one(state: PromptState, offer: "Offer") -> None:

@@ -27,7 +27,7 @@ from harbor.models.trajectories import Trajectory
 from harbor.models.trial.config import AgentConfig
 
 from bench.harbor import KodeAgent
-from kode.providers.boundary import Endpoint, from_status
+from kode.providers.errors import Endpoint, from_status
 from tests.scripted_server import ScriptedServer
 
 KODE = Path(sys.executable).parent / "kode"

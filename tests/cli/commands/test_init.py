@@ -9,7 +9,7 @@ import pytest
 
 from kode.cli.commands import init
 from kode.errors import UserError
-from kode.providers.reach import Reached
+from kode.providers.server import ServerAnswer
 from kode.registry import PROVIDERS, provider_row
 from tests.scripted_server import ScriptedServer
 
@@ -35,19 +35,19 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     assert answers == []
 
 
-def reached(monkeypatch: pytest.MonkeyPatch, *answers: Reached) -> None:
+def reached(monkeypatch: pytest.MonkeyPatch, *answers: ServerAnswer) -> None:
     left = list(answers)
-    monkeypatch.setattr("kode.providers.reach.reach", lambda choice, *limit: left.pop(0))
+    monkeypatch.setattr("kode.providers.server.reach_server", lambda choice, *limit: left.pop(0))
 
 
 ADDRESS = "a server at another address"
-OK = Reached(
+OK = ServerAnswer(
     url="https://api.openai.com/v1",
     state="ok",
     detail="",
     models=(provider_row("openai").default_model, "o3"),
 )
-REFUSED = Reached(url=OK.url, state="refused", detail="it refuses the key (HTTP 401)")
+REFUSED = ServerAnswer(url=OK.url, state="refused", detail="it refuses the key (HTTP 401)")
 
 
 def test_a_key_that_works_takes_two_questions(
@@ -68,7 +68,7 @@ def test_names_of_models_cannot_control_the_terminal(
     """Whoever has an account on the machine can listen on the port of a server."""
     names = ("a\x1b]52;c;ZXZpbA==\x07", "b")
     url = "http://127.0.0.1:8000/v1"
-    found = Reached(url=url, state="ok", detail="", models=names)
+    found = ServerAnswer(url=url, state="ok", detail="", models=names)
     monkeypatch.setattr(init, "find_local_servers", lambda: [(provider_row("vllm"), found)])
     said += ["1", "2"]
 
@@ -99,7 +99,7 @@ def test_three_keys_that_are_refused_are_enough(
 def test_a_key_is_taken_untested_where_nothing_can_be_reached(
     monkeypatch: pytest.MonkeyPatch, said: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    reached(monkeypatch, Reached(url=OK.url, state="unreachable", detail="no route"))
+    reached(monkeypatch, ServerAnswer(url=OK.url, state="unreachable", detail="no route"))
     said += ["1", "sk-ant-0123456789"]
     assert init.choose() == {
         "provider": "anthropic",
@@ -111,7 +111,7 @@ def test_a_key_is_taken_untested_where_nothing_can_be_reached(
 def test_a_default_model_that_the_account_lacks_is_replaced(
     monkeypatch: pytest.MonkeyPatch, said: list[str]
 ) -> None:
-    reached(monkeypatch, Reached(url="", state="ok", detail="", models=("one", "two")))
+    reached(monkeypatch, ServerAnswer(url="", state="ok", detail="", models=("one", "two")))
     said += ["Groq", "gsk_0123456789", "2"]
 
     settings = init.choose()
@@ -124,7 +124,7 @@ def test_the_address_of_an_account_at_azure_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, said: list[str]
 ) -> None:
     url = "https://mine.openai.azure.com/openai/v1"
-    reached(monkeypatch, Reached(url=url, state="odd", detail="no list"))
+    reached(monkeypatch, ServerAnswer(url=url, state="odd", detail="no list"))
     said += [provider_row("azure").shown, "mine", url, "0123456789abcdef"]
 
     assert init.choose() == {

@@ -372,10 +372,10 @@ OWN = Offer(
     provider="anthropic",
     title="Own",
     models=("big-model", "qwen2.5-coder:latest", "llama3.2:3b"),
-    asked=True,
-    near=True,
+    is_listed=True,
+    is_near=True,
 )
-GROQ = Offer(provider="groq", title="Groq", models=("openai/gpt-oss-120b", "kimi"), asked=True)
+GROQ = Offer(provider="groq", title="Groq", models=("openai/gpt-oss-120b", "kimi"), is_listed=True)
 BROKEN = Offer(provider="azure", title="Azure OpenAI", models=(), problem="There is no key.")
 
 

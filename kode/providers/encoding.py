@@ -28,7 +28,7 @@ FEW = 8
 session's cached bytes."""
 
 
-ACKNOWLEDGED = Message(
+CONTEXT_REPLY = Message(
     role="assistant",
     parts=(Text(text="I know this now. Ask me a question or give me a task."),),
     stop="end",
@@ -147,7 +147,7 @@ class Joined:
         return [self._encode(Message(role="user", parts=parts))]
 
 
-def apart(messages: Sequence[Message]) -> list[Message]:
+def split_context_message(messages: Sequence[Message]) -> list[Message]:
     """The messages with the context before a person's words as a separate exchange, if memory is
     part of it; see `Request.small`."""
     found: list[Message] = []
@@ -160,7 +160,7 @@ def apart(messages: Sequence[Message]) -> list[Message]:
             )
             ahead, rest = parts[:begins], parts[begins:]
             if rest and any(_source(part) == "memory" for part in ahead):
-                found += [Message(role="user", parts=ahead), ACKNOWLEDGED]
+                found += [Message(role="user", parts=ahead), CONTEXT_REPLY]
                 ahead = ()
             if not rest:
                 continue

@@ -17,15 +17,14 @@ from kode.errors import ContextOverflow, RefusedError, ThinkingRefused
 from kode.events import Emit, Notice, loading_notice, silent
 from kode.messages import Message, Part, Text, Thinking, ToolCall
 from kode.provider import EFFORTS, Api, Effort, ModelInfo, Request
-from kode.providers.asked import PATIENCE_S, facts_of
-from kode.providers.boundary import Endpoint, translate_errors
 from kode.providers.draft import Draft
+from kode.providers.encoding import encode_json, pictures_named, split_context_message, used_ids
+from kode.providers.errors import Endpoint, translate_errors
 from kode.providers.models import refined
 from kode.providers.refusals import read_table, refused_tool, setting_to_leave_out
 from kode.providers.schemas import ANY_FORM, FittedTools, SchemaForm
-from kode.providers.served import is_near
+from kode.providers.server import PATIENCE_S, ask_facts, is_near
 from kode.providers.stream import Deadline, Event, read_reply, refuse
-from kode.providers.wire import apart, encode_json, pictures_named, used_ids
 from kode.registry import ProviderSettings, host_of, unset
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def nearest_effort(wanted: Effort | None, accepted: Sequence[Effort]) -> Effort 
     )
 
 
-class SdkProvider(ABC):
+class HttpProvider(ABC):
     """A `Provider` over an SDK's client, which is opened on the first request."""
 
     api: ClassVar[Api]
@@ -118,14 +117,14 @@ class SdkProvider(ABC):
         """Whether it did not take thinking back: that of moved messages stays away then."""
 
     async def learn(self, emit: Emit = silent, patience_s: float = PATIENCE_S) -> bool:
-        """Refines what is known of the model by what its server says; see `asked.py`. Asks again if
+        """Refines what is known of the model by what its server says (`server.py`). Asks again if
         that has no window: some servers know theirs only when the model is loaded. Returns whether
         it will not ask again. Never raises."""
         if self._asked < 2:
             self._asked += 1
             say_so = partial(emit, loading_notice(self.model))
             given = self._settings.given
-            facts = await facts_of(self.row, self._endpoint, given, say_so, patience_s)
+            facts = await ask_facts(self.row, self._endpoint, given, say_so, patience_s)
             if "context_window" in facts or not is_near(self._endpoint.base_url):
                 self._asked = 2
             self.learned.update(facts)
@@ -177,7 +176,7 @@ class SdkProvider(ABC):
 
         Raises: ThinkingRefused also.
         """
-        messages = apart(request.messages) if request.small else request.messages
+        messages = split_context_message(request.messages) if request.small else request.messages
         tools = self._tools_fitted.of(request.tools, emit)
         try:
             draft = await self._attempt(replace(request, messages=messages, tools=tools), emit)

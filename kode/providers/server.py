@@ -1,0 +1,610 @@
+"""What a model server says: whether it answers, which models it lists, and what one of them can do.
+
+    Anthropic    GET /v1/models/ID: limits, lifecycle, capabilities
+    OpenRouter   limits, prices, modalities, parameters and levels of reasoning in its list
+    llama.cpp    meta.n_ctx in /v1/models, before that /props; a router's /props?model=NAME;
+                 modalities in /props
+    vLLM         max_model_len in /v1/models
+    LM Studio    loaded_context_length and type in /api/v0/models
+    Ollama       context_length in /api/ps, once the model is loaded; num_ctx and capabilities in
+                 /api/show
+    others       the window in their list, under a name of their own
+
+A server on this machine or network is asked in each process: its window depends on how it was
+started, and Ollama silently truncates a longer request. One far away is asked at most once a day
+and model; `$KODE_HOME/models/HOST.json` keeps the values. A process waits for it a second at most,
+and an answer that comes later serves the next process. So an unreachable server, a corrupt file or
+a folder that cannot be written cost nothing: the table of `models` is used.
+"""
+
+import asyncio
+import contextlib
+import importlib
+import ipaddress
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+from urllib.parse import quote, urlsplit
+
+from kode import durable, paths
+from kode.broken_json import object_of
+from kode.config.choice import LOCAL_KEY, ProviderChoice
+from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S, KodeError
+from kode.provider import EFFORTS, ThinkingType
+from kode.providers.errors import Endpoint, plain_reason
+from kode.providers.models import info_of
+from kode.providers.refusals import names_fault
+from kode.registry import COMPATIBLE, ProviderRow
+
+if TYPE_CHECKING:
+    import httpx2
+
+PATIENCE_S = 1.0
+"""How long a first request waits for what a server far away says."""
+ASK_TIMEOUT_S = 3.0
+LIST_TIMEOUT_S = 5.0  # a person waits for `doctor`
+LOAD_TIMEOUT_S = 120.0
+"""Time for a server to load the model, which the first request would wait for too."""
+FRESH = timedelta(days=1)
+FAILED_FRESH = timedelta(minutes=10)
+"""How long a server that did not answer is left alone."""
+MAX_BYTES = 4_000_000  # many times the longest list of models
+MAX_PAGES = 10
+"""Of a list that comes in pages, as Anthropic's does."""
+OLLAMA_DEFAULT = 4_096
+"""Ollama's window if neither the model nor the server's settings say more."""
+SILENT_HOSTS = ("api.openai.com",)
+"""Hosts whose lists hold only names."""
+KEY_REFUSED = (401, 403)
+
+Facts = dict[str, Any]
+"""Fields of `ModelInfo` with their values."""
+
+
+def is_near(url: str) -> bool:
+    """Whether a server is on this machine or in its own network, where people run such servers."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_private
+    except ValueError:
+        return host == "localhost" or "." not in host or host.endswith((".local", ".internal"))
+
+
+def _headers(row: ProviderRow, key: str) -> dict[str, str]:
+    if not key or (key == LOCAL_KEY and not row.key_header):
+        return dict(row.headers)
+    return {
+        **row.headers,
+        row.key_header or "authorization": key if row.key_header else f"Bearer {key}",
+    }
+
+
+# ── what an entry in a list says of its model ────────────────────────────────────────────────
+
+_WINDOWS = ("max_model_len", "context_length", "context_window", "max_context_length")
+"""Keys for the window in lists: of vLLM; Together, Fireworks, Moonshot; Groq; Mistral."""
+_LOADED_WINDOWS = ("loaded_context_length", "context_length")
+"""LM Studio's; its `max_context_length` is what a model could have if it were loaded so."""
+_PRICES = {
+    "prompt": "input_price",
+    "completion": "output_price",
+    "input_cache_read": "cached_price",
+    "input_cache_write": "cache_write_price",
+}
+"""OpenRouter's names, each in dollars per token as text."""
+_TOKENS = ("context_window", "max_output_tokens")
+_SWITCHES = ("sees_images", "sees_pdf", "answers_by_schema", "takes_temperature", "searches")
+_WORDS: Mapping[str, Sequence[str]] = {"efforts": EFFORTS, "thinking": get_args(ThinkingType)}
+
+
+def find_entry(answer: Any, model: str) -> Mapping[str, Any] | None:
+    """The entry in a list of models: the one with this name, or the only one."""
+    entries = [item for item in _list(_pick(answer, "data")) if isinstance(item, Mapping)]
+    plain = model.partition(":")[0]  # OpenRouter's `:nitro` and `:floor` are in no list
+    for name in (model, plain):
+        for entry in entries:
+            if name in (entry.get("id"), *_list(entry.get("aliases"))):
+                return entry
+    return entries[0] if len(entries) == 1 else None
+
+
+def read_entry(entry: Mapping[str, Any], today: date) -> Facts:
+    """What an entry says of its model; a value that makes no sense is left out."""
+    if _is_of_anthropic(entry):
+        return check_facts(_read_anthropic(entry, today))
+    return check_facts(_read_openrouter(entry) if _is_of_openrouter(entry) else _read_other(entry))
+
+
+def _is_of_anthropic(entry: Mapping[str, Any]) -> bool:
+    return entry.get("type") == "model" and ("capabilities" in entry or "lifecycle" in entry)
+
+
+def _is_of_openrouter(entry: Mapping[str, Any]) -> bool:
+    return isinstance(entry.get("architecture"), Mapping) and "supported_parameters" in entry
+
+
+def _read_anthropic(entry: Mapping[str, Any], today: date) -> Facts:
+    capabilities = entry.get("capabilities")
+    facts: Facts = {
+        "context_window": entry.get("max_input_tokens"),
+        "max_output_tokens": entry.get("max_tokens"),
+        "sees_images": _pick(capabilities, "image_input", "supported"),
+        "sees_pdf": _pick(capabilities, "pdf_input", "supported"),
+        "answers_by_schema": _pick(capabilities, "structured_outputs", "supported"),
+        "searches": _pick(capabilities, "server_tools", "web_search", "supported"),
+    }
+    for field, key, inside in (("efforts", "effort", ()), ("thinking", "thinking", ("types",))):
+        capability = _pick(capabilities, key)
+        levels = _pick(capability, *inside)
+        if _pick(capability, "supported") is True:
+            facts[field] = tuple(
+                word for word in _WORDS[field] if _pick(levels, word, "supported") is True
+            )
+        elif _pick(capability, "supported") is False:
+            facts[field] = ()
+    # Only `lifecycle` says that a model is retired, whatever the date.
+    planned, now = str(entry.get("retires_at") or "")[:10], today.isoformat()
+    planned = planned if _is_date(planned) else ""
+    match entry.get("lifecycle"):
+        case "retired":
+            facts["retires_on"] = min(planned or now, now)
+        case "deprecated":
+            facts["retires_on"] = planned if planned > now else ""
+        case "active":
+            facts["retires_on"] = ""
+    return facts
+
+
+def _read_openrouter(entry: Mapping[str, Any]) -> Facts:
+    windows = (entry.get("context_length"), _pick(entry, "top_provider", "context_length"))
+    inputs = _list(_pick(entry, "architecture", "input_modalities"))
+    takes = _list(entry.get("supported_parameters"))
+    levels = _pick(entry, "reasoning", "supported_efforts")
+    if not isinstance(levels, list):
+        levels = [level for level in EFFORTS if level != "max"]
+    if _pick(entry, "reasoning", "mandatory") is True:
+        levels = [level for level in levels if level != "none"]
+    facts: Facts = {
+        "context_window": min(filter(None, map(_tokens, windows)), default=None),
+        "max_output_tokens": _pick(entry, "top_provider", "max_completion_tokens"),
+        "sees_images": "image" in inputs,
+        "sees_pdf": "file" in inputs,
+        "answers_by_schema": "structured_outputs" in takes,
+        "takes_temperature": "temperature" in takes,
+        "efforts": [level for level in EFFORTS if level in levels and "reasoning" in takes],
+        "retires_on": str(entry.get("expiration_date") or "")[:10],
+    }
+    for key, field in _PRICES.items():
+        price = _price(_pick(entry, "pricing", key))
+        facts[field] = None if price is None else round(price * 1_000_000, 6)
+    return facts
+
+
+def _read_other(entry: Mapping[str, Any]) -> Facts:
+    is_lm_studio = "state" in entry
+    keys = _LOADED_WINDOWS if is_lm_studio else _WINDOWS
+    windows = (_pick(entry, "meta", "n_ctx"), *(entry.get(key) for key in keys))
+    sees = (
+        entry["type"] == "vlm" if is_lm_studio and entry.get("type") in ("llm", "vlm") else None,
+        entry.get("supports_image_in"),
+        entry.get("supports_image_input"),
+        _pick(entry, "capabilities", "vision"),
+    )
+    return {
+        "context_window": next(filter(None, map(_tokens, windows)), None),
+        "max_output_tokens": entry.get("max_completion_tokens"),
+        "sees_images": next((value for value in sees if isinstance(value, bool)), None),
+    }
+
+
+def check_facts(facts: Mapping[str, Any]) -> Facts:
+    """The facts whose values are possible; lists become tuples."""
+    checked = {key: _check_fact(key, value) for key, value in facts.items()}
+    return {key: value for key, value in checked.items() if value is not None}
+
+
+def _check_fact(key: str, value: Any) -> Any:
+    if key in _TOKENS:
+        return _tokens(value)
+    if key in _SWITCHES:
+        return value if isinstance(value, bool) else None
+    if key in _PRICES.values():
+        return _price(value)
+    if key == "retires_on":
+        return value if value == "" or _is_date(value) else None
+    is_list = key in _WORDS and isinstance(value, list | tuple)
+    return tuple(value) if is_list and all(word in _WORDS[key] for word in value) else None
+
+
+def _tokens(value: Any) -> int | None:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_whole and value > 0 else None
+
+
+def _price(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) and number >= 0 else None
+
+
+def _is_date(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        return False
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _pick(value: Any, *keys: str) -> Any:
+    """What lies under the keys; None where there is no such key."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+# ── asking for the facts of a model ──────────────────────────────────────────────────────────
+
+
+class LoadingError(Exception):
+    """The server is still loading its model."""
+
+
+def ignore() -> None:
+    """Does nothing about a server that loads its model."""
+
+
+_questions: set[asyncio.Task[Facts]] = set()
+"""Questions that nobody waits for; a task that is referenced nowhere may be dropped."""
+
+
+async def ask_facts(
+    row: ProviderRow,
+    endpoint: Endpoint,
+    fixed: Collection[str] = frozenset(),
+    report_loading: Callable[[], None] = ignore,
+    patience_s: float = PATIENCE_S,
+) -> Facts:
+    """What the server says of the model; {} if it does not say, or not in time. It is not made to
+    load the model for a window that is among the `fixed` fields, which are the user's. Calls
+    `report_loading` if a near server is loading its model. Never raises."""
+    try:
+        url = urlsplit(endpoint.base_url)
+        host, port = url.hostname, url.port
+    except ValueError:
+        return {}
+    if url.scheme not in ("http", "https") or host is None or host in SILENT_HOSTS:
+        return {}
+    if is_near(endpoint.base_url):
+        return await _ask_near(row, endpoint, "context_window" not in fixed, report_loading)
+    file = paths.server_facts_file(paths.home(), host, port)
+    entry = _read_fresh(file, datetime.now(UTC)).get(_key(endpoint))
+    if entry is not None:
+        return check_facts(entry["facts"] or {})
+    task = asyncio.create_task(_ask_far(row, endpoint, file))
+    _questions.add(task)
+    task.add_done_callback(_questions.discard)
+    done, _ = await asyncio.wait({task}, timeout=patience_s)
+    return task.result() if done else {}
+
+
+async def _ask_near(
+    row: ProviderRow, endpoint: Endpoint, loads: bool, report_loading: Callable[[], None]
+) -> Facts:
+    # Clients have errors of many families; the first request will name the fault.
+    with contextlib.suppress(Exception):
+        await asyncio.to_thread(importlib.import_module, "httpx2")  # the screen does not wait
+        async with asyncio.timeout(MAX_LOADING_S), _open_client(row, endpoint) as client:
+            server = ModelServer(client, row, endpoint, loads, report_loading)
+            with contextlib.suppress(LoadingError):
+                return await server.read_facts()
+            report_loading()
+            while True:
+                await asyncio.sleep(LOADING_PAUSE_S)
+                with contextlib.suppress(LoadingError):
+                    return await server.read_facts()
+    return {}
+
+
+async def _ask_far(row: ProviderRow, endpoint: Endpoint, file: Path) -> Facts:
+    """Asks, and keeps the answer; {} after a fault, which is kept too."""
+    facts: Facts | None = None
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(ASK_TIMEOUT_S), _open_client(row, endpoint) as client:
+            facts = await ModelServer(client, row, endpoint).read_list()
+    await asyncio.to_thread(keep_facts, file, _key(endpoint), facts, datetime.now(UTC))
+    return facts or {}
+
+
+def _open_client(row: ProviderRow, endpoint: Endpoint) -> "httpx2.AsyncClient":
+    """A client that asks with the key, and follows no redirect."""
+    import httpx2
+
+    headers = {} if endpoint.api_key == LOCAL_KEY else _headers(row, endpoint.api_key)
+    return httpx2.AsyncClient(
+        timeout=ASK_TIMEOUT_S,
+        headers={**row.headers, **headers},
+        # Reading the trusted certificates takes longer than a question to this machine.
+        verify=endpoint.base_url.startswith("https"),
+    )
+
+
+@dataclass(frozen=True)
+class ModelServer:
+    """One server, asked for the facts of one model."""
+
+    client: "httpx2.AsyncClient"
+    row: ProviderRow
+    endpoint: Endpoint
+    loads: bool = False
+    """Whether it may be made to load the model, which shows the window."""
+    report_loading: Callable[[], None] = ignore
+
+    async def read_list(self) -> Facts:
+        """What Anthropic's Models API or a list of models says. Raises: LoadingError; the client's
+        errors."""
+        model, path = self.endpoint.model, self.row.models_path
+        if "anthropic-version" in self.row.headers:
+            entry = await self.ask(f"{path}/{quote(model, safe='')}")
+            if entry is not None and (_is_of_anthropic(entry) or _is_of_openrouter(entry)):
+                return read_entry(entry, date.today())
+        # A model with a price is its vendor's alone, whatever a proxy says of it; only OpenRouter's
+        # list, with the vendor in each name, says what the vendor's does.
+        if self._is_vendors_own and "/" not in model:
+            return {}
+        listed = find_entry(await self.ask(path), model) or {}
+        if self._is_vendors_own and not (_is_of_anthropic(listed) or _is_of_openrouter(listed)):
+            return {}
+        facts = read_entry(listed, date.today())
+        if listed.get("owned_by") == "llamacpp" and "context_window" in facts:
+            return {**_read_props(await self.ask("/props", at_root=True)), **facts}
+        return facts
+
+    async def read_facts(self) -> Facts:
+        """The same, and what a local server says in an API of its own. Raises: as `read_list`."""
+        facts = await self.read_list()
+        if "context_window" in facts or self._is_vendors_own:
+            return facts
+        if self.row.needs_key and self.row.name != COMPATIBLE:
+            return facts  # a vendor's own format behind a proxy, not a server of one's own
+        return {**await self._read_local(), **facts}
+
+    async def _read_local(self) -> Facts:
+        model = self.endpoint.model
+        props: Any = await self.ask("/props", at_root=True)
+        if _pick(props, "role") == "router" and self.loads:
+            props = await self._load(f"/props?model={quote(model, safe='')}")
+        if facts := _read_props(props):
+            return facts
+        entry = find_entry(await self.ask("/api/v0/models", at_root=True), model)
+        if facts := read_entry(entry or {}, date.today()):
+            return facts
+        running = await self.ask("/api/ps", at_root=True)
+        if not isinstance(_pick(running, "models"), list):
+            return {}
+        window = _running_window(running, model)
+        if window is None and self.loads:
+            # An empty prompt loads the model; only then is it known how much of it fits here.
+            await self._load("/api/generate", {"model": model})
+            window = _running_window(await self.ask("/api/ps", at_root=True), model)
+        about = await self.ask("/api/show", {"model": model}, at_root=True)
+        if window is None and self.loads:
+            match = re.search(r"^num_ctx\s+(\d+)", str(_pick(about, "parameters")), re.MULTILINE)
+            window = int(match[1]) if match else OLLAMA_DEFAULT
+        facts = {"context_window": window}
+        if isinstance(abilities := _pick(about, "capabilities"), list):
+            # Ollama refuses an effort for a model that does not think, and turns any but `none`
+            # into thinking, with levels for gpt-oss alone, which always thinks.
+            levels = EFFORTS[2:5] if "gpt-oss" in model else ("none", *EFFORTS[2:5])
+            facts["sees_images"] = "vision" in abilities
+            facts["efforts"] = levels if "thinking" in abilities else ()
+        return check_facts(facts)
+
+    @property
+    def _is_vendors_own(self) -> bool:
+        return info_of(self.endpoint.model).input_price is not None
+
+    async def _load(self, path: str, body: Mapping[str, Any] | None = None) -> Facts | None:
+        """The answer to a question that makes the server load the model; None if that takes too
+        long. Reports it if it takes a while. Raises: as `ask`."""
+        loop = asyncio.get_running_loop()
+        notice = loop.call_later(ASK_TIMEOUT_S, self.report_loading)
+        try:
+            return await self.ask(path, body, at_root=True, timeout_s=LOAD_TIMEOUT_S)
+        except TimeoutError:
+            return None
+        finally:
+            notice.cancel()
+
+    async def ask(
+        self,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        at_root: bool = False,
+        timeout_s: float | None = None,
+    ) -> dict[str, Any] | None:
+        """The JSON object in the answer to a path behind the base URL, or behind the server's root;
+        None if there is none. Raises: LoadingError; the client's errors."""
+        timeout_s = ASK_TIMEOUT_S if timeout_s is None else timeout_s
+        base = self.endpoint.base_url.rstrip("/")
+        url = f"{base.removesuffix('/v1') if at_root else base}{path}"
+        method = "GET" if body is None else "POST"
+        async with (
+            asyncio.timeout(timeout_s),
+            self.client.stream(method, url, json=body, timeout=timeout_s) as answer,
+        ):
+            data = b""
+            async for chunk in answer.aiter_bytes():
+                data += chunk
+                if len(data) > MAX_BYTES:
+                    return None
+        if answer.status_code == 503 and names_fault(data.decode(errors="replace"), "loading"):
+            raise LoadingError
+        # Ollama answers some questions in JSON lines, which are no object.
+        return object_of(data) if answer.status_code == 200 else None
+
+
+def _read_props(props: Any) -> Facts:
+    """The properties that llama.cpp tells of its model."""
+    window = _pick(props, "default_generation_settings", "n_ctx")
+    sees_images = _pick(props, "modalities", "vision")
+    return check_facts({"context_window": window, "sees_images": sees_images})
+
+
+def _running_window(answer: Any, model: str) -> int | None:
+    """The window of a model that Ollama has loaded; a name without a tag means `latest`."""
+    for item in _list(_pick(answer, "models")):
+        if _pick(item, "name") in (model, f"{model}:latest"):
+            return _tokens(_pick(item, "context_length"))
+    return None
+
+
+# ── the kept answers ─────────────────────────────────────────────────────────────────────────
+
+
+def _key(endpoint: Endpoint) -> str:
+    """One host may serve several lists."""
+    return f"{endpoint.shown_url} {endpoint.model}"
+
+
+def keep_facts(file: Path, key: str, facts: Facts | None, now: datetime) -> None:
+    """Writes an answer beside the fresh ones of other models; None: there was none."""
+    entry = {"asked_at": now.isoformat(timespec="seconds"), "facts": facts}
+    models = {**_read_fresh(file, now), key: entry}
+    with contextlib.suppress(KodeError, OSError):
+        durable.make_folder(file.parent)
+        durable.replace(file, json.dumps({"models": models}, ensure_ascii=False).encode())
+
+
+def _read_fresh(file: Path, now: datetime) -> dict[str, Any]:
+    """Key → entry, of the answers that are fresh; {} for a file that cannot be used."""
+    try:
+        with file.open("rb") as stream:
+            models = _pick(json.loads(stream.read(MAX_BYTES)), "models")
+    except (OSError, ValueError, RecursionError):
+        return {}
+    models = models if isinstance(models, Mapping) else {}
+    return {key: entry for key, entry in models.items() if _is_fresh(entry, now)}
+
+
+def _is_fresh(entry: Any, now: datetime) -> bool:
+    """Whether an entry is whole, and from the last day; not from the future, as after a clock was
+    set back."""
+    facts = _pick(entry, "facts")
+    if not isinstance(entry, Mapping) or "facts" not in entry:
+        return False
+    if facts is not None and (
+        not isinstance(facts, Mapping) or len(check_facts(facts)) < len(facts)
+    ):
+        return False
+    try:
+        age = now - datetime.fromisoformat(str(entry.get("asked_at")))
+    except (ValueError, TypeError):
+        return False
+    return timedelta(0) <= age < (FAILED_FRESH if facts is None else FRESH)
+
+
+# ── whether it answers ───────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerAnswer:
+    """Whether a server answers, accepts the key and lists models."""
+
+    url: str
+    """The base URL, as the provider uses it."""
+    state: Literal["ok", "refused", "loading", "unreachable", "odd"]
+    """`refused`: the key was not accepted. `odd`: the answer is not a list."""
+    detail: str
+    models: tuple[str, ...] = ()
+
+    def offers(self, model: str) -> bool | None:
+        """Whether the model is in its list; None without a list."""
+        return offers_model(self.models, model) if self.models else None
+
+
+def offers_model(names: Iterable[str], model: str) -> bool:
+    """Whether a server with this list has the model: longer names with the same beginning count
+    (tags, dates), and a proxy's wildcard."""
+    return any(name.startswith(model) or "*" in name for name in names)
+
+
+def url_of(choice: ProviderChoice) -> str:
+    """The base URL that requests go to; "" for a cloud whose SDK knows it."""
+    return choice.base_url or choice.row.own_url
+
+
+def reach_server(choice: ProviderChoice, timeout_s: float = LIST_TIMEOUT_S) -> ServerAnswer:
+    """Requests the list of models. Never raises; follows no redirect, so the key goes nowhere
+    else."""
+    import httpx2
+
+    row, url = choice.row, url_of(choice)
+    if not url:
+        detail = "its SDK finds the address; kode cannot ask it for a list"
+        return ServerAnswer(url=row.shown, state="odd", detail=detail)
+    address = f"{url.rstrip('/')}{row.models_path}"
+    headers = _headers(row, choice.api_key or "") | dict(choice.headers)
+    try:
+        with httpx2.Client(timeout=timeout_s, follow_redirects=False, headers=headers) as client:
+            status, body = _fetch(client, address)
+            models = _model_names(body) if status == 200 else None
+            page, pages = body, 1
+            while models is not None and pages < MAX_PAGES and (after := _next_page(page)):
+                _, page = _fetch(client, f"{address}?after_id={quote(after)}")
+                models, pages = models + (_model_names(page) or ()), pages + 1
+            if status == 200 and is_near(url):
+                # llama.cpp lists its model to anybody, and then wants a key for each request.
+                answer, _ = _fetch(client, f"{address.removesuffix('/models')}/chat/completions")
+                status = answer if answer in KEY_REFUSED else status
+    except Exception as error:  # clients raise errors of many families, also about their arguments
+        words = plain_reason(str(error).strip()) or type(error).__name__
+        return ServerAnswer(url=url, state="unreachable", detail=words.splitlines()[0][:200])
+    if status in KEY_REFUSED:
+        return ServerAnswer(url=url, state="refused", detail=f"it refuses the key (HTTP {status})")
+    if status == 503 and names_fault(body.decode(errors="replace"), "loading"):
+        return ServerAnswer(url=url, state="loading", detail="it is still loading its model")
+    if models is None:
+        detail = f"it answers, but not with a list of models (HTTP {status})"
+        return ServerAnswer(url=url, state="odd", detail=detail)
+    detail = f"it offers {len(models)} models"
+    return ServerAnswer(url=url, state="ok", detail=detail, models=models)
+
+
+def _fetch(client: Any, address: str) -> tuple[int, bytes]:
+    with client.stream("GET", address) as response:
+        body = b""
+        for chunk in response.iter_bytes():
+            body += chunk
+            if len(body) > MAX_BYTES:
+                break
+        return response.status_code, body
+
+
+def _model_names(body: bytes) -> tuple[str, ...] | None:
+    """The names in a list of models; None for anything else."""
+    try:
+        data = json.loads(body)
+        entries = data if isinstance(data, list) else data["data"]
+        # null: Ollama without a model. Gemini lists its models as `models/NAME`.
+        return tuple(str(model["id"]).removeprefix("models/") for model in entries or ())
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _next_page(body: bytes) -> str:
+    answer = object_of(body)
+    after = _pick(answer, "last_id") if _pick(answer, "has_more") is True else ""
+    return after if isinstance(after, str) else ""
