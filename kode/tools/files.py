@@ -10,9 +10,10 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from kode import beneath, diffs, durable, paths
 from kode.errors import StorageError, ToolError
@@ -218,33 +219,42 @@ def explain_missing(context: ToolContext, path: Path) -> ToolError:
     return ToolError(f"There is no file {what}. {hint}", untrusted=untrusted)
 
 
-def open_regular(context: ToolContext, path: Path) -> int:
-    """Opens an existing regular file for reading; returns its descriptor.
+@contextlib.contextmanager
+def open_regular(context: ToolContext, path: Path) -> Iterator[IO[bytes]]:
+    """Opens an existing regular file for reading.
 
-    Raises: ToolError if it is missing, a folder, a device or pipe, or unreadable.
+    Raises: ToolError if it is missing, a folder, a device or pipe, or unreadable; also while it is
+        open.
     """
+    name = display_path(context, path)
     try:
         # Without O_NONBLOCK, opening a pipe would wait for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+        with open(path, "rb", opener=lambda path, _: os.open(path, flags)) as file:
+            status = os.fstat(file.fileno())
+            if status.st_nlink and not durable.is_at(file.fileno(), path):
+                raise _swapped(str(path))
+            if not stat.S_ISREG(status.st_mode):
+                raise ToolError(f"{name} is a device, pipe or socket, not a file: it is not read.")
+            yield file
     except (FileNotFoundError, NotADirectoryError):
         raise explain_missing(context, path) from None
+    except IsADirectoryError:
+        raise ToolError(f"{name} is a folder: list it to see its files.") from None
     except OSError as error:
         raise ToolError(
-            f"{display_path(context, path)} could not be opened: {error.strerror}. "
+            f"{name} could not be read: {error.strerror}. "
             "Check its permissions, or use another file."
         ) from None
-    status = os.fstat(descriptor)
-    is_at = durable.is_at(descriptor, path) or not status.st_nlink
-    if is_at and stat.S_ISREG(status.st_mode):
-        return descriptor
-    os.close(descriptor)
-    if not is_at:
-        raise _swapped(str(path))
-    if stat.S_ISDIR(status.st_mode):
-        raise ToolError(f"{display_path(context, path)} is a folder: list it to see its files.")
-    raise ToolError(
-        f"{display_path(context, path)} is a device, pipe or socket, not a file: it is not read."
-    )
+
+
+def refuse_large(name: str, size: int) -> None:
+    """Raises: ToolError for a text of so many bytes."""
+    if size > MAX_WHOLE_BYTES:
+        raise ToolError(
+            f"{name} has more than the {MAX_WHOLE_BYTES:,} bytes that the file tools read: use a "
+            "shell command (grep, sed -n 1,200p, a script)."
+        )
 
 
 def read_whole(context: ToolContext, path: Path) -> FileText:
@@ -253,28 +263,19 @@ def read_whole(context: ToolContext, path: Path) -> FileText:
     Raises: ToolError as `open_regular`, and for binaries and files over 20 MB.
     """
     refuse_secret(context, path)
-    descriptor = open_regular(context, path)
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if status.st_size > MAX_WHOLE_BYTES:
-            raise ToolError(
-                f"{display_path(context, path)} has {status.st_size:,} bytes, more than the "
-                f"{MAX_WHOLE_BYTES:,} the file tools change: use a shell command (sed, a script)."
-            )
-        try:
-            data = file.read()
-        except OSError as error:
-            raise ToolError(f"{display_path(context, path)} could not be read: {error}.") from None
+    name = display_path(context, path)
+    with open_regular(context, path) as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        data = file.read(MAX_WHOLE_BYTES + 1)
+    refuse_large(name, len(data))
     try:
         text, encoding = decode(data)
     except Binary as reason:
         raise ToolError(
-            f"{display_path(context, path)} is not a text file ({reason}): the file tools change "
-            "text only. Use a shell command that knows its format."
+            f"{name} is not a text file ({reason}): the file tools change text only. "
+            "Use a shell command that knows its format."
         ) from None
-    return FileText(
-        path=path, data=data, text=text, encoding=encoding, mode=stat.S_IMODE(status.st_mode)
-    )
+    return FileText(path=path, data=data, text=text, encoding=encoding, mode=mode)
 
 
 # ── what was seen of it ──────────────────────────────────────────────────────────────────────

@@ -3,14 +3,12 @@ notebook, or a picture. `list_files` shows folders."""
 
 import asyncio
 import base64
-import io
 import json
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, NamedTuple, TypeGuard
+from typing import Annotated, Any, Literal, NamedTuple, TypeGuard
 
 from kode import extras, paths
 from kode.errors import StorageError, ToolError, UserError
@@ -27,7 +25,6 @@ MAX_LINE_CHARS = 2_000  # longer lines are minified or data
 MAX_BYTES = 50 * 1024  # about 12,000 tokens
 
 _HEAD_BYTES = 64  # more than the signature of any format
-_PIECE_CHARS = 65_536  # larger reads are no faster
 PDF_S = 60.0  # a long book on a slow machine
 MAX_PICTURES = 10
 """Of one call: a model pays about 1,600 tokens for each."""
@@ -45,10 +42,6 @@ class View(NamedTuple):
     summary: str
     notes: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
-
-
-_Lines = list[tuple[str, int]]
-"""The beginning of each line, and its length in bytes."""
 
 
 @tool(
@@ -94,40 +87,36 @@ def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> To
     text = context.earlier(entry_id)
     if text is None:
         raise ToolError(f"This session has nothing with the id {entry_id!r}: take one of the list.")
-    view = _number_lines("The text", *_choose(text, offset, limit), offset, limit, context.room)
+    view = _number_lines("The text", text, offset, limit, context.room)
     return ToolOutput(text=view.text, notes=view.notes, summary=view.summary)
 
 
 def _read(context: ToolContext, path: Path, offset: int, limit: int, *, raw: bool) -> View | bytes:
     """The bytes of a PDF, which another process reads; of all else what the model gets."""
     name, room = files.display_path(context, path), min(MAX_BYTES, context.room)
-    with os.fdopen(files.open_regular(context, path), "rb") as file:
-        try:
-            looks = looks_of(file.read(_HEAD_BYTES))
-            file.seek(0)
-            if looks is not None and looks.media_type == PDF:
-                return file.read(MAX_READ_BYTES + 1)
-            if os.fstat(file.fileno()).st_size > files.MAX_WHOLE_BYTES:
-                lines, total = _read_part(file, offset, limit), None
-            else:
-                data = file.read()
-                if path.suffix.lower() == ".ipynb" and not raw:
-                    text = data.decode(errors="replace")
-                    if view := _read_cells(name, text, offset, limit, room=room):
-                        return view
-                lines, total = _choose(files.decode(data)[0], offset, limit)
-                context.seen_files[str(path)] = files.content_hash(data)
-        except files.Binary as reason:
-            if looks is not None:
-                file.seek(0)
-                return View("", "", pictures=(Picture(path.name, file.read(MAX_READ_BYTES + 1)),))
-            raise ToolError(
-                f"{name} is not a text file ({reason}). Use a shell command that knows its "
-                "format, such as `file` or `xxd`."
-            ) from None
-        except OSError as error:
-            raise ToolError(f"{name} could not be read: {error.strerror}.") from None
-    return _number_lines(name, lines, total, offset, limit, context.room)
+    with files.open_regular(context, path) as file:
+        looks = looks_of(file.read(_HEAD_BYTES))
+        file.seek(0)
+        data = file.read((files.MAX_WHOLE_BYTES if looks is None else MAX_READ_BYTES) + 1)
+    if looks is not None and looks.media_type == PDF:
+        return data
+    if path.suffix.lower() == ".ipynb" and not raw:
+        text = data.decode(errors="replace")
+        if view := _read_cells(name, text, offset, limit, room=room):
+            return view
+    try:
+        text, _ = files.decode(data)
+    except files.Binary as reason:
+        if looks is not None:
+            return View("", "", pictures=(Picture(path.name, data),))
+        raise ToolError(
+            f"{name} is not a text file ({reason}). Use a shell command that knows its "
+            "format, such as `file` or `xxd`."
+        ) from None
+    files.refuse_large(name, len(data))
+    view = _number_lines(name, text, offset, limit, context.room)
+    context.seen_files[str(path)] = files.content_hash(data)
+    return view
 
 
 def _keep_pictures(context: ToolContext, path: Path, view: View) -> ToolOutput:
@@ -155,62 +144,26 @@ def _keep_pictures(context: ToolContext, path: Path, view: View) -> ToolOutput:
     )
 
 
-def _choose(text: str, offset: int, limit: int) -> tuple[_Lines, int]:
-    """The requested lines of a text, as far as it has them, and the number of all."""
+def _number_lines(name: str, text: str, offset: int, limit: int, room: int) -> View:
+    """The numbered lines, and notes on what is left out. `room` is the limit in bytes where it is
+    less than the usual one. Raises: ToolError for an offset beyond the end."""
     lines = lines_of(text)
-    chosen = lines[offset - 1 : offset - 1 + min(limit, MAX_LINES)]
-    texts = (line.removesuffix("\n") for line in chosen)
-    return [(line, len(line.encode(errors="replace"))) for line in texts], len(lines)
-
-
-def _read_part(file: IO[bytes], offset: int, limit: int) -> _Lines:
-    """The requested lines of a file too large to be edited, read in bounded memory.
-    Raises: files.Binary, OSError."""
-    head = file.read(files.SNIFF_BYTES)
-    _, encoding = files.decode(head[: head.rfind(b"\n") + 1] or head)
-    file.seek(len(encoding.bom))
-    text = io.TextIOWrapper(file, encoding.codec, errors="replace", newline="\n")
-    lines: _Lines = []
-    try:
-        for number in range(1, offset + min(limit, MAX_LINES)):
-            piece = text.readline(_PIECE_CHARS)
-            line, length = piece[: MAX_LINE_CHARS + 1], 0
-            while piece:
-                if "\0" in piece:
-                    raise files.Binary("it has NUL bytes")
-                length += len(piece.removesuffix("\n").encode())
-                piece = "" if piece.endswith("\n") else text.readline(_PIECE_CHARS)
-            if not line:
-                break
-            if number >= offset:
-                lines.append((line.removesuffix("\n"), length))
-    finally:
-        text.detach()  # else it closes the file
-    return lines
-
-
-def _number_lines(
-    name: str, lines: _Lines, total: int | None, offset: int, limit: int, room: int
-) -> View:
-    """The numbered lines, and notes on what is left out. `total`: the number of lines in the file;
-    None if it was not read to the end. `room` is the limit in bytes where it is less than the usual
-    one. Raises: ToolError for an offset beyond the end."""
-    if total == 0:
-        return View(f"{name} is empty.", "empty")
     if not lines:
-        count = f"{total:,} lines" if total is not None else "fewer lines"
-        raise ToolError(f"{name} has {count}: `offset` {offset} is beyond its end.")
+        return View(f"{name} is empty.", "empty")
+    if offset > len(lines):
+        raise _beyond_end(name, "line", offset, len(lines))
     page, size = min(MAX_BYTES, room), 0
     texts: list[str] = []
     cut: list[str] = []
-    for number, (line, length) in enumerate(lines, start=offset):
-        line = line.removesuffix("\r")
-        text = f"{number}\t{line[:MAX_LINE_CHARS]}"
-        size += len(text.encode(errors="replace")) + 1
+    for number, line in enumerate(lines[offset - 1 :][: min(limit, MAX_LINES)], start=offset):
+        line = line.removesuffix("\n").removesuffix("\r")
+        shown = f"{number}\t{line[:MAX_LINE_CHARS]}"
+        size += len(shown.encode(errors="replace")) + 1
         if size > page and texts:
             break
-        texts.append(text)
-        cut += [f"{number} ({length:,} bytes)"] if len(line) > MAX_LINE_CHARS else []
+        texts.append(shown)
+        if len(line) > MAX_LINE_CHARS:
+            cut.append(f"{number} ({len(line.encode(errors='replace')):,} bytes)")
     last = offset + len(texts) - 1
     notes: list[str] = []
     if cut:
@@ -219,19 +172,14 @@ def _number_lines(
             f"[Cut at {MAX_LINE_CHARS:,} characters: line {numbers}. For the rest use shell: "
             f"sed -n {cut[0].split(' ')[0]}p FILE | cut -c{MAX_LINE_CHARS + 1}-]"
         )
-    if total is None:
-        notes.append(
-            f"[Lines {offset}-{last} of a very large file. To go on: offset={last + 1}. "
-            "Search it to find a place in it.]"
-        )
-    elif last < total:
+    if last < len(lines):
         why = "2,000 lines or 50 KB a call"
         if page < MAX_BYTES:
             why = f"{page:,} bytes, its share of this reply"
         why = f" ({why})" if len(texts) < limit or limit > MAX_LINES else ""
-        notes.append(f"[Lines {offset}-{last} of {total:,}{why}. To go on: offset={last + 1}]")
+        notes.append(f"[Lines {offset}-{last} of {len(lines):,}{why}. To go on: offset={last + 1}]")
     elif offset > 1:
-        notes.append(f"[Lines {offset}-{last} of {total:,}.]")
+        notes.append(f"[Lines {offset}-{last} of {len(lines):,}.]")
     return View("\n".join(texts), plural(len(texts), "line"), tuple(notes))
 
 
@@ -310,8 +258,7 @@ def _choose_texts(
     """As many texts as there is room for, of the first one at least its beginning; a note on what
     follows, and a summary. Raises: ToolError for an offset beyond the end."""
     if not texts:
-        count = plural(total, noun)
-        raise ToolError(f"{name} has {count}: `offset` {offset} is beyond its end.")
+        raise _beyond_end(name, noun, offset, total)
     chosen: list[str] = []
     for text in texts:
         excess = len(text) - room
@@ -323,6 +270,10 @@ def _choose_texts(
     more = f" To go on: offset={last + 1}" if last < total else ""
     note = f"[{noun.capitalize()}s {offset}-{last} of {total:,}.{more}]"
     return chosen, note, plural(len(chosen), noun)
+
+
+def _beyond_end(name: str, noun: str, offset: int, total: int) -> ToolError:
+    return ToolError(f"{name} has {plural(total, noun)}: `offset` {offset} is beyond its end.")
 
 
 def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
