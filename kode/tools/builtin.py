@@ -31,8 +31,11 @@ SMALL = ("read_file", "write_file", "edit_file", "shell")
 """The tools of the small profile: enough for every task, and few, so that a weak model chooses
 better."""
 
+_MODULES = {"search_files": "search", "list_files": "search", "job": "background"}
+"""Of tools whose module has another name."""
+
 BUILTIN: tuple[Tool, ...] = tuple(
-    resolve_name(f"kode.tools.{'background' if name == 'job' else name}:{name}") for name in NAMES
+    resolve_name(f"kode.tools.{_MODULES.get(name, name)}:{name}") for name in NAMES
 )
 
 

@@ -21,8 +21,9 @@ from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.plain_text import printable
 from kode.tool import ToolContext, ToolOutput
-from kode.tools import file_search, files
+from kode.tools import files
 from kode.tools import page as page_worker
+from kode.tools.program import ask_worker
 
 if TYPE_CHECKING:
     import ssl
@@ -343,7 +344,7 @@ async def _make_readable(page: Page, ends_at: float) -> Page:
     answer = None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(ends_at):
-            answer = await file_search.ask(page_worker.__file__, question)
+            answer = await ask_worker(page_worker.__file__, question)
     if answer is None:
         raise ToolError(
             f"{page.url} came, but its HTML is too large or too deeply nested to make text of: "

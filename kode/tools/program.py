@@ -7,12 +7,15 @@ the caller keeps them.
 
 import asyncio
 import contextlib
+import os
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kode.paths import real_path
 from kode.tool import Blocked
 from kode.tools.processes import ProcessTree
 
@@ -157,3 +160,28 @@ async def feed(stream: asyncio.StreamWriter | None, given: bytes) -> None:
     stream.close()
     with contextlib.suppress(ConnectionError):
         await stream.wait_closed()
+
+
+# -P: without it the working directory could shadow modules of the standard library.
+PYTHON = (sys.executable, "-P")
+# Hostile input must not fill the machine; not every system can limit that.
+_LIMITED = ("/bin/sh", "-c", 'ulimit -t 30; ulimit -v 1048576 2>/dev/null; exec "$@"', "sh")
+
+
+def own_environment() -> dict[str, str]:
+    """The variables of a program of kode's own: none of the person's."""
+    package_parent = str(Path(real_path(__file__)).parents[2])
+    return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONPATH": package_parent}
+
+
+async def ask_worker(script: str, question: bytes) -> bytes | None:
+    """Runs a self-contained file of kode with `question` on stdin, with limits of processor time
+    and memory; returns its stdout, or None if it failed. The process has always ended when this
+    returns or raises.
+
+    Raises: OSError if it cannot be started.
+    """
+    argv = (*_LIMITED, *PYTHON, script)
+    async with open_program(ProcessTree(), argv, own_environment()) as process:
+        answer, _ = await process.communicate(question)
+    return answer if process.returncode == 0 else None

@@ -18,7 +18,8 @@ from kode.messages import plural
 from kode.plain_text import lines_of
 from kode.session.messages import EARLIER
 from kode.tool import Brief, ToolContext, ToolOutput
-from kode.tools import file_search, files, pdf_worker
+from kode.tools import files, pdf_worker
+from kode.tools.program import ask_worker
 
 MAX_LINES = 2_000  # most source files whole
 MAX_LINE_CHARS = 2_000  # longer lines are minified or data
@@ -201,7 +202,7 @@ async def _read_pages(
     head = json.dumps({"first": offset, "count": count, "pictures": as_pictures, "room": room})
     try:
         async with asyncio.timeout(PDF_S):
-            answer = await file_search.ask(pdf_worker.__file__, head.encode() + b"\n" + data)
+            answer = await ask_worker(pdf_worker.__file__, head.encode() + b"\n" + data)
     except TimeoutError:
         raise ToolError(
             f"{name} took longer than {PDF_S:.0f} s: give a smaller `limit` of pages."

@@ -12,9 +12,8 @@ from kode.errors import ToolError
 from kode.messages import plural
 from kode.programs import start_program
 from kode.tool import Tool, ToolContext
-from kode.tools import file_search
-from kode.tools.list_files import list_files
-from kode.tools.search_files import search_files
+from kode.tools import search
+from kode.tools.search import list_files, search_files
 from tests.needs import needs
 from tests.tables import for_each
 from tests.tools.conftest import Call, lives
@@ -336,7 +335,7 @@ async def test_a_search_that_takes_too_long_stops_and_says_so(
         return await start_program("/bin/sleep", "600", **options)
 
     monkeypatch.setattr("kode.tools.processes.start_program", hangs)
-    monkeypatch.setattr(file_search, "TIMEOUT_S", 0.01)
+    monkeypatch.setattr(search, "TIMEOUT_S", 0.01)
     (project / "a").write_text("x\n")
 
     assert "[Stopped after 0 s" in (await call(search_files, pattern="x")).for_model
@@ -347,7 +346,7 @@ async def test_a_search_that_takes_too_long_stops_and_says_so(
 async def test_an_enormous_lines_hit_is_counted_but_not_kept(
     call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_search, "MAX_PIECE_BYTES", 300_000)
+    monkeypatch.setattr(search, "MAX_PIECE_BYTES", 300_000)
     (project / "a.min.js").write_text("x" * 2_000_000 + "needle\n")
     (project / "b.js").write_text("needle\n")
 
@@ -363,7 +362,7 @@ async def test_cancellation_ends_the_process(context: ToolContext, project: Path
     script.write_text(f"#!/bin/sh\necho $$ > {pid}\nexec sleep 100\n")
     script.chmod(0o755)
 
-    task = asyncio.create_task(file_search.search(str(script), project, lambda piece: True))
+    task = asyncio.create_task(search.run_search(str(script), project, lambda piece: True))
     while not pid.exists() or not pid.read_text().strip():
         await asyncio.sleep(0.01)
     task.cancel()
@@ -419,4 +418,4 @@ async def test_key_files_are_left_out_unless_asked_for(call: Call, project: Path
     ],
 )
 def test_a_glob_means_what_it_does_elsewhere(pattern: str, path: str, expected: bool) -> None:
-    assert file_search.matches(pattern, path) is expected
+    assert search.matches(pattern, path) is expected

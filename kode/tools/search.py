@@ -1,16 +1,19 @@
-"""`search_files`: finds lines that match a regular expression, below a folder or in one file.
+"""`search_files` and `list_files`: find lines and files, by ripgrep if it is on the PATH, else by
+kode's own worker, which prints the same; select what the model reads; and match globs.
 
-`file_search` finds and matches; this module selects what the model reads. ripgrep's regular
-expressions apply if it is installed; one that it does not support (look-around, backreferences)
-runs on Python's, which every machine has.
+ripgrep's regular expressions apply if it is installed; one that it does not support (look-around,
+backreferences) runs on Python's, which every machine has. A process started here never outlives its
+call, be it at a time limit or on cancellation.
 """
 
+import asyncio
 import base64
+import functools
 import json
 import os
 import re
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, starmap
 from pathlib import Path
@@ -20,14 +23,28 @@ from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.messages import plural
 from kode.permissions import places
+from kode.programs import find_program
 from kode.tool import ToolContext, ToolOutput
-from kode.tools import file_search, files
+from kode.tools import files, search_worker
+from kode.tools.processes import ProcessTree
+from kode.tools.program import PYTHON, feed, open_program, own_environment
 
+TIMEOUT_S = 30.0  # a very large repository on a cold disk
+MAX_PIECE_BYTES = 8 * 1024 * 1024
+"""Longer single messages (a hit on an enormous line) are dropped and counted."""
 MAX_HITS = 100  # a few thousand tokens
 MAX_COUNTED = 10_000
 """The search stops after this many hits."""
 MAX_LINE_CHARS = 300  # longer lines are minified or data
 MAX_CHARS = 30_000  # 8,000 tokens
+MAX_FILES = 1_000  # about as many as `MAX_CHARS` takes
+MAX_FOLDERS = 150
+"""Lines of an overview, which stands for a list that is too long."""
+MAX_DEPTH = 5
+"""Of the folders in it."""
+
+
+# ── the tools ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
@@ -54,7 +71,7 @@ async def search_files(
             "for one of the lines and use `context` to see those around it."
         )
     if glob is not None:
-        file_search.matches(glob, "")  # refuses a bad one
+        matches(glob, "")  # refuses a bad one
     root = files.resolve_tree(tool_context, path)
     files.refuse_secret(tool_context, root)
     # No more lines than could be shown of a single hit: each takes three characters.
@@ -68,8 +85,8 @@ async def search_files(
         room=min(MAX_CHARS, tool_context.room),
     )
     options = (root, search.take, pattern, ignore_case, around)
-    for program in dict.fromkeys((file_search.ripgrep(tool_context), None)):
-        ended = await file_search.search(program, *options)
+    for program in dict.fromkeys((ripgrep(tool_context), None)):
+        ended = await run_search(program, *options)
         is_invalid = ended.status == 2 and ended.stderr.strip() and not search.total
         if not is_invalid:
             break
@@ -91,6 +108,45 @@ async def search_files(
         files_read=tuple(shown),
         untrusted=files.find_outside_source(tool_context, root),
     )
+
+
+@tool(effect="read", subject="path", parallel=True)
+async def list_files(
+    context: ToolContext,
+    pattern: Annotated[str | None, 'Glob: "*.py", "src/**/*.ts"'] = None,
+    path: str = ".",
+) -> ToolOutput:
+    """List files below a folder, without those .gitignore names."""
+    root = files.resolve_tree(context, path)
+    if not root.is_dir():
+        raise ToolError(f"{files.display_path(context, root)} is a file: use read_file to see it.")
+    glob = pattern.removeprefix(f"{root}/") if pattern else None
+    if glob:
+        if ".." in glob.split("/"):
+            raise ToolError("`pattern` goes below `path` only: give the other folder as `path`.")
+        matches(glob, "")  # refuses a bad one
+    listing = _Listing(root=root, glob=glob, context=context)
+    ended = await run_search(ripgrep(context), root, listing.take)
+    lines, notes = listing.lines, []
+    if len(lines) < listing.total:
+        count = f"{len(lines):,} of {listing.total:,} files shown. "
+        for_others = " for the others"
+        if overview := listing.describe_folders():
+            count = f"{listing.total:,} files are too many to list: this is where they are. "
+            lines, for_others = overview, ""
+        notes.append(f"[{count}Narrow with pattern or path{for_others}.]")
+    if not lines:
+        only = f" matching {glob}" if glob else ""
+        lines = [f"No files{only} in {files.display_path(context, root)}."]
+    return ToolOutput(
+        text="\n".join(lines),
+        notes=(*notes, *ended.describe_omissions()),
+        summary=plural(listing.total, "file"),
+        untrusted=files.find_outside_source(context, root),
+    )
+
+
+# ── what is shown ─────────────────────────────────────────────────────────────────────────────────
 
 
 class _Line(NamedTuple):
@@ -165,7 +221,7 @@ class _Search:
         name = (
             os.path.basename(path) if path == str(self.root) else os.path.relpath(path, self.root)
         )
-        if self.glob is not None and not file_search.matches(self.glob, name):
+        if self.glob is not None and not matches(self.glob, name):
             return False
         # Where the search itself targets files that hold keys, the gate has asked.
         targets = (str(self.root), os.path.join(self.root, self.glob or ""))
@@ -253,9 +309,7 @@ def _cut(data: Mapping[str, Any]) -> str:
     return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else "")
 
 
-def _note_omissions(
-    search: _Search, shown: Sequence[_Line], ended: file_search.Ended
-) -> Iterator[str]:
+def _note_omissions(search: _Search, shown: Sequence[_Line], ended: "Ended") -> Iterator[str]:
     count = sum(not line.distance for line in shown)
     if count < search.total:
         total = f"{search.total:,}" if search.total < MAX_COUNTED else f"More than {MAX_COUNTED:,}"
@@ -276,10 +330,178 @@ def _note_omissions(
         )
     if keys:
         yield f"[Left out, since they are likely to hold keys: {keys}.]"
-    if ended.dropped:
-        yield f"[Hits on lines of several megabytes are not shown: {ended.dropped}.]"
-    if ended.timed_out:
-        yield (
-            f"[Stopped after {file_search.TIMEOUT_S:.0f} s: there may be more. "
-            "Narrow path or glob.]"
+    yield from ended.describe_omissions()
+
+
+@dataclass(slots=True)
+class _Listing:
+    """Collects sorted paths, and keeps the first of them."""
+
+    context: ToolContext
+    root: Path
+    glob: str | None
+    total: int = 0
+    lines: list[str] = field(default_factory=list)
+    chars: int = 0
+    by_depth: list[Counter[str]] = field(
+        default_factory=lambda: [Counter() for _ in range(MAX_DEPTH)]
+    )
+    """Files of each folder, and those that lie above: by the first name of their paths, by the
+    first two, and so on, as far as these are few."""
+
+    def take(self, piece: bytes) -> bool:
+        """Adds one path; always returns True, because all are counted."""
+        path = os.fsdecode(piece)
+        name = path[len(str(self.root).rstrip("/")) + 1 :]
+        if not name or (self.glob is not None and not matches(self.glob, name)):
+            return True
+        self.total += 1
+        if len(self.lines) < MAX_FILES and self.chars < min(MAX_CHARS, self.context.room):
+            self.lines.append(files.display_path(self.context, Path(path)))
+            self.chars += len(self.lines[-1]) + 1
+        steps = name.split("/")
+        for depth, counter in enumerate(self.by_depth, 1):
+            counter["/".join([*steps[:depth], ""] if depth < len(steps) else steps)] += 1
+            if len(counter) > MAX_FOLDERS:
+                del self.by_depth[depth - 1 :]
+                break
+        return True
+
+    def describe_folders(self) -> list[str]:
+        """A line for each folder that holds some of the files; empty where they lie side by side
+        in one."""
+        lines = []
+        for name, count in self.by_depth[-1].items() if self.by_depth else ():
+            path = files.display_path(self.context, self.root / name)
+            lines.append(f"{path}/ ({plural(count, 'file')})" if name.endswith("/") else path)
+        return lines
+
+
+# ── the programs ──────────────────────────────────────────────────────────────────────────────────
+
+
+_COMMON = (
+    "--no-config",
+    "--no-messages",
+    "--hidden",
+    "--no-require-git",
+    "--no-ignore-dot",
+    "--no-ignore-global",
+    "--no-ignore-exclude",
+    "--sort=path",
+    "--glob=!.git",
+    "--glob=!.hg",
+    "--glob=!.svn",
+)
+
+
+class Ended(NamedTuple):
+    status: int
+    stderr: str
+    timed_out: bool = False
+    dropped: int = 0
+    """Number of messages that were too long."""
+
+    def describe_omissions(self) -> Iterator[str]:
+        if self.dropped:
+            yield f"[Hits on lines of several megabytes are not shown: {self.dropped}.]"
+        if self.timed_out:
+            yield f"[Stopped after {TIMEOUT_S:.0f} s: there may be more. Narrow path or glob.]"
+
+
+def ripgrep(context: ToolContext) -> str | None:
+    """The program `rg` on the tools' PATH, outside the working folders."""
+    path = context.place.environment.get("PATH", "")
+    return find_program("rg", (context.place.cwd, *context.place.roots), path=path)
+
+
+async def run_search(
+    rg: str | None,
+    root: Path,
+    take: Callable[[bytes], bool],
+    pattern: str | None = None,
+    ignore_case: bool = False,
+    context: int = 0,
+) -> Ended:
+    """Passes the path of each file below `root` to `take`; with a pattern, messages as those of
+    `rg --json`. Ends early where that returns False.
+
+    Raises: OSError if no program can be started; CancelledError, after it was killed.
+    """
+    question, options = b"", ["--files", "--null"]
+    if pattern is not None:
+        case = "--ignore-case" if ignore_case else "--case-sensitive"
+        options = ["--json", "--crlf", "--no-mmap", f"--context={context}", case]
+        options.append(f"--regexp={pattern}")
+    argv = [rg or "", *_COMMON, *options, "--", str(root)]
+    if not rg:
+        argv, folder = [*PYTHON, search_worker.__file__], os.fsencode(root).hex()
+        words = {"pattern": pattern, "ignore_case": ignore_case, "context": context}
+        question = json.dumps({"root": folder, **words}).encode()
+    timed_out, dropped, stderr = False, 0, b""
+    async with open_program(ProcessTree(), argv, own_environment()) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                await feed(process.stdin, question)
+                separator = b"\0" if pattern is None else b"\n"
+                dropped = await _split(process.stdout, separator, take)
+                stderr = await process.stderr.read(65536)
+        except TimeoutError:
+            timed_out = True
+    return Ended(process.returncode or 0, stderr.decode(errors="replace"), timed_out, dropped)
+
+
+async def _split(
+    stream: asyncio.StreamReader, separator: bytes, take: Callable[[bytes], bool]
+) -> int:
+    """Splits the output at the separator, in bounded memory; returns how many pieces it dropped."""
+    rest, dropped, is_dropping = b"", 0, False
+    while data := await stream.read(262_144):
+        *pieces, rest = (rest + data).split(separator)
+        if pieces and is_dropping:
+            del pieces[0]
+            is_dropping = False
+        if not all(map(take, pieces)):
+            return dropped
+        if is_dropping or len(rest) > MAX_PIECE_BYTES:
+            dropped += not is_dropping
+            is_dropping, rest = True, b""
+    return dropped
+
+
+@functools.lru_cache(maxsize=64)
+def _compile_glob(pattern: str) -> re.Pattern[str]:
+    """Compiles a glob to a regular expression that matches whole relative paths.
+
+    Raises: ToolError for unbalanced braces and brackets, and for too many alternatives.
+    """
+    from wcmatch import glob
+
+    # Without escaped characters and sets.
+    rest = re.sub(r"(?s)\\.|\[[!^]?.[^]]*\]", "", pattern)
+    fault = "a bracket is not closed" if "[" in rest else ""
+    if rest.count("{") > rest.count("}"):
+        fault = "a brace is not closed"
+    # Drops a brace around one alternative, as ripgrep does.
+    anchored = re.sub(r"(?<!\\)\{([^{},]*)\}", r"\1", pattern).removeprefix("./")
+    flags = glob.GLOBSTAR | glob.BRACE | glob.DOTGLOB | glob.FORCEUNIX | glob.CASE
+    if "/" not in anchored.rstrip("/"):
+        flags |= glob.MATCHBASE
+    try:
+        expressions, _ = glob.translate(anchored.strip("/"), flags=flags)
+        expression = re.compile("|".join(expressions))
+    except Exception as error:  # wcmatch's exception for too many alternatives is private
+        fault = str(error)
+    if fault:
+        raise ToolError(
+            f"{pattern!r} is not a glob: {fault}. Use patterns such as *.py or src/**/*.ts."
         )
+    return expression
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Whether a relative path matches the glob; a leading `!` negates. Raises: ToolError."""
+    glob = _compile_glob(pattern.removeprefix("!"))
+    return (glob.fullmatch(path) is None) == pattern.startswith("!")
