@@ -1,3 +1,5 @@
+"""What a call has written survives a power cut, and of what fails half way nothing stays."""
+
 import errno
 import fcntl
 import io
@@ -6,6 +8,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,231 +18,25 @@ from kode import durable
 from kode.errors import BusyError, StorageError
 
 
-def test_replace_writes_exact_bytes_for_the_owner_alone(tmp_path: Path) -> None:
-    path = tmp_path / "f"
-    durable.replace(path, b"one")
-    durable.replace(path, b"two")
-    assert path.read_bytes() == b"two"
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert os.listdir(tmp_path) == ["f"]
+def fail_with(number: int) -> Callable[..., int]:
+    def fail(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    return fail
 
 
-def test_replace_follows_a_link_so_that_it_stays_one(tmp_path: Path) -> None:
-    target, link = tmp_path / "target", tmp_path / "link"
-    target.write_bytes(b"old")
-    link.symlink_to(target)
-    durable.replace(link, b"new")
-    assert link.is_symlink()
-    assert target.read_bytes() == b"new"
-
-
-@pytest.mark.parametrize("call", ["write", "fsync", "rename"])
-def test_a_fault_at_any_step_leaves_the_old_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    path = tmp_path / "f"
-    durable.replace(path, b"old")
-
-    def full(*_: object, **__: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(durable.os, call, full)
-    with pytest.raises(StorageError, match="disk is full"):
-        durable.replace(path, b"new")
-    monkeypatch.undo()
-    assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["f"]
-
-
-def test_a_failed_sync_is_never_retried_on_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def names_synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The inodes of what is synced from now on, in order; no folder counts as synced before."""
     synced: list[int] = []
     real = os.fsync
 
-    def once(descriptor: int) -> None:
-        synced.append(os.fstat(descriptor).st_ino)
-        if len(synced) == 1:
-            raise OSError(errno.EIO, "Input/output error")
-        real(descriptor)
-
-    monkeypatch.setattr(durable.os, "fsync", once)
-    durable.replace(tmp_path / "f", b"new")
-    assert (tmp_path / "f").read_bytes() == b"new"
-    assert len(synced) == 3  # the failed file, the new one, the folder
-
-
-def test_a_torn_last_line_is_kept_aside_before_the_next(tmp_path: Path) -> None:
-    path = tmp_path / "lines"
-    path.write_bytes(b"one\ntor")
-    durable.append_lines(path, [b"two"])
-    assert path.read_bytes() == b"one\ntwo\n"
-    assert (tmp_path / "lines.torn").read_bytes() == b"tor\n"
-
-
-def test_an_append_that_fails_half_way_leaves_whole_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "lines"
-    durable.append_lines(path, [b"one"])
-    real = os.write
-
-    def half(descriptor: int, data: memoryview) -> int:
-        real(descriptor, bytes(data)[:2])
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(durable.os, "write", half)
-    with pytest.raises(StorageError):
-        durable.append_lines(path, [b"two"])
-    monkeypatch.undo()
-    assert path.read_bytes() == b"one\n"
-
-
-def test_folders_are_made_for_the_owner_alone(tmp_path: Path) -> None:
-    durable.make_folder(tmp_path / "a" / "b")
-    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
-    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
-
-
-def _count_up(folder: Path) -> None:
-    for _ in range(25):
-        with durable.locked(folder):
-            number = int((folder / "n").read_bytes())
-            durable.replace(folder / "n", str(number + 1).encode())
-
-
-@pytest.mark.slow
-def test_read_modify_write_inside_the_lock_loses_nothing(tmp_path: Path) -> None:
-    durable.replace(tmp_path / "n", b"0")
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_count_up, args=(tmp_path,)) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert (tmp_path / "n").read_bytes() == b"100"
-
-
-def test_a_damaged_file_is_set_aside_and_overwrites_nothing(tmp_path: Path) -> None:
-    names = set()
-    for number in range(3):
-        (tmp_path / "f").write_text(str(number))
-        names.add(durable.set_aside(tmp_path / "f").name)
-    assert len(names) == 3
-    assert not (tmp_path / "f").exists()
-
-
-def test_a_temporary_file_of_a_dead_writer_goes_at_once(tmp_path: Path) -> None:
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / f"{durable.TEMPORARY_PREFIX}0").write_bytes(b"half")
-    (tmp_path / "sub" / "kept").write_bytes(b"whole")
-    durable.remove_stale_temporaries(tmp_path, also_below=True)
-    assert os.listdir(tmp_path / "sub") == ["kept"]
-
-
-def test_a_temporary_file_of_a_living_writer_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = os.rename
-
-    def meanwhile(source: str, target: str, **options: int) -> None:
-        durable.remove_stale_temporaries(tmp_path, also_below=True)
-        real(source, target, **options)
-
-    monkeypatch.setattr(durable.os, "rename", meanwhile)
-    durable.replace(tmp_path / "f", b"new")
-    assert (tmp_path / "f").read_bytes() == b"new"
-
-
-def test_taking_a_lock_makes_durable_what_its_last_holder_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    synced: list[int] = []
-    real = os.fsync
-
-    def noted(descriptor: int) -> None:
+    def sync(descriptor: int) -> None:
         synced.append(os.fstat(descriptor).st_ino)
         real(descriptor)
 
-    durable.make_folder(tmp_path)
-    monkeypatch.setattr(durable.os, "fsync", noted)
-    with durable.locked(tmp_path):
-        assert synced == [tmp_path.stat().st_ino]
-
-
-@given(st.binary(max_size=60))
-def test_lines_come_backwards_whole_wherever_a_block_ends(data: bytes) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(durable, "_BLOCK_BYTES", 4)
-        pieces = list(durable.pieces_backwards(io.BytesIO(data)))
-    assert pieces == data.split(b"\n")[::-1]
-
-
-def names_synced(monkeypatch: pytest.MonkeyPatch) -> set[int]:
-    """The inodes of what is synced from now on; no folder counts as synced before."""
-    synced: set[int] = set()
     monkeypatch.setattr(durable, "_synced", set())
-    monkeypatch.setattr(durable.os, "fsync", lambda one: synced.add(os.fstat(one).st_ino))
+    monkeypatch.setattr(durable.os, "fsync", sync)
     return synced
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda folder: durable.append_lines(folder / "new", [b"line"]),
-        lambda folder: durable.replace(folder / "old", b"new"),
-        lambda folder: durable.remove(folder / "old"),
-        lambda folder: durable.set_aside(folder / "old"),
-        lambda folder: durable.make_folder(folder / "a"),
-        lambda folder: durable.make_folder(folder / "by a process that was killed"),
-    ],
-    ids=["append", "replace", "remove", "set aside", "new folder", "old folder"],
-)
-def test_a_changed_name_is_synced_before_the_call_returns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]
-) -> None:
-    (tmp_path / "old").write_bytes(b"old")
-    (tmp_path / "by a process that was killed").mkdir()
-    synced = names_synced(monkeypatch)
-
-    change(tmp_path)
-
-    assert tmp_path.stat().st_ino in synced
-
-
-def test_a_folder_that_was_deleted_is_synced_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    durable.make_folder(tmp_path / "a")
-    (tmp_path / "a").rmdir()
-    synced: set[int] = set()
-    monkeypatch.setattr(durable.os, "fsync", lambda one: synced.add(os.fstat(one).st_ino))
-
-    durable.make_folder(tmp_path / "a")
-
-    assert tmp_path.stat().st_ino in synced
-
-
-def test_a_file_is_synced_before_it_gets_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    synced = names_synced(monkeypatch)
-    renamed: list[bool] = []
-    real = os.rename
-
-    def rename(source: str, target: str, **folders: int) -> None:
-        renamed.append(os.stat(tmp_path / source).st_ino in synced)
-        real(source, target, **folders)
-
-    monkeypatch.setattr(durable.os, "rename", rename)
-    durable.replace(tmp_path / "f", b"new")
-    assert renamed == [True]
-
-
-def test_an_appended_line_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced = names_synced(monkeypatch)
-    durable.append_lines(tmp_path / "f", [b"line"])
-    assert (tmp_path / "f").stat().st_ino in synced
 
 
 def is_free(path: Path) -> bool:
@@ -251,85 +48,31 @@ def is_free(path: Path) -> bool:
     return True
 
 
-def test_an_append_holds_the_lock_until_it_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "lines"
-    free: list[bool] = []
-    real = os.write
-
-    def write(descriptor: int, data: bytes) -> int:
-        free.append(is_free(path))
-        return real(descriptor, data)
-
-    monkeypatch.setattr(durable.os, "write", write)
-    durable.append_lines(path, [b"one"])
-    assert free == [False]
-    assert is_free(path)
+def test_replace_writes_exact_bytes_for_the_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    durable.replace(path, b"one")
+    durable.replace(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(tmp_path) == ["f"]
 
 
-def test_a_lock_that_is_given_back_in_time_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    holder = os.open(tmp_path / ".lock", os.O_RDWR | os.O_CREAT)
-    fcntl.flock(holder, fcntl.LOCK_EX)
-    monkeypatch.setattr(durable.time, "sleep", lambda pause_s: durable.unlock(holder))
-    with durable.locked(tmp_path, timeout_s=60):
-        assert not is_free(tmp_path / ".lock")
-    assert is_free(tmp_path / ".lock")
-    os.close(holder)
+def test_a_file_has_its_mode_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        durable.replace(tmp_path / "f", b"new", mode=0o755)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o755
 
 
-def test_a_lock_that_stays_taken_is_an_error(tmp_path: Path) -> None:
-    with durable.locked(tmp_path), pytest.raises(BusyError), durable.locked(tmp_path, timeout_s=0):
-        pass
-
-
-def test_a_lock_is_free_though_a_child_holds_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copies: list[int] = []
-    real = fcntl.flock
-
-    def lock(descriptor: int, operation: int) -> None:
-        copies.append(os.dup(descriptor))
-        real(descriptor, operation)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(durable.fcntl, "flock", lock)
-        with durable.locked(tmp_path):
-            pass
-    assert is_free(tmp_path / ".lock")
-    os.close(copies[0])
-
-
-@given(st.binary(max_size=20), st.binary(max_size=9).map(lambda torn: torn.replace(b"\n", b"")))
-def test_only_a_torn_line_is_cut_wherever_a_block_ends(whole: bytes, torn: bytes) -> None:
-    lines = whole + b"\n" if whole else b""
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-        patch.setattr(durable, "_BLOCK_BYTES", 4)
-        path = Path(folder, "lines")
-        path.write_bytes(lines + torn)
-        durable.append_lines(path, [b"new"])
-        aside = Path(folder, "lines.torn")
-        kept = aside.read_bytes() if aside.exists() else b""
-        assert path.read_bytes() == lines + b"new\n"
-        assert kept == (torn + b"\n" if torn else b"")
-
-
-def test_a_torn_line_that_cannot_be_kept_is_not_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "lines"
-    path.write_bytes(b"one\ntor")
-
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(durable.os, "write", full)
-    with pytest.raises(StorageError):
-        durable.append_lines(path, [b"two"])
-    assert path.read_bytes() == b"one\ntor"
+def test_replace_follows_a_link_so_that_it_stays_one(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    durable.replace(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
 
 
 def lock(folder: Path) -> None:
@@ -357,13 +100,312 @@ def test_a_link_in_the_way_is_not_written_through(
     assert os.listdir(tmp_path / "elsewhere") == []
 
 
-def test_a_file_has_its_mode_whatever_the_umask(tmp_path: Path) -> None:
-    before = os.umask(0o077)
-    try:
-        durable.replace(tmp_path / "f", b"new", mode=0o755)
-    finally:
-        os.umask(before)
-    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o755
+@pytest.mark.parametrize("call", ["write", "fsync", "rename"])
+def test_a_fault_at_any_step_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path = tmp_path / "f"
+    durable.replace(path, b"old")
+    with monkeypatch.context() as patch:
+        patch.setattr(durable.os, call, fail_with(errno.ENOSPC))
+        with pytest.raises(StorageError, match="disk is full"):
+            durable.replace(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["f"]
+
+
+def test_a_failed_sync_is_never_retried_on_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    real = os.fsync
+
+    def once(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        if len(synced) == 1:
+            raise OSError(errno.EIO, "Input/output error")
+        real(descriptor)
+
+    monkeypatch.setattr(durable.os, "fsync", once)
+    durable.replace(tmp_path / "f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"new"
+    assert len(synced) == 3  # the failed file, the new one, the folder
+
+
+def test_a_file_is_synced_before_it_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = names_synced(monkeypatch)
+    renamed: list[bool] = []
+    real = os.rename
+
+    def rename(source: str, target: str, **folders: int) -> None:
+        renamed.append(os.stat(tmp_path / source).st_ino in synced)
+        real(source, target, **folders)
+
+    monkeypatch.setattr(durable.os, "rename", rename)
+    durable.replace(tmp_path / "f", b"new")
+    assert renamed == [True]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: durable.append_lines(folder / "new", [b"line"]),
+        lambda folder: durable.replace(folder / "old", b"new"),
+        lambda folder: durable.remove(folder / "old"),
+        lambda folder: durable.set_aside(folder / "old"),
+        lambda folder: durable.make_folder(folder / "a"),
+        lambda folder: durable.make_folder(folder / "a", follow=False),
+        lambda folder: durable.make_folder(folder / "by a process that was killed"),
+    ],
+    ids=["append", "replace", "remove", "set aside", "new folder", "no links", "old folder"],
+)
+def test_a_changed_name_is_synced_before_the_call_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]
+) -> None:
+    (tmp_path / "old").write_bytes(b"old")
+    (tmp_path / "by a process that was killed").mkdir()
+    synced = names_synced(monkeypatch)
+
+    change(tmp_path)
+
+    assert tmp_path.stat().st_ino in synced
+
+
+@pytest.mark.parametrize("follow", [True, False])
+def test_a_folder_that_was_deleted_is_made_for_the_owner_and_synced_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, follow: bool
+) -> None:
+    synced = names_synced(monkeypatch)
+    durable.make_folder(tmp_path / "a" / "b", follow=follow)
+    (tmp_path / "a" / "b").rmdir()
+    (tmp_path / "a").rmdir()
+    synced.clear()
+
+    durable.make_folder(tmp_path / "a" / "b", follow=follow)
+
+    assert {tmp_path.stat().st_ino, (tmp_path / "a").stat().st_ino} <= {*synced}
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
+
+
+# ── files of lines ───────────────────────────────────────────────────────────────────────────
+
+
+@given(st.binary(max_size=20), st.binary(max_size=9).map(lambda torn: torn.replace(b"\n", b"")))
+def test_only_a_torn_line_is_cut_and_kept_aside_wherever_a_block_ends(
+    whole: bytes, torn: bytes
+) -> None:
+    lines = whole + b"\n" if whole else b""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr(durable, "_BLOCK_BYTES", 4)
+        path = Path(folder, "lines")
+        path.write_bytes(lines + torn)
+        durable.append_lines(path, [b"new"])
+        aside = Path(folder, "lines.torn")
+        kept = aside.read_bytes() if aside.exists() else b""
+        assert path.read_bytes() == lines + b"new\n"
+        assert kept == (torn + b"\n" if torn else b"")
+
+
+@given(st.binary(max_size=60))
+def test_lines_come_backwards_whole_wherever_a_block_ends(data: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(durable, "_BLOCK_BYTES", 4)
+        pieces = list(durable.pieces_backwards(io.BytesIO(data)))
+    assert pieces == data.split(b"\n")[::-1]
+
+
+@pytest.mark.parametrize("before", [b"one\n", b"one\ntor"])
+def test_an_append_that_fails_half_way_leaves_what_there_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes
+) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(before)
+    real = os.write
+
+    def half(descriptor: int, data: memoryview) -> int:
+        real(descriptor, bytes(data)[:2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(durable.os, "write", half)
+    with pytest.raises(StorageError):
+        durable.append_lines(path, [b"two"])
+    assert path.read_bytes() == before
+
+
+def test_an_append_holds_the_lock_until_it_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lines"
+    free: list[bool] = []
+    real = os.fsync
+
+    def sync(descriptor: int) -> None:
+        free.append(is_free(path))
+        real(descriptor)
+
+    monkeypatch.setattr(durable.os, "fsync", sync)
+    durable.append_lines(path, [b"one"])
+    assert free == [False, False]  # the folder's name for it, and the line
+    assert is_free(path)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.jsonl"
+    for number in range(3):
+        durable.append_lines(path, [b'{"number":%d}' % number])
+    return path
+
+
+def test_a_log_that_lost_its_last_line_is_found(log: Path) -> None:
+    whole = log.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    assert durable.lost_bytes(log) == 0
+
+    log.write_bytes(b"".join(lines[:2]))
+    assert durable.lost_bytes(log) == len(lines[2])
+
+    log.unlink()
+    assert durable.lost_bytes(log) == len(whole)
+
+
+def test_a_log_longer_than_its_note_or_without_one_lost_nothing(log: Path) -> None:
+    with log.open("ab") as file:
+        file.write(b"unnoted\n")
+    assert durable.lost_bytes(log) == 0
+    assert durable.noted_length(log) > 0
+
+    durable.forget_length(log)
+    assert durable.lost_bytes(log) == durable.noted_length(log) == 0
+
+
+def test_no_flipped_bit_of_a_note_tells_another_length(log: Path) -> None:
+    (note,) = log.parent.glob("*.end")
+    whole, length = note.read_bytes(), durable.noted_length(log)
+    for at in range(len(whole)):
+        flipped = bytearray(whole)
+        flipped[at] ^= 1 << at % 8
+        note.write_bytes(flipped)
+        assert durable.noted_length(log) in (0, length)
+
+
+@pytest.mark.parametrize("put", [lambda note: note.symlink_to("victim"), os.mkfifo, os.mkdir])
+def test_what_stands_in_the_place_of_a_note_stops_no_append(
+    tmp_path: Path, put: Callable[[Path], Any]
+) -> None:
+    log, victim = tmp_path / "log.jsonl", tmp_path / "victim"
+    victim.write_text("whole")
+    put(tmp_path / "log.jsonl.end")
+
+    durable.append_lines(log, [b"{}"])
+
+    assert log.read_bytes() == b"{}\n"
+    assert durable.lost_bytes(log) == 0
+    assert victim.read_text() == "whole"
+
+
+# ── locks ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _count_up(folder: Path) -> None:
+    for _ in range(25):
+        with durable.locked(folder):
+            number = int((folder / "n").read_bytes())
+            durable.replace(folder / "n", str(number + 1).encode())
+
+
+@pytest.mark.slow
+def test_read_modify_write_inside_the_lock_loses_nothing(tmp_path: Path) -> None:
+    durable.replace(tmp_path / "n", b"0")
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_count_up, args=(tmp_path,)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert (tmp_path / "n").read_bytes() == b"100"
+
+
+def test_taking_a_lock_makes_durable_what_its_last_holder_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    durable.make_folder(tmp_path)
+    synced = names_synced(monkeypatch)
+    durable._synced.update((tmp_path, *tmp_path.parents))
+    with durable.locked(tmp_path):
+        assert synced == [tmp_path.stat().st_ino]
+
+
+def test_a_lock_that_is_given_back_in_time_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = os.open(tmp_path / ".lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    monkeypatch.setattr(durable.time, "sleep", lambda pause_s: durable.unlock(holder))
+    with durable.locked(tmp_path, timeout_s=60):
+        assert not is_free(tmp_path / ".lock")
+        with pytest.raises(BusyError), durable.locked(tmp_path, timeout_s=0):
+            pass
+    assert is_free(tmp_path / ".lock")
+    os.close(holder)
+
+
+def test_a_lock_is_free_though_a_child_holds_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies: list[int] = []
+    real = fcntl.flock
+
+    def lock(descriptor: int, operation: int) -> None:
+        copies.append(os.dup(descriptor))
+        real(descriptor, operation)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(durable.fcntl, "flock", lock)
+        with durable.locked(tmp_path):
+            pass
+    assert is_free(tmp_path / ".lock")
+    os.close(copies[0])
+
+
+# ── what is damaged or left ──────────────────────────────────────────────────────────────────
+
+
+def test_a_damaged_file_is_set_aside_and_overwrites_nothing(tmp_path: Path) -> None:
+    names = set()
+    for number in range(3):
+        (tmp_path / "f").write_text(str(number))
+        names.add(durable.set_aside(tmp_path / "f").name)
+    assert len(names) == 3
+    assert not (tmp_path / "f").exists()
+
+
+def test_a_temporary_file_of_a_dead_writer_goes_at_once(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / f"{durable.TEMPORARY_PREFIX}0").write_bytes(b"half")
+    (tmp_path / "sub" / f"{durable.TEMPORARY_PREFIX}1").symlink_to(tmp_path)
+    (tmp_path / "sub" / "kept").write_bytes(b"whole")
+    durable.remove_stale_temporaries(tmp_path)
+    assert len(os.listdir(tmp_path / "sub")) == 3
+    durable.remove_stale_temporaries(tmp_path, also_below=True)
+    assert os.listdir(tmp_path / "sub") == ["kept"]
+
+
+def test_a_temporary_file_of_a_living_writer_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.rename
+
+    def meanwhile(source: str, target: str, **options: int) -> None:
+        durable.remove_stale_temporaries(tmp_path)
+        real(source, target, **options)
+
+    monkeypatch.setattr(durable.os, "rename", meanwhile)
+    durable.replace(tmp_path / "f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"new"
 
 
 def test_a_file_removed_as_stale_too_early_is_written_again(

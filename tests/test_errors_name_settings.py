@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,23 +31,17 @@ UNKNOWN = {"error": {"status": 404, "text": "No.", "code": "model_not_found"}}
 GONE = "http://127.0.0.1:9/v1"
 
 
+@dataclass
 class Case:
-    """A person's settings: the file's lines, variables and flags."""
+    """A person's settings: the file's lines, variables and flags; and which is at fault."""
 
-    def __init__(
-        self,
-        key: str,
-        source: str,
-        own: dict[str, Any] | None = None,
-        project: dict[str, Any] | None = None,
-        environ: dict[str, str] | None = None,
-        flags: dict[str, Any] | None = None,
-        reply: dict[str, Any] | None = None,
-    ) -> None:
-        self.setting = Setting(key, source)
-        self.own, self.project = own or {}, project or {}
-        self.environ, self.flags = environ or {}, flags or {}
-        self.reply = reply or {"text": "Yes."}
+    key: str
+    source: str
+    own: dict[str, Any] = field(default_factory=dict)
+    project: dict[str, Any] = field(default_factory=dict)
+    environ: dict[str, str] = field(default_factory=dict)
+    flags: dict[str, Any] = field(default_factory=dict)
+    reply: dict[str, Any] = field(default_factory=lambda: {"text": "Yes."})
 
 
 CASES = {
@@ -111,34 +106,22 @@ CASES = {
 }
 
 
-def settled(setting: Setting, folder: Path) -> Setting:
-    source = setting.source.replace("OWN", str(folder / "kode-home" / "config.json"))
-    source = source.replace("PROJECT", str(folder / "project" / "kode.json"))
-    return Setting(setting.key, source)
-
-
 @pytest.fixture
 def server() -> Iterator[ScriptedServer]:
     with ScriptedServer([{"text": "Yes."}], repeat_last=True) as running:
         yield running
 
 
-def written(folder: Path, case: Case) -> Path:
-    home, project = folder / "kode-home", folder / "project"
-    home.mkdir(), project.mkdir()
-    if case.own:
-        (home / "config.json").write_text(json.dumps(case.own, indent=2))
-    if case.project:
-        (project / "kode.json").write_text(json.dumps(case.project, indent=2))
-    return project
-
-
 @pytest.mark.parametrize("name", CASES)
 async def test_an_error_has_the_setting_that_was_used(
     name: str, tmp_path: Path, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = CASES[name]
-    project = written(tmp_path, case)
+    case, home, project = CASES[name], tmp_path / "kode-home", tmp_path / "project"
+    files = {"OWN": home / "config.json", "PROJECT": project / "kode.json"}
+    for file, values in zip(files.values(), (case.own, case.project), strict=True):
+        file.parent.mkdir()
+        if values:
+            file.write_text(json.dumps(values, indent=2))
     server.play([case.reply])
     monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-variable-0123")
@@ -148,14 +131,16 @@ async def test_an_error_has_the_setting_that_was_used(
 
     found = None
     try:
-        loaded = load_config(tmp_path / "kode-home", project, environ=os.environ, flags=flags)
+        loaded = load_config(home, project, environ=os.environ, flags=flags)
         talk = await open_conversation(Settings(loaded, emit=silent), cwd=project)
         found = (await talk.turn("Hello")).setting
         await talk.close(interrupted=True)
     except KodeError as error:
         found = error.setting
 
-    assert found == settled(case.setting, tmp_path)
+    name_of_file, colon, line = case.source.partition(":")
+    source = f"{files.get(name_of_file, name_of_file)}{colon}{line}"
+    assert found == Setting(case.key, source)
 
 
 FLAGS = {
@@ -221,20 +206,6 @@ def test_a_setting_is_completed_from_the_origins() -> None:
 @pytest.fixture
 def place(tmp_path: Path, server: ScriptedServer) -> Place:
     return Place(tmp_path, server.openai_url)
-
-
-def test_the_key_of_the_file_is_named_over_the_variable(
-    place: Place, server: ScriptedServer
-) -> None:
-    server.play([REFUSED])
-    place.home.mkdir()
-    (place.home / "config.json").write_text(json.dumps({"api_key": KEY}, indent=2))
-
-    result = place.run("run", "x", "--output-format", "json").json
-
-    assert server.requests[-1].headers["authorization"] == f"Bearer {KEY}"
-    file = place.home / "config.json"
-    assert result["setting"] == {"key": "api_key", "source": f"{file}:2"}
 
 
 def test_a_line_of_the_stream_has_the_setting(place: Place) -> None:

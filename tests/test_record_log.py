@@ -1,4 +1,4 @@
-"""A line that a disk or a copy has changed is found in every log, and an older one is read."""
+"""A line or object that a disk or a copy has changed is found; one edited by hand is read."""
 
 import contextlib
 import json
@@ -12,18 +12,9 @@ from kode.messages import Text
 from kode.record_log import is_intact, seal, seal_object, unseal_object
 from kode.session import entries
 
-LINES: dict[str, tuple[bytes, Callable[[bytes], Any]]] = {
-    "session": (
-        entries.line_of(
-            entries.MessageEntry(role="user", parts=(Text(text="keep the port at 8080"),))
-        ),
-        entries.parse_line,
-    ),
-}
-MEMORY = (
-    log._line(statement.Change(who="user", kind="forget", system="tiered", reason="port 8080")),
-    log._read,
-)
+
+def line_of(text: str) -> bytes:
+    return entries.line_of(entries.MessageEntry(role="user", parts=(Text(text=text),)))
 
 
 def read(parse: Callable[[bytes], Any], line: bytes) -> Any:
@@ -33,56 +24,48 @@ def read(parse: Callable[[bytes], Any], line: bytes) -> Any:
         return None
 
 
-@pytest.mark.parametrize(("line", "parse"), [*LINES.values(), MEMORY], ids=[*LINES, "memory"])
-def test_no_flipped_bit_of_a_line_changes_its_content(
-    line: bytes, parse: Callable[[bytes], Any]
-) -> None:
+CHANGE = statement.Change(who="user", kind="forget", system="tiered", reason="port 8080")
+LINES = {
+    "session": (line_of("keep the port at 8080"), entries.parse_line),
+    "memory": (log._line(CHANGE), log._read),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_no_flipped_bit_of_a_line_changes_its_content(name: str) -> None:
+    line, parse = LINES[name]
     whole = parse(line)
-    for at in range(len(line)):
-        for bit in range(8):
-            flipped = bytearray(line)
-            flipped[at] ^= 1 << bit
-            assert read(parse, bytes(flipped)) in (None, whole)
+    for bit in range(8 * len(line)):
+        flipped = bytearray(line)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert read(parse, bytes(flipped)) in (None, whole)
 
 
-@pytest.mark.parametrize("name", LINES)
-def test_a_line_without_a_checksum_is_read(name: str) -> None:
-    line, parse = LINES[name]
-    older = line[: line.rindex(b',"sum"')] + b"}"
-
-    assert seal(older) == line
-    assert is_intact(older)
-    assert parse(older) == parse(line)
-
-
-@pytest.mark.parametrize("name", LINES)
-def test_a_line_edited_by_hand_needs_no_checksum(name: str) -> None:
-    line, parse = LINES[name]
-    edited = line.replace(b"8080", b"9090").replace(b"a.txt", b"b.txt").replace(b"1.5", b"2.5")
+def test_a_line_edited_by_hand_needs_no_checksum() -> None:
+    line, parse = LINES["session"]
+    edited = line.replace(b"8080", b"9090")
+    bare, edited_bare = (text[: text.rindex(b',"sum"')] + b"}" for text in (line, edited))
 
     assert read(parse, edited) is None
-    assert parse(edited[: edited.rindex(b',"sum"')] + b"}") not in (None, parse(line))
+    assert is_intact(edited_bare)
+    assert parse(edited_bare).parts[0].text == "keep the port at 9090"
+    assert seal(bare) == line
+    assert parse(bare) == parse(line)
 
 
 def test_a_text_that_looks_like_a_checksum_is_none() -> None:
     text = 'look: ,"sum":"00000000"}'
-    line = entries.line_of(entries.MessageEntry(role="user", parts=(Text(text=text),)))
-    assert entries.parse_line(line).parts[0].text == text
+    assert entries.parse_line(line_of(text)).parts[0].text == text
 
 
 def test_no_flipped_bit_of_an_object_changes_its_content() -> None:
     value = {"version": 1, "allow": ["shell(make:*)"], "more": {"größe": 1.5}}
     data = json.dumps(seal_object(value), indent=2).encode()
-    assert unseal_object(json.loads(data)) == value
-    for at in range(len(data)):
-        for bit in range(8):
-            flipped = bytearray(data)
-            flipped[at] ^= 1 << bit
-            with contextlib.suppress(ValueError, AttributeError):
-                read = unseal_object(json.loads(flipped))
-                # A member that is no longer called `sum` is one that no reader asks for.
-                assert {key: read[key] for key in value} == value
-
-
-def test_an_object_edited_by_hand_needs_no_checksum() -> None:
-    assert unseal_object({"version": 1, "allow": ["fetch"]}) == {"version": 1, "allow": ["fetch"]}
+    assert unseal_object(json.loads(data)) == unseal_object(value) == value
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with contextlib.suppress(ValueError, AttributeError):
+            read = unseal_object(json.loads(flipped))
+            # A member that is no longer called `sum` is one that no reader asks for.
+            assert {key: read[key] for key in value} == value

@@ -40,21 +40,10 @@ def test_a_half_written_line_is_read_once_whole(tmp_path: Path) -> None:
     assert budget.spent_usd == 0.25
 
 
-@pytest.mark.parametrize(
-    "amount",
-    [
-        "NaN",
-        "Infinity",
-        "-1",
-        '"much"',
-        "null",
-        "[]",
-        "9" * 400,
-        "9" * 5000,
-        "[" * 3000 + "]" * 3000,
-    ],
-    ids=lambda amount: amount[:9],
-)
+NO_AMOUNTS = ["NaN", "Infinity", "-1", '"much"', "null", "[]", "9" * 400, "9" * 5000]
+
+
+@pytest.mark.parametrize("amount", [*NO_AMOUNTS, "[" * 3000 + "]" * 3000], ids=lambda it: it[:9])
 def test_an_invalid_amount_changes_nothing(amount: str, tmp_path: Path) -> None:
     path = tmp_path / "spent.jsonl"
     path.write_text('{"limit_usd": 1.0}\n')
