@@ -20,17 +20,14 @@ _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 
 def object_of(text: str | bytes) -> dict[str, Any] | None:
     """The JSON object that a text is, however it came about; None for any other text."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    value = parse_value(text, strict=True)
     return value if isinstance(value, dict) else None
 
 
-def parse_value(text: str) -> Any:
-    """Parses a text that is one JSON value, line breaks in strings allowed; None otherwise."""
+def parse_value(text: str | bytes, *, strict: bool = False) -> Any:
+    """The JSON value that a text is, with line breaks in strings unless `strict`; else None."""
     try:
-        return json.loads(text, strict=False)
+        return json.loads(text, strict=strict)
     except (ValueError, RecursionError):
         return None
 

@@ -236,15 +236,10 @@ def rewrite_task(arguments: Any, task: str | None, session_id: str | None) -> st
     return task
 
 
-def command(name: str) -> Callable[[Sequence[str]], int] | None:
-    """What runs a command that a plug-in adds; None where none does."""
-    addition = added("commands").get(name)
+def command(*words: str) -> Callable[[Sequence[str]], int] | None:
+    """What runs a command, or one of a group, that a plug-in adds; None where none does."""
+    addition = added("commands").get(" ".join(words))
     return addition and functools.partial(call, addition[0], addition[1].run)
-
-
-def subcommand(group: str, argv: Sequence[str]) -> Callable[[Sequence[str]], int] | None:
-    """What runs `kode GROUP NAME ...`, where a plug-in adds the command "GROUP NAME"."""
-    return command(f"{group} {argv[0]}") if argv else None
 
 
 def subcommands(group: str, system: str = "") -> dict[str, str]:

@@ -104,53 +104,37 @@ class FileChange:
     """Whether a program would run it, or what it names, without being asked to: a git hook."""
 
     @property
-    def group(self) -> str:
-        """The path it is named by: its own, or of an ignored folder that it is in, with "/"."""
-        return self.ignored if self.ignored.endswith("/") else self.path
-
-    @property
     def is_reported(self) -> bool:
         """Whether somebody is asked about it and told of it: not a cache or an empty folder."""
         return self.kind != "cache" and self.files > 0
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeGroup:
-    """Changes that have one name for a person: a file, or all in an ignored folder."""
-
-    path: str
-    """Absolute, an ignored folder with "/" at its end."""
-    change: str
-    """As in `FileChange`; `changed` if it is not the same for all."""
-    files: int
-    is_ignored: bool
-    """Whether git ignores it."""
-
     @property
     def is_folder(self) -> bool:
+        """Whether it stands for all changes in an ignored folder: see `group_changes`."""
         return self.path.endswith("/")
 
+    @property
+    def is_ignored_work(self) -> bool:
+        return bool(self.ignored) and self.kind == "work"
 
-def group_changes(changes: Sequence[FileChange]) -> list[ChangeGroup]:
-    """The changes by their names, in order, without what goes with a deleted folder."""
+
+def group_changes(changes: Sequence[FileChange]) -> list[FileChange]:
+    """The changes as a person reads of them, in order, without what goes with a deleted folder: all
+    in an ignored folder are one, whose path ends with "/", `changed` if they differ."""
     members: dict[str, list[FileChange]] = {}
     for change in changes:
-        members.setdefault(change.group, []).append(change)
+        name = change.ignored if change.ignored.endswith("/") else change.path
+        members.setdefault(name, []).append(change)
     gone = {path for path, group in members.items() if group[0].change == "deleted"}
     groups = []
     for path, group in members.items():
         if path in gone and os.path.dirname(path) in gone:
             continue
-        kinds = {change.change for change in group}
+        changed_as = {change.change for change in group}
+        what = changed_as.pop() if len(changed_as) == 1 else "changed"
         folders = {os.path.dirname(change.path) for change in group}
-        groups.append(
-            ChangeGroup(
-                path=path,
-                change=kinds.pop() if len(kinds) == 1 else "changed",
-                files=sum(change.files for change in group if change.path not in folders),
-                is_ignored=bool(group[0].ignored) and group[0].kind == "work",
-            )
-        )
+        files = sum(change.files for change in group if change.path not in folders)
+        groups.append(replace(group[0], path=path, change=what, files=files))
     return groups
 
 

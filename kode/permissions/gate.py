@@ -29,7 +29,6 @@ from kode.tool import (
     ALLOWED,
     Action,
     Blocked,
-    ChangeGroup,
     Consent,
     Decision,
     FileChange,
@@ -305,7 +304,7 @@ class Gate:
             passes_in=None if reasons else "auto-edit",
         )
 
-    def _describe(self, group: ChangeGroup) -> str:
+    def _describe(self, group: FileChange) -> str:
         name = f"{group.change} {os.path.relpath(group.path, self.place.cwd)}"
         return f"{name} ({plural(group.files, 'file')})" if group.is_folder else name
 

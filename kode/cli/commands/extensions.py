@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> Answered:
     """Runs `kode extensions ...`. Raises: ConfigError, StorageError, BusyError."""
     every = COMMANDS | installed.subcommands("extensions")
     argv = argv or ["list" if "list" in every else "--help"]
-    if (of_plugin := installed.subcommand("extensions", argv)) is not None:
+    if (of_plugin := installed.command("extensions", *argv[:1])) is not None:
         return of_plugin(argv[1:])
     command, _, rest = Parser.of_group("extensions", every, argv)
     run: dict[str, Callable[[Sequence[str]], Answered]] = {

@@ -41,7 +41,7 @@ LOGIN_TIMEOUT_S = 300.0  # of a start here, where a person may have to log in
 def main(argv: Sequence[str]) -> Answered:
     """Runs `kode mcp ...`. Raises: KodeError."""
     argv = argv or ["list"]
-    if (of_plugin := installed.subcommand("mcp", argv)) is not None:
+    if (of_plugin := installed.command("mcp", *argv[:1])) is not None:
         return of_plugin(argv[1:])
     command, parser, rest = Parser.of_group("mcp", COMMANDS | installed.subcommands("mcp"), argv)
     if command in ("add", "add-json", "import"):

@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
         )
         each.add_argument("--cwd", metavar="DIR", help="use this project's memory")
     flags, rest = first.parse_known_args(list(argv))
-    if (of_plugin := installed.subcommand("memory", rest)) is not None:
+    if (of_plugin := installed.command("memory", *rest[:1])) is not None:
         return of_plugin([*rest[1:], *(("--cwd", flags.cwd) if flags.cwd else ())])
     loaded = None
     try:

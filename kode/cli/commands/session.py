@@ -40,7 +40,7 @@ COMMANDS = {
 
 def main(argv: Sequence[str]) -> Answered:
     """Runs `kode session ...`. Raises: SessionError, ConfigError."""
-    if (of_plugin := installed.subcommand("session", argv)) is not None:
+    if (of_plugin := installed.command("session", *argv[:1])) is not None:
         return of_plugin(argv[1:])
     commands = {**COMMANDS, **installed.subcommands("session")}
     command, parser, rest = Parser.of_group("session", commands, argv)
