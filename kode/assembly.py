@@ -73,13 +73,10 @@ other secrets are never passed unless configured."""
 
 def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     """The chosen provider; its SDK is imported on the first request. Raises: ConfigError."""
-    overrides = given_prices(config)
-    row = choice.row
-    model = choice.model or row.default_model
-    if config.context.window is not None:
-        overrides.setdefault(model, {})["context_window"] = config.context.window
-    if config.context.sees_images is not None:
-        overrides.setdefault(model, {})["sees_images"] = config.context.sees_images
+    overrides, row = given_prices(config), choice.row
+    facts = {"context_window": config.context.window, "sees_images": config.context.sees_images}
+    if facts := {name: value for name, value in facts.items() if value is not None}:
+        overrides.setdefault(choice.model or row.default_model, {}).update(facts)
     return open_provider(
         row,
         choice.model,
@@ -392,19 +389,13 @@ async def run_check(
 
     Raises: ConfigError.
     """
-    from kode.tools.program import run_program
-
     home = paths.home()
     config = load_config(home, cwd, environ=os.environ, flags={}).config
     is_full = (mode or config.permissions.mode) == "full"
     place = open_workplace(config, home, cwd)
-    return await run_program(
-        ("/bin/bash", "-o", "pipefail", "-c", command),
-        cwd=cwd,
-        environment=place.environment,
-        timeout_s=timeout_s,
-        sandbox=None if is_full else open_sandbox(config, place),
-    )
+    sandbox = None if is_full else open_sandbox(config, place)
+    argv = ("/bin/bash", "-o", "pipefail", "-c", command)
+    return await _run_in(sandbox, place, argv, timeout_s)
 
 
 async def run_beside(
@@ -412,24 +403,35 @@ async def run_beside(
 ) -> "tuple[Ran, Opens]":
     """Runs a program in a sandbox of its own, which drops its changes, and returns what it opens;
     without a sandbox where this machine has none, and nothing then."""
-    from kode.tools.program import run_program
-
     sandbox = open_sandbox(config, place)
     if sandbox is not None and not await asyncio.to_thread(sandbox.is_available):
         sandbox = None
+    ran = await _run_in(sandbox, place, argv, timeout_s, records_opens=sandbox is not None)
+    return ran, ran.opened or Opens(project=(), scripts=(), elsewhere=())
+
+
+async def _run_in(
+    sandbox: Sandbox | None,
+    place: Workplace,
+    argv: Sequence[str],
+    timeout_s: float,
+    *,
+    records_opens: bool = False,
+) -> "Ran":
+    from kode.tools.program import run_program
+
     try:
-        ran = await run_program(
+        return await run_program(
             argv,
             cwd=place.cwd,
             environment=place.environment,
             timeout_s=timeout_s,
             sandbox=sandbox,
-            records_opens=sandbox is not None,
+            records_opens=records_opens,
         )
     finally:
         if sandbox is not None:
             await asyncio.to_thread(sandbox.close)
-    return ran, ran.opened or Opens(project=(), scripts=(), elsewhere=())
 
 
 def _shared_budget(config: Config, session: Session, start: "Start | None") -> SharedBudget | None:
