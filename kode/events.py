@@ -157,9 +157,9 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextReduced:
+    kind: Literal["compaction"] = "compaction"
     tokens_before: int
     tokens_after: int
-    kind: Literal["compaction"] = "compaction"
     type: Literal["context_reduced"] = "context_reduced"
 
 

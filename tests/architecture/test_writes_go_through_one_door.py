@@ -26,7 +26,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "plugins/detached/places.py": {"make": HOME},
     "plugins/fleet/trees.py": {"_make": "a folder of its own, whose place is checked afterwards"},
     "cli/prompt/compose.py": {"compose": NEW},
-    "cli/prompt/export.py": {"_write_new": NAMED},
+    "cli/prompt/slash.py": {"_write_new": NAMED},
     "cli/prompt/history.py": {"_open": HOME},
     "config/files.py": {"guard_home": HOME},
     "durable.py": {

@@ -19,7 +19,7 @@ from inline_snapshot import external_file
 from kode.cli.commands import diagnosis, doctor
 from kode.cli.commands.diagnosis import Finding
 from kode.cli.main import main
-from kode.cli.prompt.overview import cost_lines
+from kode.cli.prompt.reports import cost_lines
 from kode.cli.prompt.slash import COMMANDS
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.submit import submit

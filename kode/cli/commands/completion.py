@@ -19,7 +19,7 @@ from argcomplete.shell_integration import shellcode
 from kode import paths
 from kode.cli.commands import interactive
 from kode.cli.parser import COMMANDS, Described, Parser, of_plugins
-from kode.cli.prompt.choices import session_choices
+from kode.cli.prompt.complete import session_choices
 from kode.config.load import load_config
 from kode.config.model import Config
 from kode.errors import EXIT_OK, KodeError

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.cli.parser import Parser
-from kode.cli.prompt.changes import render_diffs
 from kode.cli.prompt.repl import run_one
+from kode.cli.prompt.reports import render_diffs
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.question import make_ask
 from kode.cli.screen.render import Renderer

@@ -100,7 +100,7 @@ async def _result(loaded: "Loaded", arguments: argparse.Namespace) -> str:
 
 async def _review(system: MemorySystem) -> None:
     """Lets the person decide on what waits by single keys."""
-    from kode.cli.prompt.memory_review import review_memory
+    from kode.cli.prompt.pickers import review_memory
     from kode.cli.prompt.repl import asking
     from kode.cli.prompt.state import PromptState
     from kode.cli.screen.render import Renderer

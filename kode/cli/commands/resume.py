@@ -91,7 +91,7 @@ def _newest(cwd: Path) -> str:
 def _pick(cwd: Path) -> str | None:
     """The session that the person picks, or None. Raises: ConfigError."""
     from kode.cli.commands.opening import stdin_is_terminal
-    from kode.cli.prompt.pick import pick_session
+    from kode.cli.prompt.pickers import pick_session
     from kode.cli.screen.screen import open_screen
     from kode.paths import home
 

@@ -100,7 +100,7 @@ def read_attachments(
     """
     if not names:
         return ()
-    from kode.cli.prompt.folders import read_folder
+    from kode.cli.prompt.attach import read_folder
     from kode.conversation.attachments import file_part, read_text, text_part
     from kode.images import read_picture
     from kode.session.provenance import Provenance

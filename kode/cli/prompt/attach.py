@@ -1,24 +1,268 @@
-"""Attaches what a message names, images and lists of folders, and reports it.
-
-`keys` handles pasting; `pictures` finds images, `folders` lists folders.
-"""
+"""What goes with a message: pasted blocks, folded in the line; images; lists of folders."""
 
 import asyncio
 import os
-from collections.abc import Sequence
+import re
+import shlex
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from kode import paths
-from kode.cli.prompt.folders import Folder, mentioned_folders
-from kode.cli.prompt.mentions import mentions
-from kode.cli.prompt.pictures import mentioned_pictures
+from kode.cli.prompt.files import list_files
 from kode.errors import UserError
-from kode.images import Picture, fitting
+from kode.images import NAMED_SO, Picture, fitting, looks_of, read_picture
+from kode.messages import Text, plural
+from kode.paths import real_path
+from kode.programs import find_program
 
 if TYPE_CHECKING:
     from kode.cli.screen.screen import Screen
     from kode.conversation import Conversation
+
+
+_BEFORE = r"(?:^|(?<=[\s(\"'`]))"
+_MENTION = re.compile(
+    _BEFORE + r"""@(?:"(?P<quoted>(?:[^"\\\n]|\\.)+)"|(?P<plain>(?:\\.|[^\s@"\\])+))"""
+)
+BEING_TYPED = re.compile(
+    _BEFORE + r"""@(?:"(?P<quoted>(?:[^"\\\n]|\\.)*)|(?P<plain>(?:\\.|[^\s@"\\])*))$"""
+)
+"""A mention right before the cursor, complete or not."""
+
+_AFTER_A_NAME = ".,;:!?)]}'"
+
+
+def write_mention(path: str) -> str:
+    """A path as written after `@`."""
+    if not re.search(r"[\s\"@\\]", path):
+        return path
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def query_of(typed: re.Match[str]) -> str:
+    """The search text of a mention matched by `BEING_TYPED`."""
+    return unescape(typed["plain"] if typed["quoted"] is None else typed["quoted"])
+
+
+def mentions(text: str) -> list[str]:
+    """The names after `@` in a text, in order, without duplicates. If a plain name ends in
+    punctuation, it is followed by variants with ever less of it."""
+    names: list[str] = []
+    for match in _MENTION.finditer(text):
+        if match["quoted"] is not None:
+            names.append(unescape(match["quoted"]))
+            continue
+        name = unescape(match["plain"])
+        names.append(name)
+        while name[1:] and name.strip(".") and name[-1] in _AFTER_A_NAME:
+            name = name[:-1]
+            names.append(name)
+    return list(dict.fromkeys(names))
+
+
+def unescape(text: str) -> str:
+    """The text without the backslashes that escape its characters."""
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+T = TypeVar("T")
+
+FOLD_LINES = 5  # a pasted text as long as that hides what was typed
+FOLD_CHARACTERS = 1000
+"""A paste of at least this many lines or characters is folded."""
+
+
+@dataclass
+class Pastes:
+    """Everything folded since the program started, by placeholder."""
+
+    _folded: dict[str, str] = field(default_factory=dict)
+    _pictures: dict[str, Picture] = field(default_factory=dict)
+
+    def fold(self, text: str) -> str:
+        """The text for the input line: the pasted text itself if it is short, else a
+        placeholder."""
+        lines = text.rstrip("\n").count("\n") + 1
+        if lines < FOLD_LINES and len(text) < FOLD_CHARACTERS:
+            return text
+        what = f"{lines} lines" if lines > 1 else f"{len(text):,} characters"
+        return _place(self._folded, f"pasted {what}", text)
+
+    def add_picture(self, picture: Picture) -> str:
+        """The placeholder of an image for the input line."""
+        name = re.sub(r"[\[\]\s]+", " ", picture.name)
+        return _place(self._pictures, f"image {name}", picture)
+
+    def pictures_in(self, line: str) -> list[Picture]:
+        """The images whose placeholders are in the line, in the order pasted."""
+        return [picture for place, picture in self._pictures.items() if place in line]
+
+    def unfold(self, line: str) -> str:
+        """Replaces every placeholder in the line by what was pasted."""
+        if not self._folded:
+            return line
+        # One pass, so that a placeholder inside a pasted text stays text.
+        places = re.compile("|".join(map(re.escape, self._folded)))
+        return places.sub(lambda match: self._folded[match[0]], line)
+
+
+def _place(known: dict[str, T], what: str, value: T) -> str:
+    """A unique placeholder for a value."""
+    place, number = f"[{what}]", 2
+    while known.get(place, value) != value:
+        place, number = f"[{what}, #{number}]", number + 1
+    known[place] = value
+    return place
+
+
+CLIPBOARD_TIMEOUT_S = 3.0  # a picture of a whole screen takes longer than text
+CLIPBOARDS = (
+    ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
+    ("DISPLAY", ("xclip", "-selection", "clipboard", "-target", "image/png", "-out")),
+    ("", ("pngpaste", "-")),
+)
+"""(variable that must be set, command that prints the clipboard's image)"""
+
+_QUOTED = re.compile(r"""(?<!\S)(?P<quote>["'])([^"'\n]{1,400})(?P=quote)""")
+
+
+def pasted_pictures(text: str, cwd: Path) -> list[Picture]:
+    """The images whose paths were pasted or dropped; [] for any other text. Terminals write a
+    dropped path in quotes, with backslashes, or as a file URL, several in one line."""
+    text = text.strip()
+    if not text or "\n" in text or not re.search(r"\.\w{3,4}['\"]?$", text):
+        return []
+    whole = read_picture(_path(text, cwd))
+    if whole is not None:
+        return [whole]
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return []
+    found = [read_picture(_path(word, cwd)) for word in words]
+    pictures = [picture for picture in found if picture is not None]
+    return pictures if len(pictures) == len(found) else []
+
+
+def _path(written: str, cwd: Path) -> Path:
+    if written.startswith("file://"):
+        return Path(unquote(urlsplit(written).path))
+    return cwd / paths.expand(written)
+
+
+def mentioned_pictures(text: str, cwd: Path) -> Iterator[Picture]:
+    """The images named after `@` or in quotes in a message, and those files named after `@` that
+    are only called like one."""
+    seen: set[Path] = set()
+    quoted = [name for _, name in _QUOTED.findall(text) if name.lower().endswith(NAMED_SO)]
+    named = mentions(text)
+    for name in (*named, *quoted):
+        path = cwd / paths.expand(name)
+        picture = read_picture(path) if path not in seen else None
+        if (
+            picture is None
+            and name in named
+            and path.name.lower().endswith(NAMED_SO)
+            and path.is_file()
+        ):
+            picture = Picture(path.name, b"")  # whoever attaches it says that it is none
+        if picture is not None and path not in seen:
+            seen.add(path)
+            yield picture
+
+
+def clipboard_picture() -> tuple[Picture | None, str]:
+    """The image in the clipboard, or None with the reason. Slow: call it in a thread."""
+    commands = [
+        (program, *command[1:])
+        for variable, command in CLIPBOARDS
+        if (not variable or os.environ.get(variable)) and (program := find_program(command[0]))
+    ]
+    if not commands:
+        return None, (
+            "kode cannot read images from the clipboard here. Install wl-paste, xclip or "
+            "pngpaste; or paste or drop the path of a file, or name it after @."
+        )
+    try:
+        done = subprocess.run(
+            commands[0],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=CLIPBOARD_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        name = os.path.basename(commands[0][0])
+        return None, f"{name} did not answer. Try again, or name a file after @."
+    if looks_of(done.stdout) is None:
+        return None, "There is no image in the clipboard."
+    return Picture("clipboard.png", done.stdout), ""
+
+
+MAX_LISTED = 200
+"""In a folder with more files, only direct contents are listed, with the number of files in
+each."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A listing to attach to a message."""
+
+    name: str
+    """As the person wrote it."""
+    files: int
+    text: Text
+
+    @property
+    def summary(self) -> str:
+        """In a few words: `12 files in src`."""
+        return f"{plural(self.files, 'file')} in {self.name}"
+
+
+def read_folder(name: str, path: Path) -> Folder | None:
+    """A folder's listing, without what `.gitignore` names; None if `path` is not a folder. Slow for
+    a large one."""
+    if not os.path.isdir(path):  # an impossible path is not a folder either
+        return None
+    files = list_files(path)
+    lines = sorted(files) if len(files) <= MAX_LISTED else _direct(files)
+    note = []
+    if len(lines) > MAX_LISTED:
+        note = [f"[{len(lines) - MAX_LISTED:,} more: list_files shows them]"]
+    body = "\n".join([*lines[:MAX_LISTED], *note])
+    text = Text(text=f'<folder path="{name}">\n{body}\n</folder>', source="attachment")
+    return Folder(name, len(files), text)
+
+
+def mentioned_folders(text: str, cwd: Path) -> Iterator[Folder]:
+    """The folders below `cwd` that are named after `@` in a message."""
+    below, seen = Path(real_path(cwd)), set()
+    for name in mentions(text):
+        try:
+            path = Path(real_path(cwd / name))
+        except (OSError, ValueError):
+            continue
+        if path in seen or not path.is_relative_to(below):
+            continue
+        folder = read_folder(name, path)
+        if folder is not None:
+            seen.add(path)
+            yield folder
+
+
+def _direct(found: list[str]) -> list[str]:
+    """The files of a folder itself, and its subfolders with the number of files in each."""
+    here = [path for path in found if "/" not in path]
+    folders = Counter(path.partition("/")[0] for path in found if "/" in path)
+    named = [f"{name}/ ({plural(number, 'file')})" for name, number in folders.items()]
+    return sorted(named) + sorted(here)
 
 
 async def attach(

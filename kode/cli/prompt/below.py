@@ -9,13 +9,12 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from kode import paths
-from kode.cli.prompt.choices import choices_of
-from kode.cli.prompt.complete import ReplCompleter
+from kode.cli.prompt.complete import ReplCompleter, choices_of
 from kode.cli.prompt.editor import Editor
-from kode.cli.prompt.extensions import names
 from kode.cli.prompt.files import FileIndex
 from kode.cli.prompt.history import open_history
 from kode.cli.prompt.keys import bindings
+from kode.cli.prompt.reports import extension_commands
 from kode.cli.prompt.slash import FIRST
 from kode.cli.prompt.state import PromptState
 
@@ -29,7 +28,7 @@ async def prompt_below(state: PromptState) -> AsyncIterator["asyncio.Task[None]"
         commands={name: command.summary for name, command in state.commands.items()},
         arguments=choices_of(state),
         files=files,
-        more=lambda: names(state),
+        more=lambda: extension_commands(state),
         first=[name for name in FIRST if name in state.commands],
     )
     editor = state.editor = Editor(

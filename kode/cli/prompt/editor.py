@@ -26,9 +26,8 @@ from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.defaults import create_output
 
+from kode.cli.prompt.attach import BEING_TYPED, Pastes, query_of
 from kode.cli.prompt.layout import PLAIN_STYLE, STYLE, Lines, layout_of
-from kode.cli.prompt.mentions import BEING_TYPED, query_of
-from kode.cli.prompt.paste import Pastes
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.submit import press, submit
 from kode.cli.screen.menu import Menu

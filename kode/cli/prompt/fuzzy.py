@@ -41,30 +41,23 @@ class Paths:
         if not wanted:
             ranked = ((path.count("/", 0, -1), len(path), path) for path in fitting.given)
             return [path for *_, path in heapq.nsmallest(limit, ranked)]
-        starts, near = _at_starts(wanted), _near(wanted)
+        near = re.compile(".*?".join(map(re.escape, wanted)), re.DOTALL)
         likely = (
-            (*_rank(path, lowered, wanted, starts, near), len(path), path)
+            (*_rank(lowered, wanted, near), len(path), path)
             for path, lowered in zip(fitting.given, fitting.lowered, strict=True)
         )
         return [path for *_, path in heapq.nsmallest(limit, likely)]
 
 
-def _rank(
-    path: str, lowered: str, wanted: str, starts: re.Pattern[str], near: re.Pattern[str]
-) -> tuple[int, int]:
+def _rank(lowered: str, wanted: str, near: re.Pattern[str]) -> tuple[int, int]:
     """How likely a path is meant, 0 most: by where it has the letters, and how far apart."""
-    name = path.rfind("/", 0, -1) + 1  # a folder ends in `/`
+    name = lowered.rfind("/", 0, -1) + 1  # a folder ends in `/`
     position = lowered.rfind(wanted)
-    if position == name:
-        return 0, 0
-    if position >= 0 and not lowered[position - 1 : position].isalnum():
-        return 1, 0
-    if starts.search(path):
-        return 2, 0
     if position >= 0:
-        return (3 if position > name else 4), 0
+        is_start = position == name or not lowered[position - 1 : position].isalnum()
+        return (0 if position == name else 1 if is_start else 2 if position > name else 3), 0
     match = near.search(lowered, name) or near.search(lowered)
-    return 5, len(match[0]) if match else len(path)
+    return 4, len(match[0]) if match else len(lowered)
 
 
 def _letters(query: str) -> str:
@@ -74,21 +67,3 @@ def _letters(query: str) -> str:
 def _in_order(wanted: str) -> re.Pattern[str]:
     """Matches the letters in order. Possessive, so that no path is scanned twice."""
     return re.compile("".join(f"[^{re.escape(c)}]*+{re.escape(c)}" for c in wanted), re.DOTALL)
-
-
-def _near(wanted: str) -> re.Pattern[str]:
-    """Matches the letters in order, starting at the first of them."""
-    return re.compile(".*?".join(map(re.escape, wanted)), re.DOTALL)
-
-
-def _at_starts(wanted: str) -> re.Pattern[str]:
-    """Matches if every letter begins a word or a camel-case hump: `tcr` in `tests/cli/render.py`,
-    `fc` in `FileChooser.java`."""
-    begins = "(?<![^/_. -])"
-    letters = (
-        f"(?:{begins}[{c}{c.upper()}]|(?<=[a-z]){c.upper()})"
-        if c.upper() != c
-        else f"{begins}{re.escape(c)}"
-        for c in wanted
-    )
-    return re.compile(".*?".join(letters), re.DOTALL)

@@ -10,9 +10,9 @@ from prompt_toolkit.key_binding.key_bindings import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPressEvent
 from prompt_toolkit.keys import Keys
 
+from kode.cli.prompt.attach import clipboard_picture, pasted_pictures
 from kode.cli.prompt.background import send_to_background
 from kode.cli.prompt.editor import Editor
-from kode.cli.prompt.pictures import clipboard_picture, pasted_pictures
 from kode.cli.prompt.submit import press, show_details
 from kode.errors import UserError
 from kode.images import Picture, check

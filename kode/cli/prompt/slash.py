@@ -1,34 +1,217 @@
 """The slash commands of the REPL, each a function of the conversation and the screen.
 
-`state` parses lines and decides when a command may run.
-"""
+`submit` parses lines and decides when a command may run."""
 
+import asyncio
+import base64
+import contextlib
+import json
+import os
 import shlex
+import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
-from kode import paths
+from kode import durable, paths
 from kode.cli.flags import MODES
 from kode.cli.parser import nearest
-from kode.cli.prompt.about import show_status
 from kode.cli.prompt.background import background, may_leave
-from kode.cli.prompt.changes import redo, show_diff, undo
-from kode.cli.prompt.effort import use_effort
-from kode.cli.prompt.export import copy, export
-from kode.cli.prompt.extensions import WORDS, names, show_extensions
-from kode.cli.prompt.memory_review import review_memory
-from kode.cli.prompt.model import use_model
-from kode.cli.prompt.overview import show_context, show_cost
-from kode.cli.prompt.plan import WORDS as PLAN_WORDS
-from kode.cli.prompt.plan import plan
-from kode.cli.prompt.prepared import review, write_instructions
-from kode.cli.prompt.rewind import rewind
-from kode.cli.prompt.sessions import resume
+from kode.cli.prompt.models import use_effort, use_model
+from kode.cli.prompt.pickers import resume, review_memory, rewind
+from kode.cli.prompt.reports import (
+    WORDS,
+    extension_commands,
+    redo,
+    show_context,
+    show_cost,
+    show_diff,
+    show_extensions,
+    show_status,
+    undo,
+)
 from kode.cli.prompt.state import PROMPT_ALIASES, Command, PromptState
+from kode.cli.prompt.turn import edit_plan, go_ahead, run_turn
 from kode.cli.screen.lines import explain, one_line
 from kode.cli.screen.permission_rules import CHANGES, change_rules, rule_rows
 from kode.errors import UserError
-from kode.messages import columns
+from kode.messages import columns, plural
 from kode.permissions.modes import MODE_CALLED, MODE_MEANS
+from kode.programs import find_program
+from kode.session.plan import read_plan, write_plan
+
+PLAN_WORDS = ("show", "edit", "go", "drop")
+
+
+async def plan(state: PromptState, argument: str) -> None:
+    """Without a word: switches to mode plan, and shows the plan if any. `show`, `edit`, `go` and
+    `drop` act on the existing plan.
+
+    Raises: UserError for another word, or without a plan.
+    """
+    conversation, screen = state.conversation, state.screen
+    path = conversation.agent.place.plan
+    if argument and argument not in PLAN_WORDS:
+        raise UserError(f"/plan takes {', '.join(PLAN_WORDS)} or nothing.")
+    if not argument:
+        conversation.set_permission_mode("plan")
+        screen.print("Mode: plan. Nothing changes until you approve a plan.")
+    text = await asyncio.to_thread(read_plan, path)
+    if argument and (path is None or not text.strip()):
+        raise UserError("There is no plan yet: /plan, then say what you want.")
+    if argument == "edit":
+        await edit_plan(state)
+    elif argument == "go":
+        await go_ahead(state, "ask")
+    elif argument == "drop" and path is not None:
+        await asyncio.to_thread(write_plan, path, "")
+        screen.print("Plan dropped. The model learns of it with your next message.", "dim")
+    elif text.strip():
+        state.renderer.show_answer(text)
+        screen.print(str(path), "dim")
+
+
+CLIPBOARD_TIMEOUT_S = 2.0  # a clipboard program that hangs must not hold the prompt
+
+
+async def copy(state: PromptState, argument: str) -> None:
+    """Copies the last answer to the clipboard."""
+    answer = state.conversation.last_answer()
+    if not answer:
+        state.screen.print("There is no answer to copy yet.", "dim")
+        return
+    ways = []
+    if state.screen.rich_terminal:
+        # The terminal's own clipboard (OSC 52): works through ssh, if the terminal allows it.
+        payload = base64.b64encode(answer.encode("utf-8", "replace")).decode()
+        state.screen.control(f"\x1b]52;c;{payload}\x07")
+        ways.append("the terminal")
+    program = await asyncio.to_thread(_copy_with_program, answer)
+    if program:
+        ways.append(program)
+    if not ways:
+        state.screen.print("No clipboard was found. Install wl-copy, xclip or pbcopy.", "warning")
+        return
+    size = plural(answer.count("\n") + 1, "line")
+    state.screen.print(f"Copied {size} to the clipboard by {' and '.join(ways)}.", "dim")
+
+
+def _copy_with_program(text: str) -> str:
+    """Returns the program that copied the text; "" if there is none."""
+    programs = (
+        ("WAYLAND_DISPLAY", ["wl-copy"]),
+        ("DISPLAY", ["xclip", "-selection", "clipboard"]),
+        ("", ["pbcopy"]),
+    )
+    for variable, command in programs:
+        program = find_program(command[0])
+        if (variable and not os.environ.get(variable)) or program is None:
+            continue
+        # Their children keep the selection alive and would hold pipes open: use none.
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(
+                [program, *command[1:]],
+                input=text.encode("utf-8", "replace"),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=CLIPBOARD_TIMEOUT_S,
+                check=True,
+            )
+            return command[0]
+    return ""
+
+
+async def export(state: PromptState, argument: str) -> None:
+    """Writes the session to a new file: a transcript, or JSON if the name ends so; without a name
+    into kode's own folder, or again there. Raises: UserError if it cannot be written;
+    StorageError."""
+    from kode.credentials import redact
+    from kode.session.export import as_json, as_markdown
+    from kode.session.transcript import Transcript
+
+    session = state.conversation.session
+    transcript = Transcript(header=session.header, entries=session.entries)
+    name = argument.strip("\"'")
+    path = state.conversation.place.cwd / paths.expand(name)
+    if name.endswith(".json"):
+        text = json.dumps(as_json(transcript), indent=2) + "\n"
+    else:
+        text = as_markdown(transcript)
+    try:
+        if name:
+            await asyncio.to_thread(_write_new, path, redact(text))
+        else:
+            path = paths.exports_folder(state.conversation.place.home) / f"{session.header.id}.md"
+            durable.make_folder(path.parent)
+            data = redact(text).encode(errors="replace")
+            await asyncio.to_thread(durable.replace, path, data)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"{one_line(str(path))}: {why}. /export NAME takes another.") from None
+    state.screen.print(f"Written to {path}", "dim")
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Writes a private file, never overwriting one."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
+        file.write(text)
+
+
+WORKING_TREE = (
+    "the uncommitted changes of this repository: `git status`, `git diff HEAD`, and the files that "
+    "are not tracked yet"
+)
+BRANCH = (
+    "the branch `{name}`: everything it changes since it left the branch it is to be merged into, "
+    "which is most likely the repository's default branch (`git merge-base`, then `git diff`)"
+)
+
+
+async def write_instructions(state: PromptState, argument: str) -> None:
+    """Runs a turn in which the model writes or improves AGENTS.md."""
+    from kode.prompts import template
+
+    wish = f"\n\nThe person adds: {argument}" if argument else ""
+    await run_turn(state, template("init") + wish, f"/init {argument}".strip())
+
+
+async def review(state: PromptState, argument: str) -> None:
+    """Runs a turn in which the model reviews the working tree, or the named branch.
+
+    Raises: UserError if there is nothing to review.
+    """
+    from kode.prompts import template
+
+    what = await asyncio.to_thread(_to_review, state.conversation.place.cwd, argument)
+    if not what:
+        state.screen.print(
+            "Nothing to review: no uncommitted changes. /review BRANCH reviews a branch.", "dim"
+        )
+        return
+    await run_turn(state, template("review").replace("{what}", what), f"/review {argument}".strip())
+
+
+def _to_review(cwd: Path, branch: str) -> str:
+    """What to review, in words for the model; "" for a clean working tree."""
+    from kode.errors import GitError
+    from kode.git import run_git
+
+    root = paths.repository_root(cwd)
+    if root is None:
+        raise UserError("This folder is not in a git repository: tell kode what to review instead.")
+    try:
+        if not branch:
+            return WORKING_TREE if run_git(root, ["status", "--porcelain"]).strip() else ""
+    except GitError as error:
+        raise UserError(f"git could not list the changes: {error}.") from error
+    try:
+        run_git(root, ["rev-parse", "--verify", "--end-of-options", f"{branch}^{{commit}}"])
+    except GitError as error:
+        raise UserError(
+            f"There is no branch or commit {one_line(branch)!r} here. `!git branch -a` lists them."
+        ) from error
+    return BRANCH.format(name=one_line(branch))
+
 
 KEYS = (
     ("Enter", "send; while a turn runs, with its next step"),
@@ -89,7 +272,7 @@ async def show_help(state: PromptState, argument: str) -> None:
 
 def _help_about(state: PromptState, name: str) -> None:
     name = PROMPT_ALIASES.get(name, name).partition(" ")[0]
-    if name in (added := names(state)) and name not in COMMANDS:
+    if name in (added := extension_commands(state)) and name not in COMMANDS:
         return state.screen.print(explain([(name, added[name])], state.screen.width))
     if name not in COMMANDS:
         raise UserError(f"There is no command {one_line(name)}.{nearest(name, COMMANDS)}")

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kode.cli.flags import MODES
+from kode.cli.prompt.attach import Pastes
 from kode.cli.prompt.jobs import Jobs
-from kode.cli.prompt.paste import Pastes
 from kode.cli.screen.lines import clip, one_line
 from kode.cli.screen.notify import Setting, notify_terminal
 from kode.cli.screen.progress import how_to_stop, spinner_line, status_line

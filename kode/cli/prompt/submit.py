@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from kode.cli.hints import PROMPT_HINTS
 from kode.cli.parser import nearest
-from kode.cli.prompt import extensions
 from kode.cli.prompt.attach import attach, names_attachment
+from kode.cli.prompt.reports import run_extension
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.turn import run_turn
 from kode.cli.screen.lines import one_line
@@ -184,7 +184,7 @@ async def _command(state: PromptState, name: str, argument: str) -> None:
 
 async def _run(state: PromptState, name: str, argument: str) -> None:
     """Runs a command; an unknown one is reported with the nearest. Raises: KodeError."""
-    if name not in state.commands and await extensions.run(state, name, argument):
+    if name not in state.commands and await run_extension(state, name, argument):
         return
     begun = [known for known in state.commands if known.startswith(name)]
     command = state.commands.get(name) or (state.commands[begun[0]] if len(begun) == 1 else None)

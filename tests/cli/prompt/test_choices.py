@@ -1,6 +1,6 @@
 from types import SimpleNamespace
 
-from kode.cli.prompt.choices import (
+from kode.cli.prompt.complete import (
     choices_of,
     memory_choices,
     session_choices,

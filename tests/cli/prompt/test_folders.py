@@ -1,7 +1,7 @@
 import pytest
 
-from kode.cli.prompt import folders
-from kode.cli.prompt.folders import mentioned_folders, read_folder
+from kode.cli.prompt import attach
+from kode.cli.prompt.attach import mentioned_folders, read_folder
 from tests.workplaces import empty_repository
 
 
@@ -28,7 +28,7 @@ def test_a_folder_becomes_a_list_of_its_unignored_files(project):
 
 
 def test_a_large_folder_lists_its_direct_contents_only(project, monkeypatch):
-    monkeypatch.setattr(folders, "MAX_LISTED", 2)
+    monkeypatch.setattr(attach, "MAX_LISTED", 2)
 
     text = read_folder("src", project / "src").text.text
 
@@ -36,7 +36,7 @@ def test_a_large_folder_lists_its_direct_contents_only(project, monkeypatch):
 
 
 def test_entries_beyond_the_limit_are_counted(project, monkeypatch):
-    monkeypatch.setattr(folders, "MAX_LISTED", 1)
+    monkeypatch.setattr(attach, "MAX_LISTED", 1)
 
     assert "\ndeep/ (2 files)\n[1 more: " in read_folder("src", project / "src").text.text
 

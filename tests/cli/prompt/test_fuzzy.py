@@ -35,8 +35,6 @@ def test_the_number_of_matches_is_bounded():
 @for_each(
     ("query", "first", "second"),
     [
-        ("tr", "tests/render.py", "kode/entries.py"),
-        ("fc", "src/FileChooser.java", "src/selfcheck.java"),
         ("sess", "kode/session/log.py", "kode/possession.py"),
         ("app", "src/app.py", "application/other.py"),
         ("rlog", "src/run_log.py", "src/xrxlxoxg.py"),
@@ -46,7 +44,7 @@ def test_the_number_of_matches_is_bounded():
         ("", "src/", "src/app.py"),
     ],
 )
-def test_letters_that_start_words_or_adjoin_rank_first(query, first, second):
+def test_names_that_begin_or_adjoin_rank_first(query, first, second):
     assert Paths.of([second, first]).best(query, 9) == [first, second]
 
 

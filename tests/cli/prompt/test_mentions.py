@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.cli.prompt.mentions import mentions, write_mention
+from kode.cli.prompt.attach import mentions, write_mention
 from tests.tables import for_each
 
 

@@ -1,4 +1,4 @@
-from kode.cli.prompt.overview import context_lines, cost_lines
+from kode.cli.prompt.reports import context_lines, cost_lines
 from kode.cli.screen.lines import cell_width
 from kode.engine.context import Window
 from kode.messages import Usage

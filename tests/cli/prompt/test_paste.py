@@ -1,4 +1,4 @@
-from kode.cli.prompt.paste import FOLD_CHARACTERS, Pastes
+from kode.cli.prompt.attach import FOLD_CHARACTERS, Pastes
 
 SEVEN = "\n".join(f"line {n}" for n in range(7))
 

@@ -2,9 +2,9 @@ import stat
 
 import pytest
 
-from kode.cli.prompt import pictures
-from kode.cli.prompt.paste import Pastes
-from kode.cli.prompt.pictures import (
+from kode.cli.prompt import attach
+from kode.cli.prompt.attach import (
+    Pastes,
     Picture,
     clipboard_picture,
     mentioned_pictures,
@@ -127,7 +127,7 @@ def test_a_clipboard_without_a_picture_is_told(clipboard, command):
 
 
 def test_a_clipboard_that_hangs_is_given_up(clipboard, monkeypatch):
-    monkeypatch.setattr(pictures, "CLIPBOARD_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(attach, "CLIPBOARD_TIMEOUT_S", 0.2)
     clipboard("exec sleep 60")
 
     picture, why_not = clipboard_picture()

@@ -9,9 +9,9 @@ import pytest
 from kode import paths
 from kode.cli.flags import MODES
 from kode.cli.hints import PROMPT_HINTS
-from kode.cli.prompt.extensions import WORDS
-from kode.cli.prompt.paste import Pastes
+from kode.cli.prompt.attach import Pastes
 from kode.cli.prompt.repl import finish
+from kode.cli.prompt.reports import WORDS
 from kode.cli.prompt.slash import COMMANDS, FIRST, SAID_ELSEWHERE
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.submit import command_of, open_conversation, submit

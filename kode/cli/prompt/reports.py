@@ -1,0 +1,341 @@
+"""What the session has used and changed, shown: `/status`, `/context`, `/cost`, `/diff`, `/undo`,
+`/redo`, `/extensions`."""
+
+import asyncio
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kode import __version__
+from kode.cli.prompt.models import effort_lines
+from kode.cli.prompt.state import PromptState
+from kode.cli.prompt.turn import run_turn
+from kode.cli.screen.diffs import painted_diff
+from kode.cli.screen.lines import bars, cell_width, clip, cost_text, count, explain, one_line
+from kode.cli.screen.screen import Screen
+from kode.errors import KodeError, UserError
+from kode.extensions.listing import NONE, lines_of, rows_of
+from kode.messages import plural
+from kode.plain_text import clean
+from kode.programs import start_program
+
+if TYPE_CHECKING:
+    from kode.conversation import Conversation
+    from kode.engine.context import Window
+    from kode.extensions.mcp_server import McpServer
+    from kode.session.spending import Spending, Spent
+    from kode.undo.text import FileDiff
+
+
+TAKES_S = 60.0  # a person has given up on a command by then
+
+
+async def show_status(state: PromptState, argument: str) -> None:
+    """Version, session, folder, model, mode, sandbox, memory, instructions, config."""
+    conversation = state.conversation
+    now = conversation.status()
+    session = now.session_id or "not saved (--no-session)"
+    used = f"{count(now.context_tokens)} of {count(now.context_window)} tokens"
+    rows = [
+        ("version", f"kode {__version__}, Python {platform.python_version()}"),
+        ("session", f"{session} · {plural(now.turns, 'turn')} · {used}"),
+        ("folder", str(conversation.place.cwd)),
+        *(("", f"also {folder}") for folder in conversation.config.add_dirs),
+        ("model", f"{now.model} ({now.provider}{_address(conversation)})"),
+        ("effort", " ".join(effort_lines(conversation.agent.effort, conversation.agent.provider))),
+        ("mode", now.mode),
+        ("sandbox", await asyncio.to_thread(_sandbox, conversation)),
+        ("memory", await _memory(conversation)),
+        *_named("instructions", await asyncio.to_thread(_instructions, conversation)),
+        *_named(
+            "config",
+            [str(path) for path in conversation.settings.loaded.files] or ["no file, all defaults"],
+        ),
+    ]
+    state.screen.print(explain([(name, one_line(what)) for name, what in rows], state.screen.width))
+
+
+def _named(name: str, lines: list[str]) -> list[tuple[str, str]]:
+    return [(name if number == 0 else "", line) for number, line in enumerate(lines)]
+
+
+def _address(conversation: "Conversation") -> str:
+    from kode.providers.listing import base_url_of
+
+    return f", {url}" if (url := base_url_of(conversation.config)) else ""
+
+
+def _sandbox(conversation: "Conversation") -> str:
+    sandbox = conversation.agent.sandbox
+    if sandbox is None:
+        return "off (`sandbox.enabled`): only plain reading commands run without asking"
+    kind = sandbox.kind()
+    if kind == "unknown":
+        return "not known yet: its self-test ran out of time, and the next command tries again"
+    if kind == "none":
+        return f"none ({sandbox.why_missing().rstrip('.')})"
+    copy = ", on a copy of the project" if kind == "layered" else ""
+    return f"on: commands you have not approved run in it{copy}"
+
+
+async def _memory(conversation: "Conversation") -> str:
+    if not conversation.config.memory.enabled:
+        return "off"
+    try:
+        status = await conversation.memory_command(["status"])
+    except KodeError as error:
+        return str(error)
+    return f"{conversation.config.memory.system}: " + "; ".join(status.text.splitlines()[2:4])
+
+
+def _instructions(conversation: "Conversation") -> list[str]:
+    from kode.extensions.instructions import read_instructions
+    from kode.prompts import INSTRUCTIONS_CUT
+
+    if not conversation.config.agents_files:
+        return ["not read (--no-agents)"]
+    project_instructions = read_instructions(conversation.place.home, conversation.place.cwd)
+    lines = project_instructions.described(conversation.place.cwd) or [
+        "none; /init writes AGENTS.md"
+    ]
+    section, opening = project_instructions.section, conversation.context.opening
+    cut = section[: conversation.agent.provider.info.context_window] + INSTRUCTIONS_CUT
+    if opening and opening.get("instructions", "") not in (section, cut):
+        lines.append("changed since this session read them; /new reads them again")
+    return lines + ([project_instructions.warning] if project_instructions.warning else [])
+
+
+async def run_kode(state: PromptState, *argv: str) -> None:
+    """Runs a command of kode in a separate process: it may take long, and can be stopped. Raises:
+    UserError if it takes too long."""
+    process = await start_program(
+        *(sys.executable, "-m", "kode", *argv),
+        cwd=state.conversation.place.cwd,
+        env={**os.environ, "COLUMNS": str(state.screen.width)},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(TAKES_S):
+            async for line in process.stdout:
+                state.screen.print(line.decode("utf-8", "replace").rstrip("\n"))
+            await process.wait()
+    except TimeoutError as error:
+        command = " ".join(argv)
+        raise UserError(f"It took too long. Run `kode {command}` in a shell.") from error
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+MIN_NAME_COLUMNS = 20
+"""Minimum width for the name of a row; on a narrower screen figures are dropped."""
+TITLES = {"turn": "last turn", "session": "this session", "day": "today, all sessions"}
+
+
+async def show_context(state: PromptState, argument: str) -> None:
+    """Shows what fills the window, by kind, as bars, and what could be freed."""
+    window = await state.conversation.window()
+    for line in context_lines(window, state.screen.width - 1):
+        state.screen.print(line)
+    for line in advice(window):
+        state.screen.print(line, "dim")
+
+
+def context_lines(window: "Window", width: int) -> list[str]:
+    """A summary line, then a bar per kind."""
+    share = window.used / window.size if window.size else 0.0
+    free = max(window.size - window.used, 0)
+    head = f"{count(window.used)} of {count(window.size)} tokens are used ({share:.0%})."
+    return [clip(head, width), *bars([*window.parts, ("free", free)], window.size, width)]
+
+
+def advice(window: "Window") -> list[str]:
+    """What happens when it fills, and what could be freed before."""
+    return [
+        f"Compacts automatically at {count(window.makes_room_at)} tokens, /compact does it now; "
+        "/new starts over with only system prompt, tools and memory."
+    ]
+
+
+async def show_cost(state: PromptState, argument: str) -> None:
+    """Shows tokens and money by model: of the last turn, the session, the day."""
+    spending = await state.conversation.spending()
+    for line in cost_lines(spending, state.screen.width - 1):
+        state.screen.print(line)
+
+
+def cost_lines(spending: "dict[str, Spending]", width: int) -> list[str]:
+    """A table: a row per model, and a total if there are several."""
+
+    rows: list[tuple[str, ...]] = [("", "requests", "in", "cached", "out", "thinking", "cost")]
+    for scope, by_model in spending.items():
+        title = TITLES[scope]
+        if len(by_model) == 1:
+            ((model, spent),) = by_model.items()
+            rows.append((f"{title} · {one_line(model)}", *_figures(spent)))
+            continue
+        rows.append((title, *_figures(by_model.total)))
+        rows += [(f"  {one_line(model)}", *_figures(spent)) for model, spent in by_model.items()]
+    names = max(len(row[0]) for row in rows)
+    columns = [1, 2, 3, 4, 5, 6]
+    if all(row[5] == "0" for row in rows[1:]):
+        columns.remove(5)
+    widths = {column: max(len(row[column]) for row in rows) for column in columns}
+    for less_telling in (1, 3, 5, 4, 2):
+        room = width - sum(widths[column] + 2 for column in columns)
+        if room >= min(names, MIN_NAME_COLUMNS):
+            break
+        if less_telling in columns:
+            columns.remove(less_telling)
+    names = max(min(names, width - sum(widths[column] + 2 for column in columns)), 8)
+    lines = []
+    for row in rows:
+        figures = [f"{row[column]:>{widths[column]}}" for column in columns]
+        lines.append(clip("  ".join([f"{clip(row[0], names):<{names}}", *figures]), width))
+    unpriced = [m for m, spent in spending["session"].items() if spent.unpriced]
+    if unpriced:
+        names_shown = ", ".join(map(one_line, unpriced))
+        lines.append(f"Not counted: {names_shown}, whose price is unknown (`prices` sets it).")
+    return lines
+
+
+def _figures(spent: "Spent") -> tuple[str, ...]:
+    usage = spent.usage
+    cached = f"{usage.cached_tokens / usage.input_tokens:.0%}" if usage.input_tokens else "-"
+    return (
+        str(spent.requests),
+        count(usage.input_tokens),
+        cached,
+        count(usage.output_tokens),
+        count(usage.thinking_tokens),
+        cost_text(spent.cost_usd, spent.unpriced == spent.requests, spent.unpriced > 0),
+    )
+
+
+async def undo(state: PromptState, argument: str) -> None:
+    """Undoes the last turn's file changes; repeated: the turn before."""
+    state.screen.print(await state.conversation.undo())
+
+
+async def redo(state: PromptState, argument: str) -> None:
+    """Redoes the last `/undo`."""
+    state.screen.print(await state.conversation.redo())
+
+
+async def show_diff(state: PromptState, argument: str) -> None:
+    """Shows this session's file changes in colour; `/diff FILE` shows one. Anything longer than the
+    screen goes to the pager."""
+    # In a thread: comparing long files takes a while, and a turn may be running.
+    diffs = await asyncio.to_thread(state.conversation.diffs)
+    if not diffs:
+        state.screen.print("No files changed through tools in this session.", "dim")
+        return
+    if argument:
+        diffs = [diff for diff in diffs if argument in diff.path]
+    if not diffs:
+        state.screen.print(f"No changed file has {one_line(argument)!r} in its name.", "warning")
+        return
+    text = render_diffs(state.screen, diffs)
+    if not (state.is_long(text) and await state.page(text)):
+        state.screen.print_painted(text)
+
+
+def render_diffs(screen: Screen, diffs: Sequence["FileDiff"]) -> str:
+    """One line per file, then their diffs; painted."""
+    added, removed = (sum(diff.count(sign) for diff in diffs) for sign in "+-")
+    lines = [screen.paint("bold", f"{plural(len(diffs), 'file')} changed, +{added} -{removed}")]
+    width = min(max(cell_width(one_line(file_diff.path)) for file_diff in diffs), 60)
+    for diff in diffs:
+        name = one_line(diff.path)
+        pad = " " * max(width - cell_width(name), 0)
+        lines.append(f"  {name}{pad}  +{diff.count('+')} -{diff.count('-')}")
+    lines += ["", *(painted_diff(screen, file_diff.text, headings=True) for file_diff in diffs)]
+    return "\n".join(lines)
+
+
+ABOUT_COLUMNS = 60  # beside a name, in 80 columns
+
+
+WORDS = (*NONE, "mcp", "trust")
+"""What `/extensions` shows more of."""
+
+
+async def show_extensions(state: PromptState, argument: str) -> None:
+    """Lists one kind, as this session uses it; without a word, all. Raises:
+    UserError for another word."""
+    conversation = state.conversation
+    await conversation.start()
+    assert conversation.found is not None
+    if argument == "mcp":
+        _show_servers(state)
+    elif argument == "trust":
+        await run_kode(state, "extensions", "trust", "list")
+    elif argument and argument not in NONE:
+        known = ", ".join(WORDS)
+        raise UserError(f"/extensions takes {known}, not {one_line(argument)!r}.")
+    else:
+        for kind in NONE:
+            if argument in ("", kind):
+                state.screen.print(kind, "bold")
+                for line in lines_of(rows_of(conversation.found, kind), kind):
+                    state.screen.print(f"  {clean(line)}")
+        if not argument:
+            state.screen.print("MCP servers", "bold")
+            _show_servers(state)
+
+
+def extension_commands(state: PromptState) -> Mapping[str, str]:
+    """The commands, skills and server prompts that may be typed now, and plug-ins' commands → what
+    each does. Reads files before the first turn, so call it in a thread."""
+    if state.opened is None:
+        return {}
+    extensions = state.opened.extensions
+    known = {f"/{name}": about for name, about in state.opened.offered().items()}
+    known |= extensions.commands() if extensions is not None else {}
+    return {name: clip(one_line(about), ABOUT_COLUMNS) for name, about in known.items()}
+
+
+async def run_extension(state: PromptState, name: str, argument: str) -> bool:
+    """Runs a turn with a command, a skill a server's prompt or a plug-in's command of this name;
+    False if there is none. Raises: KodeError."""
+    conversation = state.conversation
+    of_server = conversation.extensions is not None and conversation.extensions.brings(name)
+    if not of_server and name[1:] not in await asyncio.to_thread(conversation.offered):
+        return False
+    await run_turn(state, f"{name} {argument}".strip())
+    return True
+
+
+def _show_servers(state: PromptState) -> None:
+    """Shows this session's MCP servers: their state, tools, and what is off."""
+    from kode.permissions.question import visible
+
+    extensions, screen = state.conversation.extensions, state.screen
+    servers = list(extensions.servers.values()) if extensions is not None else []
+    for server in servers:
+        screen.print(clip(f"  {one_line(visible(_describe_server(server)))}", screen.width))
+        if server.held:
+            held = ", ".join(map(visible, server.held))
+            screen.print(
+                f"    off, since changed: {held} · kode mcp approve {server.name}", "warning"
+            )
+    if extensions is not None and extensions.untrusted:
+        names = ", ".join(map(visible, extensions.untrusted))
+        screen.print(f"  Not approved: {names} · kode extensions approve", "warning")
+    if not servers:
+        screen.print("  No MCP servers here. `kode mcp add NAME URL` configures one.")
+
+
+def _describe_server(server: "McpServer") -> str:
+    if not server.runs:
+        return f"{server.name}  off: {server.fault or 'not started yet'}"
+    offers = [plural(len(server.definitions), "tool")]
+    offers += [plural(len(server.resources), "resource")] if server.resources else []
+    offers += [plural(len(server.prompts), "prompt")] if server.prompts else []
+    return f"{server.name}  {', '.join(offers)}  ({server.entry.origin})"
