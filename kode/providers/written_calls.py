@@ -1,25 +1,25 @@
-"""Recovers tool calls that a model wrote as text because its server did not parse them.
+"""Reads tool calls that a model wrote as text because its server did not parse them.
 
 Servers of local models parse calls by the model's template. If the template is not used, or the
-model strays from it, the call arrives as the answer. It is recognized here by its form alone:
+model strays from it, the call arrives as the answer. A reply is calls if they are all of it, or
+follow one short paragraph in a template's markup. A call is JSON with a tool and its arguments, a
+name in front of an object, an element or a tag with elements in it, or Python's notation; around it
+are special tokens, tags about tools, and fences.
 
-    reply      calls from start to end, or a paragraph of whole sentences and calls in a template's
-               markup; nothing between or after
-    call       in any of the notations of `call_notations`
-    markup     around calls: special tokens, tags about tools and functions, fences
-
-It counts only if it names an offered tool and has every required argument. Followed by more text,
-or quoted from memory, a person or a tool, it is shown, not made. A reply that looks like a call and
-cannot be one gets the stop `malformed_call`. So does a call that may as well be shown: after words
-in Markdown, after a colon, or as in the model's own earlier answer. The model knows which it was,
-and is asked: a call at the end of its next reply is made, whatever words introduce it.
+It must name a tool of the request and have every required argument. One that is followed by words,
+or quoted from memory, a person or a tool, is shown, not made. A reply that looks like a call and
+cannot be one gets the stop `malformed_call`, and so does a call that may as well be shown: after
+words in Markdown, or as in the model's own earlier answer. The model, which knows, is asked, and a
+call at the end of its next reply is made whatever words introduce it.
 """
 
+import ast
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -34,25 +34,71 @@ from kode.messages import (
     new_call_id,
 )
 from kode.provider import Request, ToolSpec
-from kode.providers.call_notations import FENCE, MARK, MARKUP, Reader, Written
-from kode.providers.call_objects import Call, NoCallError, UnfitError, calls_in
+from kode.providers.draft import MAX_CALLS
 
 MAX_LEAD_CHARS = 300
 """A paragraph that introduces a call is short; a longer one explains."""
 MAX_TEXT_CHARS = 400_000  # longer than any reply
 MAX_OBJECTS = 2_000
 """So many objects in earlier messages are compared with a call."""
+MAX_ENDS = 50
+"""So many places are tried as the end of a call in Python's notation: strings may hold markup."""
+
+NAME_KEYS = ("name", "tool", "tool_name", "function", "action")
+ARGUMENT_KEYS = ("arguments", "parameters", "input", "args", "params", "action_input")
+_LABELS = {"id", "type", "index", "call_id", "tool_call_id", "role", "content"}
+_WRAPPERS = {"tool_call", "tool_calls", "function_call", "function_calls"}
+
+_TOKEN = r"<[|｜][^<>\n]{1,60}[|｜]>"
+_TAG = (
+    rf"{_TOKEN}|</[A-Za-z_|｜][^<>\n]{{0,60}}(?:>|\Z)|\[/?[A-Z][A-Z_]{{2,30}}\]"
+    r"|<(?:[|｜]\w+[|｜])?(?!\w*_(?:response|result|output))[\w:]*(?:tool|function|call|invoke|action)[^<>\n]{0,120}>"
+)
+"""What templates put around a call. Other elements hold other things, such as a tool's output."""
+_FENCE = r"(?m:^[ \t]*(?:```|~~~)[^\s`]*[ \t]*$)|```+\w*"
+_MARKUP = re.compile(rf"{_FENCE}|[\s,;`}}\]]|{_TAG}")
+"""Closing brackets too: many calls end with one too many."""
+_MARK = re.compile(_TAG)
+_NAME = re.compile(r"[>*`]*(?:functions?\.)?([A-Za-z_][\w.-]*)(?::\d+)?[*`]*")
+_HEAD = re.compile(rf"(?:[\w.:=-]++|\s++|{_TAG}|{_FENCE}){{1,20}}?(?=\{{)")
+"""What templates put between a special token and the arguments: the name, an id, a channel."""
+_BEFORE_ARGUMENTS = re.compile(rf"(?:[\s:(]|{_FENCE}|{_TAG})*")
+_NAMED_TAG = re.compile(r"<(?:\w+\s*=\s*|\w+\s+name\s*=\s*)?\"?([\w.-]+)\"?\s*>")
+_ELEMENT = re.compile(
+    r"\s*<(?:(parameter|param|arg)(?:\s*=\s*|\s+name\s*=\s*))?\"?([\w.-]+)\"?\s*>(.*?)"
+    r"(</(?(1)\1|\2)>)",
+    re.DOTALL,
+)
+_PAIR = re.compile(
+    r"\s*<(arg)_key>(.*?)</arg_key>\s*<arg_value>(.*?)(</arg_value>)", re.DOTALL | re.IGNORECASE
+)
+_END_TAGS = re.compile(r"(?:\s*</[\w.:-]+>)*")
+_PYTHON = re.compile(r"\[?\s*[A-Za-z_][\w.]*\(")
+_PYTHON_END = re.compile(rf"{_FENCE}|</\w+>|<[|｜]|\Z")
+_BROKEN_CALL = re.compile(r"[\[{\s]*\W?(\w+)\W?\s*:\s*\W?([\w.-]+)")
 _BEGINNING = re.compile(r"^[ \t]*(?=[{\[<]|```|~~~|[\w.:]+[ \t]*[({])", re.MULTILINE)
+_INSIDE = re.compile(r"[{<]")
 _LINE_START = re.compile(
     r"^[ \t]*(?:(?:(?:[^\s:]+:)?\d+[:\t]|[#>*+|-]+|//+|/\*)[ \t]*)*", re.MULTILINE
 )
 """What a tool, a comment, a quotation or a patch puts in front of each line."""
-_NOTATION = re.compile(rf"\\+[nrt]?|['\"\[]|{MARKUP.pattern}")
+_NOTATION = re.compile(rf"\\+[nrt]?|['\"\[]|{_MARKUP.pattern}")
 """What differs between the same call in a file, in a string, and in Python."""
-_LAYOUT = re.compile(rf"\\+[nrt]?|['\"\s]|{FENCE}")
-"""What differs between the same text in a file and in a fence."""
-_MORE_THAN_NAME = re.compile(r"[^\w.-]")
-_INSIDE = re.compile(r"[{<]")
+
+
+class _NoCallError(Exception):
+    """A text does not have the form of a call."""
+
+
+class _UnfitCallError(Exception):
+    """It has the form of a call and cannot be one: the tool is unknown, or an argument missing."""
+
+
+@dataclass(frozen=True)
+class _Call:
+    name: str
+    arguments: Mapping[str, Any]
+    text: str = ""
 
 
 def read_written_calls(message: Message, request: Request) -> Message:
@@ -62,50 +108,57 @@ def read_written_calls(message: Message, request: Request) -> Message:
     The first call keeps the text in `ToolCall.written`.
     """
     text = "\n".join(part.text for part in message.parts if isinstance(part, Text))
-    offered = bool(request.tools) and request.answer_schema is None
-    possible = offered and not calls_of(message) and message.stop in ("end", "length")
-    if not possible or len(text) > MAX_TEXT_CHARS:
+    may_call = bool(request.tools) and request.answer_schema is None and not calls_of(message)
+    if not may_call or message.stop not in ("end", "length") or len(text) > MAX_TEXT_CHARS:
         return message
     tools = {tool.name: tool for tool in request.tools}
     for lead, rest in _splits(text):
-        said = WRITTEN_THINKING.sub("", lead, count=1).strip()
+        words = WRITTEN_THINKING.sub("", lead, count=1).strip()
         try:
-            calls = Reader(rest, tools, is_all=not said).read()
-        except (NoCallError, RecursionError):
+            calls = _Reader(rest, tools, is_all=not words).read()
+        except (_NoCallError, RecursionError):
             continue
-        except UnfitError:
+        except _UnfitCallError:
             calls = []
-        if _is_quoted(calls, rest, _said_before(request), tools):
+        heard = (
+            request.system,
+            *_texts(request.messages, "user"),
+            *_texts(request.messages, "tool"),
+        )
+        if _is_quoted(calls, rest, heard, tools):
             return message
-        in_markup = MARK.match(rest) is not None
-        if _was_asked(request.messages):
-            announced = len(said) <= MAX_LEAD_CHARS
+        is_marked = _MARK.match(rest) is not None
+        if _asks_about_call(request.messages):
+            is_made = len(words) <= MAX_LEAD_CHARS
         else:
-            announced = not said or (in_markup and _is_paragraph(said))
-            if announced and _is_quoted(calls, rest, _answered_before(request.messages), tools):
-                announced = False
-        if calls and announced:
+            answers = [m for m in request.messages if m.stop == "end" and not calls_of(m)]
+            is_made = not words or (is_marked and _is_paragraph(words))
+            is_made = is_made and not _is_quoted(calls, rest, _texts(answers, "assistant"), tools)
+        if calls and is_made:
             return _with_calls(message, lead, rest, calls)
-        unclear = announced or (calls and (in_markup or len(said) <= MAX_LEAD_CHARS))
-        malformed = unclear and message.stop == "end"
-        return replace(message, stop="malformed_call") if malformed else message
+        is_unclear = is_made or (calls and (is_marked or len(words) <= MAX_LEAD_CHARS))
+        is_malformed = is_unclear and message.stop == "end"
+        return replace(message, stop="malformed_call") if is_malformed else message
     return message
 
 
-def _with_calls(message: Message, lead: str, rest: str, found: Sequence[Written]) -> Message:
-    calls = [
+def _with_calls(message: Message, lead: str, rest: str, calls: Sequence[_Call]) -> Message:
+    others = [part for part in message.parts if not isinstance(part, Text)]
+    texts = [Text(text=lead)] if lead.strip() else []
+    written = [
         ToolCall(
             id=new_call_id(),
             name=call.name,
-            arguments=_sendable(call.arguments),
-            written="" if index else rest,
+            # Escapes may have created lone surrogates, which no server takes.
+            arguments=json.dumps(call.arguments, ensure_ascii=False)
+            .encode("utf-8", "replace")
+            .decode(),
+            written="" if number else rest,
         )
-        for index, call in enumerate(found)
+        for number, call in enumerate(calls)
     ]
-    others = [part for part in message.parts if not isinstance(part, Text)]
-    texts = [Text(text=lead)] if lead.strip() else []
     stop = "tool_calls" if message.stop == "end" else message.stop
-    return replace(message, parts=(*others, *texts, *calls), stop=stop)
+    return replace(message, parts=(*others, *texts, *written), stop=stop)
 
 
 def _splits(text: str) -> Iterator[tuple[str, str]]:
@@ -113,89 +166,293 @@ def _splits(text: str) -> Iterator[tuple[str, str]]:
     call, and in the middle of a line."""
     thinking = WRITTEN_THINKING.match(text)
     start = thinking.end() if thinking else 0
-    found = (one.search(text, start) for one in (_BEGINNING, _INSIDE, MARK))
-    for position in sorted({start, *(place.start() for place in found if place)}):
+    places = (pattern.search(text, start) for pattern in (_BEGINNING, _INSIDE, _MARK))
+    for position in sorted({start, *(place.start() for place in places if place)}):
         if not text[:position].endswith("`"):  # else it is quoted
             yield text[:position], text[position:]
 
 
-def _is_paragraph(said: str) -> bool:
+def _is_paragraph(words: str) -> bool:
     """Whether a text before a call announces an action. A colon announces a quotation."""
-    whole = said.endswith((".", "!", "…", "。"))
-    return whole and len(said) <= MAX_LEAD_CHARS and "\n\n" not in said
+    is_whole = words.endswith((".", "!", "…", "。"))
+    return is_whole and len(words) <= MAX_LEAD_CHARS and "\n\n" not in words
 
 
-def _said_before(request: Request) -> str:
-    """The system prompt, which holds memory, and what a person or a tool said."""
-    return _material([request.system, *_texts(request.messages, ("user", "tool"))])
-
-
-def _was_asked(messages: Sequence[Message]) -> bool:
+def _asks_about_call(messages: Sequence[Message]) -> bool:
     """Whether the model is asked what its last reply was, and was told how to show a call."""
     replies = [message for message in messages if message.role == "assistant"]
     return bool(replies) and replies[-1].stop == "malformed_call"
 
 
-def _answered_before(messages: Sequence[Message]) -> str:
-    """What the model said in its answers."""
-    answers = [message for message in messages if message.stop == "end" and not calls_of(message)]
-    return _material(_texts(answers, ("assistant",)))
-
-
-def _texts(messages: Sequence[Message], roles: Collection[str]) -> Iterator[str]:
-    return (
-        part.text
-        for message in messages
-        if message.role in roles
-        for part in message.parts
-        if isinstance(part, Text | ToolResult)
-    )
-
-
-def _material(texts: Iterable[str]) -> str:
-    """Texts without what stands in front of lines."""
-    from html import unescape
-
-    return "\0".join(_LINE_START.sub("", unescape(text)) for text in texts)
+def _texts(messages: Sequence[Message], role: str) -> list[str]:
+    parts = (part for message in messages if message.role == role for part in message.parts)
+    return [part.text for part in parts if isinstance(part, Text | ToolResult)]
 
 
 def _is_quoted(
-    calls: Sequence[Written], rest: str, before: str, tools: Mapping[str, ToolSpec]
+    calls: Sequence[_Call], rest: str, texts: Iterable[str], tools: Mapping[str, ToolSpec]
 ) -> bool:
-    if not before:
-        return False
-    if _quotes([call.text for call in calls], before) or _holds(before, rest, _LAYOUT):
-        return True
-    shown = _shown(before, tools) if calls else []
-    return any((call.name, call.arguments) in shown for call in calls)
-
-
-def _quotes(texts: Sequence[str], before: str) -> bool:
-    """Whether one of these calls was said before, in any notation; a bare name is not enough."""
-    calls = [text for text in texts if _MORE_THAN_NAME.search(_NOTATION.sub("", text))]
-    return any(_holds(before, text, _NOTATION) for text in calls)
-
-
-def _holds(before: str, text: str, ignored: re.Pattern[str]) -> bool:
+    """Whether the rest of a reply, or one of the calls in it, stands in one of these texts, in any
+    notation and order; a bare name is not enough."""
     from html import unescape
 
-    whole = unescape(text)
-    squeezed = ignored.sub("", before)
-    # In a source that is one string, nothing stands in front of lines.
-    forms = (ignored.sub("", form) for form in (whole, _LINE_START.sub("", whole)))
-    return any(form in squeezed for form in forms if form)
-
-
-def _shown(before: str, tools: Mapping[str, ToolSpec]) -> list[Call]:
-    """The calls that were said before as JSON: a quotation may order its keys otherwise."""
-    found: list[Call] = []
+    before = "\0".join(_LINE_START.sub("", unescape(text)) for text in texts)
+    squeezed = _NOTATION.sub("", before)
+    for text in (rest, *(call.text for call in calls)):
+        whole = unescape(text)
+        # In a source that is one string, nothing stands in front of lines.
+        forms = (_NOTATION.sub("", form) for form in (whole, _LINE_START.sub("", whole)))
+        if any(form in squeezed for form in forms if re.search(r"[^\w.-]", form)):
+            return True
+    if not calls:
+        # What is no call is a quotation only with its markup.
+        return rest.strip() in before
     for begin in islice(re.finditer(r"\{", before), MAX_OBJECTS):
-        exact = broken_json.value_at(before, begin.start())
-        with suppress(NoCallError, UnfitError):
-            found += calls_in(exact[0], tools) if exact is not None else ()
-    return found
+        value = broken_json.value_at(before, begin.start())
+        with suppress(_NoCallError, _UnfitCallError):
+            quoted = _calls_in(value[0], tools) if value is not None else []
+            if any(replace(call, text="") in quoted for call in calls):
+                return True
+    return False
 
 
-def _sendable(arguments: Mapping[str, Any]) -> str:
-    """JSON without lone surrogates, which escapes may have created."""
-    return json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace").decode()
+# ── a text that consists of calls ────────────────────────────────────────────────────────────
+
+
+class _Reader:
+    """Parses a text that consists of calls from start to end."""
+
+    def __init__(self, text: str, tools: Mapping[str, ToolSpec], *, is_all: bool) -> None:
+        self.text = text
+        self.tools = tools
+        self.is_all = is_all
+        """Whether nothing precedes it."""
+        self.at = 0
+        self.is_marked = False
+        """Whether a template's markup was the last that is not a call."""
+
+    def read(self) -> list[_Call]:
+        """The calls, at least one. Raises: _NoCallError, _UnfitCallError."""
+        calls: list[_Call] = []
+        begins_marked = self.is_all and _MARK.match(self.text.lstrip()) is not None
+        ends_marked = self.text.rstrip().endswith((">", "}", "]", "```"))
+        while not self._is_over():
+            begin = self.at
+            try:
+                found = self._next()
+            except _NoCallError:
+                # A model that continues after a call of its template makes up the result.
+                if begins_marked and (calls or ends_marked):
+                    raise _UnfitCallError from None
+                raise
+            calls += (replace(call, text=self.text[begin : self.at]) for call in found)
+            if len(calls) > MAX_CALLS:
+                raise _UnfitCallError
+        if not calls:
+            raise _UnfitCallError if begins_marked else _NoCallError
+        return calls
+
+    def _is_over(self) -> bool:
+        """Whether only markup is left; skips to the next possible call."""
+        while self.at < len(self.text):
+            markup = _MARKUP.match(self.text, self.at)
+            if markup is None or self._named_tag():
+                return False
+            self.at = markup.end()
+            if markup[0].strip(" \n\r\t,;"):
+                self.is_marked = _MARK.match(markup[0]) is not None
+        return True
+
+    def _next(self) -> list[_Call]:
+        if calls := self._python_calls():
+            return calls
+        if self.text[self.at] in "{[":
+            return _calls_in(self._value(), self.tools)
+        if self.text[self.at] == '"' and isinstance(string := self._value(), str):
+            return _calls_in(broken_json.parse_value(string), self.tools)
+        tag = self._named_tag()
+        tool = self._tool_here(tag)
+        if elements := self._elements(tool):
+            return [_fit(tool, elements)]
+        between = _BEFORE_ARGUMENTS.match(self.text, self.at)
+        begin = between.end() if between else self.at
+        if self.text[begin : begin + 1] == "{":
+            self.at = begin
+            arguments = self._value()
+            self.at += self.text[self.at : self.at + 1] == ")"
+            return [_fit(tool, arguments)]
+        if not tag and not self.is_marked:
+            raise _NoCallError
+        if "<" not in self.text[self.at : begin]:
+            raise _UnfitCallError  # cut behind the name
+        return [_fit(tool, {})]
+
+    def _tool_here(self, tag: re.Match[str] | None) -> ToolSpec:
+        """The tool whose name is in a tag, in front of arguments, or somewhere between a template's
+        token and the arguments. Raises: _NoCallError."""
+        head = _HEAD.match(self.text, self.at) if self.is_marked and not tag else None
+        words = re.findall(r"[\w-]+", _MARK.sub(" ", head[0])) if head else []
+        names = {word for word in words if word in self.tools}
+        if head and len(names) == 1:
+            self.at = head.end()
+            return self.tools[names.pop()]
+        name = tag or _NAME.match(self.text, self.at)
+        if name is None or name[1] not in self.tools:
+            raise _NoCallError
+        self.at = name.end()
+        return self.tools[name[1]]
+
+    def _named_tag(self) -> re.Match[str] | None:
+        """The tag here, if it has the name of a tool."""
+        tag = _NAMED_TAG.match(self.text, self.at)
+        return tag if tag and tag[1] in self.tools else None
+
+    def _elements(self, tool: ToolSpec) -> dict[str, Any]:
+        """Arguments as elements: `<parameter=path>a.py</parameter>`, `<path>a.py</path>`, or in
+        pairs of key and value."""
+        values: dict[str, Any] = {}
+        while element := (_PAIR.match(self.text, self.at) or _ELEMENT.match(self.text, self.at)):
+            key = element[2].strip()
+            text = element[3].removeprefix("\n").removesuffix("\n")
+            is_string = _properties(tool).get(key, {}).get("type") == "string"
+            value = None if is_string else broken_json.parse_value(text)
+            values[key] = text if value is None else value
+            self.at = element.end()
+            ends = _END_TAGS.match(self.text, self.at)
+            if ends and element[4] in ends[0]:
+                raise _UnfitCallError  # the value itself holds such an element
+        if _properties(tool) and values.keys() - _properties(tool).keys():
+            raise _UnfitCallError
+        return values
+
+    def _value(self) -> Any:
+        """The JSON value that begins here."""
+        value = broken_json.value_at(self.text, self.at)
+        value = value or broken_json.loose_value_at(self.text, self.at)
+        if value is None:
+            begun = _BROKEN_CALL.match(self.text, self.at)
+            names_tool = begun and begun[1] in NAME_KEYS and begun[2] in self.tools
+            raise _UnfitCallError if names_tool else _NoCallError
+        self.at = value[1]
+        return value[0]
+
+    def _python_calls(self) -> list[_Call]:
+        """Calls in Python's notation up to the end or to markup: `[read_file(path="a.py")]`."""
+        if not _PYTHON.match(self.text, self.at):
+            return []
+        for end in islice(_PYTHON_END.finditer(self.text, self.at), MAX_ENDS):
+            with suppress(SyntaxError, ValueError, MemoryError, AttributeError, KeyError):
+                calls = list(_parse_python(self.text[self.at : end.start()].strip(), self.tools))
+                self.at = end.start()
+                return calls
+        return []
+
+
+def _parse_python(text: str, tools: Mapping[str, ToolSpec]) -> Iterator[_Call]:
+    """Raises: what parsing does; AttributeError, KeyError and ValueError for anything but calls of
+    tools with plain values."""
+    with warnings.catch_warnings(action="ignore"):  # of odd escapes, which are the model's
+        statements: list[Any] = list(ast.parse(text).body)
+    last = text.splitlines()[statements[-1].end_lineno - 1 :] if statements else [""]
+    if "".join([last[0].encode()[statements[-1].end_col_offset :].decode(), *last[1:]]).strip(" ;"):
+        raise ValueError("a comment explains the calls")
+    for statement in statements:
+        for outer in getattr(statement.value, "elts", [statement.value]):
+            # Gemma's template prints what a call returns.
+            is_printed = getattr(outer.func, "id", "") == "print" and len(outer.args) == 1
+            call = outer.args[0] if is_printed else outer
+            (name,) = [part for part in ast.unparse(call.func).split(".") if part in tools]
+            values = [ast.literal_eval(argument) for argument in call.args]
+            if len(values) == 1 and isinstance(values[0], dict):
+                arguments = values[0]
+            else:
+                names = list(_properties(tools[name]))[: len(values)]
+                arguments = dict(zip(names, values, strict=True))
+            yield _fit(
+                tools[name],
+                arguments | {each.arg: ast.literal_eval(each.value) for each in call.keywords},
+            )
+
+
+# ── a JSON value that consists of calls ──────────────────────────────────────────────────────
+
+
+def _calls_in(value: Any, tools: Mapping[str, ToolSpec]) -> list[_Call]:
+    """The calls in a value that contains nothing else. Keys that are common in other data count
+    only if everything else fits as well. Raises: _NoCallError, _UnfitCallError."""
+    if isinstance(value, list) and value:
+        return [call for item in value for call in _calls_in(item, tools)]
+    if not isinstance(value, dict):
+        raise _NoCallError
+    if len(value) == 1:
+        (key, inner), *_ = value.items()
+        if key in tools:
+            return [_call_by_key(tools[key], inner)]
+    if len(rest := value.keys() - _LABELS) == 1:
+        inner = value[key := rest.pop()]
+        if key in _WRAPPERS or (key in NAME_KEYS and isinstance(inner, dict)):
+            return _calls_in(inner, tools)
+    return [_call_by_name(value, tools)]
+
+
+def _call_by_name(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> _Call:
+    """The call that an object says by keys for the tool and for its arguments, or with the
+    arguments beside the tool. Raises: _NoCallError, _UnfitCallError."""
+    key = next((key for key in NAME_KEYS if isinstance(value.get(key), str)), None)
+    if key is None:
+        raise _NoCallError
+    tool = tools.get(value[key].removeprefix("functions."))
+    properties = _properties(tool) if tool else {}
+    known = {*_LABELS, *ARGUMENT_KEYS, *properties}
+    before = list(value)[: list(value).index(key)]
+    # A text before the name introduces the call, as a sentence before an object does.
+    thoughts = {each for each in before if isinstance(value[each], str) and each not in known}
+    rest = {k: v for k, v in value.items() if k != key and k not in thoughts}
+    if tool is None:
+        # Only an unmistakable object: a name occurs in much data.
+        is_call = isinstance(value.get("arguments"), dict | str) and rest.keys() <= known
+        raise _UnfitCallError if is_call and key != "action" else _NoCallError
+    flat = {k: v for k, v in rest.items() if k not in _LABELS or k in properties}
+    if flat.keys() <= properties.keys() and (flat or not properties):
+        return _fit(tool, flat)
+    keys = [each for each in ARGUMENT_KEYS if each in rest]
+    if len(keys) != 1 or rest.keys() - {*keys, *_LABELS}:
+        raise _NoCallError
+    arguments = rest[keys[0]]
+    while isinstance(arguments, str):
+        arguments = broken_json.parse_value(arguments)
+    if isinstance(arguments, dict) and "properties" in arguments:
+        raise _NoCallError  # a schema, which describes the tool
+    if not isinstance(arguments, dict):
+        raise _UnfitCallError
+    return _fit(tool, arguments)
+
+
+def _call_by_key(tool: ToolSpec, value: Any) -> _Call:
+    """A call whose tool is the only key of an object. Much data looks like that, so everything in
+    it must be known; a list may stand for the one required argument."""
+    required = tool.parameters.get("required", [])
+    if isinstance(value, list) and len(required) == 1:
+        kind = _properties(tool).get(required[0], {}).get("type")
+        value = {required[0]: value} if kind == "array" else value
+    if not isinstance(value, dict) or not value or value.keys() - _properties(tool).keys():
+        raise _NoCallError
+    return _fit(tool, value)
+
+
+def _fit(tool: ToolSpec, arguments: Any) -> _Call:
+    """The call, if all required arguments are present. Values are checked when it runs, which tells
+    the model what is wrong. Raises: _NoCallError if it is no object, _UnfitCallError."""
+    if not isinstance(arguments, dict):
+        raise _NoCallError
+    properties = _properties(tool)
+    is_known = not arguments or not properties or bool(arguments.keys() & properties.keys())
+    if not is_known or not set(tool.parameters.get("required", ())) <= arguments.keys():
+        raise _UnfitCallError
+    return _Call(tool.name, arguments)
+
+
+def _properties(tool: ToolSpec) -> Mapping[str, Any]:
+    """The schemas of a tool's arguments by name."""
+    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
+    return properties
