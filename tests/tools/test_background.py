@@ -25,24 +25,26 @@ async def background(events: list[Event]) -> AsyncIterator[BackgroundCommands]:
     await commands.close()
 
 
-async def _moved(
-    context: ToolContext, background: BackgroundCommands, command: str, waits_for: Path
-) -> Output:
-    """The output of a call whose command was sent to the background once a file was there."""
-    context = dataclasses.replace(context, background=background)
-    call = asyncio.ensure_future(shell.run(context, shell.check({"command": command})))
-    while not waits_for.exists():
-        await asyncio.sleep(0.01)
-    assert background.move()
-    output = await call
+@pytest.fixture
+def context(context: ToolContext, background: BackgroundCommands) -> ToolContext:
+    return dataclasses.replace(context, background=background)
+
+
+async def _call(context: ToolContext, tool: Tool, /, **arguments: object) -> Output:
+    output = await tool.run(context, tool.check(arguments))
     assert isinstance(output, Output)
     return output
 
 
-async def _written(path: Path) -> str:
-    while not (path.exists() and path.read_text().strip()):
+async def _move(context: ToolContext, command: str) -> Output:
+    """The output of a call whose command was sent to the background once it had begun."""
+    begun = context.place.cwd / "begun"
+    call = asyncio.ensure_future(_call(context, shell, command=command))
+    while not begun.exists():
         await asyncio.sleep(0.01)
-    return path.read_text()
+    assert context.background is not None
+    assert context.background.move()
+    return await call
 
 
 async def test_a_moved_command_runs_on_and_reports_its_end_once(
@@ -53,7 +55,7 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
     background.enter(session)
     context = dataclasses.replace(context, session_id=None)
 
-    output = await _moved(context, background, command, project / "begun")
+    output = await _move(context, command)
     assert "bg1" in output.summary
     assert output.text == "begun"
     assert session.unreported == ()
@@ -82,9 +84,8 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
 async def test_a_killed_or_closed_command_leaves_nothing_running(
     context: ToolContext, background: BackgroundCommands, project: Path, way: str
 ) -> None:
-    command = "sleep 60 & echo $! > pid; wait"
-    await _moved(context, background, command, project / "pid")
-    pid = int(await _written(project / "pid"))
+    await _move(context, "sleep 60 & echo $! > pid; touch begun; wait")
+    pid = int((project / "pid").read_text())
     known = background.find("1")
     assert lives(pid)
 
@@ -102,9 +103,9 @@ async def test_stopping_the_turn_does_not_stop_what_was_moved_before(
     context: ToolContext, background: BackgroundCommands, project: Path
 ) -> None:
     assert not background.move()
-    await _moved(context, background, "touch begun; sleep 60", project / "begun")
-    context = dataclasses.replace(context, background=background, call_id="call-2")
-    other = asyncio.ensure_future(shell.run(context, shell.check({"command": "sleep 60"})))
+    await _move(context, "touch begun; sleep 60")
+    context = dataclasses.replace(context, call_id="call-2")
+    other = asyncio.ensure_future(_call(context, shell, command="sleep 60"))
     while not background.movable:
         await asyncio.sleep(0.01)
 
@@ -131,7 +132,7 @@ async def test_output_is_reported_while_the_command_waits(
     context = dataclasses.replace(context, emit=events.put_nowait)
     command = f"printf '{printed}'; until [ -e go ]; do sleep 0.02; done; echo ok"
 
-    call = asyncio.ensure_future(shell.run(context, shell.check({"command": command})))
+    call = asyncio.ensure_future(_call(context, shell, command=command))
     first = await asyncio.wait_for(events.get(), 10)
     (project / "go").touch()
     await call
@@ -146,32 +147,30 @@ async def test_a_background_command_has_an_id_and_positions(
     context: ToolContext, background: BackgroundCommands, project: Path
 ) -> None:
     command = "echo one; until [ -e go ]; do sleep 0.02; done; echo two; printf part; exit 3"
-    context = dataclasses.replace(context, background=background)
 
-    begun = await _called(context, shell, command=command, background=True)
+    begun = await _call(context, shell, command=command, background=True)
     assert begun.exit_status is None
     assert "bg1" in begun.summary
     assert begun.text == "one"
-    assert (await _called(context, job, id="bg1")).text.startswith("(nothing new)\n")
+    assert (await _call(context, job, id="bg1")).text.startswith("(nothing new)\n")
 
     (project / "go").touch()
-    ended = await _called(context, job, id="1", wait_s=60)
+    ended = await _call(context, job, id="1", wait_s=60)
     assert ended.text.startswith("two\npart\n[bg1: exit status 3;")
     assert (begun.ended_job, ended.ended_job) == ("", "bg1")
-    assert (await _called(context, job, id="bg1", start=0)).text.startswith("one\ntwo\n")
+    assert (await _call(context, job, id="bg1", start=0)).text.startswith("one\ntwo\n")
 
 
 async def test_the_model_stops_its_job_and_waits_are_limited(
     context: ToolContext, background: BackgroundCommands
 ) -> None:
-    context = dataclasses.replace(context, background=background)
-    at_once = await _called(context, shell, command="exit 3", background=True)
+    at_once = await _call(context, shell, command="exit 3", background=True)
     assert (at_once.exit_status, background.commands) == (3, [])
-    await _called(context, shell, command="echo on; sleep 60", background=True)
+    await _call(context, shell, command="echo on; sleep 60", background=True)
 
-    waited = await _called(context, job, id="bg1", wait_s=0.05)
+    waited = await _call(context, job, id="bg1", wait_s=0.05)
     assert waited.summary == "bg1: running"
-    stopped = await _called(context, job, id="bg1", stop=True)
+    stopped = await _call(context, job, id="bg1", stop=True)
     assert stopped.summary == "bg1: stopped"
     assert background.running() == []
 
@@ -179,14 +178,13 @@ async def test_the_model_stops_its_job_and_waits_are_limited(
 async def test_a_long_output_leaves_out_its_middle(
     context: ToolContext, background: BackgroundCommands
 ) -> None:
-    context = dataclasses.replace(context, background=background)
     command = "echo on; seq 100000; echo last; sleep 60"
-    await _called(context, shell, command=command, background=True)
+    await _call(context, shell, command=command, background=True)
     known = background.find("bg1")
     while known.last_line() != "last":
         await asyncio.sleep(0.01)
 
-    output = await _called(context, job, id="bg1", start=0)
+    output = await _call(context, job, id="bg1", start=0)
 
     assert len(output.text) < 13_000
     assert output.text.startswith("on\n1\n")
@@ -197,12 +195,11 @@ async def test_a_long_output_leaves_out_its_middle(
 async def test_a_job_belongs_to_its_session_and_ends_with_it(
     context: ToolContext, background: BackgroundCommands, project: Path
 ) -> None:
-    context = dataclasses.replace(context, background=background)
-    await _moved(context, background, "touch begun; sleep 60", project / "begun")
-    await _called(context, shell, command="echo on; sleep 60", background=True)
+    await _move(context, "touch begun; sleep 60")
+    await _call(context, shell, command="echo on; sleep 60", background=True)
     other = dataclasses.replace(context, session_id="other")
     with pytest.raises(ToolError, match="another session"):
-        await _called(other, job, id="bg2", stop=True)
+        await _call(other, job, id="bg2", stop=True)
 
     await background.leave("other")
     assert [known.name for known in background.running()] == ["bg1", "bg2"]
@@ -213,16 +210,11 @@ async def test_a_job_belongs_to_its_session_and_ends_with_it(
 
 
 async def test_a_background_command_is_refused_where_none_can_run(context: ToolContext) -> None:
+    context = dataclasses.replace(context, background=None)
     with pytest.raises(ToolError):
-        await _called(context, shell, command="echo on", background=True)
+        await _call(context, shell, command="echo on", background=True)
     with pytest.raises(ToolError):
-        await _called(context, job, id="bg1")
-
-
-async def _called(context: ToolContext, tool: Tool, /, **arguments: object) -> Output:
-    output = await tool.run(context, tool.check(arguments))
-    assert isinstance(output, Output)
-    return output
+        await _call(context, job, id="bg1")
 
 
 def test_news_of_a_closed_session_waits_for_it(tmp_path: Path) -> None:

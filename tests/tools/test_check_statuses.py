@@ -45,49 +45,35 @@ async def run(context: ToolContext, line: str, *, watched: bool = True) -> ToolO
 
 STATUSES: list[tuple[str, dict[str, int | None]]] = [
     ("pytest 1", {"pytest 1": 1}),
-    ("pytest 2>&1", {"pytest": 0}),
     ("pytest 1 2>&1 | tail -3", {"pytest 1": 1}),
     ("pytest 2>&1 | tail -3", {"pytest": 0}),
-    ("set -o pipefail; pytest 1 | tail -3", {"pytest 1": 1}),
-    ("cd . && pytest 3 2>&1 | tail -3", {"pytest 3": 3}),
     ("cd missing && pytest | tail -3", {"pytest": None}),
     ("pytest 1; echo done", {"pytest 1": 1}),
     ("pytest 1 || true", {"pytest 1": 1}),
-    ("false || pytest 1", {"pytest 1": 1}),
     ("true || pytest 1", {"pytest 1": None}),
     ("mypy && pytest 2 | tail -1", {"mypy": 0, "pytest 2": 2}),
-    ("mypy 1 && pytest", {"mypy 1": 1, "pytest": None}),
     ("mypy; pytest 1\necho done", {"mypy": 0, "pytest 1": 1}),
     ("pytest 1 |& tee log | tail -1; git diff --stat", {"pytest 1": 1}),
     ("echo a | pytest 4 | cat", {"pytest 4": 4}),
     ("pytest 1 > out.txt 2>&1; tail -3 out.txt", {"pytest 1": 1}),
-    ("(cd . && pytest 1) | tail -3", {"pytest 1": 1}),
     ("{ pytest 1; mypy; } 2>&1 | tail", {"pytest 1": 1, "mypy": 0}),
     ('out=$(pytest 1 2>&1); echo "$out"', {"pytest 1": 1}),
-    ('echo "$(pytest 1)"', {"pytest 1": 1}),
-    ("if pytest 1; then echo yes; fi", {"pytest 1": 1}),
     ("if pytest 1; then echo yes; fi; echo on", {"pytest 1": 1}),
     ("if ! pytest 1; then echo no; fi; echo on", {"pytest 1": 1}),
     ("while pytest 1; do :; done; echo on", {"pytest 1": 1}),
-    ("until ! pytest 1; do :; done; echo on", {"pytest 1": 1}),
-    ("{ pytest 1; }; echo on", {"pytest 1": 1}),
     ("{ pytest 1 | cat; }; echo on", {"pytest 1": 1}),
     ("! pytest 1; echo on", {"pytest 1": 1}),
-    ("! pytest 1 | cat", {"pytest 1": 1}),
     ("case $(pytest 1) in a) ;; esac; echo on", {"pytest 1": 1}),
     ("[ -f x ] || pytest 1; echo on", {"pytest 1": 1}),
     ("pytest 1 | cat; [[ a == b ]] || true", {"pytest 1": 1}),
     ("eval 'pytest 1 | cat'", {}),
-    ("! pytest 1", {"pytest 1": 1}),
     ("for i in 0 1 0; do pytest $i | tail -1; done", {"pytest $i": 1}),
     ("pytest 1 | while read -r one; do echo $one; done; true", {"pytest 1": 1}),
     ("t() { pytest 1 | cat; mypy; }; t; t", {"pytest 1": 1, "mypy": 0}),
     ("t() { pytest 1; }; t; t || echo", {"pytest 1": 1}),
-    ("A=1 pytest 1 | cat", {"A=1 pytest 1": 1}),
     ("timeout 9 pytest 1 | cat", {"timeout 9 pytest 1": 1}),
     ("time pytest 1 | cat", {"pytest 1": 1}),
     ("set -e; pytest 1; echo never", {"pytest 1": 1}),
-    ("set -eu; IFS=:; pytest 1 | cat", {"pytest 1": 1}),
     ("pytest 1 | cat; exit 3", {"pytest 1": 1}),
     ("pytest 1 | cat; exec true", {"pytest 1": 1}),
     ("pytest '1' \\\n  | cat", {"pytest '1'": 1}),
@@ -95,7 +81,6 @@ STATUSES: list[tuple[str, dict[str, int | None]]] = [
     ("pytest 1; pytest 1 | cat", {"pytest 1": None}),
     # Here nothing tells, and a guess would be worse.
     ("pytest 1 &", {"pytest 1": None}),
-    ("pytest & wait", {"pytest": None}),
     ("cd . && pytest 1 | cat & wait", {"pytest 1": None}),
     ("pytest 1; (exit 0); true", {"pytest 1": None}),
     ("exec pytest 1 >&2 | cat; kill -9 $$", {"exec pytest 1": 1}),
@@ -134,9 +119,7 @@ async def test_the_model_learns_of_hidden_failures_and_only_those(traced: ToolCo
     assert passed.summary == "exit status 0"
 
 
-async def test_a_check_outliving_the_time_limit_is_unknown(
-    traced: ToolContext,
-) -> None:
+async def test_a_check_outliving_the_time_limit_is_unknown(traced: ToolContext) -> None:
     line = "mypy 1; sleep 60; pytest | tail -1"
     watching = judged(traced, look_at(line)[0])
 
@@ -161,30 +144,31 @@ async def test_the_persons_bash_env_runs_first_and_in_children(
     assert output.checks == (("pytest 1", 1),)
 
 
-async def test_a_long_loop_ends_the_tracing(traced: ToolContext) -> None:
-    output = await run(traced, "for i in {1..3000}; do :; done; pytest 1 | cat")
+@pytest.mark.parametrize(
+    ("before", "statuses"),
+    [
+        ("for i in {1..3000}; do :; done", [None]),
+        ("head -c 3000 /dev/urandom >&251; printf 'a\\0b\\0.\\0end\\0' >&251", [None, 1]),
+    ],
+)
+async def test_what_cannot_be_traced_breaks_nothing(
+    traced: ToolContext, before: str, statuses: list[int | None]
+) -> None:
+    output = await run(traced, f"{before}; pytest 1 | cat")
 
     assert output.exit_status == 0
-    assert output.checks == (("pytest 1", None),)
-
-
-async def test_a_program_that_writes_reports_itself_breaks_nothing(traced: ToolContext) -> None:
-    line = "head -c 3000 /dev/urandom >&251; printf 'a\\0b\\0.\\0end\\0' >&251; pytest 1 | cat"
-
-    assert (await run(traced, line)).exit_status == 0
+    assert dict(output.checks)["pytest 1"] in statuses
 
 
 SAME = [
     *(line for line, _ in STATUSES if "kill" not in line and line[-1] != "&"),
     "echo a b; echo $_; pytest | cat; echo $_ ${PIPESTATUS[@]}; false; echo $?",
     "set -x; pytest; (echo b); x=$(echo c); mypy",
-    "set -euo pipefail; pytest 1 | cat; echo never",
     "set -e; ! pytest; if false; then :; fi; echo on; false; echo never",
     "f() { return 3; }; f | cat; f; echo $? ${PIPESTATUS[*]}; pytest",
     "pytest | cat; cat; read -r x; echo $?; readlink /proc/self/fd/0",
     "pytest | cat; bash -c 'pytest; echo $BASH_ENV $-'; env | grep -c BASH_ENV",
     "pytest | cat; nonsense; echo $LINENO\necho $LINENO $0 $#; nonsense",
-    "pytest | cat; (exit 4) & wait $!; echo $?; echo $BASH_SUBSHELL",
     "pytest | cat; sleep 0 & wait; jobs; echo ${#BASHPID}",
     "pytest | cat; kill -TERM $$",
     "pytest | cat; (kill -9 $BASHPID); echo $?",
@@ -193,10 +177,8 @@ SAME = [
     "pytest | cat; printf() { echo mine; }; builtin() { echo mine; }; printf x",
     "shopt -s lastpipe; pytest 1 | read -r x; echo $x; mapfile -t lines < given.txt; echo $lines",
     "pytest | cat; echo ${x?gone}; echo never",
-    "set -u; pytest | cat; echo $gone; echo never",
     "set -f; IFS=; pytest | cat; echo *; IFS=0; false | true; echo ${PIPESTATUS[@]}",
     "pytest | cat; coproc cat; exec {COPROC[1]}>&-; wait; echo $?",
-    "pytest | head -0; yes | head -1; echo ${PIPESTATUS[@]}",
     "set -o noclobber; pytest > new.txt; pytest > new.txt; echo $?; rm -f new.txt",
     "pytest | cat; while read -r a; do echo $a; exit 5; done < given.txt",
     "pytest | cat; cat <<EOF; cat <<<x\n$(echo in) EOF\nEOF\n",
@@ -222,19 +204,15 @@ def _printed(output: ToolOutput) -> str:
 
 
 @pytest.mark.parametrize("status", ["²", "9" * 5_000, "-1", "x"])
-def test_a_number_forged_among_the_events_is_not_believed(
-    status: str,
-) -> None:
+def test_a_number_forged_among_the_events_is_not_believed(status: str) -> None:
     checks = look_at("pytest | tail -3")[0]
     channel, _ = check_statuses.begin(checks, {})
     for command in ("cpytest", "ctail -3", "cend"):
         os.write(channel, "\0".join(("1", "1", command, status, "0", ".", "")).encode())
-    told = check_statuses.finish(channel)
-    assert [event.command for event in told] == ["pytest", "tail -3", "end"]
-    assert check_statuses.find_statuses(checks, told, 0) == (("pytest", None),)
+    os.write(channel, b"1\x001\x00ctrue\x000\x00.\x00" * check_statuses.MAX_EVENTS)
 
+    events = check_statuses.finish(channel)
 
-def test_only_so_many_events_are_looked_at() -> None:
-    channel, _ = check_statuses.begin(look_at("pytest | tail -3")[0], {})
-    os.write(channel, b"1\x001\x00cpytest\x000\x00.\x00" * (check_statuses.MAX_EVENTS + 9))
-    assert len(check_statuses.finish(channel)) == check_statuses.MAX_EVENTS
+    assert [event.command for event in events[:3]] == ["pytest", "tail -3", "end"]
+    assert len(events) == check_statuses.MAX_EVENTS
+    assert check_statuses.find_statuses(checks, events, 0) == (("pytest", None),)

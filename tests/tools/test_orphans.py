@@ -15,14 +15,12 @@ from tests.needs import needs
 from tests.tools.conftest import lives
 
 ROOT = Path(__file__).parents[2]
-needs_pgrep = needs("pgrep")
 
 COMMANDS_AND_WAIT = """
-import os, secrets, subprocess, sys, time
-from kode.tools.processes import WATCH
-from kode.tools.processes import MARK
+import os, subprocess, time
+from kode.tools.processes import MARK, WATCH, new_mark
 
-first, second = secrets.token_hex(12), secrets.token_hex(12)
+first, second = new_mark(), new_mark()
 
 def start(mark, command):
     WATCH.add(mark)
@@ -54,7 +52,7 @@ def kode_with(body: str) -> "subprocess.Popen[str]":
     return process
 
 
-def killed(process: "subprocess.Popen[str]") -> None:
+def kill(process: "subprocess.Popen[str]") -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate()
 
@@ -76,13 +74,13 @@ def living(path: Path) -> list[int]:
 @pytest.fixture
 def pids(tmp_path: Path) -> Path:
     path = tmp_path / "pids"
-    path.write_text("")
+    path.touch()
     return path
 
 
-def noting(pids: Path, *prefix: str) -> str:
+def noting(pids: Path) -> str:
     """A shell command that notes its process id and stays."""
-    return f"{' '.join(prefix)} sh -c 'echo $$ >> {pids}; exec sleep 59.25'".strip()
+    return f"sh -c 'echo $$ >> {pids}; exec sleep 59.25'"
 
 
 LEFT = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="marks are read in /proc")
@@ -98,6 +96,18 @@ LEFT = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="marks are rea
         pytest.param(
             "start(first, 'trap \"\" TERM; {note}')", 1, id="deaf", marks=pytest.mark.slow
         ),
+        pytest.param(
+            # Somebody ends the process that watches; the next command starts it again.
+            "start(first, '{note}')\n"
+            "watches = subprocess.run(['pgrep', '-P', str(os.getpid()), '-f', 'trap .. HUP'], "
+            "capture_output=True, text=True).stdout.split()\n"
+            "os.kill(int(watches[0]), 9)\n"
+            "os.waitid(os.P_PID, int(watches[0]), os.WEXITED | os.WNOWAIT)\n"
+            "start(second, '{note}')",
+            2,
+            id="watch ended",
+            marks=needs("pgrep"),
+        ),
     ],
 )
 def test_a_killed_kode_ends_its_commands_processes(pids: Path, body: str, count: int) -> None:
@@ -105,7 +115,7 @@ def test_a_killed_kode_ends_its_commands_processes(pids: Path, body: str, count:
     kode = kode_with(body.replace("{note}", note))
     assert comes_true(lambda: len(living(pids)) == count)
 
-    killed(kode)
+    kill(kode)
 
     assert comes_true(lambda: not living(pids))
 
@@ -114,63 +124,38 @@ def test_a_killed_kode_ends_its_commands_processes(pids: Path, body: str, count:
 def test_a_process_quoting_a_mark_is_left_alone(pids: Path) -> None:
     """A key may be anything, and a file with a mark in it may be damaged."""
     mark = processes.new_mark()
-    bare = {"PATH": os.environ["PATH"]}
-    command = ["sh", "-c", noting(pids, "exec")]
+    path = {"PATH": os.environ["PATH"]}
+    command = ["sh", "-c", f"exec {noting(pids)}"]
     with (
-        subprocess.Popen(command, env={**bare, "API_KEY": f"sk-{mark}"}) as stranger,
-        subprocess.Popen(command, env={**bare, **processes.marked(mark)}) as own,
+        subprocess.Popen(command, env={**path, "API_KEY": f"sk-{mark}"}) as stranger,
+        subprocess.Popen(command, env={**path, **processes.marked(mark)}) as marked,
     ):
         assert comes_true(lambda: len(living(pids)) == 2)
 
-        found = [one.pid for one in processes.find(processes.NO_GROUP, mark)]
+        pids_found = [process.pid for process in processes.find(processes.NO_GROUP, mark)]
         processes.kill(processes.NO_GROUP, mark)
-        own.wait()
+        marked.wait()
 
-        assert found == [own.pid]
+        assert pids_found == [marked.pid]
         assert lives(stranger.pid)
         stranger.kill()
 
 
-def test_a_finished_call_is_left_alone(pids: Path, tmp_path: Path) -> None:
+@needs("pgrep")
+def test_a_finished_call_is_left_alone_and_the_watch_ends(pids: Path, tmp_path: Path) -> None:
     """Its group may be another's by then."""
-    other = tmp_path / "other"
-    other.write_text("")
-    body = f"start(first, {noting(pids)!r}); WATCH.remove(first)\nstart(second, {noting(other)!r})"
-    kode = kode_with(body)
-    assert comes_true(lambda: bool(living(pids) and living(other)))
-
-    killed(kode)
-
-    assert comes_true(lambda: not living(other))
-    left = living(pids)
-    assert len(left) == 1
-    os.kill(left[0], signal.SIGKILL)
-
-
-@needs_pgrep
-def test_it_is_started_again_when_somebody_has_ended_it(pids: Path) -> None:
+    watch = tmp_path / "watch"
     body = (
-        f"start(first, {noting(pids)!r})\n"
-        "children = subprocess.run(['pgrep', '-P', str(os.getpid()), '-f', 'trap .. HUP'], "
-        "capture_output=True, text=True).stdout.split()\n"
-        "os.kill(int(children[0]), 9); os.waitpid(int(children[0]), 0)\n"
-        f"start(second, {noting(pids)!r})"
+        f"start(first, {noting(pids)!r}); WATCH.remove(first)\n"
+        f"subprocess.run(['pgrep', '-P', str(os.getpid()), '-f', 'trap .. HUP'], "
+        f"stdout=open({str(watch)!r}, 'w'))"
     )
     kode = kode_with(body)
-    assert comes_true(lambda: len(living(pids)) == 2)
+    assert comes_true(lambda: bool(living(pids)))
+    assert len(living(watch)) == 1
 
-    killed(kode)
+    kill(kode)
 
-    assert comes_true(lambda: not living(pids))
-
-
-@needs_pgrep
-def test_it_goes_with_kode_when_nothing_runs(pids: Path) -> None:
-    noted = 'subprocess.run(["pgrep", "-P", str(os.getpid())], stdout=open(%r, "w"))'
-    kode = kode_with(f"WATCH.add(first); WATCH.remove(first); {noted % str(pids)}")
-    watching = living(pids)
-
-    killed(kode)
-
-    assert len(watching) == 1
-    assert comes_true(lambda: not living(pids))
+    assert comes_true(lambda: not living(watch))
+    [left] = living(pids)
+    os.kill(left, signal.SIGKILL)
