@@ -19,7 +19,7 @@ from kode.events import Emit, Event, Notice, Subscriber
 from kode.function_tool import plain_tool
 from kode.installed import Plugin, fault_of, guard_plugin, load, try_plugin
 from kode.permissions.decision import deny
-from kode.session.entries import PLUGIN_TYPE, PluginEntry
+from kode.session.entries import PLUGIN_TYPE, NoteEntry, PluginEntry
 from kode.session.log import Session
 from kode.session.messages import effective
 from kode.tool import Action, CallDecision, Decision, Effect, Interceptor, Tool
@@ -67,6 +67,10 @@ class PluginSession:
     ) -> None:
         """Says something to the person; `value` is the same for programs."""
         self.emit(Notice(text=text, level=level, value=value))
+
+    def tell_model(self, text: str) -> None:
+        """Has the next message tell the model. Raises: StorageError."""
+        self.session.append(NoteEntry(text=text))
 
     def record(self, value: Mapping[str, Any]) -> None:
         """Adds an entry to the session: JSON values. Raises: StorageError."""

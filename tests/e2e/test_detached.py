@@ -270,6 +270,31 @@ def test_a_killed_session_can_be_resumed(
     assert (one["state"], one["status"]) == ("ended", "success")
 
 
+def test_a_question_that_waited_at_a_kill_did_not_run(
+    sessions: Background, serve: Callable[..., ScriptedServer]
+) -> None:
+    serve(EDIT)
+    id = sessions.start("do it", "--permission-mode", "ask")
+    sessions.does(id, "asks")
+    for pid in [end(sessions.folder(id)) for end in (holder_of, prompt_of)]:
+        os.kill(pid, signal.SIGKILL)
+    assert sessions.over(id)["state"] == "killed"
+
+    server = serve(DONE)
+    with sessions.attach(id) as terminal:
+        terminal.until("this did not run")
+        one = until(lambda: (s := sessions.listed()[id])["state"] == "idle" and s)
+        assert one["question"] is None
+        for command in ("stop", "answer"):
+            assert sessions.place.run(command, id).code == 3
+        terminal.type("go on", "enter")
+        terminal.until("All is done.")
+        terminal.type("\x04")
+        assert terminal.ended() == 0
+    assert "Not run: " in messages(server)
+    assert sessions.over(id)["state"] == "ended"
+
+
 def test_foreseeable_errors_are_said_by_the_command_itself(
     sessions: Background, serve: Callable[..., ScriptedServer]
 ) -> None:

@@ -81,12 +81,13 @@ def _resume(session: Background) -> int:
     path = session_file(kode_home(), session.session_id)
     options = options_of(session.spec)
     reporter = Reporter(folder=session.folder, options=options, state=session.state)
-    if not path.exists():
-        return reporter.run()
-    options.arguments.session_id = None
-    if any(turn.number for turn in Transcript.read(path).turns):
-        options.task = ""
-    return reporter.run(session_id=session.session_id)
+    with places.hold(session.folder):
+        if not path.exists():
+            return reporter.run()
+        options.arguments.session_id = None
+        if any(turn.number for turn in Transcript.read(path).turns):
+            options.task = ""
+        return reporter.run(session_id=session.session_id)
 
 
 def _relay(connection: socket.socket, session: Background) -> bool:

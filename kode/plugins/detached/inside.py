@@ -26,9 +26,10 @@ from kode.plugin import (
     StorageError,
     TurnEnded,
     open_prompt,
+    shorten,
 )
 from kode.plugins.detached import REPORTERS, holder, places
-from kode.plugins.detached.places import SWITCHES, Spec, State
+from kode.plugins.detached.places import SWITCHES, Doing, Spec, State
 
 LOOKS_EVERY_S = 0.5
 """How often the companion looks whether there is anything left to do."""
@@ -51,11 +52,16 @@ class Reporter:
     options: RunOptions
     state: State
     opened: PluginSession | None = None
+    between_turns: Doing = "idle"
 
     def begin(self, opened: PluginSession) -> "Reporter":
         """Called in the event loop of the prompt, once the session is open."""
         self.opened = opened
-        self.report(doing="works")
+        if question := self.state.question:  # it waited for the answer when it was killed
+            what = shorten(f"{question['title']}: {question['subject']}", 1000)
+            opened.notice(f"It was killed before you had answered; this did not run: {what}")
+            opened.tell_model(f"[kode ended before the person had answered. Not run: {what}]")
+        self.report(doing=self.between_turns, question=None)
         return self
 
     def __call__(self, event: Event) -> None:
@@ -66,6 +72,7 @@ class Reporter:
             cost = None if before is None or event.cost_usd is None else before + event.cost_usd
             self.report(
                 **places.outcome_of(event),
+                doing=self.between_turns,
                 turns=self.state.turns + 1,
                 result=event.result[:RESULT_CHARS],
                 cost_usd=cost,
@@ -110,6 +117,7 @@ class Companion(Reporter):
     """The reporter of a prompt that nobody watches."""
 
     spec: Spec = field(kw_only=True)
+    between_turns: Doing = "works"
     frames: socket.socket = field(kw_only=True)
     """From the holder: how many terminals are attached, and answers. Closed, the holder is gone."""
     watching: int = 0

@@ -3,6 +3,7 @@
     spec.json    what was started, without credentials; never changed
     state.json   what it does; replaced by the prompt at each change
     lock         locked as long as a process of it lives; has the token of its socket
+    reserve      space for the last state, where the disk is full
     socket       the holder's
 
 Whether one lives is a question to the kernel, by the lock: a number of a process may be another's.
@@ -23,6 +24,7 @@ from pydantic import BaseModel, PlainSerializer, ValidationError
 
 from kode.plugin import (
     SessionError,
+    StorageError,
     TurnEnded,
     make_folder,
     real_path,
@@ -35,7 +37,8 @@ from kode.plugin import (
 from kode.plugins.detached import holder
 from kode.plugins.detached.holder import LOCK, SOCKET
 
-SPEC, STATE = "spec.json", "state.json"
+SPEC, STATE, RESERVE = "spec.json", "state.json", "reserve"
+RESERVE_BYTES = 64 * 1024
 
 SWITCHES = {"--worktree": "in a git worktree and on a branch of its own"}
 """The flag that `kode start` has besides those of `kode run`."""
@@ -148,6 +151,7 @@ def make(home: Path, spec: Spec) -> tuple[Path, int]:
         # Before there is anything to see: who sees it finds that it lives.
         fcntl.flock(lock, fcntl.LOCK_EX)
         os.write(lock, secrets.token_hex(16).encode())
+    replace_file(folder / RESERVE, bytes(RESERVE_BYTES))
     replace_file(folder / SPEC, spec.model_dump_json(indent=1).encode())
     write_state(folder, State(since=spec.at))
     return folder, lock
@@ -160,8 +164,20 @@ def outcome_of(ended: TurnEnded) -> dict[str, Any]:
 
 
 def write_state(folder: Path, state: State) -> None:
-    """Raises: StorageError."""
-    replace_file(folder / STATE, state.model_dump_json(indent=1).encode())
+    """Raises: StorageError where not even the reserved space is enough."""
+    data = state.model_dump_json(indent=1).encode()
+    try:
+        replace_file(folder / STATE, data)
+    except StorageError:
+        _remove_reserve(folder)
+        replace_file(folder / STATE, data)
+    if state.doing == "ended":
+        _remove_reserve(folder)
+
+
+def _remove_reserve(folder: Path) -> None:
+    with storage_errors(folder / RESERVE, "remove"):
+        remove_tree(Path(real_path(folder)) / RESERVE)
 
 
 def list_all(home: Path, faults: list[str]) -> list[Background]:
@@ -219,6 +235,30 @@ def is_alive(folder: Path) -> bool:
     return False
 
 
+@contextlib.contextmanager
+def hold(folder: Path) -> Iterator[None]:
+    """Resumes a session in this process, which lives for others meanwhile. Raises: SessionError if
+    another process does."""
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        for is_last in (False, True):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if is_last:
+                    raise SessionError(elsewhere(folder)) from None
+                time.sleep(0.05)  # somebody looks whether it lives
+        yield
+    finally:
+        os.close(lock)
+
+
+def elsewhere(folder: Path) -> str:
+    """Why a session that lives without a holder cannot be reached."""
+    return f"The session {folder.name} was resumed in another terminal. Go on, or end it, there."
+
+
 def wait_for_end(folder: Path, limit_s: float) -> bool:
     """Waits until no process of the session lives; False if one does after `limit_s`."""
     ends_by = time.monotonic() + limit_s
@@ -239,6 +279,8 @@ def connect(folder: Path) -> Iterator[socket.socket]:
             os.chdir(folder)  # the name of a socket has at most 108 bytes
             connection.connect(SOCKET)
             connection.sendall(holder.frame(holder.HELLO, Path(LOCK).read_bytes()))
+        except FileNotFoundError:
+            raise SessionError(elsewhere(folder)) from None
         except OSError as error:
             raise SessionError(
                 f"The session {folder.name} does not answer ({error.strerror or error}). It may "

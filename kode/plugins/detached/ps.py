@@ -78,6 +78,8 @@ def stop(argv: Sequence[str]) -> int:
     home = kode_home()
     session = places.find(home, parser.parse(argv).id)
     if session.life == "alive":
+        if not (session.folder / holder.SOCKET).exists():
+            raise SessionError(places.elsewhere(session.folder))
         # A holder that does not answer is gone, and its prompt is ending.
         with contextlib.suppress(SessionError, OSError):
             with places.connect(session.folder) as connection:

@@ -32,6 +32,33 @@ def test_a_session_lives_as_long_as_its_lock(tmp_path):
     assert places.find(tmp_path, "one").life == "ended"
 
 
+def test_the_last_state_fits_on_a_full_disk(tmp_path, monkeypatch):
+    folder = make(tmp_path, "one")
+    replace = places.replace_file
+
+    def replace_if_space(path, data):
+        if (folder / places.RESERVE).exists():
+            raise StorageError("The disk is full.")
+        replace(path, data)
+
+    monkeypatch.setattr(places, "replace_file", replace_if_space)
+    places.write_state(folder, State(doing="ended", error="The disk is full."))
+
+    assert places.find(tmp_path, "one").state.error == "The disk is full."
+
+
+def test_a_session_is_resumed_in_one_process(tmp_path):
+    folder = make(tmp_path, "one", State(doing="works"))
+
+    with places.hold(folder):
+        assert places.find(tmp_path, "one").life == "alive"
+        with pytest.raises(SessionError), places.hold(folder):
+            pass
+        with pytest.raises(SessionError), places.connect(folder):
+            pass
+    assert places.find(tmp_path, "one").life == "killed"
+
+
 def test_an_id_is_found_by_its_beginning_or_end(tmp_path):
     for id in ("20260101-aaa", "20260101-bbb"):
         make(tmp_path, id)
