@@ -9,13 +9,16 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kode import paths
 from kode.broken_json import object_of
-from kode.errors import SessionError
+from kode.errors import KodeError, SessionError
 from kode.messages import Text, Thinking, ToolResult, Usage, images_of, text_of
 from kode.session import spending
 from kode.session.entries import CompactionEntry, MessageEntry, SystemEntry
 from kode.session.transcript import Call, Item, Transcript
 
+AGENTS_FILE = "transcript.jsonl"
+"""The session of a subagent, in its folder."""
 VERSION = "ATIF-v1.7"
 """The oldest version with all the fields used here, so that most readers accept it."""
 
@@ -36,9 +39,9 @@ def trajectory_of(transcript: Transcript, version: str) -> Document:
     Raises: SessionError if there is no message: ATIF has no trajectory without steps.
     """
     header = transcript.header
-    children = {
-        call: list(_nested(agents, version)) for call, agents in transcript.subagents().items()
-    }
+    children: dict[str, list[Document]] = {}
+    for call, agent in subagents(transcript):
+        children.setdefault(call, []).extend(_nested(agent, version))
     steps: list[Document] = []
     for item in transcript.items:
         what = _step(item, children) if item.gone in ("", "trimmed") else None
@@ -70,12 +73,26 @@ def trajectory_of(transcript: Transcript, version: str) -> Document:
     return document
 
 
-def _nested(agents: Sequence[Transcript], version: str) -> Iterator[Document]:
-    """Those in which something was said."""
-    for agent in agents:
-        if agent.path is not None:
-            with contextlib.suppress(SessionError):
-                yield {**trajectory_of(agent, version), "trajectory_id": agent.path.parent.name}
+def subagents(transcript: Transcript) -> Iterator[tuple[str, Transcript]]:
+    """Those recorded beside a session's file, by their folders' names: the call that started each,
+    and its session. Unreadable ones are left out."""
+    if (path := transcript.path) is None:
+        return
+    # A subagent's own are in its folder, a session's in the folder of its name.
+    folder = path.parent if path.name == AGENTS_FILE else path.with_suffix("")
+    for file in sorted(paths.agents_folder(folder).glob(f"*/{AGENTS_FILE}")):
+        data = b""
+        with contextlib.suppress(OSError):
+            data = (file.parent / "agent.json").read_bytes()
+        with contextlib.suppress(KodeError):
+            yield str((object_of(data) or {}).get("call_id", "")), Transcript.read(file)
+
+
+def _nested(agent: Transcript, version: str) -> Iterator[Document]:
+    """Its trajectory, if something was said in it."""
+    if agent.path is not None:
+        with contextlib.suppress(SessionError):
+            yield {**trajectory_of(agent, version), "trajectory_id": agent.path.parent.name}
 
 
 def _step(item: Item, children: Children) -> Document | None:

@@ -10,6 +10,7 @@ from kode.broken_json import object_of
 from kode.messages import Image, Message, Text, images_of, text_of
 from kode.plain_text import clean
 from kode.session.entries import AnyEntry, MessageEntry, StateEntry, SystemEntry, TurnEntry
+from kode.session.messages import effective, turns_of
 from kode.session.spending import Spending
 from kode.session.transcript import Call, Item, Transcript
 
@@ -36,7 +37,7 @@ def as_json(transcript: Transcript) -> dict[str, Any]:
         "provider": header.provider,
         "parent": header.parent,
         "forked_from": None if header.forked_from is None else asdict(header.forked_from),
-        "turns": transcript.count_turns(),
+        "turns": turns_of(effective(entries)),
         "messages": messages,
         "buffer": _buffer(entries),
         "usage": {

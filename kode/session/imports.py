@@ -19,7 +19,7 @@ from kode.paths import real_path
 from kode.session.entries import Import, MessageEntry, TaintEntry, TurnEntry, new_session_id
 from kode.session.index import files, seconds_of
 from kode.session.log import write_session
-from kode.session.messages import effective
+from kode.session.messages import effective, turns_of
 from kode.session.transcript import Transcript
 
 HEADER_BYTES = 16_384  # a first line has a few hundred
@@ -73,15 +73,14 @@ def import_file(home: Path, path: Path, known: dict[str, str]) -> Imported:
     if digest in known:
         return Imported(session=known[digest], path=path, known=True)
     agent, transcript = _read(path)
-    messages = sum(isinstance(entry, MessageEntry) for entry in effective(transcript.entries))
+    counting = effective(transcript.entries)
+    turns, messages = turns_of(counting), sum(isinstance(e, MessageEntry) for e in counting)
     if not messages:
         raise SessionError(f"{path}: nothing was said in it (a subagent's, or only a title).")
     begins, ends = transcript.entries[0].at, transcript.entries[-1].at
-    header, turns = transcript.header, transcript.count_turns()
-    session_of_agent = header.imported_from.session if header.imported_from else header.id
-    origin = Import(
-        agent=agent, session=session_of_agent, file=str(Path(real_path(path))), digest=digest
-    )
+    header = transcript.header
+    id_there = header.imported_from.session if header.imported_from else header.id
+    origin = Import(agent=agent, session=id_there, file=real_path(path), digest=digest)
     header = replace(header, id=_new_id(home, begins), created_at=begins, imported_from=origin)
     taint = TaintEntry(source=f"a session of {agent}", at=begins)
     # So that a list need not read the whole file. What it cost was another agent's.

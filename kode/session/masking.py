@@ -25,30 +25,26 @@ def mask(value: Any) -> Any:
         return value if all(map(operator.is_, items, value)) else items
     if not isinstance(value, dict):
         return value
-    own = value.get("own")
+    kind, own = value.get("type"), value.get("own")
     if own is not None:
         plain = mask({key: v for key, v in value.items() if key != "own"})
         # A part of which a word is masked has no form that its provider would know again.
-        same = _is_clean(own) and all(value[key] == v for key, v in plain.items())
-        if same:
+        if _is_clean(own) and all(value[key] == v for key, v in plain.items()):
             return value
-        lost: Any = {} if value.get("type") == "server_item" else None
+        lost: Any = {} if kind == "server_item" else None
         return {key: lost if key == "own" else plain[key] for key in value}
-    is_call = value.get("type") == "tool_call"
-    found = {
+    masked = {
         key: v
         if not v or key in _NOT_MASKED or not isinstance(v, _HOLDS_TEXT)
+        else _mask_arguments(v)
+        if kind == "tool_call" and key == "arguments" and isinstance(v, str)
         else mask(v)
-        if not isinstance(v, str)
-        else _masked_arguments(v)
-        if is_call and key == "arguments"
-        else redact(v)
         for key, v in value.items()
     }
-    if value.get("type") == "thinking" and found.get("text") != value.get("text"):
+    if kind == "thinking" and masked.get("text") != value.get("text"):
         # The signature covers the original text; a part without one is never sent back.
-        found["signature"] = ""
-    return value if all(map(operator.is_, found.values(), value.values())) else found
+        masked["signature"] = ""
+    return value if all(map(operator.is_, masked.values(), value.values())) else masked
 
 
 def _is_clean(value: Any) -> bool:
@@ -69,14 +65,14 @@ _OPAQUE = frozenset(
 )
 
 
-def _masked_arguments(text: str) -> str:
+def _mask_arguments(text: str) -> str:
     """Masks the arguments of a call, keeping a JSON object: escapes in it may hide its values."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return redact(text)
-    found = redact_values(value)
-    if found != value:
-        text = json.dumps(found, ensure_ascii=False)
+    masked = redact_values(value)
+    if masked != value:
+        text = json.dumps(masked, ensure_ascii=False)
     # Recognizable only beside its name: `"password": "..."`.
     return redact(text)

@@ -4,16 +4,12 @@ its result. Nothing is left out; what no longer counts is marked.
 What the model gets is another view of the same entries: see `messages.py`.
 """
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from kode import paths
-from kode.broken_json import object_of
-from kode.errors import KodeError
 from kode.messages import (
     Image,
     ServerItem,
@@ -31,7 +27,6 @@ from kode.session.entries import (
     AnyEntry,
     Header,
     MessageEntry,
-    PluginEntry,
     RestoreEntry,
     RewindEntry,
     SystemEntry,
@@ -42,9 +37,6 @@ from kode.session.entries import (
 )
 from kode.session.messages import UNKNOWN_RESULT, as_message, effective
 from kode.session.reading import read
-
-AGENTS_FILE = "transcript.jsonl"
-"""The session of a subagent, in its folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,20 +152,11 @@ class Transcript:
         header = Header(created_at=entries[0].at if entries else "", **about)
         return cls(header=header, entries=entries, faults=tuple(faults))
 
-    def records(self, plugin: str) -> list[Mapping[str, Any]]:
-        """What a plug-in has recorded, rewound records included."""
-        records = (entry for entry in self.entries if isinstance(entry, PluginEntry))
-        return [record.value for record in records if record.type == f"x-{plugin}"]
-
     @property
     def pending_text(self) -> str:
         """What the person asked last, if no turn has begun with it; "" for nothing."""
         last = self.entries[-1] if self.entries else None
         return text_of(last) if isinstance(last, MessageEntry) and last.is_pending else ""
-
-    def count_turns(self) -> int:
-        """How many turns a person started that still count."""
-        return sum(turn.number > 0 and not turn.is_rewound for turn in self.turns)
 
     def lines(self) -> Iterator[bytes]:
         """The lines of its file, without line feeds and with credentials masked."""
@@ -220,24 +203,6 @@ class Transcript:
             if message is not None and not item.gone:
                 parts = item.parts if item.message else tuple(_parts(message, {}))
                 yield message, replace(item, parts=parts)
-
-    def subagents(self) -> Mapping[str, Sequence["Transcript"]]:
-        """Those recorded beside the file: the call that started them → their sessions, oldest
-        first; the name of a subagent is that of its file's folder. Unreadable ones are left out."""
-        transcripts: dict[str, list[Transcript]] = {}
-        if self.path is None:
-            return transcripts
-        # A subagent's own are in its folder, a session's in the folder of its name.
-        is_own = self.path.name == AGENTS_FILE
-        folder = self.path.parent if is_own else self.path.with_suffix("")
-        for path in sorted(paths.agents_folder(folder).glob(f"*/{AGENTS_FILE}")):
-            about = None
-            with contextlib.suppress(OSError):
-                about = object_of((path.parent / "agent.json").read_bytes())
-            call = str((about or {}).get("call_id", ""))
-            with contextlib.suppress(KodeError):
-                transcripts.setdefault(call, []).append(Transcript.read(path))
-        return transcripts
 
     def _items(self) -> Iterator[Item]:
         ids = {entry.id for entry in effective(self.entries)}

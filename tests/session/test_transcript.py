@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 from kode.messages import Image, Message, Text, ToolResult, user_message
@@ -13,7 +12,7 @@ from kode.session.entries import (
     TrimEntry,
 )
 from kode.session.transcript import Transcript
-from tests.session.stories import answer, asks, new_session, plain_turn, results, whole_story
+from tests.session.stories import answer, asks, results, whole_story
 
 HEADER = Header(id="20260102-030405-a1b2c3", created_at="", cwd="/w", model="m", provider="openai")
 
@@ -144,25 +143,3 @@ def test_every_entry_but_results_is_an_item_once(tmp_path: Path) -> None:
     assert shown == [entry.id for entry in transcript.entries if entry.id not in answers]
     assert [turn.number for turn in transcript.turns] == [0, 1, 2]
     assert [turn.end is not None for turn in transcript.turns] == [False, True, False]
-
-
-def test_subagents_are_found_by_the_call_at_any_depth(tmp_path: Path) -> None:
-    parent = new_session(tmp_path)
-    plain_turn(parent, "go")
-    parent.close()
-    folder = parent.path.with_suffix("")
-    for name, call in (("a1", "c1"), ("a2", "c2")):
-        child = new_session(tmp_path / name)
-        plain_turn(child, name)
-        child.close()
-        folder = folder / "agents" / name
-        folder.mkdir(parents=True)
-        child.path.rename(folder / "transcript.jsonl")
-        (folder / "agent.json").write_text(json.dumps({"call_id": call}))
-
-    [(call, [child])] = Transcript.read(parent.path).subagents().items()
-    [(inner, [grandchild])] = child.subagents().items()
-
-    assert (call, inner) == ("c1", "c2")
-    assert grandchild.path.parent.name == "a2"
-    assert grandchild.subagents() == {}
