@@ -24,8 +24,8 @@ VERSION = 1  # counts the changes of the log's format
 
 
 def new_id() -> str:
-    """Eight random hex digits, unique enough within one file."""
-    return secrets.token_hex(4)
+    """Twelve random hex digits, unique within a file of any length."""
+    return secrets.token_hex(6)
 
 
 def new_session_id(begins: datetime | None = None) -> str:

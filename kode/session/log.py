@@ -42,7 +42,6 @@ from kode.session.entries import (
     UsageEntry,
     is_turn,
     line_of,
-    new_id,
     new_session_id,
     settle,
     timestamp,
@@ -97,8 +96,6 @@ class Session:
     """False for a session created by this process."""
     pending: MessageEntry | None = None
     """The person's message whose turn has not begun."""
-    ids: set[str] = field(default_factory=set)
-    """Ids of all entries, for uniqueness."""
     _unreported: tuple[AnyEntry, ...] | None = ()
     """None: to be found in the entries."""
 
@@ -107,11 +104,8 @@ class Session:
         return self.header.id if self.path is not None else None
 
     def append(self, *entries: AnyEntry) -> None:
-        """Adds entries; they are on disk when this returns. A duplicate id is replaced.
-
-        Raises: StorageError; then nothing was added.
-        """
-        entries = self._with_unique_ids(entries)
+        """Adds entries; they are on disk when this returns. Raises: StorageError; then nothing was
+        added."""
         if self.path is not None:
             lines = b"\n".join(map(line_of, entries))
             with durable.storage_errors(self.path, "append to"):
@@ -201,18 +195,9 @@ class Session:
                 shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
             durable.unlock(file)
 
-    def _with_unique_ids(self, entries: Sequence[AnyEntry]) -> tuple[AnyEntry, ...]:
-        unique = dict[str, AnyEntry]()
-        for entry in entries:
-            while entry.id in self.ids or entry.id in unique:
-                entry = replace(entry, id=new_id())
-            unique[entry.id] = entry
-        return tuple(unique.values())
-
     def _take(self, entry: AnyEntry) -> None:
         """Updates the derived state, in time independent of the session's length, except for the
         rare entries that change the past."""
-        self.ids.add(entry.id)
         self.pending, settled = settle(self.pending, entry)
         for entry in settled:
             self.entries.append(entry)

@@ -125,18 +125,6 @@ def test_a_session_is_open_once_until_its_end(tmp_path: Path) -> None:
     assert len(session.messages) == 1
 
 
-def test_two_entries_never_have_the_same_id(tmp_path: Path) -> None:
-    session = new_session(tmp_path)
-    first = TaintEntry(source="a", id="00000000")
-
-    session.append(first, TaintEntry(source="b", id="00000000"))
-    session.append(TaintEntry(source="c", id="00000000"))
-
-    assert len({entry.id for entry in session.entries}) == 3
-    assert session.tainted_by == "a"
-    session.close()
-
-
 @pytest.mark.parametrize(
     ("steps", "texts"),
     [
