@@ -1,5 +1,7 @@
 """Sessions for tests to work on: a small one with every kind of entry, and ways to damage it."""
 
+import os
+import time
 from pathlib import Path
 
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, user_message
@@ -91,6 +93,18 @@ def plain_turn(session: Session, text: str) -> None:
     session.append_message(user_message(text))
     session.append_message(answer(f"re: {text}"), cost_usd=0.5)
     session.append(turn_entry(session.turns, session))
+
+
+def session_of(home: Path, *tasks: str, cwd: Path | None = None, age_s: float = 0) -> str:
+    """The id of a session with a turn for each task, last changed some time ago."""
+    session = new_session(home, cwd)
+    for task in tasks:
+        plain_turn(session, task)
+    session.close()
+    assert session.path is not None
+    then = time.time() - age_s
+    os.utime(session.path, (then, then))
+    return str(session.id)
 
 
 def whole_story(home: Path) -> Session:

@@ -5,11 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage
+from kode.messages import (
+    Message,
+    Part,
+    Refusal,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+    calls_of,
+)
 from kode.record_log import seal
 from kode.session.entries import (
     OWN_TYPES,
     CompactionEntry,
+    Entry,
     Header,
     MessageEntry,
     PluginEntry,
@@ -18,23 +30,35 @@ from kode.session.entries import (
     line_of,
     parse_line,
 )
+from tests.tables import for_each
 
 KEY = "sk-ant-api03-" + "aB3dE5gH7jK9" * 8
+REPLY = (
+    Thinking(text="", redacted="xyz", origin="anthropic/m"),
+    Text(text="größer 💡\n\x00\x1b"),
+    ToolCall(id="c1", name="shell", arguments=""),
+)
+REFUSAL = Refusal(by="person", message="not now", decisive="`rm x` deletes.", of="changes")
+RESULT = ToolResult(call_id="1", name="shell", text="x", refusals=(REFUSAL,), cut="interrupted")
 
 
-def test_a_message_comes_back_as_it_was() -> None:
-    entry = MessageEntry(
-        role="assistant",
-        parts=(
-            Thinking(text="", redacted="xyz", origin="anthropic/m"),
-            Text(text="größer 💡\n\x00\x1b"),
-            ToolCall(id="c1", name="shell", arguments=""),
+@for_each(
+    "entry",
+    [
+        MessageEntry(
+            role="assistant",
+            parts=REPLY,
+            stop="tool_calls",
+            usage=Usage(input_tokens=3, cached_tokens=2),
+            model="m",
         ),
-        stop="tool_calls",
-        usage=Usage(input_tokens=3, cached_tokens=2),
-        model="m",
-    )
-
+        MessageEntry(role="tool", parts=(RESULT,)),
+        StateEntry(system="vault", state={"error": "", "reason": None, "model": [], "n": 0}),
+        UsageEntry(purpose="memory", usage=Usage(), cost_usd=0.0, model="m"),
+        PluginEntry(type="x-tally", value={"calls": 0, "none": None, "list": [], "usage": {}}),
+    ],
+)
+def test_an_entry_comes_back_as_it_was(entry: Entry) -> None:
     assert parse_line(line_of(entry)) == entry
 
 
@@ -46,58 +70,34 @@ def test_a_line_leaves_out_empty_values_and_begins_with_type() -> None:
     )
 
 
-def test_the_state_of_memory_is_kept_whole() -> None:
-    state = {"error": "", "reason": None, "model": [], "n": 0}
-
-    entry = parse_line(line_of(StateEntry(system="vault", state=state)))
-
-    assert isinstance(entry, StateEntry)
-    assert entry.state == state
-
-
-def test_a_free_request_is_not_one_of_unknown_price() -> None:
-    free = UsageEntry(purpose="memory", usage=Usage(), cost_usd=0.0, model="m")
-
-    entry = parse_line(line_of(free))
-
-    assert isinstance(entry, UsageEntry)
-    assert entry.cost_usd == 0.0
-
-
 def test_unknown_fields_of_a_newer_version_are_ignored() -> None:
     line = line_of(CompactionEntry(summary="s"))[:-1] + b',"colour":"blue"}'
 
     assert isinstance(parse_line(line), CompactionEntry)
 
 
-def test_half_a_character_is_written_as_a_question_mark() -> None:
-    line = line_of(MessageEntry(role="user", parts=(Text(text="a\ud800b"),)))
-
-    entry = parse_line(line)
-
+def message_again(message: Message) -> MessageEntry:
+    entry = parse_line(line_of(MessageEntry(role=message.role, parts=message.parts)))
     assert isinstance(entry, MessageEntry)
-    assert entry.parts == (Text(text="a?b"),)
+    return entry
 
 
-@pytest.mark.parametrize(
-    "message",
+def test_half_a_character_is_written_as_a_question_mark() -> None:
+    message = Message(role="user", parts=(Text(text="a\ud800b"),))
+
+    assert message_again(message).parts == (Text(text="a?b"),)
+
+
+@for_each(
+    ("role", "part"),
     [
-        Message(role="user", parts=(Text(text=f"my key is {KEY}, use it"),)),
-        Message(role="tool", parts=(ToolResult(call_id="c", name="shell", text=f"KEY={KEY}"),)),
-        Message(
-            role="assistant",
-            parts=(
-                ToolCall(
-                    id="c",
-                    name="shell",
-                    arguments=json.dumps({"command": f'export K="{KEY}"\necho'}),
-                ),
-            ),
-        ),
+        ("user", Text(text=f"my key is {KEY}, use it")),
+        ("tool", ToolResult(call_id="c", name="shell", text=f"KEY={KEY}")),
+        ("assistant", ToolCall(id="c", name="shell", arguments=f'{{"a": "export K=\\"{KEY}\\""}}')),
     ],
 )
-def test_credentials_never_reach_a_line(message: Message) -> None:
-    line = line_of(MessageEntry(role=message.role, parts=message.parts))
+def test_credentials_never_reach_a_line(role: Role, part: Part) -> None:
+    line = line_of(MessageEntry(role=role, parts=(part,)))
 
     assert KEY.encode() not in line
     assert b"[redacted" in line
@@ -105,15 +105,10 @@ def test_credentials_never_reach_a_line(message: Message) -> None:
 
 def test_masked_arguments_of_a_call_are_still_an_object() -> None:
     arguments = json.dumps({"env": {"password": "hG7kk2hunterPq9z"}, "command": f'echo "{KEY}"'})
-    line = line_of(
-        MessageEntry(role="assistant", parts=(ToolCall(id="c", name="shell", arguments=arguments),))
-    )
+    call = ToolCall(id="c", name="shell", arguments=arguments)
 
-    entry = parse_line(line)
+    (call,) = calls_of(message_again(Message(role="assistant", parts=(call,))))
 
-    assert isinstance(entry, MessageEntry)
-    call = entry.parts[0]
-    assert isinstance(call, ToolCall)
     assert set(json.loads(call.arguments)) == {"env", "command"}
     assert "hG7kk2hunterPq9z" not in call.arguments
     assert KEY not in call.arguments
@@ -121,33 +116,18 @@ def test_masked_arguments_of_a_call_are_still_an_object() -> None:
 
 def test_thinking_that_was_masked_loses_its_signature() -> None:
     thinking = Thinking(text=f"the key is {KEY}", signature="sig", origin="anthropic/m")
-    line = line_of(MessageEntry(role="assistant", parts=(thinking,)))
 
-    entry = parse_line(line)
+    (part,) = message_again(Message(role="assistant", parts=(thinking,))).parts
 
-    assert isinstance(entry, MessageEntry)
-    assert isinstance(entry.parts[0], Thinking)
-    assert entry.parts[0].signature == ""
+    assert isinstance(part, Thinking)
+    assert part.signature == ""
 
 
 def test_the_first_line_has_the_fields_that_scripts_rely_on() -> None:
-    header = Header(id="i", created_at="t", cwd="/w", model="m", provider="openai")
+    about = {"id": "i", "created_at": "t", "cwd": "/w", "model": "m", "provider": "openai"}
+    line = json.loads(line_of(Header(**about)))  # type: ignore[arg-type]
 
-    assert json.loads(line_of(header)) == {
-        "type": "session",
-        "id": "i",
-        "created_at": "t",
-        "cwd": "/w",
-        "model": "m",
-        "provider": "openai",
-        "version": 1,
-        "sum": "598d20f6",
-    }
-
-
-def test_a_record_of_a_plugin_comes_back_as_it_was() -> None:
-    entry = PluginEntry(type="x-tally", value={"calls": 0, "none": None, "list": [], "usage": {}})
-    assert parse_line(line_of(entry)) == entry
+    assert line == {"type": "session", **about, "version": 1, "sum": "598d20f6"}
 
 
 def test_a_line_that_only_looks_like_a_plugins_is_damaged() -> None:

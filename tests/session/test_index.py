@@ -1,6 +1,4 @@
 import json
-import os
-import time
 from pathlib import Path
 
 import pytest
@@ -10,65 +8,47 @@ from kode.errors import SessionError
 from kode.messages import Message, Text, user_message
 from kode.session import index, log, order
 from kode.session.entries import RewindEntry, SystemEntry
-from tests.session.stories import new_session, plain_turn, story
-
-
-def made(home: Path, *tasks: str, cwd: Path | None = None, age_s: float = 0) -> str:
-    """The id of a session with a turn for each task, last changed some time ago."""
-    session = new_session(home, cwd)
-    for task in tasks:
-        plain_turn(session, task)
-    session.close()
-    assert session.path is not None
-    then = time.time() - age_s
-    os.utime(session.path, (then, then))
-    return str(session.id)
-
-
-def folders(home: Path, *names: str) -> list[Path]:
-    for name in names:
-        (home / name).mkdir()
-    return [home / name for name in names]
+from tests.session.stories import new_session, plain_turn, session_of, story
 
 
 def test_a_list_shows_subjects_with_the_last_used_first(tmp_path: Path) -> None:
-    older = made(tmp_path, "fix  the\ntests", age_s=100)
-    newer = made(tmp_path, "add a flag")
+    older = session_of(tmp_path, "fix  the\ntests", age_s=100)
+    newer = session_of(tmp_path, "add a flag")
 
-    found = index.list_sessions(tmp_path)
+    summaries = index.list_sessions(tmp_path)
 
-    assert [(s.id, s.task, s.turns) for s in found] == [
+    assert [(s.id, s.task, s.turns) for s in summaries] == [
         (newer, "add a flag", 1),
         (older, "fix the tests", 1),
     ]
-    assert found[0].cost_usd == 0.5
-    assert found[0].tokens == 15
-    assert found[0].updated_at >= found[0].created_at
+    assert (summaries[0].cost_usd, summaries[0].tokens) == (0.5, 15)
+    assert summaries[0].updated_at >= summaries[0].created_at
 
 
 def test_a_later_copy_makes_no_session_newer(tmp_path: Path) -> None:
-    restored = made(tmp_path, "old")
+    restored = session_of(tmp_path, "old")
     path = paths.session_file(tmp_path, restored)
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
     for line in lines[1:]:
         line["at"] = "2020-01-01T00:00:00.000Z"
     path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
-    newer = made(tmp_path, "new", age_s=3600)
+    newer = session_of(tmp_path, "new", age_s=3600)
 
-    found = index.list_sessions(tmp_path, limit=2)
+    summaries = index.list_sessions(tmp_path, limit=2)
 
-    assert [s.id for s in found] == [newer, restored]
-    assert found[1].updated_at.startswith("2020-01-01")
+    assert [s.id for s in summaries] == [newer, restored]
+    assert summaries[1].updated_at.startswith("2020-01-01")
 
 
 def test_a_list_of_a_directory_has_only_its_sessions(tmp_path: Path) -> None:
-    here, there = folders(tmp_path, "here", "there")
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
     (tmp_path / "link").symlink_to(here)
-    mine = made(tmp_path, "a", cwd=here)
-    made(tmp_path, "b", cwd=there)
+    mine = session_of(tmp_path, "a", cwd=here)
+    session_of(tmp_path, "b", cwd=there)
 
-    assert [s.id for s in index.list_sessions(tmp_path, cwd=here)] == [mine]
-    assert [s.id for s in index.list_sessions(tmp_path, cwd=tmp_path / "link")] == [mine]
+    for folder in (here, tmp_path / "link"):
+        assert [s.id for s in index.list_sessions(tmp_path, cwd=folder)] == [mine]
 
 
 @pytest.mark.parametrize("of_an_older_kode", [False, True])
@@ -76,7 +56,7 @@ def test_a_list_reads_no_more_files_than_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_an_older_kode: bool
 ) -> None:
     for age_s in reversed(range(30)):
-        made(tmp_path, f"task {age_s}", age_s=age_s)
+        session_of(tmp_path, f"task {age_s}", age_s=age_s)
     if of_an_older_kode:
         (paths.sessions_folder(tmp_path) / order.NAME).unlink()
     read: list[Path] = []
@@ -88,9 +68,9 @@ def test_a_list_reads_no_more_files_than_it_shows(
 
     monkeypatch.setattr(index, "summarize", counting)
 
-    found = index.list_sessions(tmp_path, limit=5)
+    summaries = index.list_sessions(tmp_path, limit=5)
 
-    assert [s.task for s in found] == [f"task {age_s}" for age_s in range(5)]
+    assert [s.task for s in summaries] == [f"task {age_s}" for age_s in range(5)]
     assert len(read) <= 7
 
 
@@ -102,21 +82,15 @@ def test_figures_of_a_long_session_come_from_its_two_ends(tmp_path: Path) -> Non
     session.append_message(user_message("unfinished"))
     session.close()
 
-    (found,) = index.list_sessions(tmp_path)
+    (summary,) = index.list_sessions(tmp_path)
 
-    assert (found.task, found.turns) == ("the task", 32)
+    assert (summary.task, summary.turns) == ("the task", 32)
 
 
-def test_turns_are_counted_without_an_end_near_the_files_end(
-    tmp_path: Path,
-) -> None:
-    story(tmp_path, "user one", "answer 1", "user two " + "x" * 400_000)
-
+def test_turns_without_an_end_count_unless_they_were_taken_back(tmp_path: Path) -> None:
+    steps = ("user one", "answer 1", "user two " + "x" * 400_000)
+    session = story(tmp_path, *steps, is_open=True)
     assert index.list_sessions(tmp_path)[0].turns == 2
-
-
-def test_turns_that_were_taken_back_do_not_count(tmp_path: Path) -> None:
-    session = story(tmp_path, "user one", "answer 1", "user two", is_open=True)
     session.append(RewindEntry(to=session.entries[-1].id))
     session.close()
 
@@ -125,18 +99,18 @@ def test_turns_that_were_taken_back_do_not_count(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 100, b"garbage", b'{"type":"session"', b"[]\n{}\n"])
 def test_a_damaged_file_is_in_the_list_and_marked(tmp_path: Path, data: bytes) -> None:
-    damaged = made(tmp_path, "x", age_s=5)
+    damaged = session_of(tmp_path, "x", age_s=5)
     paths.session_file(tmp_path, damaged).write_bytes(data)
-    good = made(tmp_path, "y")
+    good = session_of(tmp_path, "y")
 
-    found = {s.id: s.damaged for s in index.list_sessions(tmp_path)}
+    summaries = {s.id: s.damaged for s in index.list_sessions(tmp_path)}
 
-    assert found == {damaged: True, good: False}
+    assert summaries == {damaged: True, good: False}
     assert {s.id for s in index.list_sessions(tmp_path, cwd=tmp_path)} == {damaged, good}
 
 
 def test_files_of_another_kind_are_no_sessions(tmp_path: Path) -> None:
-    session_id = made(tmp_path, "x")
+    session_id = session_of(tmp_path, "x")
     folder = paths.sessions_folder(tmp_path)
     (folder / "index.json").write_text("{nonsense")
     (folder / f"{session_id}.jsonl.torn").write_text("x")
@@ -145,16 +119,14 @@ def test_files_of_another_kind_are_no_sessions(tmp_path: Path) -> None:
     (folder / "20200101-000000-abcdef.jsonl").mkdir()
 
     assert [s.id for s in index.list_sessions(tmp_path)] == [session_id]
-
-
-def test_a_home_without_sessions_has_an_empty_list(tmp_path: Path) -> None:
     assert index.list_sessions(tmp_path / "nowhere") == []
 
 
 def test_the_newest_session_is_the_last_with_a_turn(tmp_path: Path) -> None:
-    (here,) = folders(tmp_path, "here")
-    mine = made(tmp_path, "x", cwd=here, age_s=50)
-    made(tmp_path, "elsewhere")
+    here = tmp_path / "here"
+    here.mkdir()
+    mine = session_of(tmp_path, "x", cwd=here, age_s=50)
+    session_of(tmp_path, "elsewhere")
     child = log.create(tmp_path, cwd=here, model="m", provider="openai", parent=mine)
     plain_turn(child, "a subtask")
     child.close()
@@ -162,11 +134,6 @@ def test_the_newest_session_is_the_last_with_a_turn(tmp_path: Path) -> None:
 
     assert index.newest(tmp_path, here)[0] == mine
     unused.close()
-
-
-def test_a_directory_without_sessions_is_told_the_next_step(tmp_path: Path) -> None:
-    made(tmp_path, "x")
-
     with pytest.raises(SessionError, match=r"no session of .* yet\. Start one"):
         index.newest(tmp_path, tmp_path / "other")
 
@@ -176,10 +143,10 @@ def test_a_long_first_task_is_shown_by_its_beginning(tmp_path: Path, begin: str)
     hint, log = Text(text='a "hint"', source="memory"), "log \u00e9\n" * 40_000
     story(tmp_path, Message(role="user", parts=(hint, Text(text=begin + log))))
 
-    (found,) = index.list_sessions(tmp_path)
+    (summary,) = index.list_sessions(tmp_path)
 
-    assert found.task.startswith(" ".join(begin.split()) + " log \u00e9 log")
-    assert len(found.task) == index.TASK_CHARS
+    assert summary.task.startswith(" ".join(begin.split()) + " log \u00e9 log")
+    assert len(summary.task) == index.TASK_CHARS
 
 
 def test_additions_by_memory_are_not_taken_for_the_task(tmp_path: Path) -> None:
@@ -187,23 +154,23 @@ def test_additions_by_memory_are_not_taken_for_the_task(tmp_path: Path) -> None:
     texts = [(hint,), (hint, Text(text="the task"))]
     story(tmp_path, *(Message(role="user", parts=parts) for parts in texts))
 
-    found = index.list_sessions(tmp_path)[0]
+    summary = index.list_sessions(tmp_path)[0]
 
-    assert (found.task, found.turns) == ("the task", 1)
+    assert (summary.task, summary.turns) == ("the task", 1)
 
 
 def test_a_session_is_found_by_any_unique_beginning(tmp_path: Path) -> None:
-    mine = made(tmp_path, "x")
+    mine = session_of(tmp_path, "x")
 
     assert [index.find(tmp_path, mine[:length]) for length in (4, len(mine))] == [mine, mine]
-    other = made(tmp_path, "y")
+    other = session_of(tmp_path, "y")
     with pytest.raises(SessionError, match="2 sessions start with '20'") as caught:
         index.find(tmp_path, "20")
     assert all(session_id in str(caught.value) for session_id in (mine, other))
 
 
 def test_an_unknown_id_names_the_nearest(tmp_path: Path) -> None:
-    session_id = made(tmp_path, "x")
+    session_id = session_of(tmp_path, "x")
 
     for prefix, reason in (
         (session_id[:-1] + "z", f"Did you mean {session_id}"),

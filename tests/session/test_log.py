@@ -1,5 +1,4 @@
 import errno
-import json
 import os
 from pathlib import Path
 
@@ -28,7 +27,6 @@ from tests.session.stories import (
     plain_turn,
     reopened,
     story,
-    turn_entry,
     whole_story,
 )
 
@@ -55,17 +53,8 @@ def test_appended_entries_are_there_after_loading(tmp_path: Path) -> None:
     assert session.state("vault") == {}
     assert session.usage == written.usage
     assert session.cost_usd == 0.5
-
-
-def test_an_appended_entry_is_on_disk_for_its_owner_only(tmp_path: Path) -> None:
-    session = story(tmp_path / "home", "user hello", is_open=True)
-
     assert session.path is not None
-    last = json.loads(session.path.read_bytes().splitlines()[-1])
-    assert last["parts"][0]["text"] == "hello"
     assert session.path.stat().st_mode & 0o777 == 0o600
-    assert session.path.parent.stat().st_mode & 0o777 == 0o700
-    session.close()
 
 
 USED = {
@@ -218,19 +207,6 @@ def test_garbage_in_the_middle_is_skipped_and_reported(tmp_path: Path) -> None:
     assert [text_of(m) for m in loaded.messages] == ["one", "re: one", "two", "re: two"]
 
 
-def test_a_lost_tool_message_is_told_as_unknown(tmp_path: Path) -> None:
-    session = story(tmp_path, "user go", "asks a", "results a", "answer done")
-    assert session.path is not None
-    lines = session.path.read_bytes().split(b"\n")
-    lines[3] = lines[3][:-20]
-    session.path.write_bytes(b"\n".join(lines))
-
-    loaded, _ = reopened(tmp_path, session.id)
-
-    assert_sendable(loaded.messages)
-    assert [r.text for r in results_of(loaded.messages[2])] == [UNKNOWN_RESULT]
-
-
 def test_a_session_of_a_newer_format_is_not_touched(tmp_path: Path) -> None:
     session_id, path = session_of(tmp_path)
     data = path.read_bytes().replace(b'"version":1', b'"version":2', 1)
@@ -309,13 +285,12 @@ def test_costs_are_those_of_requests_of_turns_and_beside_them(tmp_path: Path) ->
     usage = session.usage
 
     session.append(UsageEntry(purpose="memory", usage=usage, cost_usd=0.25, model="m"))
-    session.append(turn_entry(1, session))
-    killed = Message(role="assistant", parts=(Text(text="half"),), usage=Usage())
-    session.append_message(killed, cost_usd=0.25)
+    assert not session.unpriced
+    session.append_message(Message(role="assistant", parts=(Text(text="half"),), usage=Usage()))
     session.close()
 
-    assert session.cost_usd == reopened(tmp_path, session.id)[0].cost_usd == 1.0
-    assert session.usage == usage + usage
+    for each in (session, reopened(tmp_path, session.id)[0]):
+        assert (each.cost_usd, each.usage, each.unpriced) == (0.75, usage + usage, True)
 
 
 def test_a_session_deleted_while_it_is_opened_stays_deleted(

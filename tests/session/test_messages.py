@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from kode.messages import (
     Image,
     Message,
-    Refusal,
     Text,
     Thinking,
-    ToolResult,
     results_of,
     text_of,
     user_message,
@@ -103,44 +101,27 @@ def test_a_trim_beyond_a_compaction_changes_nothing() -> None:
     assert s.messages == before
 
 
-def test_a_rewind_takes_back_messages_and_compactions_after_its_point() -> None:
+def test_a_rewind_takes_back_what_is_after_its_point_until_it_is_undone() -> None:
     s = session("user one", "answer two")
     back = s.append_message(message_of("user three"))
     s.append(CompactionEntry(summary="sum"))
-    s.append_message(message_of("user four"))
-
-    s.append(RewindEntry(to=back.id))
-
-    assert texts(s.messages) == ["one", "two"]
-    assert s.turns == 1
-
-
-def test_undoing_a_rewind_brings_its_messages_and_turns_back() -> None:
-    s = session("user one", "answer two")
-    back = s.append_message(message_of("user three"))
     s.append_message(message_of("answer four"))
+    paid = s.usage
     rewind = RewindEntry(to=back.id)
+
     s.append(rewind)
+
+    assert (texts(s.messages), s.turns, s.usage) == (["one", "two"], 1, paid)
 
     s.append(RestoreEntry(of=rewind.id))
 
-    assert texts(s.messages) == ["one", "two", "three", "four"]
-    assert s.turns == 2
+    assert (texts(s.messages)[1:], s.turns) == (["four"], 2)
     assert loaded_again(s).messages == s.messages
     s.append(RewindEntry(to=back.id))
     assert texts(s.messages) == ["one", "two"]
 
 
-def test_rewound_turns_stay_paid_for() -> None:
-    s = session()
-    first = s.append_message(message_of("user one"))
-    s.append_message(message_of("answer two"))
-    paid = s.usage
-
-    s.append(RewindEntry(to=first.id))
-
-    assert s.usage == paid
-    assert paid.output_tokens > 0
+PICTURE = Image(name="shot", media_type="image/png", width=1, height=1, size_bytes=1, kept_in="/i")
 
 
 @for_each("order", list(itertools.permutations("abc")))
@@ -150,26 +131,18 @@ def test_separate_results_become_one_message_in_order(
     s = session("user go", "asks a b c")
     seen = []
     for call_id in order:
-        last = s.append_message(results(call_id, text=call_id))
+        result = results(call_id, text=call_id)
+        pictures = (PICTURE,) if call_id == "a" else ()
+        last = s.append_message(replace(result, parts=(*result.parts, *pictures)))
         seen.append(len(s.messages))
 
     assert seen == [2, 2, 3]
     joined = s.messages[-1]
+    assert joined.parts[-1] == PICTURE
     assert [(r.call_id, r.text) for r in results_of(joined)] == [("a", "a"), ("b", "b"), ("c", "c")]
     assert isinstance(joined, MessageEntry)
     assert joined.id == last.id
     assert messages_so_far(s.entries)[0] == visible_messages(s.entries) == s.messages
-
-
-def test_pictures_of_results_follow_them() -> None:
-    s = session("user go", "asks a b")
-    image = Image(
-        name="shot", media_type="image/png", width=1, height=1, size_bytes=1, kept_in="/i"
-    )
-    shown = results("a", text="x" * 500)
-    s.append_message(replace(shown, parts=(*shown.parts, image)))
-    s.append_message(message_of("results b"))
-    assert [type(part) for part in s.messages[-1].parts] == [ToolResult, ToolResult, Image]
 
 
 @for_each(
@@ -319,11 +292,3 @@ def test_instructions_that_outlast_a_compaction_are_the_newest_without_gaps() ->
 
     texts = [one.text for one in message.parts if getattr(one, "source", "") == "instructions"]
     assert texts == ["newest instructions"]
-
-
-def test_a_result_keeps_its_refusals_on_disk(tmp_path: Path) -> None:
-    refusal = Refusal(by="person", message="not now", decisive="`rm x` deletes.", of="changes")
-    result = ToolResult(call_id="1", name="shell", text="x", refusals=(refusal,), cut="interrupted")
-    entry = MessageEntry(role="tool", parts=(result,))
-
-    assert parse_line(line_of(entry)) == entry

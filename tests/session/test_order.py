@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 import zlib
 from collections import Counter
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from kode import paths
 from kode.session import index, order
-from tests.session.stories import new_session, plain_turn
+from tests.session.stories import new_session, plain_turn, session_of
 
 
 def line_of(number: int) -> bytes:
@@ -19,20 +18,12 @@ def line_of(number: int) -> bytes:
     return b"%s %08x\n" % (id, zlib.crc32(id))
 
 
-def session_of(home: Path, task: str) -> str:
-    session = new_session(home, home)
-    plain_turn(session, task)
-    session.close()
-    return str(session.id)
-
-
 def test_a_clock_set_back_changes_no_order(tmp_path: Path) -> None:
-    before = session_of(tmp_path, "before")
-    ahead = time.time() + 3600
-    os.utime(paths.session_file(tmp_path, before), (ahead, ahead))
-    after = session_of(tmp_path, "after")
+    before = session_of(tmp_path, "before", cwd=tmp_path, age_s=-3600)
+    after = session_of(tmp_path, "after", cwd=tmp_path)
 
     assert index.newest(tmp_path, tmp_path) == (after, ())
+    assert [one.id for one in index.list_sessions(tmp_path)] == [after, before]
 
 
 def test_a_task_makes_an_open_session_the_newest(tmp_path: Path) -> None:
@@ -61,17 +52,15 @@ def test_sessions_passed_over_are_told(tmp_path: Path) -> None:
     paths.session_file(tmp_path, damaged).write_bytes(b"\0" * 100)
     empty = new_session(tmp_path, tmp_path)
 
-    found, passed = index.newest(tmp_path, tmp_path)
+    newest, passed = index.newest(tmp_path, tmp_path)
     empty.close()
 
-    assert found == older
+    assert newest == older
     assert [one.id for one in passed] == [empty.id, damaged]
 
 
 def test_sessions_outside_the_list_come_last_by_time(tmp_path: Path) -> None:
-    old = [session_of(tmp_path, str(number)) for number in range(2)]
-    for session_id, at in zip(old, (200, 100), strict=True):
-        os.utime(paths.session_file(tmp_path, session_id), (at, at))
+    old = [session_of(tmp_path, str(age_s), age_s=age_s) for age_s in (100, 200)]
     (paths.sessions_folder(tmp_path) / order.NAME).unlink()
     new = session_of(tmp_path, "new")
 
@@ -108,9 +97,7 @@ def test_a_message_adds_one_line_whatever_there_is(tmp_path: Path, many: int) ->
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
 def test_a_damaged_list_leaves_the_order_to_times(tmp_path: Path, damage: str) -> None:
-    first, second = (session_of(tmp_path, task) for task in "12")
-    for at, session_id in enumerate((first, second), 100):
-        os.utime(paths.session_file(tmp_path, session_id), (at, at))
+    first, second = (session_of(tmp_path, str(age_s), age_s=age_s) for age_s in (200, 100))
     folder = paths.sessions_folder(tmp_path)
     path = folder / order.NAME
     whole = path.read_bytes()
