@@ -1,7 +1,6 @@
 """Which part of a request's beginning changed, by what, and how much was read again."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,73 +49,56 @@ class Story:
     session: Session = field(init=False)
 
     def __post_init__(self) -> None:
-        self.session = log.create(self.home, cwd=self.home, model="m", provider="openai")
+        self.session = log.in_memory(cwd=self.home, model="m", provider="openai")
 
-    def say(self, text: str | Message, usage: Usage | None = CACHED) -> None:
-        """A message of the person, the request, and its answer unless it has no usage."""
-        message = user_message(text) if isinstance(text, str) else text
-        self.session.append_message(message)
-        self.session.append(
-            SystemEntry(
-                text="\n\n".join(self.sections.values()),
-                sections={name: len(text) for name, text in self.sections.items()},
-                tools=tuple(map(tool_object, self.tools)),
-            )
+    def say(self, text: str, usage: Usage = CACHED) -> None:
+        """A message of the person, the request, and its answer."""
+        self.session.append_message(user_message(text))
+        system = SystemEntry(
+            text="\n\n".join(self.sections.values()),
+            sections={name: len(text) for name, text in self.sections.items()},
+            tools=tuple(map(tool_object, self.tools)),
         )
         count = len(self.session.messages)
-        made = RequestEntry(provider=self.provider, model=self.model, messages=count, digest="")
-        self.session.append(made)
-        if usage is not None:
-            parts = (Text(text="ok"),)
-            answer = Message(role="assistant", parts=parts, usage=usage, model=self.model)
-            self.session.append_message(answer)
+        about = {"provider": self.provider, "model": self.model}
+        self.session.append(system, RequestEntry(**about, messages=count, digest=""))
+        parts = (Text(text="ok"),)
+        answer = Message(role="assistant", parts=parts, usage=usage, model=self.model)
+        self.session.append_message(answer)
 
     @property
-    def last(self) -> CacheBreak | None:
+    def breaks(self) -> tuple[CacheBreak, ...]:
+        log.write_session(self.home, self.session.header, self.session.entries)
+        return find_breaks(self.home, self.session.header.id, price) or ()
+
+    @property
+    def last(self) -> CacheBreak:
         """The break at the last answer."""
-        breaks = find_breaks(self.home, self.session.header.id, price) or ()
-        answer = next(e for e in reversed(self.session.entries) if isinstance(e, MessageEntry))
-        return next((lost for lost in breaks if lost.step == answer.id), None)
+        answers = [e for e in self.session.entries if isinstance(e, MessageEntry)]
+        return {cache_break.step: cache_break for cache_break in self.breaks}[answers[-1].id]
 
     def message_id(self, at: int) -> str:
         return [one for one in self.session.entries if isinstance(one, MessageEntry)][at].id
 
 
 @pytest.fixture
-def begin(tmp_path: Path) -> Iterator[Callable[[str], Story]]:
-    with ExitStack() as stack:
-
-        def begin(provider: str) -> Story:
-            story = Story(tmp_path, provider=provider)
-            stack.callback(story.session.close)
-            return story
-
-        yield begin
-
-
-@pytest.fixture
-def story(begin: Callable[[str], Story]) -> Story:
-    story = begin("openai")
+def story(tmp_path: Path) -> Story:
+    story = Story(tmp_path)
     story.say("one")
     return story
 
 
-def last_of(story: Story) -> CacheBreak:
-    assert story.last is not None
-    return story.last
-
-
 def test_a_request_that_continues_the_one_before_is_no_break(story: Story) -> None:
     story.say("two", Usage(input_tokens=5_200, cached_tokens=4_992))
-    assert story.last is None
+    assert story.breaks == ()
 
 
 def test_the_byte_counts_from_the_beginning_of_the_section(story: Story) -> None:
     story.sections = {**SECTIONS, "memory": "§ Likes tea.\n§ Likes red."}
     story.say("two", COLD)
-    spot = last_of(story).spot
+    spot = story.last.spot
     assert spot is not None
-    assert (last_of(story).kind, spot.name) == ("memory", "system prompt, memory")
+    assert (story.last.kind, spot.name) == ("memory", "system prompt, memory")
     assert spot.byte == len("§ Likes tea.\n§ Likes ".encode())
     assert (spot.before[-5:], spot.after[-4:]) == ("blue.", "red.")
 
@@ -137,18 +119,18 @@ def test_the_tool_that_is_to_blame_is_named(
 ) -> None:
     story.tools = tools
     story.say("two", COLD)
-    assert (last_of(story).kind, last_of(story).cause) == ("tool", cause)
+    assert (story.last.kind, story.last.cause) == ("tool", cause)
 
 
 @pytest.mark.parametrize(("provider", "kind"), [("openai", "kode"), ("anthropic", "tool")])
 def test_the_part_a_server_reads_first_is_to_blame(
-    begin: Callable[[str], Story], provider: str, kind: str
+    tmp_path: Path, provider: str, kind: str
 ) -> None:
-    story = begin(provider)
+    story = Story(tmp_path, provider=provider)
     story.say("one")
     story.tools, story.sections = (READ,), {"kode": "Be bad."}
     story.say("two", COLD)
-    assert last_of(story).kind == kind
+    assert story.last.kind == kind
 
 
 def test_the_sessions_own_edit_of_its_messages_is_the_cause(story: Story) -> None:
@@ -166,7 +148,7 @@ def test_the_sessions_own_edit_of_its_messages_is_the_cause(story: Story) -> Non
     for kind, edit in edits.items():
         story.session.append(edit())
         story.say(f"after the {kind}", warm)
-        kinds.append(last_of(story).kind)
+        kinds.append(story.last.kind)
     assert kinds == [*edits]
 
 
@@ -178,26 +160,26 @@ def test_only_a_compaction_renders_the_system_prompt_again(story: Story, kind: s
     story.session.append(TrimEntry(kept_from=kept) if kind == "trim" else compaction)
     story.sections = {**SECTIONS, "memory": "§ Likes red."}
     story.say("three", COLD)
-    assert last_of(story).kind == ("memory" if kind == "trim" else "compaction")
-    assert last_of(story).cause.endswith("the section memory changed")
+    assert story.last.kind == ("memory" if kind == "trim" else "compaction")
+    assert story.last.cause.endswith("the section memory changed")
 
 
 def test_a_cold_cache_is_the_cause_after_an_equal_beginning(story: Story) -> None:
     story.say("two")
     story.session.append(RewindEntry(to=story.message_id(-2)))
     story.say("other words", COLD)
-    assert last_of(story).kind == "cache"
-    assert "rewind" in last_of(story).cause
+    assert story.last.kind == "cache"
+    assert "rewind" in story.last.cause
 
 
 def test_an_expired_cache_costs_the_discount_it_lost(story: Story) -> None:
     story.say("two", COLD)
-    assert (last_of(story).kind, last_of(story).spot) == ("cache", None)
-    assert last_of(story).tokens == 5_100
-    assert last_of(story).cost_usd == pytest.approx(5_100 * 0.9)
+    assert (story.last.kind, story.last.spot) == ("cache", None)
+    assert story.last.tokens == 5_100
+    assert story.last.cost_usd == pytest.approx(5_100 * 0.9)
     story.model = "unpriced"
     story.say("three", COLD)
-    assert (last_of(story).kind, last_of(story).cost_usd) == ("model", None)
+    assert (story.last.kind, story.last.cost_usd) == ("model", None)
 
 
 @pytest.mark.parametrize(
@@ -210,10 +192,9 @@ def test_an_expired_cache_costs_the_discount_it_lost(story: Story) -> None:
     ],
 )
 def test_only_servers_reporting_cached_tokens_can_lose_them(
-    begin: Callable[[str], Story], first: Usage, second: Usage, kinds: list[str]
+    tmp_path: Path, first: Usage, second: Usage, kinds: list[str]
 ) -> None:
-    story = begin("openai")
+    story = Story(tmp_path)
     for usage in (first, second):
         story.say("hello", usage)
-    breaks = find_breaks(story.home, story.session.header.id, price) or ()
-    assert [lost.kind for lost in breaks] == kinds
+    assert [lost.kind for lost in story.breaks] == kinds

@@ -101,7 +101,7 @@ def test_a_trim_beyond_a_compaction_changes_nothing() -> None:
     assert s.messages == before
 
 
-def test_a_rewind_takes_back_what_is_after_its_point_until_it_is_undone() -> None:
+def test_a_rewind_holds_until_it_is_undone() -> None:
     s = session("user one", "answer two")
     back = s.append_message(message_of("user three"))
     s.append(CompactionEntry(summary="sum"))
