@@ -51,7 +51,7 @@ class Record:
     @property
     def is_alive(self) -> bool:
         """Whether one of its processes still runs, as far as the system shows."""
-        return bool(self.mark and processes.find(processes.NO_GROUP, self.mark))
+        return bool(self.mark and processes.ProcessTree(self.mark).find())
 
     @property
     def status(self) -> str:

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 MARK = "KODE_SHELL_ID"
 """The environment variable with a process's marks, separated by `:`, its own last."""
 
-NO_GROUP = -1
-"""An unknown group: then only the mark counts."""
-
 GRACE_S = 1.0
 """Between SIGTERM and SIGKILL."""
 
@@ -61,50 +58,6 @@ def marked(mark: str) -> dict[str, str]:
     has both marks, so that the outer kode finds it too."""
     outer = os.environ.get(MARK, "")
     return {MARK: f"{outer}:{mark}" if outer else mark}
-
-
-def find(group: int, mark: str, since: int = 0) -> list[Process]:
-    """The living processes of a command, by its group (the pid of its shell) and its mark. Those
-    that started before `since`, in kernel ticks since boot, are skipped."""
-    has_proc = os.path.isdir("/proc/self")
-    processes = {it.pid: it for it in (_read_proc(since) if has_proc else _ask_ps())}
-    tree = {
-        process.pid
-        for process in processes.values()
-        if process.group == group or mark.encode() in process.marks
-    }
-    while more := {pid for pid, process in processes.items() if process.parent in tree} - tree:
-        tree |= more
-    return [processes[pid] for pid in sorted(tree - {os.getpid()})]
-
-
-async def end(group: int, mark: str) -> None:
-    """Sends SIGTERM to all, waits a short grace, then kills the rest; on cancellation at once."""
-    try:
-        _signal(signal.SIGTERM, group, mark)
-        deadline = time.monotonic() + GRACE_S
-        # Nothing signals the end of a process that is not our child, so poll.
-        while time.monotonic() < deadline and find(group, mark):
-            await asyncio.sleep(_POLL_S)
-    finally:
-        kill(group, mark)
-
-
-def kill(group: int, mark: str) -> None:
-    """Kills all at once, without SIGTERM."""
-    # Repeats until none is found: a process may have started another in between.
-    for _ in range(_MAX_ROUNDS):
-        if not _signal(signal.SIGKILL, group, mark):
-            return
-
-
-def _signal(number: signal.Signals, group: int, mark: str) -> bool:
-    """Sends a signal to all; False if there are none."""
-    processes = find(group, mark)
-    for process in processes:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(process.pid, number)
-    return bool(processes)
 
 
 def _read_proc(since: int) -> Iterator[Process]:
@@ -227,10 +180,12 @@ class ProcessTree:
         self.mark = mark or new_mark()
         self.wrapped = wrapped
         self._since = 0
+        """Older processes are skipped; in kernel ticks since boot."""
         if not mark and hasattr(time, "CLOCK_BOOTTIME"):
             boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
             self._since = int(boot_s * os.sysconf("SC_CLK_TCK")) - 1
-        self._group = NO_GROUP
+        self._group = -1
+        """The pid of its shell; -1 while unknown: then only the mark counts."""
         self._is_gone = False
 
     async def start(
@@ -249,19 +204,46 @@ class ProcessTree:
 
     def find(self) -> list[Process]:
         """What is left of it. Once that is nothing, nothing can come any more."""
-        left = [] if self._is_gone else find(self._group, self.mark, self._since)
+        if self._is_gone:
+            return []
+        has_proc = os.path.isdir("/proc/self")
+        processes = {it.pid: it for it in (_read_proc(self._since) if has_proc else _ask_ps())}
+        tree = {
+            process.pid
+            for process in processes.values()
+            if process.group == self._group or self.mark.encode() in process.marks
+        }
+        while more := {pid for pid, process in processes.items() if process.parent in tree} - tree:
+            tree |= more
+        left = [processes[pid] for pid in sorted(tree - {os.getpid()})]
         self._is_gone = not left
         return left
 
     async def end(self) -> None:
-        """Ends what is left of it."""
-        if self.find():
-            await end(self._group, self.mark)
+        """Sends SIGTERM to all, and kills the rest after a short grace; on cancellation at once."""
+        try:
+            self._signal(signal.SIGTERM)
+            deadline = time.monotonic() + GRACE_S
+            # Nothing signals the end of a process that is not our child, so poll.
+            while self.find() and time.monotonic() < deadline:
+                await asyncio.sleep(_POLL_S)
+        finally:
+            self.kill()
 
     def kill(self) -> None:
-        """Kills what is left of it, at once."""
-        if not self._is_gone:
-            kill(self._group, self.mark)
+        """Kills all at once, without SIGTERM."""
+        # Repeats until none is found: a process may have started another in between.
+        for _ in range(_MAX_ROUNDS):
+            if not self._signal(signal.SIGKILL):
+                return
+
+    def _signal(self, number: signal.Signals) -> bool:
+        """Sends a signal to all; False if there are none."""
+        processes = self.find()
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process.pid, number)
+        return bool(processes)
 
     def forget(self) -> None:
         """Is called once nothing of it is left, or it could not be started."""

@@ -41,7 +41,7 @@ def main() -> int:
             try:
                 output, _ = process.communicate(timeout=LINE_S)
             except subprocess.TimeoutExpired:
-                processes.kill(process.pid, mark)
+                processes.ProcessTree(mark).kill()
                 output, _ = process.communicate()
         wrapped.settle()
         with contextlib.suppress(SandboxError, OSError):

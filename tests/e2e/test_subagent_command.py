@@ -245,4 +245,4 @@ def test_help_needs_no_key(place: Place) -> None:
 
 def living() -> list[processes.Process]:
     """The processes that were started in this place."""
-    return processes.find(processes.NO_GROUP, MARK)
+    return processes.ProcessTree(MARK).find()

@@ -311,7 +311,7 @@ def outlive(place: Place) -> list[str]:
             marks.append(json.loads(path.read_bytes())["mark"])
     deadline = time.monotonic() + ORPHAN_S
     living = marks
-    while living := [mark for mark in living if processes.find(processes.NO_GROUP, mark)]:
+    while living := [mark for mark in living if processes.ProcessTree(mark).find()]:
         if time.monotonic() > deadline:
             return [f"{len(living)} subagents outlive their parent"]
         time.sleep(0.05)

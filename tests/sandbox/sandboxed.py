@@ -26,8 +26,7 @@ Kind = Literal["layered", "plain", "landlock"]
 
 KINDS: tuple[Kind, ...] = ("layered", "plain", "landlock")
 
-MARK = f"of-a-test-{os.getpid()}"
-"""Which no process has: the group tells."""
+MARK = processes.new_mark()
 
 SOURCES = Path(__file__).resolve().parents[2]
 
@@ -62,7 +61,8 @@ def ran(wrapped: Attempt, cwd: Path, environment: dict[str, str] | None = None) 
         process = subprocess.Popen(
             wrapped.argv,
             cwd=cwd,
-            env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **(environment or {})},
+            env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **(environment or {})}
+            | processes.marked(MARK),
             pass_fds=wrapped.descriptors,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -74,7 +74,7 @@ def ran(wrapped: Attempt, cwd: Path, environment: dict[str, str] | None = None) 
         out, err = process.communicate(timeout=60)
     finally:
         if process is not None:  # as the shell tool does: bubblewrap takes a moment longer
-            processes.kill(process.pid, MARK)
+            processes.ProcessTree(MARK).kill()
         wrapped.settle()
     return Done(process.returncode, out, err)
 

@@ -132,8 +132,8 @@ def test_a_process_quoting_a_mark_is_left_alone(pids: Path) -> None:
     ):
         assert comes_true(lambda: len(living(pids)) == 2)
 
-        pids_found = [process.pid for process in processes.find(processes.NO_GROUP, mark)]
-        processes.kill(processes.NO_GROUP, mark)
+        pids_found = [process.pid for process in processes.ProcessTree(mark).find()]
+        processes.ProcessTree(mark).kill()
         marked.wait()
 
         assert pids_found == [marked.pid]

@@ -371,7 +371,7 @@ def _give_up(output: ChildOutput, stop: Stop, parent: str | None) -> None:
     # The last mark is our own; the ones before belong to our parents.
     mark = os.environ.get(processes.MARK, "").rpartition(":")[2]
     if mark:
-        processes.kill(processes.NO_GROUP, mark)
+        processes.ProcessTree(mark).kill()
     os._exit(EXIT_CODES[output.status])
 
 
