@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kode.permissions import places
-from kode.permissions.decision import Call
+from kode.permissions.decide import Call
 from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rules
 from kode.sandbox.values import SandboxKind

@@ -17,8 +17,7 @@ from kode.errors import KodeError
 from kode.events import silent
 from kode.memory.contract import MemorySystem
 from kode.permissions import places
-from kode.permissions.decide import decide_call
-from kode.permissions.decision import Call
+from kode.permissions.decide import Call, decide_call
 from kode.permissions.rules import Rules
 from kode.tool import Tool, ToolContext
 from kode.workplace import NOWHERE

@@ -299,12 +299,12 @@ class Conversation:
     def attach_command(self, command: str, text: str) -> None:
         """Attaches a command that the person ran, with its output, to the next turn; outside text
         under the same rules as for a command of the model."""
-        from kode.permissions.decide_commands import outside_source
+        from kode.permissions.decide import find_outside_source
         from kode.permissions.shell import judge
 
         where = path_rules(self.place)
         line = judge(command, where)
-        if outside := outside_source(line, where) or self.agent.marks.find_source(line.reads):
+        if outside := find_outside_source(line, where) or self.agent.marks.find_source(line.reads):
             self.note_outside(text, outside)
         else:
             self.attachments.append(Text(text=text, source="attachment"))

@@ -18,7 +18,7 @@ from kode.errors import ConfigError, KodeError, PluginError
 from kode.events import Emit, Event, Notice, Subscriber
 from kode.function_tool import plain_tool
 from kode.installed import Plugin, fault_of, guard_plugin, load, try_plugin
-from kode.permissions.decision import deny
+from kode.permissions.decide import deny
 from kode.session.entries import PLUGIN_TYPE, NoteEntry, PluginEntry
 from kode.session.log import Session
 from kode.session.messages import effective

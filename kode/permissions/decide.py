@@ -9,140 +9,116 @@ exceptions, in this order:
 3. A `shell(...)` rule covers only commands whose words are known: `$X status` matches nothing.
 4. In a session that read untrusted text, what goes into memory is shown first.
 
-`decide_files` judges files, `decide_commands` command lines, this module the rest, and the
-limits of a turn that a command started. `gate` asks, and remembers the answer.
+A command that nobody approved runs in the sandbox on a copy of the project, and what it changed is
+judged afterwards: so only a part that leaves (`Part.leaves`) asks first. Where there is no such
+sandbox, names decide (`Part.risk`). Outside the sandbox run only commands that a person allowed, by
+an answer or by a rule for every part that does more than read, and commands in mode `full`.
+
+`gate` asks, and remembers the answer.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+import os
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from kode import paths
-from kode.permissions import decide_files, places
+from kode.git import git_folder_above
+from kode.messages import RefusedBy
+from kode.permissions import places
 from kode.permissions import rules as grammar
-from kode.permissions.decision import Call, allow, ask, by_rule, deny, deny_by, deny_plan
-from kode.permissions.rules import Rule, parse_all
-from kode.tool import Action, Decision, Effect, Interceptor, Tool
-from kode.workplace import Workplace
+from kode.permissions.modes import PermissionMode
+from kode.permissions.rules import Rule, Rules, parse_all
+from kode.tool import Action, Blocked, Consent, Decision, FileChange, Interceptor, Tool
+from kode.workplace import Workplace, as_seen, below, located
+
+if TYPE_CHECKING:
+    from kode.permissions.shell import Line, Part
+    from kode.sandbox.values import SandboxKind
+
+MAX_FLAGS = 3  # a rule for more flags would hardly fit a second time
+MAX_NAMED_CHARS = 100  # a question of one line
+
+_ALLOWED_BEFORE = "You allowed it before."
+_MODE_ALLOWS = "The mode allows it."
+
+_INSTEAD = {
+    "": "",
+    "keys": "Leave the file to the person: say in your answer what you need of it.",
+    "push": "Commit, and leave the push to the person.",
+    "host": "Use what is installed: only 127.0.0.1 can be reached.",
+    "machine": "Say in your answer what the person should run.",
+    "place": "Use the project or /tmp, which commands have for themselves.",
+}
+"""For the model: what needs no yes in the place of what leaves."""
+
+Matches = Callable[[Rule, bool], bool]
+"""Whether a rule is about a call; with True as widely as deny and ask rules are meant."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A tool call with everything that decides about it."""
+
+    rules: Rules
+    mode: PermissionMode
+    tool: Tool
+    arguments: Mapping[str, Any]
+    place: Workplace
+    where: places.PathRules
+    """Of `place`."""
+    taint: bool = False
+    """Whether the session has read outside text."""
+    change: FileChange | None = None
+    """The change that a command has made, so that nobody has seen where the text is from; None: the
+    call itself is what would make it."""
+    sandbox: "SandboxKind" = "none"
+    sandbox_forced: bool = False
+    """Whether commands run in it in mode `full` too, and not at all without one."""
+    sandbox_network: bool = False
+    """Whether commands in it use this machine's network."""
+
+    def find_rule(
+        self, among: Iterable[Rule], matches: Matches, *, loosely: bool = False
+    ) -> Rule | None:
+        """The first rule about this tool that matches."""
+        for rule in among:
+            if grammar.names_tool(rule, self.tool) and matches(rule, loosely):
+                return rule
+        return None
+
+    def matches_path(self, path: str) -> Matches:
+        project, user_home = self.place.project, self.place.user_home
+        return lambda rule, loosely: grammar.matches_path(
+            rule, path, project=project, user_home=user_home, loosely=loosely
+        )
 
 
 def decide_call(call: Call) -> Decision:
     """Whether a call may run, must be asked about, or is refused. Never raises."""
-    denied = _denied_outright(call)
-    if denied is not None:
-        return denied
-    return _BY_EFFECT[call.tool.effect_on(call.arguments)](call)
-
-
-def _edit(call: Call) -> Decision:
-    reading = replace(call.tool, name="read_file", effect="read", effect_of=None)
-    may_read = decide_call(replace(call, tool=reading)).outcome == "allow"
-    return replace(decide_files.edit(call), must_read_first=not may_read)
-
-
-def _run(call: Call) -> Decision:
-    from kode.permissions import decide_commands  # half of the gate's code and tables
-
-    return decide_commands.run(call)
-
-
-def _denied_outright(call: Call) -> Decision | None:
-    """A deny rule for the whole tool."""
-    rule = call.first(call.rules.deny, lambda rule: not rule.pattern)
-    return deny_by(rule) if rule else None
-
-
-def _fetch(call: Call) -> Decision:
-    value = call.arguments.get("url")
-    url = value if isinstance(value, str) else ""
-
-    def matches(rule: Rule) -> bool:
-        return grammar.matches_url(rule, url)
-
-    ruled = by_rule(call, matches)
-    if ruled is not None:
-        return ruled
-    if call.mode == "full":
-        return allow("The mode allows it.")
-    if call.first(call.rules.approved, matches):
-        return allow("You allowed it before.")
-    host = grammar.host_of(url)
-    if not host:
-        return ask("Fetches a page from another machine.", "--allow 'fetch'")
-    rule = f"fetch({host})"
-    offered = () if "*" in host else (rule,)  # else it would be about other hosts
-    return ask(f"Fetches a page from {host}.", f"--allow '{rule}'", *offered)
-
-
-def _mcp(call: Call) -> Decision:
-    """What a server says about its own tools (read-only, harmless) changes nothing here."""
-    target = call.tool.target(call.arguments) if call.tool.target else ""
-
-    def matches(rule: Rule) -> bool:
-        return grammar.matches_mcp(rule, target)
-
-    # As shown to the person: a server may call its tool `delete.all`, the model never can.
-    shown = call.tool.name.removeprefix("mcp__").replace("__", ":", 1)
-
-    def names(rule: Rule) -> bool:
-        return matches(rule) or grammar.matches_mcp(rule, shown)
-
-    ruled = by_rule(call, matches, names)
-    if call.mode == "plan" and (ruled is None or ruled.outcome != "deny"):
-        return deny_plan("A tool of an MCP server, which may change anything,")
-    if ruled is not None:
-        return ruled
-    if call.mode == "full":
-        return allow("The mode allows it.")
-    if call.first(call.rules.approved, matches):
-        return allow("You allowed it before.")
-    rule = f"mcp({target})"
-    server, _, name = target.partition(":")
-    reason = f"kode cannot tell what {name} does: it is a tool of the MCP server {server}."
-    return ask(reason, f"--allow '{rule}'", rule)
-
-
-def _memory_read(call: Call) -> Decision:
-    ruled = by_rule(call, lambda rule: True)
-    if ruled is not None and ruled.outcome != "allow":
-        return ruled
-    return allow("Memory is the agent's own.")
-
-
-def _memory(call: Call) -> Decision:
-    ruled = _memory_read(call)
-    if ruled.outcome == "allow" and call.mode == "plan":
-        return deny_plan("Writing to memory")
-    if ruled.outcome == "allow" and call.taint:
-        return ask("This session has read outside text. Check the change to memory.")
-    return ruled
-
-
-def _delegate(call: Call) -> Decision:
-    ruled = by_rule(call, lambda rule: True)
-    if ruled is not None:
-        return ruled
-    if call.mode == "full" or call.first(call.rules.approved, lambda rule: True):
-        return allow("The mode or an earlier answer allows it.")
-    reason = "Starts subagents; they have the same permissions."
-    return ask(reason, "--allow delegate", "delegate")
-
-
-def _none(call: Call) -> Decision:
-    return by_rule(call, lambda rule: True) or allow("It touches nothing outside the session.")
-
-
-_BY_EFFECT: dict[Effect, Callable[[Call], Decision]] = {
-    "read": decide_files.read,
-    "edit": _edit,
-    "run": _run,
-    "fetch": _fetch,
-    "mcp": _mcp,
-    "memory": _memory,
-    "memory-read": _memory_read,
-    "delegate": _delegate,
-    "none": _none,
-}
+    if denied := call.find_rule(call.rules.deny, _is_bare):
+        return _deny_by(denied)
+    effect = call.tool.effect_on(call.arguments)
+    match effect:
+        case "read":
+            return _decide_read(call)
+        case "edit":
+            reading = replace(call.tool, name="read_file", effect="read", effect_of=None)
+            can_read = decide_call(replace(call, tool=reading)).is_allowed
+            return replace(_decide_edit(call), must_read_first=not can_read)
+        case "run":
+            return _decide_run(call)
+        case "fetch":
+            return _decide_fetch(call)
+        case "mcp":
+            return _decide_mcp(call)
+        case "memory" | "memory-read":
+            return _decide_memory(call, writes=effect == "memory")
+        case "delegate":
+            reason = "Starts subagents; they have the same permissions."
+            return _by_rule_or_mode(call) or ask(reason, "--allow delegate", "delegate")
+        case _:
+            return _by_rule(call) or allow("It touches nothing outside the session.")
 
 
 def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
@@ -152,39 +128,498 @@ def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
     Raises: ConfigError for a bad rule.
     """
     rules, where = parse_all(only), places.path_rules(place)
-    named = ", ".join(only) or "no tools"
-    reason = f"The command that started this turn allows only {named}. Use those."
+    names = ", ".join(only) or "no tools"
+    reason = f"The command that started this turn allows only {names}. Use those."
 
-    def is_named(tool: Tool, arguments: Mapping[str, Any]) -> bool:
-        about = [rule for rule in rules if grammar.names_tool(rule, tool)]
-        if any(not rule.pattern for rule in about):
-            return True
-        if tool.effect == "run":
-            from kode.permissions.shell import judge
-
-            parts = judge(str(arguments.get("command")), where).parts
-            return all(any(grammar.matches_argv(r, part.argv) for r in about) for part in parts)
-        return any(_matches_file_or_page(rule, arguments, place) for rule in about)
+    def is_named(call: Call) -> bool:
+        if call.tool.effect != "run":
+            return call.find_rule(rules, _matcher(call)) is not None
+        return call.find_rule(rules, _is_bare) is not None or all(
+            any(grammar.matches_argv(rule, part.argv) for rule in rules)
+            for part in _judge(call).parts
+        )
 
     async def intercept(action: Action) -> Decision | None:
-        effect = action.tool.effect
-        if effect == "none" or is_named(action.tool, action.arguments):
+        tool, arguments = action.tool, action.arguments
+        call = Call(
+            rules=Rules(), mode="ask", tool=tool, arguments=arguments, place=place, where=where
+        )
+        if tool.effect == "none" or is_named(call):
             return None
-        if effect == "run" and any(rule.kind == "shell" for rule in rules):
+        if tool.effect == "run" and any(rule.kind == "shell" for rule in rules):
             return Decision(outcome="allow", reason=reason, run_in="read_only")
         return deny(reason)
 
     return intercept
 
 
-def _matches_file_or_page(rule: Rule, arguments: Mapping[str, Any], place: Workplace) -> bool:
-    if rule.kind == "fetch":
-        return grammar.matches_url(rule, str(arguments.get("url")))
-    path = paths.expand(str(arguments.get("path") or "."))
-    return grammar.matches_path(
-        rule,
-        str(place.cwd / path),
-        project=place.project,
-        user_home=place.user_home,
-        loosely=False,
+def path_of(call: Call) -> str:
+    """The absolute path that a call's argument means, its links not resolved."""
+    value = call.arguments.get("path")
+    text = value if isinstance(value, str) and value else "."
+    if text == "~" or text.startswith("~/"):
+        text = call.where.home + text[1:]
+    # As the tool finds it: only then may steps be taken out of it.
+    path = located(call.place, os.path.join(call.where.cwd, text.replace("\0", "")))
+    return os.path.normpath(path)
+
+
+# The outcomes.
+
+
+def allow(reason: str) -> Decision:
+    return Decision(outcome="allow", reason=reason)
+
+
+def deny(reason: str, *, by: RefusedBy = "rule") -> Decision:
+    return Decision(outcome="deny", reason=reason, by=by)
+
+
+def ask(reason: str, flag: str = "", *rules: str, **values: Any) -> Decision:
+    """`values`: the other fields of `Consent`."""
+    return Decision(outcome="ask", reason=reason, consent=Consent(flag=flag, rules=rules, **values))
+
+
+def _deny_by(rule: Rule) -> Decision:
+    return deny(rule.why or f"The rule `deny {rule}` forbids it.")
+
+
+def _deny_in_plan(what: str) -> Decision:
+    return deny(
+        f"{what} is not allowed in mode `plan`, where nothing may change. "
+        "Describe what you would do instead.",
+        by="mode",
     )
+
+
+def _is_bare(rule: Rule, loosely: bool) -> bool:
+    return not rule.pattern
+
+
+def _matcher(call: Call) -> Matches:
+    """What it takes of a rule to be about a call, but for commands."""
+    match call.tool.effect:
+        case "read" | "edit":
+            return call.matches_path(path_of(call))
+        case "fetch":
+            url = str(call.arguments.get("url"))
+            return lambda rule, _: grammar.matches_url(rule, url)
+        case "mcp":
+            target = call.tool.target(call.arguments) if call.tool.target else ""
+            # As shown to the person: a server may call its tool `delete.all`, the model never can.
+            name = call.tool.name.removeprefix("mcp__").replace("__", ":", 1)
+            return lambda rule, loosely: (
+                grammar.matches_mcp(rule, target) or (loosely and grammar.matches_mcp(rule, name))
+            )
+    return lambda rule, _: True
+
+
+def _by_rule(call: Call, matches: Matches | None = None) -> Decision | None:
+    """The decision by the first matching rule of the settings."""
+    matches = matches or _matcher(call)
+    if denied := call.find_rule(call.rules.deny, matches, loosely=True):
+        return _deny_by(denied)
+    if asking := call.find_rule(call.rules.ask, matches, loosely=True):
+        return ask(f"The rule `ask {asking}` says so.")
+    allowing = call.find_rule(call.rules.allow, matches)
+    return allow(f"The rule {allowing} allows it.") if allowing else None
+
+
+def _by_rule_or_mode(call: Call) -> Decision | None:
+    """The decision by a rule of the settings, mode `full`, or an earlier answer."""
+    if decision := _by_rule(call):
+        return decision
+    if call.mode == "full":
+        return allow(_MODE_ALLOWS)
+    return allow(_ALLOWED_BEFORE) if call.find_rule(call.rules.approved, _matcher(call)) else None
+
+
+def _decide_fetch(call: Call) -> Decision:
+    if decision := _by_rule_or_mode(call):
+        return decision
+    host = grammar.host_of(str(call.arguments.get("url")))
+    if not host:
+        return ask("Fetches a page from another machine.", "--allow 'fetch'")
+    rule = f"fetch({host})"
+    offer = () if "*" in host else (rule,)  # else it would be about other hosts
+    return ask(f"Fetches a page from {host}.", f"--allow '{rule}'", *offer)
+
+
+def _decide_mcp(call: Call) -> Decision:
+    """What a server says about its own tools (read-only, harmless) changes nothing here."""
+    decision = _by_rule_or_mode(call)
+    if call.mode == "plan" and (decision is None or decision.outcome != "deny"):
+        return _deny_in_plan("A tool of an MCP server, which may change anything,")
+    if decision is not None:
+        return decision
+    target = call.tool.target(call.arguments) if call.tool.target else ""
+    server, _, name = target.partition(":")
+    reason = f"kode cannot tell what {name} does: it is a tool of the MCP server {server}."
+    return ask(reason, f"--allow 'mcp({target})'", f"mcp({target})")
+
+
+def _decide_memory(call: Call, *, writes: bool) -> Decision:
+    decision = _by_rule(call)
+    if decision is not None and not decision.is_allowed:
+        return decision
+    if writes and call.mode == "plan":
+        return _deny_in_plan("Writing to memory")
+    if writes and call.taint:
+        return ask("This session has read outside text. Check the change to memory.")
+    return allow("Memory is the agent's own.")
+
+
+# Files: by rules about the path, then by its place and kind.
+
+
+def _decide_read(call: Call) -> Decision:
+    path = path_of(call)
+    paths = [path, *_paths_of_glob(call, path)]
+    by_rule = [_by_rule(call, call.matches_path(it)) for it in paths]
+    refusal = next((it for it in by_rule if it is not None and not it.is_allowed), None)
+    if decision := refusal or by_rule[0]:
+        return decision
+    secret = next((it for it in paths if places.is_secret(it, call.where)), None)
+    if secret is not None:
+        reason = f"{_name(call, secret)} is likely to hold keys or passwords."
+        return ask(reason, f"--allow '{_file_rule('read', call, secret)}'")
+    is_inside = places.find_place(path, call.where) == "root"
+    if is_inside or places.is_readable(path, call.where):
+        return allow("It reads the project.")
+    if call.find_rule(call.rules.approved, call.matches_path(path)):
+        return allow(_ALLOWED_BEFORE)
+    reason = f"{_name(call, path)} is outside the working folders."
+    if call.mode == "full":
+        return allow(reason)
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    rule = Rule("read", f"{folder.rstrip('/')}/**")
+    is_wide = folder in ("/", call.where.home, *call.where.temp)
+    offer = () if is_wide else _lasting(folder, rule)
+    narrow = _lasting(path, Rule("read", path)) if offer and folder != path else ()
+    return ask(reason, f"--allow '{rule}'", *offer, narrow_rules=narrow)
+
+
+def _decide_edit(call: Call) -> Decision:
+    path, change, is_full = path_of(call), call.change, call.mode == "full"
+    is_link = os.path.islink(_real(call, path))
+    target = os.path.dirname(_real(call, path)) if is_link else path
+    place = places.find_place(target, call.where)
+    if place == "protected":
+        return deny(f"{_name(call, path)} belongs to kode; tools never write there.")
+    by_rule = _by_rule(call, call.matches_path(path))
+    if by_rule is not None and by_rule.outcome == "deny":
+        return by_rule
+    if call.mode == "plan":
+        return _deny_in_plan("Editing a file")
+    if by_rule is not None:
+        return by_rule
+    if change is not None and change.kind == "dependency" and not is_full:
+        return _ask_about_packages(call, change)
+    makes_link = change is not None and change.is_link
+    rule = _file_rule("edit", call, path)
+    hint = f"--allow '{rule}'"
+    if (
+        places.runs_later(path, call.where.git)
+        or places.is_named(path, call.where, as_link=makes_link)
+        or (makes_link and places.may_hold_what_runs(path))
+    ):
+        reason = f"{_name(call, path)} is run later by other programs without asking."
+        return ask(reason, hint, runs_unattended=is_full)
+    if (call.taint or change is not None) and places.steers_agents(path):
+        why = "a command wrote it: change it with edit_file"
+        why = "this session has read outside text" if call.taint else why
+        reason = f"{_name(call, path)} gives agents instructions, and {why}."
+        return ask(reason, hint, runs_unattended=is_full)
+    if places.is_in_tmp(path, call.where):
+        return allow("It writes in the session's own /tmp, as any command may.")
+    if is_full or (call.mode == "auto-edit" and place == "root"):
+        return allow(_MODE_ALLOWS)
+    if call.find_rule(call.rules.approved, call.matches_path(path)):
+        return allow(_ALLOWED_BEFORE)
+    if place != "root":
+        return ask(
+            f"{_name(call, path)} is outside the working folders.", hint, *_lasting(path, rule)
+        )
+    return ask(
+        "Mode `ask` asks before every edit.",
+        "--permission-mode auto-edit",
+        *_lasting(path, _ignored_rule(call) or _folder_rule(call, path) or rule),
+        narrow_rules=_lasting(path, rule),
+        only_mode_asks=True,
+    )
+
+
+def _ask_about_packages(call: Call, change: FileChange) -> Decision:
+    """About a change in installed packages: until a person has said yes to this very folder."""
+    rule = _ignored_rule(call) or _file_rule("edit", call, change.ignored)
+    if rule in call.rules.approved:
+        return allow(_ALLOWED_BEFORE)
+    folder = change.ignored.rstrip("/")
+    reason = f"{_name(call, folder)} holds packages, which programs load unseen."
+    return ask(reason, f"--allow '{rule}'", *_lasting(folder, rule))
+
+
+def _ignored_rule(call: Call) -> Rule | None:
+    """The rule for all of the ignored folder that an edit is in; None if it is in none."""
+    ignored = call.change.ignored if call.change is not None else ""
+    if not ignored.endswith("/"):
+        return None
+    return Rule("edit", f"{_file_rule('edit', call, ignored.rstrip('/')).pattern}/**")
+
+
+def _folder_rule(call: Call, path: str) -> Rule | None:
+    """The rule for a file's folder; None in the project's own folder, where it would be a rule for
+    everything (use mode `auto-edit`), and outside of it."""
+    project, folder = places.real(call.place.project), os.path.dirname(_real(call, path))
+    if folder == project or not below(folder, project):
+        return None
+    return Rule("edit", f"./{os.path.relpath(folder, project)}/**")
+
+
+def _file_rule(name: str, call: Call, path: str) -> Rule:
+    project, real = places.real(call.place.project), _real(call, path)
+    is_inside = real != project and below(real, project)
+    return Rule(name, f"./{os.path.relpath(real, project)}" if is_inside else real)
+
+
+def _lasting(path: str, rule: Rule) -> tuple[str, ...]:
+    """The rule to offer permanently; none for a path that would be parsed as a glob. A file may be
+    called `**`."""
+    return () if {"*", "?"} & {*path, *places.real(path)} else (str(rule),)
+
+
+def _real(call: Call, path: str) -> str:
+    """The real path of what a call changes: of a link that a command changed, not of its target."""
+    folder, name = os.path.split(path)
+    is_link = call.change is not None and os.path.islink(path)
+    return os.path.join(places.real(folder), name) if is_link else places.real(path)
+
+
+def _paths_of_glob(call: Call, path: str) -> list[str]:
+    """What a search looks into besides its folder."""
+    value = call.arguments.get("glob")
+    if call.tool.name == "list_files" or not isinstance(value, str) or not value:
+        return []
+    return [os.path.normpath(os.path.join(path, value.replace("\0", "")))]
+
+
+def _name(call: Call, path: str) -> str:
+    if below(path, call.where.cwd):
+        return os.path.relpath(path, call.where.cwd)
+    return as_seen(call.place, path)
+
+
+# Command lines: each part by rules, then by what it needs outside the sandbox.
+
+
+def again_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
+    """Decides about a command that the sandbox made fail."""
+    line = _judge(call)
+    failure = ", ".join(attempt.words for attempt in blocked)
+    failure = f"It failed in the sandbox, where it {failure}."
+    git = [git_folder_above(attempt.where) for attempt in blocked]
+    flags = [f"--add-dir {shlex.quote(folder)}" for folder in dict.fromkeys(git)]
+    decision = _ask_about(call, line.parts)
+    consent = replace(
+        decision.consent,
+        decisive=failure,
+        instead="",
+        dangers=(),
+        flag=(" ".join(flags) if all(git) else "")
+        or _flags(line.parts)
+        or "--permission-mode full",
+        runs_unattended=False,
+    )
+    from_outside = any(attempt.what != "write" for attempt in blocked)
+    return replace(
+        decision,
+        reason=f"{failure} Run it outside?",
+        line=line,
+        untrusted=f"the output of `{line.parts[0].text}`" if from_outside else "",
+        consent=consent,
+    )
+
+
+def rules_for_changes(call: Call) -> tuple[str, ...]:
+    """The rules that would let a command change the project for real without a question; none if
+    it may do more than its words say."""
+    line = _judge(call)
+    parts = [part for part in line.parts if part.risk != "safe"]
+    only_writes = line.known and all(part.risk == "write" for part in parts)
+    return _offer_rules(parts) if only_writes else ()
+
+
+def find_outside_source(line: "Line", where: places.PathRules, *, private: bool = False) -> str:
+    """The outside source of a line's output; "" if there is none. `private`: it runs in the
+    sandbox, where the loopback and `/tmp` hold only what its siblings put there."""
+    for part in line.parts:
+        stays = private and not part.leaves
+        if part.risk == "network" and not stays:
+            return f"the output of `{part.text}`"
+        for path in part.reads:
+            if (part.outside and not stays) or places.is_log(path, where):
+                return path
+    return ""
+
+
+def _judge(call: Call) -> "Line":
+    from kode.permissions.shell import judge  # half of the gate's code and tables
+
+    command = call.arguments.get("command")
+    return judge(command if isinstance(command, str) else "", call.where)
+
+
+def _decide_run(call: Call) -> Decision:
+    line = _judge(call)
+    decision = _decide_line(call, line)
+    if decision.outcome == "deny":
+        return decision
+    is_private = call.sandbox == "layered" and not call.sandbox_network
+    is_private = is_private and decision.run_in != "host"
+    source = find_outside_source(line, call.where, private=is_private)
+    return replace(decision, line=line, untrusted=source)
+
+
+def _decide_line(call: Call, line: "Line") -> Decision:
+    for part in line.parts:
+        if part.protected:
+            return deny(f"`{part.text}` would write in a folder of kode's own.")
+        if denied := _line_rule(call, call.rules.deny, part, loosely=True):
+            return _deny_by(denied)
+    if call.mode == "plan":
+        risky = [part for part in line.parts if _is_refused_in_plan(call, part)]
+        if risky:
+            return _deny_in_plan(f"`{risky[0].text}`: it {risky[0].reason}. That")
+        return _try_in_sandbox(call, line)
+    for part in line.parts:
+        if asking := _line_rule(call, call.rules.ask, part, loosely=True):
+            return ask(f"The rule `ask {asking}` says so.")
+    if not line.known and any(rule.kind == "shell" for rule in call.rules.deny):
+        reason = "A deny rule might match it: not all of its words are known."
+        return ask(reason, "a line of plain words")
+    named = [part for part in line.parts if _is_named(call, part)]
+    rest = [part for part in line.parts if part not in named]
+    risky = [part for part in rest if part.risk != "safe"]
+    if any(_asks_at_once(call, part) for part in rest):
+        # A yes runs the full line outside, so every part that does more than read is named.
+        return _ask_about(call, [part for part in rest if part.risk != "safe" or part.secret])
+    if call.mode == "full" and not call.sandbox_forced:
+        return allow(_MODE_ALLOWS)
+    if named and not risky and line.known:
+        return allow("Rules or earlier answers allow every part of it.")
+    if any(_asks_at_once(call, part) for part in named):
+        return _ask_about(call, risky or line.parts)
+    return _try_in_sandbox(call, line)
+
+
+def _try_in_sandbox(call: Call, line: "Line") -> Decision:
+    """For a line that nothing asks about: into the sandbox, if there is one."""
+    if call.sandbox in ("layered", "plain"):
+        if call.mode == "plan":
+            return replace(allow("Mode plan changes nothing."), run_in="read_only")
+        return replace(allow("It runs in the sandbox."), run_in="sandbox")
+    if call.sandbox == "none" and call.sandbox_forced:
+        reason = "Commands must run in a sandbox, and this machine has none (`kode doctor`)."
+        return deny(reason, by="sandbox")
+    if line.only_reads:
+        return allow("It only reads.")
+    if call.sandbox == "unknown":  # which is no reason to offer more
+        return deny(
+            "The sandbox's self-test ran out of time, because the machine is busy. Whether there "
+            "is a sandbox is not known yet: run the same command again in a while.",
+            by="sandbox",
+        )
+    if call.mode == "plan":
+        return _deny_in_plan("Without a sandbox, a command that is not known to only read")
+    return _ask_about(call, [part for part in line.parts if part.risk != "safe"] or line.parts)
+
+
+def _is_refused_in_plan(call: Call, part: "Part") -> bool:
+    """What would be dropped anyway is refused at once where a command says so."""
+    changes = part.argv is not None and part.risk in ("write", "destructive")
+    return not part.outside and (changes or _asks_at_once(call, part))
+
+
+def _asks_at_once(call: Call, part: "Part") -> bool:
+    if call.mode == "full":
+        stays = call.sandbox == "layered" and call.sandbox_forced and not part.leaves
+        return not stays and (part.risk in ("system", "destructive") or part.secret)
+    if call.sandbox in ("layered", "unknown"):
+        return bool(part.leaves)
+    # The project and all outside of it are hidden or read-only: trying would only fail.
+    return part.risk not in ("safe", "unknown") or part.outside or bool(part.leaves)
+
+
+def _is_named(call: Call, part: "Part") -> bool:
+    """Whether an allow rule or an earlier answer matches it."""
+    is_grave = part.risk in ("system", "destructive")
+    rules = call.rules.allow if is_grave else (*call.rules.allow, *call.rules.approved)
+    return _line_rule(call, rules, part, loosely=False) is not None
+
+
+def _line_rule(call: Call, among: Iterable[Rule], part: "Part", *, loosely: bool) -> Rule | None:
+    """The first rule about the words of a part, or (`loosely`) about a file that it names."""
+    for rule in among:
+        if grammar.matches_argv(rule, part.argv, loosely=loosely):
+            return rule
+        if loosely and rule.name in ("read", "edit") and rule.pattern:
+            paths = part.reads if rule.name == "read" else part.writes
+            if any(call.matches_path(path)(rule, True) for path in paths):
+                return rule
+    return None
+
+
+def _ask_about(call: Call, parts: Sequence["Part"]) -> Decision:
+    """One question that names each risky part in a sentence."""
+    grave = [part for part in parts if part.risk == "destructive"]
+    is_clear = not any(part.secret or part.risk == "unknown" for part in parts)
+    decisive = instead = ""
+    if decides := next((part for part in parts if _asks_at_once(call, part)), None):
+        text = " ".join(decides.text.split())
+        text = text if len(text) <= MAX_NAMED_CHARS else f"{text[:MAX_NAMED_CHARS]}…"
+        is_secret = decides.secret
+        reason = "names a file that is likely to hold keys" if is_secret else decides.reason
+        decisive, instead = f"`{text}` {reason}.", _INSTEAD[decides.leaves]
+        if instead and len(parts) > 1:
+            instead = f"{instead} The rest of the line can run without it."
+    return ask(
+        "\n".join(_sentences(part for part in parts if part not in grave)),
+        _flags(parts) or ("an allow rule" if call.mode == "full" else "--permission-mode full"),
+        *_offer_rules(parts),
+        narrow_rules=_offer_rules(parts, exact=True),
+        dangers=tuple(_sentences(grave)),
+        decisive=decisive,
+        instead=instead,
+        runs_unattended=call.mode == "full" and is_clear,
+    )
+
+
+def _sentences(parts: Iterable["Part"]) -> list[str]:
+    sentences = (f"`{part.text}` {part.reason}. {part.undo}".strip() for part in parts)
+    return list(dict.fromkeys(sentences))
+
+
+def _flags(parts: Sequence["Part"]) -> str:
+    """The flags that would allow all of these; "" if no rule can, or only many."""
+    rules: list[Rule] = []
+    for part in parts:
+        if part.argv is None:
+            return ""
+        rules.append(_offer_rule(part) or grammar.shell_rule(part.argv, prefix=False))
+    flags = list(dict.fromkeys(f"--allow {shlex.quote(str(rule))}" for rule in rules))
+    return " ".join(flags) if len(flags) <= MAX_FLAGS else ""
+
+
+def _offer_rules(parts: Sequence["Part"], *, exact: bool = False) -> tuple[str, ...]:
+    """The rules that would allow all of these permanently; none if one of them has none."""
+    rules = [_offer_rule(part, exact=exact) for part in parts]
+    return tuple(dict.fromkeys(map(str, rules))) if all(rules) else ()
+
+
+def _offer_rule(part: "Part", *, exact: bool = False) -> Rule | None:
+    """The rule that would allow this command permanently, as narrow as its subcommand or (`exact`)
+    its words; None if none is offered."""
+    if part.argv is None or part.risk in ("system", "destructive"):
+        return None
+    is_prefix = bool(part.offer) and not exact
+    return grammar.shell_rule(part.offer if is_prefix else part.argv, prefix=is_prefix)

@@ -19,11 +19,16 @@ from kode.messages import first_of, plural
 from kode.permissions import approvals, places
 from kode.permissions import rules as grammar
 from kode.permissions.approvals import Approval
-from kode.permissions.decide import decide_call
-from kode.permissions.decide_files import path_of
-from kode.permissions.decision import Call, deny
+from kode.permissions.decide import (
+    Call,
+    again_outside,
+    decide_call,
+    deny,
+    path_of,
+    rules_for_changes,
+)
 from kode.permissions.modes import PermissionMode, StandingRule
-from kode.permissions.question import Answer, Ask, Question, visible
+from kode.permissions.question import Answer, Ask, Question
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.tool import (
     ALLOWED,
@@ -161,14 +166,12 @@ class Gate:
             if decision.outcome != "ask":
                 return decision
             saved = ""
-            line, is_grave = decision.line, decision.consent.dangers
-            if self.save_first is not None and is_grave and line is not None:
-                saved = await self.save_first(line.writes)
-            question = self._question(action, preview, decision)
-            reason = question.reason if advice is None else visible(advice.reason)
-            more = "\n".join(filter(None, (reason, visible(action.change), visible(saved))))
-            question = replace(question, reason=more)
-            return self._answered(await self._ask(question), decision)
+            if self.save_first is not None and decision.consent.dangers and decision.line:
+                saved = await self.save_first(decision.line.writes)
+            reason = decision.reason if advice is None else advice.reason
+            reason = "\n".join(filter(None, (reason, action.change, saved)))
+            question = self._question(action, decision, preview=preview, reason=reason)
+            return self._apply_answer(await self._ask(question), decision)
 
     async def judge_changes(
         self, action: Action, changes: Sequence[FileChange], diff: str, *, may_ask: bool
@@ -200,27 +203,22 @@ class Gate:
     async def judge_outside(self, action: Action, blocked: Sequence[Blocked]) -> Decision:
         """Decides whether a command that failed in the sandbox because of what was blocked there
         may run again outside it."""
-        from kode.permissions.decide_commands import again_outside
-
-        decision = again_outside(self._call(action), blocked)
         if self.mode == "plan":
             return deny("Mode plan runs nothing outside the sandbox.", by="mode")
+        decision = again_outside(self._call(action), blocked)
         if self._ask is None:
             return _with_nobody(decision)
         async with self.state.turn:
-            question = self._question(action, "", decision)
             title = "Run it again without the sandbox"
-            question = replace(question, title=title, of="outside", kind="run")
-            return self._answered(await self._ask(question), decision)
+            question = self._question(action, decision, title=title, of="outside", kind="run")
+            return self._apply_answer(await self._ask(question), decision)
 
     async def confirm(self, tool: str, title: str, preview: str) -> bool:
         """Whether the person says yes to a question of a tool about what a call of it did. False
         if nobody can be asked, and in mode `full`, which asks nothing."""
         if self._ask is None or self.mode == "full":
             return False
-        question = Question(
-            tool=tool, title=visible(title), preview=visible(preview), takes_words=False
-        )
+        question = Question(tool=tool, title=title, preview=preview, takes_words=False)
         async with self.state.turn:
             return (await self._ask(question)).choice != "no"
 
@@ -228,45 +226,25 @@ class Gate:
         self, tool: Tool, changes: Sequence[FileChange]
     ) -> list[tuple[FileChange, Decision]]:
         """Deleting a folder is one act: what is in one that has to stay, stays."""
-        named = self._ground.named()  # looked up once, not for each of thousands
-        where = replace(self._ground, named=lambda: named)
-        refused: dict[str, Decision] = {}
-        decided = []
+        named = self._path_rules.named()  # looked up once, not for each of thousands
+        where = replace(self._path_rules, named=lambda: named)
+        edit = replace(tool, name="edit", effect="edit")
+        call = replace(self._call(Action(call_id="", tool=edit, arguments={})), where=where)
         # To delete brings in nothing that could run. But a command that moves packages would lose
         # them if it became real without the rest.
         installs = any(
             change.kind == "dependency" and change.change != "deleted" for change in changes
         )
+        refused: dict[str, Decision] = {}
+        decided = []
         for change in sorted(changes, key=lambda file_change: file_change.path):
             is_gone = change.change == "deleted"
             above = refused.get(os.path.dirname(change.path)) if is_gone else None
-            is_dependency = change.kind == "dependency" and (installs or not is_gone)
-            decision = above or self._decide_change(tool, change, is_dependency, where)
+            decision = above or _decide_change(call, change, installs)
             if is_gone and decision.outcome != "allow":
                 refused[change.path] = decision
             decided.append((change, decision))
         return decided
-
-    def _decide_change(
-        self, tool: Tool, change: FileChange, is_dependency: bool, where: places.PathRules
-    ) -> Decision:
-        if change.kind == "cache":
-            return deny("Caches stay with the session's commands.")
-        edit = replace(tool, name="edit", effect="edit")
-        whole = change.ignored == f"{change.path}/"  # rules are about what is in it
-        path = os.path.join(change.path, "_") if whole else change.path
-        call = replace(
-            self._call(Action(call_id="", tool=edit, arguments={"path": path})),
-            where=where,
-            by_command=True,
-            makes_link=change.is_link,
-            ignored=change.ignored,
-            is_dependency=is_dependency,
-        )
-        decision = decide_call(call)
-        if decision.outcome == "ask" and not change.is_reported:
-            return deny("Nobody is asked about an empty folder.")
-        return decision
 
     def _question_about_changes(
         self,
@@ -274,33 +252,34 @@ class Gate:
         asked: Sequence[tuple[FileChange, Decision]],
         diff: str,
     ) -> Question:
-        from kode.permissions.decide_commands import rules_for_changes
-
         command = str(action.arguments.get("command", ""))
+        first_line = command.strip().partition("\n")[0]
+        first_line = first_line if len(first_line) <= 60 else first_line[:59] + "…"
         reasons = [decision.reason for _, decision in asked if not decision.consent.only_mode_asks]
-        shown = [change for change, decision in asked if not _is_plain_record(change, decision)]
+        shown = [
+            change
+            for change, decision in asked
+            if change.kind != "git" or not decision.consent.only_mode_asks
+        ]
         names = [self._describe(group) for group in group_changes(shown)]
         names += ["what git records (.git)"] if len(shown) < len(asked) else []
-        of_files = tuple(
+        rules = tuple(
             dict.fromkeys(rule for _, decision in asked for rule in decision.consent.rules)
         )
-        every = all(decision.consent.rules for _, decision in asked) and len(of_files) <= MAX_RULES
-        of_command = () if reasons else rules_for_changes(self._call(action))
-        rules = of_files if every else of_command
+        if len(rules) > MAX_RULES or not all(decision.consent.rules for _, decision in asked):
+            rules = () if reasons else rules_for_changes(self._call(action))
         return Question(
             tool="shell",
-            subject=visible(command),
-            title=visible(f"Keep what `{_short(command)}` changed"),
-            preview="\n\n".join(filter(None, (visible("\n".join(names)), visible(diff)))),
-            diff=visible(diff),
-            reason=visible(
-                "\n".join(dict.fromkeys(reasons))
-                or "It ran on a copy of the project: /undo undoes what you keep."
-            ),
+            subject=command,
+            title=f"Keep what `{first_line}` changed",
+            preview="\n\n".join(filter(None, ("\n".join(names), diff))),
+            diff=diff,
+            reason="\n".join(dict.fromkeys(reasons))
+            or "It ran on a copy of the project: /undo undoes what you keep.",
             kind="keep",
             of="changes",
             may_always=bool(rules),
-            rules=tuple(map(visible, rules)),
+            rules=rules,
             passes_in=None if reasons else "auto-edit",
         )
 
@@ -339,7 +318,7 @@ class Gate:
             tool=tool,
             arguments=action.arguments,
             place=self.place,
-            where=self._ground,
+            where=self._path_rules,
             taint=self.tainted(),
             sandbox=self.sandbox.kind() if tool.effect == "run" and self.sandbox else "none",
             sandbox_forced=self.sandbox_forced,
@@ -347,7 +326,7 @@ class Gate:
         )
 
     @functools.cached_property
-    def _ground(self) -> places.PathRules:
+    def _path_rules(self) -> places.PathRules:
         """As the folders were at the first call: a link swapped in later widens nothing."""
         return places.path_rules(self.place)
 
@@ -373,27 +352,34 @@ class Gate:
     def _approvals_file(self) -> str:
         return str(paths.permissions_file(self.place.home, self.place.project))
 
-    def _question(self, action: Action, preview: str, decision: Decision) -> Question:
-        tool, arguments = action.tool, action.arguments
-        subject, consent = action.subject, decision.consent
+    def _question(
+        self, action: Action, decision: Decision, *, preview: str = "", **others: Any
+    ) -> Question:
+        """`others`: fields of the question, in place of the usual ones."""
+        tool, arguments, subject = action.tool, action.arguments, action.subject
+        consent, is_edit = decision.consent, action.tool.effect == "edit"
         risk = decision.line.risk if decision.line is not None else ""
+        fields = {
+            "title": _TITLES.get(tool.effect, f"Use {tool.name}"),
+            "reason": decision.reason,
+            "kind": f"{tool.effect} {risk}".strip(),
+            **others,
+        }
         return Question(
             tool=tool.name,
-            subject=visible(subject),
-            title=_TITLES.get(tool.effect, f"Use {tool.name}"),
-            preview=visible(preview or _preview_of(tool, arguments, subject)),
-            diff=visible(preview) if tool.effect == "edit" else "",
-            reason=visible(decision.reason),
-            dangers=tuple(map(visible, consent.dangers)),
-            kind=f"{tool.effect} {risk}".strip(),
+            subject=subject,
+            preview=preview or _preview_of(tool, arguments, subject),
+            diff=preview if is_edit else "",
+            dangers=consent.dangers,
             may_always=bool(consent.rules),
-            rules=tuple(map(visible, consent.rules)),
-            narrow=tuple(map(visible, consent.narrow_rules)),
-            passes_in="auto-edit" if tool.effect == "edit" and consent.only_mode_asks else None,
+            rules=consent.rules,
+            narrow=consent.narrow_rules,
+            passes_in="auto-edit" if is_edit and consent.only_mode_asks else None,
             arguments=arguments,
+            **fields,
         )
 
-    def _answered(self, answer: Answer, decision: Decision) -> Decision:
+    def _apply_answer(self, answer: Answer, decision: Decision) -> Decision:
         if answer.choice == "no":
             return _by_person(answer, decision.consent.decisive)
         self._remember(answer, decision.consent.rules, decision.consent.narrow_rules)
@@ -442,10 +428,6 @@ def _nobody(asked: Sequence[Decision]) -> Decision:
     return replace(deny(reason, by="nobody"), consent=Consent(flag=flag))
 
 
-def _is_plain_record(change: FileChange, decision: Decision) -> bool:
-    return change.kind == "git" and decision.consent.only_mode_asks
-
-
 def path_denier(rules: Rules, place: Workplace) -> Callable[[str], bool]:
     """Whether a rule denies reading a path, for callers without words to judge by."""
     about_files = [rule for rule in rules.deny if rule.kind == "read" and rule.pattern]
@@ -461,9 +443,23 @@ def path_denier(rules: Rules, place: Workplace) -> Callable[[str], bool]:
     return is_denied if about_files else lambda path: False
 
 
-def _short(command: str) -> str:
-    line = command.strip().partition("\n")[0]
-    return line if len(line) <= 60 else line[:59] + "…"
+def _decide_change(call: Call, change: FileChange, installs: bool) -> Decision:
+    """`call`: an edit, of no file yet. `installs`: whether the command brings in packages."""
+    if change.kind == "cache":
+        return deny("Caches stay with the session's commands.")
+    whole = change.ignored == f"{change.path}/"  # rules are about what is in it
+    path = os.path.join(change.path, "_") if whole else change.path
+    is_work = change.kind == "dependency" and change.change == "deleted" and not installs
+    decision = decide_call(
+        replace(
+            call,
+            arguments={"path": path},
+            change=replace(change, kind="work") if is_work else change,
+        )
+    )
+    if decision.outcome == "ask" and not change.is_reported:
+        return deny("Nobody is asked about an empty folder.")
+    return decision
 
 
 def _with_nobody(decision: Decision) -> Decision:

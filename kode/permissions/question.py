@@ -10,7 +10,8 @@ from kode.permissions.modes import PermissionMode
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """One question for the person. Every text in it shows hidden characters (`visible`)."""
+    """One question for the person. Every text in it shows hidden characters (`visible`), but not
+    those of `arguments`."""
 
     tool: str
     subject: str = ""
@@ -49,6 +50,13 @@ class Question:
     of: Literal["call", "outside", "changes"] = "call"
     """What a no would refuse, see `messages.Refusal`."""
 
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, str):
+                object.__setattr__(self, name, visible(value))
+            elif isinstance(value, tuple):
+                object.__setattr__(self, name, tuple(map(visible, value)))
+
     @property
     def ways_to_allow(self) -> dict[str, str]:
         """The choices that allow the call, in plain words; lasting ones name the rules that they
@@ -56,8 +64,7 @@ class Question:
         once = "yes, until it changes" if self.until_changed else "yes, once"
         if not self.may_always:
             return {"once": once}
-        rules = ", ".join(visible(rule) for rule in self.rules)
-        what = f": {rules}" if rules else ""
+        what = f": {', '.join(self.rules)}" if self.rules else ""
         return {
             "once": once,
             "session": f"yes, always in this session{what}",
@@ -89,7 +96,7 @@ def further_ways(question: Question) -> dict[Answer, str]:
     the narrowest first."""
     if not question.may_always:
         items = enumerate(question.items)
-        return {Answer(choice="once", items=(at,)): visible(item) for at, item in items}
+        return {Answer(choice="once", items=(at,)): item for at, item in items}
     widths = [(False, question.rules)]
     if question.narrow and question.narrow != question.rules:
         widths.insert(0, (True, question.narrow))
@@ -98,9 +105,7 @@ def further_ways(question: Question) -> dict[Answer, str]:
         ("project", "always in this project"),
     )
     return {
-        Answer(choice=choice, narrow=narrow): f"{text}: {', '.join(map(visible, rules))}"
-        if rules
-        else text
+        Answer(choice=choice, narrow=narrow): f"{text}: {', '.join(rules)}" if rules else text
         for choice, text in where
         for narrow, rules in widths
     }

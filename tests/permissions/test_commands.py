@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from kode.permissions.decide import decide_call
-from kode.permissions.decide_commands import again_outside
-from kode.permissions.decision import Call
+from kode.permissions.decide import Call, again_outside, decide_call
 from kode.permissions.rules import Rules, parse_all
 from kode.tool import Blocked
 from kode.tools.shell import shell

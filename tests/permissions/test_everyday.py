@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kode.permissions.decide import decide_call
-from kode.permissions.decision import Decision
 from kode.permissions.rules import Rules
 from kode.permissions.shell import judge
+from kode.tool import Decision
 from kode.tools.shell import shell
 from tests.permissions.shell.lines import WHERE
 from tests.tables import for_each

@@ -6,12 +6,10 @@ only a line in the closed grammar runs without asking.
 
     judge.py       read this first: from a text to its parts
     line.py        what is returned
-    plain.py       the closed grammar and a little more: literal words, operators, redirections
-    tree.py        every other text: the programs that the grammar of bash finds in it
-    pipes.py       where each check of the project stands in its pipeline
-    programs.py    programs.toml: which programs read, change, send, destroy
-    wrappers.py    programs that run another: env, sudo, xargs, bash -c, find -exec
-    paths.py       which path a word means, and the risk of reading or writing it
+    parse.py       the commands of a text: by the closed grammar, else by a search in it
+    programs.py    programs.toml: which programs read, change, send, destroy, run another
+    files.py       which path a word means, and the risk of reading or writing it
+    checks.py      where each check of the project stands in its pipeline
 """
 
 from kode.permissions.shell.judge import judge

@@ -1,8 +1,7 @@
 """Splits a command line into parts and judges each.
 
-`plain` parses a plain text; only there can a part be `safe`. `tree` searches any other text; there
-each part is at least `unknown`, and so is the line. No state passes from one part to the next
-except `cd DIR && ...`.
+Only a plain text has parts that are `safe`. Of any other text each part is at least `unknown`, and
+so is the line. No state passes from one part to the next except `cd DIR && ...`.
 """
 
 import itertools
@@ -14,10 +13,10 @@ from dataclasses import replace
 
 from kode.permissions import places
 from kode.permissions.places import PathRules
-from kode.permissions.shell import paths, pipes, plain, programs, tree, wrappers
-from kode.permissions.shell.line import Leaves, Line, Part, Risk, TooLong
-from kode.permissions.shell.paths import Touched
-from kode.permissions.shell.plain import Assignment, Command, Item, Redirect, Word
+from kode.permissions.shell import files, parse, programs
+from kode.permissions.shell.checks import find_checks
+from kode.permissions.shell.line import GRAVITY, Leaves, Line, Part, Risk
+from kode.permissions.shell.parse import Assignment, Command, Item, Redirect, TooLong, Word
 
 MAX_CHARS = 20_000  # longer texts are programs: a person decides
 MAX_SLASHES = 600
@@ -32,16 +31,14 @@ _CLOSED_REDIRECTS = frozenset({">/dev/null", "1>/dev/null", "2>/dev/null", "</de
 
 _OWN_STREAMS = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 
-_HOST = re.compile(
+_LOOPBACK = re.compile(
     r"(?:(?<=://)|(?<![\w./:@-]))(?:[\w.-]+@)?"
     r"(localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1\])(?![\w.@-])"
 )
-"""This machine's loopback, as the host of an address or a word of its own."""
+"""This machine's own, as the host of an address or a word of its own."""
 
 _NOT_FOLLOWED = "uses the shell in ways that kode cannot check"
-
-_GRAVITY: tuple[Risk, ...] = ("safe", "unknown", "write", "network", "system", "destructive")
-"""What a program does by its name outweighs an unknown file of it."""
+_NOT_SHOWN = frozenset("Cc Cf Cs Co Zl Zp".split())
 
 
 def judge(command: str, where: PathRules) -> Line:
@@ -51,20 +48,20 @@ def judge(command: str, where: PathRules) -> Line:
     try:
         if len(command) > MAX_CHARS:
             raise TooLong
-        walk.text(command, depth=0)
+        walk.judge_text(command, depth=0)
     except (TooLong, RecursionError):
-        walk.closed = walk.known = False
+        walk.is_closed = walk.is_known = False
         walk.parts = [_unknown(command, "is too long or too nested to understand")]
-    if not walk.closed and all(part.risk == "safe" for part in walk.parts):
+    if not walk.is_closed and all(part.risk == "safe" for part in walk.parts):
         walk.parts.append(_unknown(command, _NOT_FOLLOWED))
     is_readable = len(command) <= MAX_CHARS and not _holds_controls(command)
-    checks, answers = pipes.look_at(command) if is_readable else ((), False)
+    checks, is_answer = find_checks(command) if is_readable else ((), False)
     return Line(
-        parts=tuple(walk.finished()),
-        only_reads=walk.closed and all(part.risk == "safe" for part in walk.parts),
-        known=walk.known,
+        parts=tuple(walk.finish()),
+        only_reads=walk.is_closed and all(part.risk == "safe" for part in walk.parts),
+        known=walk.is_known,
         checks=checks,
-        exit_one_is_answer=answers,
+        exit_one_is_answer=is_answer,
     )
 
 
@@ -74,223 +71,219 @@ class _Walk:
     def __init__(self, where: PathRules) -> None:
         self.where = where
         self.parts: list[Part] = []
-        self.closed = True
-        self.known = True
+        self.is_closed = True
+        self.is_known = True
         self.cwd: str | None = where.cwd
-        self.moved = False
-        self.words_left = plain.MAX_WORDS
-        self.runs_input: set[int] = set()
+        self.has_moved = False
+        self.words_left = parse.MAX_WORDS
+        self.run_input: set[int] = set()
         """Parts that run what they read, or a text that is not literal."""
 
-    def text(self, text: str, *, depth: int) -> None:
+    def judge_text(self, text: str, *, depth: int) -> None:
         """Judges a text as a command line. Raises: TooLong."""
         if depth > MAX_DEPTH:
             raise TooLong
         if _hides(text):
-            self.closed = self.known = False
+            self.is_closed = self.is_known = False
             self.parts.append(_unknown(text, "contains invisible characters"))
-        items: Sequence[Item] | None = plain.parse(text)
+        items: Sequence[Item] | None = parse.parse_plain(text)
         is_plain = items is not None
         if items is None:
-            self.closed = self.known = False
-            found = tree.parse(text) if not _holds_controls(text) else iter(())
-            items = list(itertools.islice(found, plain.MAX_ITEMS + 1))
+            self.is_closed = self.is_known = False
+            found = parse.search(text) if not _holds_controls(text) else iter(())
+            items = list(itertools.islice(found, parse.MAX_ITEMS + 1))
         if depth or not text.isascii():
-            self.closed = False
-        if len(items) > plain.MAX_ITEMS or text.count("/") > MAX_SLASHES:
+            self.is_closed = False
+        if len(items) > parse.MAX_ITEMS or text.count("/") > MAX_SLASHES:
             raise TooLong
         for item in items:
-            self.item(item, is_plain=is_plain, depth=depth)
-        if not is_plain and all(
-            part.argv is not None or part.risk == "safe" for part in self.parts
-        ):
+            match item:
+                case Assignment():
+                    reason = "sets variables for what runs after it"
+                    self.parts.append(_unknown(item.text, reason))
+                case Redirect():
+                    self._judge_redirect(item, is_plain=is_plain)
+                case Command():
+                    if not self._change_folder(item, is_plain=is_plain):
+                        self._judge_command(item.text, item.words, is_plain=is_plain, depth=depth)
+                    if "&" in (item.before, item.behind):
+                        self.is_closed = False
+        if not is_plain and all(part.argv or part.risk == "safe" for part in self.parts):
             self.parts.append(_unknown(text, _NOT_FOLLOWED))
 
-    def item(self, item: Item, *, is_plain: bool, depth: int) -> None:
-        match item:
-            case Assignment():
-                self.parts.append(_unknown(item.text, "sets variables for what runs after it"))
-            case Redirect():
-                self.redirect(item, is_plain=is_plain)
-            case Command():
-                if not self.change_folder(item, is_plain=is_plain):
-                    self.command(item.text, item.words, is_plain=is_plain, depth=depth)
-                self.closed = self.closed and item.before != "&" and item.behind != "&"
-
-    def command(self, text: str, words: tuple[Word, ...], *, is_plain: bool, depth: int) -> None:
+    def _judge_command(
+        self, text: str, words: tuple[Word, ...], *, is_plain: bool, depth: int
+    ) -> None:
         self.words_left -= len(words)
         if self.words_left < 0:
             raise TooLong
         if not words or words[0].kind != "literal" or not words[0].text:
-            self.known = False
+            self.is_known = False
             self.parts.append(_unknown(text, "runs a program whose name is computed"))
             return
         argv = tuple(word.text for word in words)
-        literal = all(word.kind == "literal" for word in words)
+        is_literal = all(word.kind == "literal" for word in words)
         reading = programs.plain_reader(argv)
-        if is_plain and literal and reading is not None:
-            self.parts.append(self.reader(text, argv, reading))
+        if is_plain and is_literal and reading is not None:
+            self.parts.append(self._judge_reader(text, argv, reading))
             return
-        inner = wrappers.inner_of(words)
-        if inner:
-            self.wrapper(text, argv, inner, literal=literal, is_plain=is_plain, depth=depth)
+        if inner := programs.inner_of(words):
+            self._judge_wrapper(text, argv if is_literal else None, inner, is_plain, depth)
             return
         if _runs_input(words):
-            self.known = False
-            self.runs_input.add(len(self.parts))
-        if not literal or os.path.basename(argv[0]) in programs.table().hides:
-            self.known = False
-        self.parts.append(self.looked_up(text, words, reading, literal=literal))
+            self.is_known = False
+            self.run_input.add(len(self.parts))
+        if not is_literal or os.path.basename(argv[0]) in programs.names("hides"):
+            self.is_known = False
+        self.parts.append(self._judge_program(text, words, argv if is_literal else None, reading))
 
-    def reader(self, text: str, argv: tuple[str, ...], reading: programs.Reading) -> Part:
+    def _judge_reader(self, text: str, argv: tuple[str, ...], reading: programs.Reading) -> Part:
         """A command that only reads and prints."""
-        touched = paths.together(*(self.read(word) for word in reading.files if word != "-"))
-        risk, reason = touched.risk, touched.reason or "only reads"
-        if risk == "safe" and any(self.read(word).risk != "safe" for word in reading.suspected):
+        effect = files.merge(self._read(word) for word in reading.files if word != "-")
+        risk, reason = effect.risk, effect.reason or "only reads"
+        if risk == "safe" and any(self._read(word).risk != "safe" for word in reading.suspected):
             risk, reason = "unknown", "reads, with an option whose value may be a file"
-        offer = programs.offer(argv) if risk in ("safe", "unknown") else ()
-        return _part(text, argv, risk, reason, touched, offer=offer)
+        offer = programs.offer(argv) if risk in ("safe", "unknown") and not effect.secret else ()
+        return replace(effect, text=_clip(text), argv=argv, risk=risk, reason=reason, offer=offer)
 
-    def read(self, word: str) -> Touched:
-        return paths.read(paths.locate(Word(word), self.cwd, self.where), self.where)
+    def _read(self, word: str) -> Part:
+        return files.read(files.locate(Word(word), self.cwd, self.where), self.where)
 
-    def wrapper(
+    def _judge_wrapper(
         self,
         text: str,
-        argv: tuple[str, ...],
-        inner: list[wrappers.Inner],
-        *,
-        literal: bool,
+        argv: tuple[str, ...] | None,
+        inner: Sequence[programs.Inner],
         is_plain: bool,
         depth: int,
     ) -> None:
         """A command that runs others: judges itself, then those. Nothing behind it is safe: found
         on its way, the name may be another program."""
-        self.closed = False
-        transparent = is_plain and literal and all(one.transparent for one in inner)
-        self.known = self.known and transparent
-        risk: Risk = "safe" if transparent else "unknown"
-        reason, own = "runs another program", [one.system for one in inner if one.system]
-        if own:
-            risk, reason = "system", own[0]
+        self.is_closed = False
+        is_transparent = is_plain and argv is not None and all(it.transparent for it in inner)
+        self.is_known = self.is_known and is_transparent
+        system = next((it.system for it in inner if it.system), "")
+        risk: Risk = "system" if system else "safe" if is_transparent else "unknown"
+        leaves: Leaves = "machine" if system else ""
+        reason = system or "runs another program"
         self.parts.append(
-            Part(
-                text=_clip(text),
-                argv=argv if literal else None,
-                risk=risk,
-                reason=reason,
-                leaves="machine" if own else "",
-            )
+            Part(text=_clip(text), argv=argv, risk=risk, reason=reason, leaves=leaves)
         )
-        for one in inner:
+        for command in inner:
             first = len(self.parts)
-            if one.text is not None:
-                folder = self.cwd, self.moved
-                self.text(one.text, depth=depth + 1)
-                self.cwd, self.moved = folder
+            if command.text is not None:
+                folder = self.cwd, self.has_moved
+                self.judge_text(command.text, depth=depth + 1)
+                self.cwd, self.has_moved = folder
             else:
-                added = (Word("", "open"),) if one.appends else ()
-                self.command(text, (*one.words, *added), is_plain=False, depth=depth)
+                more = (Word("", "open"),) if command.appends else ()
+                self._judge_command(text, (*command.words, *more), is_plain=False, depth=depth)
             self.parts[first:] = [_at_least_unknown(part) for part in self.parts[first:]]
 
-    def looked_up(
+    def _judge_program(
         self,
         text: str,
         words: tuple[Word, ...],
+        argv: tuple[str, ...] | None,
         reading: programs.Reading | None,
-        *,
-        literal: bool,
     ) -> Part:
-        """A command by the rules for its program."""
-        argv = tuple(word.text for word in words) if literal else None
+        """A command by the rule for its program, and by the files that it names."""
         rule = programs.find_rule(words)
-        if reading is not None:
-            named = [word for word in words if word.text in reading.files]
-            touched = self.touched(named, "reads")
-        else:
-            touched = self.touched_by(words, rule)
         risk: Risk = "unknown"
         reason = "runs a program that kode does not know"
-        undo = touched.undo
         if reading is not None:
             reason = "reads and prints, in a line that kode cannot check in full"
+            effect = self._touch([word for word in words if word.text in reading.files], "reads")
+        else:
+            effect = self._touch_operands(words, rule)
+        undo, leaves = effect.undo, effect.leaves
         if rule is not None:
             risk, reason = rule.risk, rule.reason
-            undo = " ".join(filter(None, (rule.undo, touched.undo)))
-            if rule.spares and self.spares(words, rule):
+            undo = " ".join(filter(None, (rule.undo, undo)))
+            if rule.spares and self._spares(words, rule):
                 risk, reason = "write", "deletes build output"
-        heavier = _GRAVITY.index(touched.risk) > _GRAVITY.index(risk)
-        if heavier or (touched.leaves and not (rule and rule.leaves)):
-            reason = touched.reason  # what decides, be the program's own risk greater
-        if heavier:
-            risk = touched.risk
-        if rule is not None and rule.own:
-            touched = replace(touched, protected=True)
-        offer = programs.offer(argv) if argv and risk in ("write", "network", "unknown") else ()
-        part = _part(text, argv, risk, reason, touched, undo=undo, offer=offer)
-        if rule is not None and part.leaves != "keys":
-            part = replace(part, leaves=_away(rule.leaves, text) or part.leaves)
-        return part
+            if leaves != "keys":
+                leaves = _stay_on_loopback(rule.leaves, text) or leaves
+        is_heavier = GRAVITY.index(effect.risk) > GRAVITY.index(risk)
+        if is_heavier or (effect.leaves and not (rule and rule.leaves)):
+            reason = effect.reason  # what decides, be the program's own risk greater
+        risk = effect.risk if is_heavier else risk
+        is_protected = effect.protected or (rule is not None and rule.own)
+        is_grave = risk in ("system", "destructive") or effect.secret or is_protected
+        return replace(
+            effect,
+            text=_clip(text),
+            argv=argv,
+            risk=risk,
+            reason=reason,
+            undo=undo,
+            offer=programs.offer(argv) if argv and not is_grave and risk != "safe" else (),
+            protected=is_protected,
+            leaves=leaves,
+        )
 
-    def touched_by(self, words: tuple[Word, ...], rule: programs.Rule | None) -> Touched:
+    def _touch_operands(self, words: tuple[Word, ...], rule: programs.Rule | None) -> Part:
         kind = rule.operands.removeprefix("text ") if rule else ""
         if not kind and (rule is None or rule.risk in ("unknown", "network")):
-            named = [Word(w.text.lstrip("@"), w.kind) for w in programs.operands_of(words, rule)]
-            return self.touched([word for word in named if paths.looks_like_path(word)], "reads")
-        if not kind or kind == "none":
-            return Touched()
-        return self.touched(programs.operands_of(words, rule), kind)
+            operands = programs.operands_of(words, rule)
+            names = [Word(word.text.lstrip("@"), word.kind) for word in operands]
+            return self._touch([word for word in names if files.looks_like_path(word)], "reads")
+        if kind in ("", "none"):
+            return Part()
+        return self._touch(programs.operands_of(words, rule), kind)
 
-    def touched(self, named: Sequence[Word], kind: str) -> Touched:
-        where = self.where
-        found = [paths.locate(word, self.cwd, where) for word in named]
-        writes = {"writes": len(found), "moves": len(found), "last": 1, "reads": 0}[kind]
-        position = len(found) - writes
-        reads = [paths.read(path, where) for path in found[:position] if path is not None]
-        quiet = [
-            replace(effect, risk="safe") if effect.risk == "unknown" else effect for effect in reads
-        ]
-        return paths.together(*quiet, *(paths.write(path, where) for path in found[position:]))
+    def _touch(self, words: Sequence[Word], kind: str) -> Part:
+        """The effect on the files that words name: `last` writes the last and reads the others."""
+        paths = [files.locate(word, self.cwd, self.where) for word in words]
+        first_written = len(paths) - {"last": 1, "reads": 0}.get(kind, len(paths))
+        effects = []
+        for path in paths[:first_written]:
+            if path is not None:
+                effect = files.read(path, self.where)
+                is_quiet = effect.risk == "unknown"
+                effects.append(replace(effect, risk="safe") if is_quiet else effect)
+        effects += [files.write(path, self.where) for path in paths[first_written:]]
+        return files.merge(effects)
 
-    def spares(self, words: tuple[Word, ...], rule: programs.Rule) -> bool:
-        named = programs.operands_of(words, rule)
-        found = [paths.locate(word, self.cwd, self.where) for word in named]
-        return bool(found) and all(paths.may_be_rebuilt(path, self.where) for path in found)
+    def _spares(self, words: tuple[Word, ...], rule: programs.Rule) -> bool:
+        """Whether everything that it deletes is temporary or made again by a build."""
+        operands = programs.operands_of(words, rule)
+        paths = [files.locate(word, self.cwd, self.where) for word in operands]
+        return bool(paths) and all(
+            path and places.is_rebuildable(path, self.where) for path in paths
+        )
 
-    def redirect(self, item: Redirect, *, is_plain: bool) -> None:
+    def _judge_redirect(self, item: Redirect, *, is_plain: bool) -> None:
         operator, target = item.operator, item.target
-        compact = item.text.replace(" ", "").replace("\t", "")
-        if is_plain and compact in _CLOSED_REDIRECTS and not item.in_test:
+        if is_plain and re.sub(r"[ \t]", "", item.text) in _CLOSED_REDIRECTS:
             return
-        self.closed = False
-        self.known = self.known and target.kind == "literal"
+        self.is_closed = False
+        self.is_known = self.is_known and target.kind == "literal"
         to_descriptor = operator in (">&", "<&") and re.fullmatch(r"[0-9]+-?|-", target.text)
         if to_descriptor or target.text in _OWN_STREAMS:
             return
-        path = paths.locate(target, self.cwd, self.where)
-        touched = (paths.read if operator == "<" else paths.write)(path, self.where)
-        risk, reason = touched.risk, touched.reason or f"reads {target.text}"
+        path = files.locate(target, self.cwd, self.where)
+        effect = (files.read if operator == "<" else files.write)(path, self.where)
+        reason = effect.reason or f"reads {target.text}"
+        part = replace(effect, text=_clip(item.text), reason=reason)
         if target.text.startswith(("/dev/tcp/", "/dev/udp/")):
-            risk, reason = "network", "opens a connection to another machine"
-        if item.in_test:
-            reason = f"{reason}: between [ and ], `{operator}` redirects and compares nothing"
-        part = _part(item.text, None, risk, reason, touched, undo=touched.undo)
-        if risk == "network":
-            part = replace(part, leaves=_away("host", target.text.replace("/", " ")))
+            reason = "opens a connection to another machine"
+            leaves = _stay_on_loopback("host", target.text.replace("/", " "))
+            part = replace(part, risk="network", reason=reason, leaves=leaves)
         self.parts.append(part if is_plain else _at_least_unknown(part))
 
-    def change_folder(self, item: Command, *, is_plain: bool) -> bool:
+    def _change_folder(self, item: Command, *, is_plain: bool) -> bool:
         """Handles a `cd`: the folder is known only after `cd DIR &&`, while only `&&` and `|`
         follow. True if the command needs no other check."""
-        if self.moved and item.before not in ("&&", "|"):
+        if self.has_moved and item.before not in ("&&", "|"):
             self.cwd = None
         name = item.words[0].text if item.words else ""
         if name not in ("cd", "pushd", "popd"):
             return False
-        before, self.cwd, self.moved = self.cwd, None, True
+        before, self.cwd, self.has_moved = self.cwd, None, True
         if name != "cd" or not is_plain or len(item.words) != 2:
             return False
-        path = paths.locate(item.words[1], before, self.where)
+        path = files.locate(item.words[1], before, self.where)
         if path is None or ".." in path.split("/") or item.words[1].text.startswith("-"):
             return False
         if item.before in ("", ";", "&&") and item.behind == "&&":
@@ -298,27 +291,22 @@ class _Walk:
         if places.find_place(path, self.where) != "root":
             return False
         argv = tuple(word.text for word in item.words)
-        self.parts.append(
-            Part(text=_clip(item.text), argv=argv, risk="safe", reason="changes the folder")
-        )
+        self.parts.append(Part(text=_clip(item.text), argv=argv, reason="changes the folder"))
         return True
 
-    def finished(self) -> list[Part]:
+    def finish(self) -> list[Part]:
         """The parts, with those marked that run what another machine sends."""
         if not any(part.risk == "network" for part in self.parts):
             return self.parts
-        return [
-            replace(
-                part,
+        for at in self.run_input.intersection(range(len(self.parts))):
+            self.parts[at] = replace(
+                self.parts[at],
                 risk="destructive",
                 reason="runs what another machine sends",
                 undo="Its effect cannot be predicted.",
                 offer=(),
             )
-            if index in self.runs_input
-            else part
-            for index, part in enumerate(self.parts)
-        ]
+        return self.parts
 
 
 def _runs_input(words: tuple[Word, ...]) -> bool:
@@ -326,48 +314,21 @@ def _runs_input(words: tuple[Word, ...]) -> bool:
     name = os.path.basename(words[0].text)
     if name in ("source", ".", "eval"):
         return any(word.kind == "open" for word in words[1:])
-    if name not in programs.table().interpreters:
+    if name not in programs.names("offers", "interpreters"):
         return False
     operands = [w for w in words[1:] if w.kind == "open" or not w.text.startswith("-")]
     return not operands or operands[0].kind == "open" or operands[0].text == "/dev/stdin"
 
 
-def _part(
-    text: str,
-    argv: tuple[str, ...] | None,
-    risk: Risk,
-    reason: str,
-    touched: Touched,
-    *,
-    undo: str = "",
-    offer: tuple[str, ...] = (),
-) -> Part:
-    return Part(
-        text=_clip(text),
-        argv=argv,
-        risk=risk,
-        reason=reason,
-        undo=undo,
-        offer=() if touched.secret or touched.protected else offer,
-        secret=touched.secret,
-        protected=touched.protected,
-        reads=tuple(dict.fromkeys(touched.reads)),
-        writes=tuple(dict.fromkeys(touched.writes)),
-        outside=touched.outside,
-        leaves=touched.leaves,
-    )
-
-
-def _away(leaves: Leaves, text: str) -> Leaves:
+def _stay_on_loopback(leaves: Leaves, text: str) -> Leaves:
     """What a command leaves for, unless its only host is the loopback: the sandbox has its own. A
     wrong guess costs a failed command, since there is no other network in it."""
-    hosts = len(re.findall("://", text))
-    own = _HOST.findall(text)
-    return "" if leaves == "host" and own and hosts <= len(own) else leaves
+    own = len(_LOOPBACK.findall(text))
+    return "" if leaves == "host" and own and text.count("://") <= own else leaves
 
 
 def _unknown(text: str, reason: str) -> Part:
-    return Part(text=_clip(text), argv=None, risk="unknown", reason=reason)
+    return Part(text=_clip(text), risk="unknown", reason=reason)
 
 
 def _at_least_unknown(part: Part) -> Part:
@@ -376,9 +337,6 @@ def _at_least_unknown(part: Part) -> Part:
 
 def _clip(text: str) -> str:
     return text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "..."
-
-
-_NOT_SHOWN = frozenset("Cc Cf Cs Co Zl Zp".split())
 
 
 def _holds_controls(text: str) -> bool:

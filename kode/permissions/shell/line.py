@@ -1,4 +1,4 @@
-"""The judge's result for a command line: its parts, each with a risk."""
+"""What a command line would do, as its words tell: its parts, each with a risk."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,18 +19,23 @@ private `/tmp`. Empty: nothing, so it can run there, and what it changes is judg
 
 ORDER: tuple[Risk, ...] = ("safe", "write", "network", "unknown", "system", "destructive")
 
+GRAVITY: tuple[Risk, ...] = ("safe", "unknown", "write", "network", "system", "destructive")
+"""Which of several risks of one command counts: what it does by its name outweighs that it runs a
+program, or an unknown file."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One program of a line, a redirection to a file, or an assignment."""
+    """One program of a line, a redirection to a file, or an assignment; or what a command does to
+    one of the files that it names."""
 
-    text: str
+    text: str = ""
     """As written."""
-    argv: tuple[str, ...] | None
+    argv: tuple[str, ...] | None = None
     """Its words without wrappers: `env X=1 git push` is `("git", "push")`. None if one of them is
     not literal, and for anything but a command."""
-    risk: Risk
-    reason: str
+    risk: Risk = "safe"
+    reason: str = ""
     """Plain words that complete "It ...": "deletes files"."""
     undo: str = ""
     """One sentence about what `/undo` cannot restore; "" if it restores everything."""
@@ -104,10 +109,6 @@ class Line:
     def writes(self) -> tuple[str, ...]:
         """The files and folders that it names to write."""
         return tuple(dict.fromkeys(path for part in self.parts for path in part.writes))
-
-
-class TooLong(Exception):
-    """The text is too long to be worth judging."""
 
 
 def worst(risks: Iterable[Risk]) -> Risk:

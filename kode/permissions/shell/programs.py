@@ -1,19 +1,21 @@
-"""What kode knows about programs: `programs.toml`, loaded on first use, looked up by words.
+"""What kode knows about programs: `programs.toml`, read at first use and looked up by words.
 
-It answers two questions: does this command, every word of it literal, only read (`plain_reader`,
-exact tables, else None)? And what does this command do by its name (`find_rule`)?
+It answers three questions. Does this command, every word of it literal, only read (`plain_reader`,
+exact tables, else None)? What does this command do by its name (`find_rule`)? And which other
+command does it run (`inner_of`, by exact tables of options)?
 """
 
 import functools
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
-from kode.permissions.shell.line import Leaves, Risk
-from kode.permissions.shell.plain import Word
+from kode.permissions.shell.line import GRAVITY, Leaves, Risk
+from kode.permissions.shell.parse import Word
 
 _SYSTEM_FOLDERS = ("/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/")
 
@@ -29,36 +31,19 @@ _RISKS: dict[str, Risk] = {
 _LEAVES: dict[Risk, Leaves] = {"network": "host", "system": "machine"}
 """What a program needs outside the sandbox, where its rule does not say."""
 
-_GRAVITY: tuple[Risk, ...] = ("unknown", "write", "network", "system", "destructive")
-"""Which of several rules counts: what a program does by its name outweighs that it runs."""
-
-
 _TEXT_OPTIONS = ("-e", "-f", "--regexp", "--expression", "--file", "--from-file")
 """With one of these, no operand is a pattern or a program's text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a program, each with its dashes."""
+    """The options of a program."""
 
-    flags: frozenset[str]
-    values: frozenset[str]
-    optional: frozenset[str]
-    files: frozenset[str]
+    kinds: Mapping[str, str]
+    """An option with its dashes → "" for a flag; `=` if it takes a value, `<` a value that is a
+    file, `?` an optional value."""
     exact: bool = False
     """Whether options are whole words, without clusters, `=` and `--`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """The options and operands passed to a program."""
-
-    options: frozenset[str]
-    operands: tuple[str, ...]
-    files: tuple[str, ...]
-    """The values of options that name a file."""
-    values: tuple[str, ...]
-    """Other values that are separate words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,158 +73,107 @@ class Rule:
     """Alternatives for each of the first words."""
     risk: Risk
     reason: str
-    needs: tuple[str, ...] = ()
-    unless: tuple[str, ...] = ()
-    operands: str = ""
-    values: frozenset[str] = frozenset()
-    spares: bool = False
-    undo: str = ""
-    own: bool = False
+    needs: tuple[str, ...]
+    unless: tuple[str, ...]
+    operands: str
+    values: frozenset[str]
+    spares: bool
+    undo: str
+    own: bool
     """Whether it writes in kode's own folder."""
-    check: bool = False
+    check: bool
     """Whether its exit status says whether the project passed."""
-    leaves: Leaves = ""
+    leaves: Leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wrapper:
-    options: Options
-    skip: int
-    assigns: bool
-    appends: bool
-    system: str
+class Inner:
+    """What a program runs: words, or a shell text."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    readers: Mapping[tuple[str, ...], Reader]
-    rules: Mapping[str, tuple[Rule, ...]]
-    """By program, the gravest first; globs under ""."""
-    wrappers: Mapping[str, Wrapper]
-    shells: frozenset[str]
-    shell_options: Options
-    skips: Mapping[str, frozenset[str]]
-    with_subcommand: frozenset[str]
-    with_longer_subcommand: frozenset[str]
-    offered_alone: frozenset[str]
-    interpreters: frozenset[str]
-    modes: frozenset[str]
-    hides: frozenset[str]
-    answers: frozenset[str]
+    words: tuple[Word, ...] = ()
+    text: str | None = None
+    transparent: bool = True
+    """Whether these words are everything: nothing is set, nothing added."""
+    appends: bool = False
+    """Whether words that it reads are appended."""
+    system: str = ""
+    """What the wrapper itself does to the machine."""
 
 
 def plain_reader(words: Sequence[str]) -> Reading | None:
     """What a command reads if it does nothing but read and print; None for any other, or if a word
     is not understood."""
-    readers = table().readers
     name = _in_path(words[0])
-    with_word = readers.get((name, *words[1:2]))
-    reader = with_word or readers.get((name,))
-    if reader is None:
-        return None
-    if reader.text_only:
-        return Reading()
-    options = read_options(words[2 if with_word else 1 :], reader.options)
-    if options is None:
-        return None
-    operands = options.operands
-    if reader.most is not None and len(operands) > reader.most:
-        return None
-    if reader.last is not None and operands[-1:] != (reader.last,):
-        return None
-    if reader.first is not None and operands and not reader.first.fullmatch(operands[0]):
-        return None
-    match reader.operands:
-        case "none":
-            return Reading(files=options.files) if not operands else None
-        case "text":
-            return Reading(files=options.files)
-        case "text paths" if not options.options & reader.instead:
-            if not operands:
-                return None
-            operands = operands[1:]
-    return Reading(files=(*options.files, *operands), suspected=options.values)
-
-
-def read_options(words: Sequence[str], options: Options) -> Given | None:
-    """Splits options and operands as every getopt does: no abbreviations, no option after an
-    operand. None as soon as a word with a leading dash is not a known option."""
-    names: set[str] = set()
-    operands: list[str] = []
-    files: list[str] = []
-    values: list[str] = []
-    rest = list(reversed(words))
-    while rest:
+    with_word = readers().get((name, *words[1:2]))
+    reader = with_word or readers().get((name,))
+    if reader is None or reader.text_only:
+        return Reading() if reader else None
+    options, operands = set[str](), list[str]()
+    files, suspected = list[str](), list[str]()
+    rest = list(reversed(words[2 if with_word else 1 :]))
+    while rest:  # as every getopt does it: no abbreviations, no option after an operand
         word = rest.pop()
-        if word == "--" and not options.exact:
+        if word == "--" and not reader.options.exact:
             operands.extend(reversed(rest))
             break
         if not word.startswith("-") or word == "-":
             operands.append(word)
             continue
-        if operands and not options.exact:
+        option = _take_option(word, rest, reader.options)
+        if option is None or (operands and not reader.options.exact):
             return None
-        following = rest[-1:]
-        left = len(rest)
-        found = _one_option(word, rest, options)
-        if found is None:
-            return None
-        names.update(found[0])
-        files.extend(found[1])
-        values.extend(following if len(rest) < left and not found[1] else ())
-    return Given(
-        options=frozenset(names),
-        operands=tuple(operands),
-        files=tuple(files),
-        values=tuple(values),
-    )
+        taken, value, is_own_word = option
+        options.update(taken)
+        if value is not None and reader.options.kinds[taken[-1]] == "<":
+            files.append(value)
+        elif value is not None and is_own_word:
+            suspected.append(value)
+    if reader.most is not None and len(operands) > reader.most:
+        return None
+    if reader.last is not None and operands[-1:] != [reader.last]:
+        return None
+    if reader.first is not None and operands and not reader.first.fullmatch(operands[0]):
+        return None
+    match reader.operands:
+        case "none" | "text":
+            is_understood = reader.operands == "text" or not operands
+            return Reading(files=tuple(files)) if is_understood else None
+        case "text paths" if not options & reader.instead:
+            if not operands:
+                return None
+            del operands[0]
+    return Reading(files=(*files, *operands), suspected=tuple(suspected))
 
 
-def leading_options(words: Sequence[str], options: Options) -> int | None:
-    """How many words at the beginning are options with their values; None if one is unknown."""
-    rest = list(reversed(words))
-    while rest and rest[-1].startswith("-") and rest[-1] != "-":
-        word = rest.pop()
-        if word == "--":
-            break
-        if _one_option(word, rest, options) is None:
-            return None
-    return len(words) - len(rest)
-
-
-def _one_option(word: str, rest: list[str], options: Options) -> tuple[list[str], list[str]] | None:
-    """The option names in a word and the files that it names; takes a value from `rest`."""
-    if word in options.flags or word in options.optional:
-        return [word], []
-    if word in options.values or word in options.files:
-        if not rest:
-            return None
-        value = rest.pop()
-        return [word], [value] if word in options.files else []
+def _take_option(
+    word: str, rest: list[str], options: Options
+) -> tuple[list[str], str | None, bool] | None:
+    """The options in a word, the value of the last of them, and whether that is a word of its own,
+    taken from `rest`. None if the word is not understood."""
+    kind = options.kinds.get(word)
+    if kind in ("", "?"):
+        return [word], None, False
+    if kind:
+        return ([word], rest.pop(), True) if rest else None
     if options.exact:
         return None
     if word.startswith("--"):
         name, equals, value = word.partition("=")
-        if not equals or name not in options.values | options.optional | options.files:
-            return None
-        return [name], [value] if name in options.files else []
-    if re.fullmatch(r"-[0-9]+", word) and "-NUM" in options.flags:
-        return ["-NUM"], []
-    names: list[str] = []
+        return ([name], value, False) if equals and options.kinds.get(name) else None
+    if re.fullmatch(r"-[0-9]+", word) and "-NUM" in options.kinds:
+        return ["-NUM"], None, False
+    names = []
     for index, letter in enumerate(word[1:], start=2):
-        name = f"-{letter}"
-        names.append(name)
-        if name in options.flags:
-            continue
-        if name in options.optional:
-            return names, []
-        if name not in options.values | options.files:
+        names.append(f"-{letter}")
+        kind = options.kinds.get(names[-1])
+        if kind is None:
             return None
-        if not word[index:] and not rest:
-            return None
-        value = word[index:] or rest.pop()
-        return names, [value] if name in options.files else []
-    return names, []
+        if kind == "?":
+            return names, None, False
+        if kind:
+            attached = word[index:]
+            return (names, attached or rest.pop(), not attached) if attached or rest else None
+    return names, None, False
 
 
 def find_rule(words: Sequence[Word]) -> Rule | None:
@@ -251,24 +185,21 @@ def find_rule(words: Sequence[Word]) -> Rule | None:
     subs = [words[index].text for index in subcommand_at(words)]
     for rule in _rules_for(name, words[0].text):
         later = rule.words[1:]
-        if len(subs) < len(later) or any(
-            not _is_one_of(sub, choices) for sub, choices in zip(subs, later, strict=False)
-        ):
+        if len(subs) < len(later) or not all(map(_is_one_of, subs, later)):
             continue
         rest = [word for word in words[1:] if word.kind != "open"]
         for sub in subs[: len(later)]:
             rest.remove(next(word for word in rest if word.text == sub))
         if rule.needs and not _has(rest, rule.needs):
             continue
-        if rule.unless and _has(rest, rule.unless, abbreviated=False):
-            continue
-        return rule
+        if not _has(rest, rule.unless, abbreviated=False):
+            return rule
     return None
 
 
 def subcommand_at(words: Sequence[Word]) -> list[int]:
     """The indices of the first three words that are not options of the program itself."""
-    takes = table().skips.get(os.path.basename(words[0].text), frozenset())
+    takes = _data()["globals"].get(os.path.basename(words[0].text), "").split()
     found: list[int] = []
     index = 1
     while index < len(words) and len(found) < 3:
@@ -290,7 +221,7 @@ def answers(words: Sequence[Word]) -> bool:
         return False
     name = os.path.basename(words[0].text)
     subs = [words[index].text for index in subcommand_at(words)[:1]]
-    return not table().answers.isdisjoint({name, " ".join([name, *subs])})
+    return not names("answers").isdisjoint({name, " ".join([name, *subs])})
 
 
 def operands_of(words: Sequence[Word], rule: Rule | None) -> list[Word]:
@@ -323,38 +254,105 @@ def script_of(words: Sequence[str]) -> str:
 
 
 def _is_interpreter(name: str) -> bool:
-    interpreters = table().interpreters
-    return name in interpreters or re.sub(r"[0-9.]+$", "", name) in interpreters
+    return not names("offers", "interpreters").isdisjoint({name, re.sub(r"[0-9.]+$", "", name)})
 
 
 def offer(words: Sequence[str]) -> tuple[str, ...]:
     """The words that an "always" for a command may begin with, narrow enough to say what it does;
     empty if only all of its words are."""
-    known = table()
     name = os.path.basename(words[0])
+    count = 0
     if _is_interpreter(name):
         if len(words) > 2 and words[1] == "-m":
-            return tuple(words[:3])
-        if len(words) > 1 and (words[1] in known.modes or not words[1].startswith("-")):
-            return tuple(words[:2])
-        return ()
-    if name in known.offered_alone:
-        return (words[0],)
-    if name in known.with_subcommand:
+            count = 3
+        elif len(words) > 1:
+            is_telling = words[1] in names("offers", "modes") or not words[1].startswith("-")
+            count = 2 if is_telling else 0
+    elif name in names("offers"):
+        count = 1
+    elif name in names("offers", "subcommands"):
         at = subcommand_at([Word(word) for word in words])
-        if not at:
-            return ()
-        longer = words[at[0]] in known.with_longer_subcommand and len(at) > 1
-        return tuple(words[: at[1 if longer else 0] + 1])
-    return ()
+        longer = len(at) > 1 and words[at[0]] in names("offers", "longer")
+        count = at[1 if longer else 0] + 1 if at else 0
+    return tuple(words[:count])
+
+
+def inner_of(words: Sequence[Word]) -> list[Inner]:
+    """What a command runs in turn; empty if it runs nothing, or is not understood."""
+    name = os.path.basename(words[0].text)
+    if (wrapper := _data()["wrappers"].get(name)) is not None:
+        return _behind_wrapper(words, wrapper)
+    if name in names("shells"):
+        position = _skip_options(words, _options(_data()["shells"]["options"]))
+        if position is None or position >= len(words) or words[position].kind != "literal":
+            return []
+        options = (word.text for word in words[1:position])
+        has_text = any(re.fullmatch(r"-[a-z]*c[a-z]*", text) for text in options)
+        return [Inner(text=words[position].text)] if has_text else []
+    if name == "find":
+        return _executed_by_find(words)
+    if name in ("eval", "trap") and len(words) > 1 and all(w.kind == "literal" for w in words):
+        texts = [word.text for word in words[1:] if word.text != "--"]
+        text = " ".join(texts) if name == "eval" else "".join(texts[:1])
+        return [Inner(text=text, transparent=False)]
+    return []
+
+
+def _behind_wrapper(words: Sequence[Word], wrapper: Mapping[str, Any]) -> list[Inner]:
+    position = first = _skip_options(words, _options(wrapper.get("options", "")))
+    if position is None:
+        return []
+    while position < len(words) and re.match(r"[A-Za-z_]\w*=", words[position].text):
+        if not wrapper.get("assigns"):
+            break
+        position += 1
+    assigns = position != first
+    position += wrapper.get("skip", 0)
+    if position >= len(words):
+        return []
+    appends, system = wrapper.get("appends", False), wrapper.get("system", "")
+    return [
+        Inner(
+            words=tuple(words[position:]),
+            transparent=not assigns and not appends and not system,
+            appends=appends,
+            system=system,
+        )
+    ]
+
+
+def _executed_by_find(words: Sequence[Word]) -> list[Inner]:
+    commands: list[Inner] = []
+    command: list[Word] | None = None
+    for word in words:
+        if command is None:
+            command = [] if word.text in ("-exec", "-execdir", "-ok", "-okdir") else None
+        elif word.text in (";", "+"):
+            commands.append(Inner(words=tuple(command), transparent=False))
+            command = None
+        else:
+            command.append(Word(word.text, "open") if "{}" in word.text else word)
+    return [inner for inner in commands if inner.words]
+
+
+def _skip_options(words: Sequence[Word], options: Options) -> int | None:
+    """The index of the first word that is not an option; None if one is unknown."""
+    rest = [word.text for word in reversed(words[1:])]
+    while rest and rest[-1].startswith("-") and rest[-1] != "-":
+        word = rest.pop()
+        if word == "--":
+            break
+        if _take_option(word, rest, options) is None:
+            return None
+    count = len(words) - len(rest)
+    return None if any(word.kind == "open" for word in words[1:count]) else count
 
 
 def _rules_for(name: str, whole: str) -> list[Rule]:
-    rules = table().rules
-    bare = re.sub(r"(?<=[a-z])[0-9.]+$", "", name)
-    found = [*rules.get(whole, ()), *rules.get(name, ()), *rules.get(bare, ())]
-    found += [rule for rule in rules[""] if _is_one_of(name, rule.words[0])]
-    return sorted(found, key=lambda rule: -_GRAVITY.index(rule.risk))
+    versionless = re.sub(r"(?<=[a-z])[0-9.]+$", "", name)
+    found = [rule for key in (whole, name, versionless) for rule in rules().get(key, ())]
+    found += [rule for rule in rules()[""] if _is_one_of(name, rule.words[0])]
+    return sorted(found, key=lambda rule: -GRAVITY.index(rule.risk))
 
 
 def _is_one_of(word: str, choices: tuple[str, ...]) -> bool:
@@ -362,7 +360,7 @@ def _is_one_of(word: str, choices: tuple[str, ...]) -> bool:
 
 
 def _has(words: Sequence[Word], wanted: tuple[str, ...], *, abbreviated: bool = True) -> bool:
-    return any(_means(word.text, one, abbreviated) for word in words for one in wanted)
+    return any(_means(word.text, it, abbreviated) for word in words for it in wanted)
 
 
 def _means(word: str, option: str, abbreviated: bool) -> bool:
@@ -376,84 +374,33 @@ def _means(word: str, option: str, abbreviated: bool) -> bool:
 
 def _in_path(name: str) -> str:
     """The name of a system program; `./ls` is a different one."""
-    for folder in _SYSTEM_FOLDERS:
-        if name.startswith(folder):
-            return name[len(folder) :]
-    return name
+    folder = next((it for it in _SYSTEM_FOLDERS if name.startswith(it)), "")
+    return name[len(folder) :]
 
 
 @functools.cache
-def table() -> Table:
-    """The content of `programs.toml`."""
-    import importlib.resources
+def _data() -> dict[str, Any]:
     import tomllib
 
-    text = importlib.resources.files("kode.permissions.shell").joinpath("programs.toml")
-    data = tomllib.loads(text.read_text("utf-8"))
-    offers, shells = data["offers"], data["shells"]
-    return Table(
-        readers={
-            tuple(name.split()): _reader(row)
-            for names, row in data["readers"].items()
-            for name in _expand_choices(names)
-        },
-        rules=_rules(data),
-        wrappers={
-            name: Wrapper(
-                options=_options(row.get("options", "")),
-                skip=row.get("skip", 0),
-                assigns=row.get("assigns", False),
-                appends=row.get("appends", False),
-                system=row.get("system", ""),
-            )
-            for name, row in data["wrappers"].items()
-        },
-        shells=frozenset(shells["programs"].split()),
-        shell_options=_options(shells["options"]),
-        skips={name: frozenset(text.split()) for name, text in data["globals"].items()},
-        with_subcommand=frozenset(offers["subcommands"].split()),
-        with_longer_subcommand=frozenset(offers["longer"].split()),
-        offered_alone=frozenset(offers["programs"].split()),
-        interpreters=frozenset(offers["interpreters"].split()),
-        modes=frozenset(offers["modes"].split()),
-        hides=frozenset(data["hides"]["programs"].split()),
-        answers=frozenset(data["answers"]["programs"]),
-    )
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
-def _expand_choices(names: str) -> list[str]:
-    """Expands `command -v|-V` to `command -v` and `command -V`."""
-    *first, last = names.split(" ")
-    return [" ".join((*first, choice)) for choice in last.split("|")]
+@functools.cache
+def names(section: str, key: str = "programs") -> frozenset[str]:
+    """The words of a list in `programs.toml`."""
+    value = _data()[section][key]
+    return frozenset(value.split() if isinstance(value, str) else value)
 
 
-def _rules(data: Mapping[str, Any]) -> dict[str, tuple[Rule, ...]]:
-    by_name: dict[str, list[Rule]] = {"": []}
-    for section, risk in _RISKS.items():
-        for words, value in data[section].items():
-            choices = tuple(tuple(word.split("|")) for word in words.split())
-            for row in value if isinstance(value, list) else [value]:
-                rule = _rule(choices, risk, {"reason": row} if isinstance(row, str) else row)
-                rule = replace(rule, check=section == "checks")
-                for name in choices[0]:
-                    by_name.setdefault("" if "*" in name else name, []).append(rule)
-    return {name: tuple(rules) for name, rules in by_name.items()}
-
-
-def _rule(words: tuple[tuple[str, ...], ...], risk: Risk, row: Mapping[str, Any]) -> Rule:
-    return Rule(
-        words=words,
-        risk=risk,
-        reason=row["reason"],
-        needs=tuple(row.get("with", "").split()),
-        unless=tuple(row.get("unless", "").split()),
-        operands=row.get("operands", ""),
-        values=frozenset(row.get("values", "").split()),
-        spares=row.get("spares", False),
-        undo=row.get("undo", ""),
-        own=row.get("own", False),
-        leaves=row.get("leaves", _LEAVES.get(risk, "")),
-    )
+@functools.cache
+def readers() -> Mapping[tuple[str, ...], Reader]:
+    """The closed list: programs, some with a first word, that only read and print."""
+    found = {}
+    for words, row in _data()["readers"].items():
+        *before, last = words.split()  # `command -v|-V` is two
+        for choice in last.split("|"):
+            found[*before, choice] = _reader(row)
+    return found
 
 
 def _reader(row: Mapping[str, Any]) -> Reader:
@@ -469,19 +416,46 @@ def _reader(row: Mapping[str, Any]) -> Reader:
     )
 
 
-def _options(text: str, *, exact: bool = False) -> Options:
-    kinds: dict[str, set[str]] = {"": set(), "=": set(), "?": set(), "<": set()}
-    for word in text.split():
-        mark = word[-1] if word[-1] in "=?<" else ""
-        name = word.removesuffix(mark)
-        cluster = not mark and not exact and not name.startswith("--") and name != "-NUM"
-        kinds[mark].update(f"-{letter}" for letter in name[1:]) if cluster else kinds[mark].add(
-            name
-        )
-    return Options(
-        flags=frozenset(kinds[""]),
-        values=frozenset(kinds["="]),
-        optional=frozenset(kinds["?"]),
-        files=frozenset(kinds["<"]),
-        exact=exact,
+@functools.cache
+def rules() -> Mapping[str, tuple[Rule, ...]]:
+    """What programs do, by the program; globs under ""."""
+    by_name: dict[str, tuple[Rule, ...]] = {"": ()}
+    for section in _RISKS:
+        for words, value in _data()[section].items():
+            choices = tuple(tuple(word.split("|")) for word in words.split())
+            for row in value if isinstance(value, list) else [value]:
+                rule = _rule(choices, section, {"reason": row} if isinstance(row, str) else row)
+                for name in choices[0]:
+                    key = "" if "*" in name else name
+                    by_name[key] = (*by_name.get(key, ()), rule)
+    return by_name
+
+
+def _rule(words: tuple[tuple[str, ...], ...], section: str, row: Mapping[str, Any]) -> Rule:
+    risk = _RISKS[section]
+    return Rule(
+        words=words,
+        risk=risk,
+        reason=row["reason"],
+        needs=tuple(row.get("with", "").split()),
+        unless=tuple(row.get("unless", "").split()),
+        operands=row.get("operands", ""),
+        values=frozenset(row.get("values", "").split()),
+        spares=row.get("spares", False),
+        undo=row.get("undo", ""),
+        own=row.get("own", False),
+        check=section == "checks",
+        leaves=row.get("leaves", _LEAVES.get(risk, "")),
     )
+
+
+@functools.cache
+def _options(text: str, *, exact: bool = False) -> Options:
+    kinds: dict[str, str] = {}
+    for word in text.split():
+        kind = word[-1] if word[-1] in "=?<" else ""
+        name = word.removesuffix(kind)
+        is_cluster = not kind and not exact and not name.startswith("--") and name != "-NUM"
+        for option in [f"-{letter}" for letter in name[1:]] if is_cluster else [name]:
+            kinds.setdefault(option, kind)
+    return Options(kinds, exact)

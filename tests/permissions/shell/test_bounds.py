@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kode.permissions.shell import tree
+from kode.permissions.shell import parse
 from tests.effort import share
 from tests.permissions.shell.lines import judged
 
@@ -37,7 +37,7 @@ def test_deep_nesting_is_not_followed():
 
 
 def test_a_parse_that_takes_too_long_is_given_up(monkeypatch):
-    monkeypatch.setattr(tree, "MAX_PARSE_S", -1)
+    monkeypatch.setattr(parse, "MAX_PARSE_S", -1)
 
     line = judged("echo $(x); " + "a=(" * 2_000)
 
@@ -58,7 +58,7 @@ def test_letters_of_all_scripts_are_read():
 
 
 def test_a_long_text_for_a_file_is_one_part(monkeypatch):
-    monkeypatch.setattr(tree, "MAX_PARSE_S", 60.0)
+    monkeypatch.setattr(parse, "MAX_PARSE_S", 60.0)
     body = "print('x')\n" * 1_000
 
     assert judged(f"cat > a.py <<'E'\n{body}E\n").parts[-1].writes == ("/home/user/project/a.py",)

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kode.permissions.shell import judge, plain, programs
+from kode.permissions.shell import judge, parse, programs
 from tests.effort import share
 from tests.permissions.shell.lines import commands, judged, rows
 from tests.tables import for_each
 from tests.workplaces import ground
 
 CLOSED = [row["cmd"] for row in rows("lines") if row["risk"] == "safe"]
-NAMES = {name[0] for name in programs.table().readers} | {"cd"}
+NAMES = {name[0] for name in programs.readers()} | {"cd"}
 
 PIECES = st.sampled_from(
     "ls cat echo head sort grep true a b . - / ' \" \\ $ ` ( ) < > & | ; \n # { } [ ] ! ~ * = % + "
@@ -113,7 +113,7 @@ def test_bash_runs_the_words_that_were_judged(command, tmp_path_factory):
 
 @given(st.text("ab'\"\\ $`!*?[]{}~#=|&;<>()\n\t-./%é", max_size=12))
 def test_a_literal_word_is_what_it_is_without_its_quotes(source):
-    word = plain.word_of(source)
+    word = parse.word_of(source)
     if word.kind != "literal" or source in ("{}", "[", "]"):
         return
 
@@ -122,8 +122,8 @@ def test_a_literal_word_is_what_it_is_without_its_quotes(source):
 
 @for_each("source", ['a"', "a'", '"a', "'a", "l's'a\"", '"a" b"', 'a"b\\"'])
 def test_an_open_quote_makes_no_literal_word(source: str) -> None:
-    assert plain.word_of(source).kind != "literal"
-    assert plain.parse(source) is None
+    assert parse.word_of(source).kind != "literal"
+    assert parse.parse_plain(source) is None
 
 
 @pytest.fixture

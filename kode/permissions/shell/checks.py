@@ -6,12 +6,12 @@ and operators counts.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kode.permissions.shell import programs, tree, wrappers
-from kode.permissions.shell.line import CheckPart, TooLong
-from kode.permissions.shell.plain import Word
+from kode.permissions.shell import programs
+from kode.permissions.shell.line import CheckPart
+from kode.permissions.shell.parse import TooLong, Word, root_of, source_of, words_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ABOUT_ITSELF = frozenset({"--version", "--help", "-h", "--collect-only", "--co", "--dry-run"})
 """With one of these a program does not check anything."""
 
-_LISTS = frozenset({"list", "pipeline", "redirected_statement", "negated_command"})
+_LISTS = ("list", "pipeline", "redirected_statement", "negated_command")
 _COMMANDS = frozenset(
     "command declaration_command unset_command variable_assignment variable_assignments".split()
 )
@@ -32,95 +32,85 @@ _OTHERS = frozenset(
 @dataclass
 class _Pipeline:
     elements: "list[Node]"
-    background: bool = False
+    in_background: bool = False
 
 
-@dataclass
-class _Look:
-    pipelines: list[_Pipeline] = field(default_factory=list)
-    inside: "list[Node]" = field(default_factory=list)
-    """What else may hold pipelines."""
-
-
-def look_at(text: str) -> tuple[tuple[CheckPart, ...], bool]:
+def find_checks(text: str) -> tuple[tuple[CheckPart, ...], bool]:
     """The checks of a line, and whether its exit status 1 is an answer and no failure. Nothing is
     found in a line that takes too long to parse."""
     try:
-        return _look_at(tree.root_of(text), text)
+        root = root_of(text)
+        pipelines, _ = _find_pipelines(root)
+        last = pipelines[-1].elements[-1] if pipelines else None
+        parts = list(_checks_in(root, text, is_watched=not _sets_traps(root, text)))
+        is_answer = last is not None and (
+            last.type == "test_command" or programs.answers(_words(last, text))
+        )
     except (TooLong, RecursionError):
         return (), False
-
-
-def _look_at(root: "Node", text: str) -> tuple[tuple[CheckPart, ...], bool]:
-    pipelines = _look(root).pipelines
-    last = pipelines[-1].elements[-1] if pipelines else None
-    parts = list(_checks(root, text, watched=not _sets_traps(root, text)))
-    if [node.type for node in _whole(root)] == ["command"]:
-        parts = [replace(one, alone=_source(last, text) == one.command) for one in parts]
-    named = {one.command: one for one in parts}
-    for part in parts:  # the same words in two places: nothing tells which run is which
-        if named[part.command] != part:
-            named[part.command] = replace(part, of=0)
-    return tuple(named.values()), last is not None and _answers(last, text)
-
-
-def _whole(root: "Node") -> "list[Node]":
-    """What a line consists of, if it is one statement, without its redirections."""
     statements = [child for child in root.children if child.type != "comment"]
     if len(statements) == 1 and statements[0].type == "redirected_statement":
-        return [child for child in statements[0].children if "redirect" not in child.type]
-    return statements
+        statements = [it for it in statements[0].children if "redirect" not in it.type]
+    if last is not None and [node.type for node in statements] == ["command"]:
+        parts = [replace(part, alone=_source(last, text) == part.command) for part in parts]
+    by_command = {part.command: part for part in parts}
+    for part in parts:  # the same words in two places: nothing tells which run is which
+        if by_command[part.command] != part:
+            by_command[part.command] = replace(part, of=0)
+    return tuple(by_command.values()), is_answer
 
 
-def _look(node: "Node") -> _Look:
-    look = _Look()
+def _find_pipelines(node: "Node") -> "tuple[list[_Pipeline], list[Node]]":
+    """The pipelines of a node, and its other parts, which may hold some."""
+    pipelines: list[_Pipeline] = []
+    others: list[Node] = []
     chain: list[_Pipeline] = []
-    """The pipelines that a `&` would send to the background."""
+    """Those that a `&` would send to the background."""
     operator = ""
-    for child in _flat(node):
+    for child in _flatten(node):
         if child.type in _COMMANDS or child.type in _OTHERS:
             if operator in ("|", "|&"):
                 chain[-1].elements.append(child)
             else:
-                chain = [*chain, _Pipeline([child])] if operator else [_Pipeline([child])]
-                look.pipelines.append(chain[-1])
+                pipelines.append(_Pipeline([child]))
+                chain = [*chain, pipelines[-1]] if operator else pipelines[-1:]
             operator = ""
         elif child.type in ("&&", "||") or (child.type in ("|", "|&") and chain):
             operator = child.type
         elif child.type == "&":
             for pipeline in chain:
-                pipeline.background = True
+                pipeline.in_background = True
         elif child.is_named:
-            look.inside.append(child)
-    return look
+            others.append(child)
+    return pipelines, others
 
 
-def _flat(node: "Node") -> "Iterator[Node]":
+def _flatten(node: "Node") -> "Iterator[Node]":
     """The children of a node, with those of lists and pipelines in their place."""
     for child in node.children:
         if child.type in _LISTS:
-            yield from _flat(child)
+            yield from _flatten(child)
         else:
             yield child
 
 
-def _checks(node: "Node", text: str, *, watched: bool) -> Iterator[CheckPart]:
-    look = _look(node)
-    for pipeline in look.pipelines:
-        seen = watched and not pipeline.background
-        simple = [_is_simple(one, text) for one in pipeline.elements]
+def _checks_in(node: "Node", text: str, *, is_watched: bool) -> Iterator[CheckPart]:
+    pipelines, others = _find_pipelines(node)
+    for pipeline in pipelines:
+        is_seen = is_watched and not pipeline.in_background
+        simple = [_is_simple(element, text) for element in pipeline.elements]
         for index, element in enumerate(pipeline.elements):
             if _is_check(_words(element, text)):
                 yield CheckPart(
                     command=_source(element, text),
                     at=index,
-                    of=len(simple) if seen else 0,
+                    of=len(simple) if is_seen else 0,
                     behind=sum(simple[index + 1 :]),
                     forks=simple.count(False),
                 )
-            yield from _checks(element, text, watched=seen)
-    for child in look.inside:
-        yield from _checks(child, text, watched=watched)
+            yield from _checks_in(element, text, is_watched=is_seen)
+    for child in others:
+        yield from _checks_in(child, text, is_watched=is_watched)
 
 
 def _sets_traps(node: "Node", text: str) -> bool:
@@ -135,22 +125,18 @@ def _is_simple(node: "Node", text: str) -> bool:
     return node.type in _COMMANDS or is_test
 
 
-def _answers(node: "Node", text: str) -> bool:
-    return node.type == "test_command" or programs.answers(_words(node, text))
-
-
 def _words(node: "Node", text: str) -> tuple[Word, ...]:
-    return tree.words_of(node, text) if node.type == "command" else ()
+    return words_of(node, text) if node.type == "command" else ()
 
 
-def _source(node: "Node | None", text: str) -> str:
-    return text[node.start_byte : node.end_byte].removeprefix("time ") if node is not None else ""
+def _source(node: "Node", text: str) -> str:
+    return source_of(node, text).removeprefix("time ")
 
 
 def _is_check(words: Sequence[Word]) -> bool:
     if not words or words[0].kind != "literal":
         return False
-    inner = wrappers.inner_of(words)
+    inner = programs.inner_of(words)
     if inner:
         return any(_is_check(command.words) for command in inner)
     rule = programs.find_rule(words)
