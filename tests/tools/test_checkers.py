@@ -105,8 +105,8 @@ async def test_a_checker_that_hangs_or_fails_costs_an_edit_nothing(
     assert (world.project / "a.py").read_text() == "y\n"
 
 
-async def test_one_key_turns_it_off(
-    world: World, opened: Open, events: list[Event], ruff: Callable[[str], None]
+async def test_a_key_turns_checkers_off(
+    opened: Open, events: list[Event], ruff: Callable[[str], None]
 ) -> None:
     ruff(FAKE)
 

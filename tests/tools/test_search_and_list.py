@@ -29,9 +29,13 @@ def context(context: ToolContext, engine: str) -> ToolContext:
 
 
 @pytest.fixture
-def tree(project: Path) -> Path:
-    """A project with everything that could be walked into by mistake."""
+def tree(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with everything that could be walked into by mistake, or steer the search."""
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(project / "rgrc"))
     texts = {
+        "rgrc": "--invert-match\n",
+        ".ignore": "*\n",
+        "json.py": "raise SystemExit\n",
         "b.py": "import os\n\ndef find():\n    return os\n",
         "a/deep/x.py": "def find():\n    pass\n",
         "a.txt": "find me\nFIND ME\n",
@@ -63,9 +67,9 @@ def tree(project: Path) -> Path:
 
 
 FILES = [
-    ".gitignore", ".hidden/h.py", "a/deep/x.py", "a.txt", "b.py", "binary.dat", "crlf.txt",
-    "late.dat", "latin.txt", "logs/.gitignore", "logs/keep.log", "sub/x.log", "vendor/.gitignore",
-    "wide.txt", "ümläut.py",
+    ".gitignore", ".hidden/h.py", ".ignore", "a/deep/x.py", "a.txt", "b.py", "binary.dat",
+    "crlf.txt", "json.py", "late.dat", "latin.txt", "logs/.gitignore", "logs/keep.log", "rgrc",
+    "sub/x.log", "vendor/.gitignore", "wide.txt", "ümläut.py",
 ]  # fmt: skip
 
 
@@ -74,7 +78,7 @@ FILES = [
     ("arguments", "expected"),
     [
         ({}, FILES),
-        ({"pattern": "*.py"}, [".hidden/h.py", "a/deep/x.py", "b.py", "ümläut.py"]),
+        ({"pattern": "*.py"}, [".hidden/h.py", "a/deep/x.py", "b.py", "json.py", "ümläut.py"]),
         ({"pattern": "a/**/*.py"}, ["a/deep/x.py"]),
         ({"pattern": "**/x.{py,js}"}, ["a/deep/x.py"]),
         ({"pattern": "*.{py,txt}", "path": "a"}, ["a/deep/x.py"]),
@@ -215,27 +219,19 @@ def shown_in(text: str) -> dict[str, int]:
 
 @engines
 async def test_hits_are_spread_over_the_files_and_counted(call: Call, project: Path) -> None:
-    (project / "a").write_text("x\n" * 700)
-    (project / "b").write_text("x\n" * 70)
-    (project / "c").write_text("x\n" * 10)
-
-    output = await call(search_files, pattern="x")
-
-    assert shown_in(output.for_model) == {"a": 45, "b": 45, "c": 10}
-    assert output.for_model.startswith("a (45 of 700 hits)\n1:x\n2:x\n")
-    assert "\n[780 hits in 3 files, 100 shown. " in output.for_model
-    assert "--" not in output.for_model
-
-
-@engines
-async def test_more_files_than_hits_show_one_hit_each(call: Call, project: Path) -> None:
+    for name, count in (("a", 700), ("b", 70), ("c", 10)):
+        (project / name).write_text("x\n" * count)
+    spread = await call(search_files, pattern="x")
     for number in range(120):
-        (project / f"{number:03}").write_text("x\n" * 3 + ("z" + "y" * 290 + "\n") * 5)
-    short = await call(search_files, pattern="x")
+        (project / f"{number:03}").write_text("w\n" * 3 + ("z" + "y" * 290 + "\n") * 5)
+    short = await call(search_files, pattern="w")
     long = await call(search_files, pattern="z", glob="0[0-4]*")
 
+    assert shown_in(spread.for_model) == {"a": 45, "b": 45, "c": 10}
+    assert spread.for_model.startswith("a (45 of 700 hits)\n1:x\n2:x\n")
+    assert "\n[780 hits in 3 files, 100 shown. " in spread.for_model
+    assert "--" not in spread.for_model
     assert shown_in(short.for_model) == {f"{number:03}": 1 for number in range(100)}
-    assert "[360 hits in 120 files, 100 shown." in short.for_model
     assert len(short.files_read) == 100
     assert len(long.for_model) < 31_000
     assert {*shown_in(long.for_model).values()} == {1, 2}
@@ -292,16 +288,10 @@ async def test_a_pattern_that_backtracks_forever_ends(
 
 
 @engines
-def test_the_question_about_a_search_names_the_folder(context: ToolContext) -> None:
-    assert search_files.preview is not None
-
-    preview = search_files.preview(context, search_files.check({"pattern": "x", "path": "/etc"}))
-
-    assert preview == "search /etc for x"
-
-
-@engines
 async def test_secrets_never_show_in_a_search(call: Call, context: ToolContext) -> None:
+    assert search_files.preview is not None
+    asked = search_files.preview(context, {"pattern": "x", "path": "/etc"})
+    assert asked == "search /etc for x"
     home = context.place.protected[0]
     (home / "config.json").write_text('"api_key": "find"\n')
     (home / "user.md").write_text("find\n")
@@ -312,19 +302,6 @@ async def test_secrets_never_show_in_a_search(call: Call, context: ToolContext) 
     assert output.untrusted == str(home)
     with pytest.raises(ToolError, match="secrets"):
         await call(search_files, pattern="find", path=str(home / "config.json"))
-
-
-@engines
-async def test_a_repository_cannot_configure_the_search(
-    call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (project / "rgrc").write_text("--invert-match\n")
-    (project / ".ignore").write_text("*\n")
-    (project / "a").write_text("x\n")
-    (project / "json.py").write_text("raise SystemExit\n")
-    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(project / "rgrc"))
-
-    assert (await call(search_files, pattern="^x$")).for_model == "a\n1:x"
 
 
 @engines
@@ -377,15 +354,13 @@ async def test_key_files_are_left_out_unless_asked_for(call: Call, project: Path
     (project / ".env").write_text("API_KEY=canary\n")
     (project / "a.py").write_text("API_KEY = env()\n")
 
-    found = await call(search_files, pattern="API_KEY")
-    named = await call(search_files, pattern="API_KEY", path=".env")
-    globbed = await call(search_files, pattern="API_KEY", glob=".env")
+    everywhere = await call(search_files, pattern="API_KEY")
 
-    assert "canary" not in found.for_model
-    assert "a.py" in found.for_model
-    assert "likely to hold keys: .env" in found.for_model
-    assert "canary" in named.text
-    assert "canary" in globbed.text
+    assert "canary" not in everywhere.for_model
+    assert "a.py" in everywhere.for_model
+    assert "likely to hold keys: .env" in everywhere.for_model
+    for where in ({"path": ".env"}, {"glob": ".env"}):
+        assert "canary" in (await call(search_files, pattern="API_KEY", **where)).text
 
 
 @for_each(
