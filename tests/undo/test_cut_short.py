@@ -12,7 +12,7 @@ import pytest
 from kode.errors import StorageError
 from kode.undo.store import Contents
 from kode.undo.undo import Undo
-from tests.undo.changes import change, step, turn_id, undo_in
+from tests.undo.changes import change, step, undo_in
 
 FILES = 6
 
@@ -140,22 +140,3 @@ def test_folders_made_for_a_file_go_with_it(work: Work) -> None:
     assert work.tree() == {**work.before, "deep": None, "deep/mine.txt": "mine"}
     work.opened().redo()
     assert work.tree() == {**work.after, "deep/mine.txt": "mine"}
-
-
-@pytest.mark.parametrize("made", ["other", "other/er"])
-def test_folders_made_before_a_kill_go_without_their_file(work: Work, made: str) -> None:
-    work.opened().begin(turn_id(2), [str(work.project / "other" / "er" / "new.txt")])
-    (work.project / made).mkdir(parents=True)
-
-    work.opened().undo()
-
-    assert work.tree() == work.after
-
-
-def test_a_half_written_file_goes_at_the_next_start(work: Work) -> None:
-    work.opened().begin(turn_id(2), [str(work.project / "1.txt")])
-    (work.project / ".kode-tmp-0123").write_text("tw")
-
-    work.opened().remove_stale_temporaries()
-
-    assert work.tree() == work.after

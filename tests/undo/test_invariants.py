@@ -9,10 +9,10 @@ from pathlib import Path
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.effort import share
-from tests.undo.changes import change, step, undo_in
+from tests.undo.changes import step, undo_in
 
 NAMES = ("a.txt", "b.txt", "c.txt")
 Disk = dict[str, str | None]
@@ -91,17 +91,6 @@ class Life(RuleBasedStateMachine):
         if undone.turn is not None and self.before_undos:
             assert self.disk() == self.before_undos.pop()
 
-    @precondition(lambda self: not self.persons)
-    @rule(name=st.sampled_from(NAMES), delete=st.booleans())
-    def a_persons_content_comes_back(self, name: str, delete: bool) -> None:
-        self.turn_ends()
-        mine = self.write(name, False)
-        self.agent_changes(name, delete)
-        self.turn_ends()
-        self.kept.undo()
-        assert self.disk()[name] == mine
-        self.before_undos.clear()
-
     def only_touched(self, before: Disk, touched: tuple[str, ...]) -> None:
         now = self.disk()
         changed = {str(self.folder / name) for name in NAMES if now[name] != before[name]}
@@ -117,12 +106,3 @@ class Life(RuleBasedStateMachine):
 
 Life.TestCase.settings = settings(max_examples=share(30), stateful_step_count=20, deadline=None)
 TestLife = Life.TestCase
-
-
-def test_undoing_every_turn_gives_the_first_contents(tmp_path: Path) -> None:
-    kept, path = undo_in(tmp_path / "undo"), tmp_path / "a.txt"
-    for turn in range(1, 6):
-        change(kept, turn, path, str(turn))
-    while kept.undo().turn is not None:
-        pass
-    assert not path.exists()

@@ -231,16 +231,6 @@ def test_a_repository_that_git_cannot_read_is_walked(
     assert not [path for path in before(repo).before if "secret" in path]
 
 
-def test_effects_of_a_command_are_undone_without_git(plain: Path) -> None:
-    was = tree(plain)
-    undo = run(plain, "rm -r src empty; sed -i s/n/m/ notes.md; mkdir -p x/y; echo 1 > x/z")
-    after = tree(plain)
-    undo.undo()
-    assert tree(plain) == was
-    undo.redo()
-    assert tree(plain) == after
-
-
 def test_links_are_saved_with_what_they_lead_to(plain: Path) -> None:
     (plain.parent / "log").write_text("x")
     (plain / "out").symlink_to("../log")
@@ -275,11 +265,3 @@ def test_a_disk_that_takes_nothing_is_a_problem(plain: Path) -> None:
 def test_a_pipe_in_the_way_is_not_read(plain: Path) -> None:
     os.mkfifo(plain / "pipe")
     assert str(plain / "pipe") not in before(plain).before
-
-
-def test_a_folder_with_what_the_person_put_there_stays(plain: Path) -> None:
-    undo = run(plain, "mkdir -p b/c d/e; echo 1 > b/c/x")
-    (plain / "d" / "mine").write_text("mine")
-    assert [path for path, _ in undo.undo().left_alone] == [str(plain / "d")]
-    assert not (plain / "b").exists()
-    assert [path.name for path in (plain / "d").iterdir()] == ["mine"]
