@@ -28,16 +28,6 @@ class TurnId(NamedTuple):
     number: int
 
 
-class RepositoryChange(NamedTuple):
-    """A repository in which a command has checked out another commit or branch."""
-
-    root: str
-    head: str
-    """The commit before; "" before the first."""
-    branch: str
-    """The branch before; "" for a detached HEAD."""
-
-
 @dataclass(kw_only=True)
 class Step:
     """One change of files by kode. Paths are absolute."""
@@ -52,7 +42,9 @@ class Step:
     """Of an undo or a redo."""
     after: dict[str, Seen] | None = None
     """What has changed; None if it was cut short, or still runs."""
-    repositories: list[RepositoryChange] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
+    """Of each repository in which a command has checked out another commit or branch: where it was,
+    as `main was at 0a1b2c3d4e5f`."""
 
 
 class Change(NamedTuple):
@@ -90,8 +82,9 @@ class Group:
         return drop_parents(self.files)
 
     @property
-    def repositories(self) -> list[RepositoryChange]:
-        return [change for step in self.steps for change in step.repositories]
+    def heads(self) -> list[str]:
+        """See `Step`."""
+        return [head for step in self.steps for head in step.heads]
 
 
 class History:
@@ -111,9 +104,9 @@ class History:
             if not groups or last.kind != "change" or last.turn.id != step.turn.id:
                 groups.append(Group(turn=step.turn))
             groups[-1].steps.append(step)
-            if step.repositories or step.after is None or step.after:
+            if step.heads or step.after is None or step.after:
                 self.undone.clear()
-        self.groups = [group for group in groups if group.files or group.repositories]
+        self.groups = [group for group in groups if group.files or group.heads]
         """What has an effect, the oldest first."""
 
     @property
@@ -164,8 +157,8 @@ class Journal:
     def end(self, step: Step, more: Mapping[str, Seen]) -> None:
         """Notes what a step has changed; `more` is what was there before of files that were found
         to have changed only afterwards. Raises: StorageError."""
-        line = {"done": step.id, "before": more, "after": step.after}
-        self._append({**line, "repositories": step.repositories})
+        line = {"done": step.id, "before": more, "after": step.after, "heads": step.heads}
+        self._append(line)
 
     def _append(self, value: Mapping[str, Any]) -> None:
         durable.make_folder(self.path.parent)
@@ -218,10 +211,10 @@ def _add_line(steps: dict[str, Step], value: Mapping[str, Any]) -> None:
     before = _parse_states(value["before"])
     if "done" in value:
         after = _parse_states(value["after"])
-        changes = [RepositoryChange(*change) for change in value["repositories"]]
+        heads = [str(head) for head in value["heads"]]
         if step := steps.get(value["done"]):
             step.before |= before
-            step.after, step.repositories = after, changes
+            step.after, step.heads = after, heads
         return
     step = Step(id=str(value["begin"]), turn=TurnId(*value["turn"]), of=str(value["of"]))
     step.before, step.goal, step.kind = before, _parse_states(value["goal"]), value["kind"]

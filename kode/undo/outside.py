@@ -20,7 +20,7 @@ from kode import paths
 from kode.errors import GitError, StorageError
 from kode.git import NOTHING, run_git, split_names
 from kode.messages import plural
-from kode.undo.journal import RepositoryChange, Step
+from kode.undo.journal import Step
 from kode.undo.store import FILTERED, FOLDER, OTHER, WHY_NOT_SAVED, Contents, Seen
 from kode.workplace import below_any
 
@@ -243,8 +243,8 @@ def _compare_commit(contents: Contents, step: RunningStep, then: Survey) -> dict
     StorageError."""
     root, now = then.root, Survey(root=then.root)
     _ask_git(now, "--untracked-files=no", "--", ".git")
-    if (then.head, then.branch) != (now.head, now.branch):
-        step.repositories.append(RepositoryChange(str(root), then.head, then.branch))
+    if then.head and (then.head, then.branch) != (now.head, now.branch):
+        step.heads.append(f"{then.branch or 'HEAD'} was at {then.head[:12]}")
     differing = split_names(_git(root, *_DIFFERS.split(), then.head, "--")) if then.head else []
     inside = (name for name in sorted({*differing}) if ".." not in name.split("/"))
     names = [name for name in inside if f"{root}/{name}" not in then.files]

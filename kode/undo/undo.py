@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import shlex
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -23,15 +22,7 @@ from kode.errors import StorageError
 from kode.events import Emit, Notice, silent
 from kode.git import git_record
 from kode.undo import outside
-from kode.undo.journal import (
-    History,
-    Journal,
-    RepositoryChange,
-    Step,
-    TurnId,
-    drop_parents,
-    way_back,
-)
+from kode.undo.journal import History, Journal, Step, TurnId, drop_parents, way_back
 from kode.undo.outside import RunningStep
 from kode.undo.store import FOLDER, WHY_NOT_SAVED, Contents, Seen, is_digest
 from kode.workplace import GitFolder
@@ -169,7 +160,7 @@ class Undo:
         """Notes what a step has changed. Raises: StorageError."""
         is_announced = bool(step.before)
         more = outside.find_changes(self.contents, step)
-        if not (is_announced or step.after or step.repositories):
+        if not (is_announced or step.after or step.heads):
             return
         if not is_announced:
             self.journal.begin(step)
@@ -302,8 +293,8 @@ class Undo:
             more["redo"] = step.kind == "redo"
         if step is not None and step.kind == "undo" and "failed" in more:
             groups = (group for group in past.groups if group.steps[0].id == step.of)
-            changes = (change for group in groups for change in group.repositories)
-            more["notes"] = tuple(dict.fromkeys(map(_describe_head, changes)))
+            heads = dict.fromkeys(head for group in groups for head in group.heads)
+            more["notes"] = tuple(f"{head} and is not moved back." for head in heads)
         touched = drop_parents(states)
         return Undone(
             step=step,
@@ -314,18 +305,6 @@ class Undo:
             next_redo=past.undone[-1].turn.number if past.undone else None,
             damaged=past.damaged,
         )
-
-
-def _describe_head(change: RepositoryChange) -> str:
-    """Where HEAD was, which is not moved back."""
-    commit, branch = change.head[:12], change.branch
-    text = f"{branch or 'HEAD'} was at {commit or 'no commit'} and is not moved back"
-    if not (commit and branch):
-        return f"{text}."
-    # A shell may read the line, and a name of a branch hold what it obeys.
-    ref = shlex.quote(f"refs/heads/{branch}")
-    way = f"`git symbolic-ref HEAD {ref} && git reset {commit}` does that"
-    return f"{text}: {way} and leaves the files as they are."
 
 
 def _remove_temporaries_beside(files: Iterable[str]) -> None:

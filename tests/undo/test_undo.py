@@ -159,8 +159,8 @@ def test_a_journal_with_damaged_lines_is_partly_used(undo: Undo, tmp_path: Path)
     change(undo, 1, path, "two")
     lines = (
         b'{"begin": "1", "turn": "x"}\n{"done": "9", "before": {"a": [null, 0]}, "after": {}, '
-        b'"repositories": []}\n'
-        b'not JSON\n[]\n{"done": "none", "before": {}, "after": {}, "repositories": []}\n'
+        b'"heads": []}\n'
+        b'not JSON\n[]\n{"done": "none", "before": {}, "after": {}, "heads": []}\n'
     )
     undo.journal.path.write_bytes(lines + undo.journal.path.read_bytes())
 
