@@ -238,8 +238,9 @@ def is_alive(folder: Path) -> bool:
 @contextlib.contextmanager
 def hold(folder: Path) -> Iterator[None]:
     """Resumes a session in this process, which lives for others meanwhile. Raises: SessionError if
-    another process does."""
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    another process does; StorageError."""
+    with storage_errors(folder / LOCK, "open"):
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
     try:
         for is_last in (False, True):
             try:
