@@ -227,12 +227,12 @@ async def run_hook(
             **({"CLAUDE_PLUGIN_ROOT": root} if hook.item.scope == "bundle" else {}),
         },
         timeout_s=hook.timeout_s,
-        given=stdin,
+        stdin=stdin,
         sandbox=None if outside else sandbox,
         records_opens=hook.pins_loads,
         grants=grants,
         keep=keep,
-        takes=runs_beside,
+        take_first_line=runs_beside,
     )
     stdout, *lists = ran.stdout.split(mark) if begins else (ran.stdout,)
     # The variables that it wrote to its file.

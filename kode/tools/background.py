@@ -85,7 +85,7 @@ class BackgroundCommand:
     outcome: str = ""
     """How it ended; "" while it runs."""
     took_s: float = 0.0
-    begun: str = ""
+    entry_id: str = ""
     """Id of the entry with its beginning."""
     read_to: int = 0
     """How far the model has read its output file, in bytes."""
@@ -106,7 +106,7 @@ class BackgroundCommand:
             title=shorten(self.command, TITLE_CHARS),
             outcome=self.outcome,
             output=str(self.running.output_path or ""),
-            of=self.begun,
+            of=self.entry_id,
         )
 
     def last_line(self) -> str:
@@ -165,7 +165,7 @@ class BackgroundCommands:
         late, self._late = self._late, []
         for of, entry in late:
             self._record(of, entry)
-        alive = {command.begun for command in self.running()}
+        alive = {command.entry_id for command in self.running()}
         for job in running_jobs(session.entries):
             if job.id not in alive:
                 ended = replace(job, id=new_id(), at=timestamp(), of=job.id, outcome=WITH_KODE)
@@ -198,8 +198,8 @@ class BackgroundCommands:
         `options` are `with_session`, `tell` and `work` of `BackgroundCommand`."""
         self._count += 1
         job = BackgroundCommand(f"bg{self._count}", command, session_id, **options)
-        self._record(session_id, begun := job.entry())
-        job.begun = begun.id
+        self._record(session_id, entry := job.entry())
+        job.entry_id = entry.id
         job.watch = asyncio.ensure_future(self._watch(job))
         ended = [command for command in self.commands if not command.runs]
         for oldest in ended[: len(ended) - MAX_ENDED + 1]:

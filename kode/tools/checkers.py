@@ -104,9 +104,9 @@ class Checkers:
             cwd=self.place.cwd,
             environment={**self.place.environment, "NO_COLOR": "1"},
             timeout_s=LIMIT_S,
-            given=text,
+            stdin=text,
             sandbox=self.sandbox,
-            gently=False,
+            has_grace=False,
         )
         if ran.exit_code is None:
             raise TimeoutError

@@ -53,7 +53,7 @@ def is_mark(text: object) -> bool:
     return isinstance(text, str) and re.fullmatch("[0-9a-f]{24}", text) is not None
 
 
-def marked(mark: str) -> dict[str, str]:
+def mark_environment(mark: str) -> dict[str, str]:
     """The variable that marks a command and everything it starts. Inside another kode's command it
     has both marks, so that the outer kode finds it too."""
     outer = os.environ.get(MARK, "")
@@ -196,7 +196,7 @@ class ProcessTree:
         if self.wrapped is not None:
             argv, options["pass_fds"] = self.wrapped.argv, self.wrapped.descriptors
         WATCH.add(self.mark)
-        variables = {**environment, **marked(self.mark)}
+        variables = {**environment, **mark_environment(self.mark)}
         process = await start_program(*argv, env=variables, start_new_session=True, **options)
         self._group = process.pid
         WATCH.add(self.mark, process.pid)

@@ -64,18 +64,18 @@ async def run_program(
     cwd: Path,
     environment: Mapping[str, str],
     timeout_s: float,
-    given: bytes = b"",
+    stdin: bytes = b"",
     sandbox: "Sandbox | None" = None,
     records_opens: bool = False,
     grants: "Grants | None" = None,
     keep: Keep | None = None,
-    gently: bool = True,
-    takes: Callable[[bytes], bool] = lambda line: False,
+    has_grace: bool = True,
+    take_first_line: Callable[[bytes], bool] = lambda line: False,
 ) -> Ran:
-    """Runs a program to its end or its time limit, in the given sandbox if any. `gently` gives it a
-    moment to exit at its limit; `records_opens`, `grants`: see `Sandbox.begin`; `takes` gets the
-    first line that it prints, as soon as it has, and says whether to leave it out of the output.
-    Raises nothing but CancelledError, after ending the program."""
+    """Runs a program to its end or its time limit, in `sandbox` if there is one. With `has_grace`
+    it gets a moment to exit at its limit; `records_opens`, `grants`: see `Sandbox.begin`;
+    `take_first_line` gets the first line that it prints, as soon as it has, and says whether to
+    leave it out of the output. Raises nothing but CancelledError, after ending the program."""
     started = time.monotonic()
     attempt: Attempt | None = None
     tree = ProcessTree()
@@ -86,11 +86,14 @@ async def run_program(
             )
             tree.wrapped = attempt.wrap(tuple(argv))
         out, err, code, fault = bytearray(), bytearray(), None, ""
-        async with open_program(tree, argv, environment, cwd, gently=gently) as process:
+        async with open_program(tree, argv, environment, cwd, has_grace=has_grace) as process:
             try:
                 async with asyncio.timeout(timeout_s):
-                    reading = _read(process.stdout, out, takes), _read(process.stderr, err)
-                    await asyncio.gather(*reading, feed(process.stdin, given))
+                    await asyncio.gather(
+                        _read(process.stdout, out, take_first_line),
+                        _read(process.stderr, err),
+                        feed(process.stdin, stdin),
+                    )
                     code = await process.wait()
             except TimeoutError:
                 fault = f"did not end within {timeout_s:.3g} s"
@@ -116,7 +119,7 @@ async def open_program(
     environment: Mapping[str, str],
     cwd: Path | None = None,
     *,
-    gently: bool = False,
+    has_grace: bool = False,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """Starts a program with pipes; it has ended with all it started on leaving. Raises: OSError."""
     process: asyncio.subprocess.Process | None = None
@@ -125,7 +128,7 @@ async def open_program(
         process = await tree.start(*argv, environment=environment, cwd=cwd, **pipes)
         yield process
     finally:
-        if gently:
+        if has_grace:
             await tree.end()
         else:
             tree.kill()
@@ -139,23 +142,23 @@ async def open_program(
 async def _read(
     stream: asyncio.StreamReader | None,
     buffer: bytearray,
-    takes: Callable[[bytes], bool] | None = None,
+    take_first_line: Callable[[bytes], bool] | None = None,
 ) -> None:
     assert stream is not None
     while data := await stream.read(_READ_BYTES):
         buffer += data
-        if takes is not None and b"\n" in buffer:
+        if take_first_line is not None and b"\n" in buffer:
             line, _, rest = bytes(buffer).partition(b"\n")
-            buffer[:] = rest if takes(line) else buffer
-            takes = None
+            buffer[:] = rest if take_first_line(line) else buffer
+            take_first_line = None
         del buffer[MAX_OUTPUT_BYTES // 2 : -MAX_OUTPUT_BYTES // 2]
 
 
-async def feed(stream: asyncio.StreamWriter | None, given: bytes) -> None:
+async def feed(stream: asyncio.StreamWriter | None, data: bytes) -> None:
     """Writes all of a program's input. Many programs end without reading theirs."""
     assert stream is not None
     with contextlib.suppress(ConnectionError):
-        stream.write(given)
+        stream.write(data)
         await stream.drain()
     stream.close()
     with contextlib.suppress(ConnectionError):
@@ -168,7 +171,7 @@ PYTHON = (sys.executable, "-P")
 _LIMITED = ("/bin/sh", "-c", 'ulimit -t 30; ulimit -v 1048576 2>/dev/null; exec "$@"', "sh")
 
 
-def own_environment() -> dict[str, str]:
+def worker_environment() -> dict[str, str]:
     """The variables of a program of kode's own: none of the person's."""
     package_parent = str(Path(real_path(__file__)).parents[2])
     return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONPATH": package_parent}
@@ -182,6 +185,6 @@ async def ask_worker(script: str, question: bytes) -> bytes | None:
     Raises: OSError if it cannot be started.
     """
     argv = (*_LIMITED, *PYTHON, script)
-    async with open_program(ProcessTree(), argv, own_environment()) as process:
+    async with open_program(ProcessTree(), argv, worker_environment()) as process:
         answer, _ = await process.communicate(question)
     return answer if process.returncode == 0 else None

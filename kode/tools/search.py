@@ -27,7 +27,7 @@ from kode.programs import find_program
 from kode.tool import ToolContext, ToolOutput
 from kode.tools import files, search_worker
 from kode.tools.processes import ProcessTree
-from kode.tools.program import PYTHON, feed, open_program, own_environment
+from kode.tools.program import PYTHON, feed, open_program, worker_environment
 
 TIMEOUT_S = 30.0  # a very large repository on a cold disk
 MAX_PIECE_BYTES = 8 * 1024 * 1024
@@ -95,17 +95,17 @@ async def search_files(
             f"`pattern` is not a regular expression: {ended.stderr}. To search for the characters "
             "as they are, put a backslash before each of . * + ? ( ) [ ] { } | ^ $"
         )
-    shown: dict[str, list[_Line]] = {path: [] for path in search.files}
+    selection: dict[str, list[_Line]] = {path: [] for path in search.files}
     for line in sorted(search.choose_lines(), key=lambda line: line.number):
-        shown[line.path].append(line)
-    shown = {path: lines for path, lines in shown.items() if lines}
+        selection[line.path].append(line)
+    selection = {path: lines for path, lines in selection.items() if lines}
     where = files.display_path(tool_context, root) + (f" in files matching {glob}" if glob else "")
     return ToolOutput(
-        text="\n\n".join(starmap(search.render, shown.items()))
+        text="\n\n".join(starmap(search.render, selection.items()))
         or f"No hits for {pattern!r} in {where}.",
-        notes=tuple(_note_omissions(search, list(chain(*shown.values())), ended)),
+        notes=tuple(_note_omissions(search, list(chain(*selection.values())), ended)),
         summary=plural(search.total, "hit"),
-        files_read=tuple(shown),
+        files_read=tuple(selection),
         untrusted=files.find_outside_source(tool_context, root),
     )
 
@@ -146,7 +146,7 @@ async def list_files(
     )
 
 
-# ── what is shown ─────────────────────────────────────────────────────────────────────────────────
+# ── what is shown ────────────────────────────────────────────────────────────────────────────
 
 
 class _Line(NamedTuple):
@@ -238,7 +238,7 @@ class _Search:
         is_full = turn > 0 and (file.chars >= self.room or turn >= MAX_HITS)
         if file.total > turn + is_hit or len(self.files) >= MAX_HITS or (is_hit and is_full):
             return
-        number, text = data["line_number"], _cut(data)
+        number, text = data["line_number"], _clip_line(data)
         if is_hit:
             file.last = _Line(file.path, turn, 0, number, text)
             self._add(file, file.last)
@@ -267,17 +267,17 @@ class _Search:
             key=lambda line: (line.turn, line.distance),
         )
         hits = {line[:2] for line in [line for line in lines if not line.distance][:MAX_HITS]}
-        room, paths, chosen = self.room, set[str](), list[_Line]()
+        room, paths, selection = self.room, set[str](), list[_Line]()
         for line in (line for line in lines if line[:2] in hits):
             room -= len(str(line)) + 1 + (0 if line.path in paths else len(line.path) + 2)
-            if room < 0 and chosen:
-                shown = {line[:2] for line in chosen}
-                cut = [line for line in lines if line.distance and line[:2] in shown]
-                self.is_context_cut |= len(cut) > sum(line.distance > 0 for line in chosen)
+            if room < 0 and selection:
+                shown_hits = {line[:2] for line in selection}
+                context = [line for line in lines if line.distance and line[:2] in shown_hits]
+                self.is_context_cut |= len(context) > sum(line.distance > 0 for line in selection)
                 break
-            chosen.append(line)
+            selection.append(line)
             paths.add(line.path)
-        return chosen
+        return selection
 
     def render(self, path: str, lines: Sequence[_Line]) -> str:
         name, total = files.display_path(self.context, Path(path)), self.files[path].total
@@ -295,7 +295,7 @@ def _bytes(text: Mapping[str, str]) -> bytes:
     return base64.b64decode(text["bytes"]) if "bytes" in text else text["text"].encode()
 
 
-def _cut(data: Mapping[str, Any]) -> str:
+def _clip_line(data: Mapping[str, Any]) -> str:
     """A line; of a long one the part around its match."""
     raw = _bytes(data["lines"]).rstrip(b"\r\n")
     codec = "latin-1" if "bytes" in data["lines"] else "utf-8"
@@ -309,8 +309,8 @@ def _cut(data: Mapping[str, Any]) -> str:
     return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else "")
 
 
-def _note_omissions(search: _Search, shown: Sequence[_Line], ended: "Ended") -> Iterator[str]:
-    count = sum(not line.distance for line in shown)
+def _note_omissions(search: _Search, selection: Sequence[_Line], ended: "Ended") -> Iterator[str]:
+    count = sum(not line.distance for line in selection)
     if count < search.total:
         total = f"{search.total:,}" if search.total < MAX_COUNTED else f"More than {MAX_COUNTED:,}"
         yield (
@@ -439,7 +439,7 @@ async def run_search(
         words = {"pattern": pattern, "ignore_case": ignore_case, "context": context}
         question = json.dumps({"root": folder, **words}).encode()
     timed_out, dropped, stderr = False, 0, b""
-    async with open_program(ProcessTree(), argv, own_environment()) as process:
+    async with open_program(ProcessTree(), argv, worker_environment()) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         try:

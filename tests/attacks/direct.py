@@ -31,7 +31,7 @@ def main() -> int:
         mark = secrets.token_hex(12)
         with subprocess.Popen(
             wrapped.argv,
-            env={**os.environ, **processes.marked(mark)},
+            env={**os.environ, **processes.mark_environment(mark)},
             pass_fds=wrapped.descriptors,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -62,7 +62,7 @@ def ran(wrapped: Attempt, cwd: Path, environment: dict[str, str] | None = None) 
             wrapped.argv,
             cwd=cwd,
             env={"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **(environment or {})}
-            | processes.marked(MARK),
+            | processes.mark_environment(MARK),
             pass_fds=wrapped.descriptors,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -128,7 +128,7 @@ def test_a_process_quoting_a_mark_is_left_alone(pids: Path) -> None:
     command = ["sh", "-c", f"exec {noting(pids)}"]
     with (
         subprocess.Popen(command, env={**path, "API_KEY": f"sk-{mark}"}) as stranger,
-        subprocess.Popen(command, env={**path, **processes.marked(mark)}) as marked,
+        subprocess.Popen(command, env={**path, **processes.mark_environment(mark)}) as marked,
     ):
         assert comes_true(lambda: len(living(pids)) == 2)
 

@@ -122,7 +122,7 @@ def _setting(argv: Sequence[str], output: ChildOutput) -> Setting:
     if not arguments.from_parent:  # marks what it starts, as a parent does for its children
         from kode.tools import processes
 
-        os.environ.update(processes.marked(processes.new_mark()))
+        os.environ.update(processes.mark_environment(processes.new_mark()))
     memory, start, stdin = "", None, None
     if arguments.memory_snapshot is not None:
         data = _read(cwd / arguments.memory_snapshot, "--memory-snapshot")
