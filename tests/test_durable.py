@@ -174,7 +174,7 @@ def test_a_changed_name_is_synced_before_the_call_returns(
 
 
 @pytest.mark.parametrize("follow", [True, False])
-def test_a_folder_that_was_deleted_is_made_for_the_owner_and_synced_again(
+def test_a_deleted_folder_is_made_private_and_synced_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, follow: bool
 ) -> None:
     synced = names_synced(monkeypatch)
@@ -194,9 +194,7 @@ def test_a_folder_that_was_deleted_is_made_for_the_owner_and_synced_again(
 
 
 @given(st.binary(max_size=20), st.binary(max_size=9).map(lambda torn: torn.replace(b"\n", b"")))
-def test_only_a_torn_line_is_cut_and_kept_aside_wherever_a_block_ends(
-    whole: bytes, torn: bytes
-) -> None:
+def test_a_torn_line_is_kept_aside_wherever_a_block_ends(whole: bytes, torn: bytes) -> None:
     lines = whole + b"\n" if whole else b""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(durable, "_BLOCK_BYTES", 4)
@@ -272,7 +270,7 @@ def test_a_log_that_lost_its_last_line_is_found(log: Path) -> None:
     assert durable.lost_bytes(log) == len(whole)
 
 
-def test_a_log_longer_than_its_note_or_without_one_lost_nothing(log: Path) -> None:
+def test_a_log_longer_than_its_note_lost_nothing(log: Path) -> None:
     with log.open("ab") as file:
         file.write(b"unnoted\n")
     assert durable.lost_bytes(log) == 0
@@ -293,7 +291,7 @@ def test_no_flipped_bit_of_a_note_tells_another_length(log: Path) -> None:
 
 
 @pytest.mark.parametrize("put", [lambda note: note.symlink_to("victim"), os.mkfifo, os.mkdir])
-def test_what_stands_in_the_place_of_a_note_stops_no_append(
+def test_an_entry_in_place_of_a_note_stops_no_append(
     tmp_path: Path, put: Callable[[Path], Any]
 ) -> None:
     log, victim = tmp_path / "log.jsonl", tmp_path / "victim"
