@@ -94,8 +94,13 @@ def plain_tool(function: Callable[..., Any]) -> Tool:
     async def call(context: ToolContext, **arguments: Any) -> ToolOutput | str:
         try:
             is_async = inspect.iscoroutinefunction(function)
-            result = function if is_async else functools.partial(asyncio.to_thread, function)
-            return _output_of(await result(**arguments))
+            run = function if is_async else functools.partial(asyncio.to_thread, function)
+            value = await run(**arguments)
+            if isinstance(value, ToolOutput | str):
+                return value
+            from pydantic_core import to_json
+
+            return "Done." if value is None else to_json(value, indent=2, fallback=str).decode()
         except KodeError:
             raise
         except Exception as error:
@@ -106,16 +111,6 @@ def plain_tool(function: Callable[..., Any]) -> Tool:
     call.__signature__ = inspect.Signature([first, *by_name])  # type: ignore[attr-defined]
     call.__annotations__ = hints
     return tool(effect="none", name=name, description=inspect.getdoc(function))(call)
-
-
-def _output_of(value: Any) -> ToolOutput | str:
-    if isinstance(value, ToolOutput | str):
-        return value
-    if value is None:
-        return "Done."
-    from pydantic_core import to_json
-
-    return to_json(value, indent=2, fallback=str).decode()
 
 
 def _arguments_model(function: Function, tool_name: str) -> "type[BaseModel]":

@@ -34,9 +34,7 @@ def encoding_by_mark(data: bytes) -> Encoding | None:
 
 def lines_of(text: str) -> list[str]:
     """Splits into lines with their ends, at line feeds only, as editors and search tools do."""
-    lines = text.split("\n")
-    last = lines.pop()
-    return [line + "\n" for line in lines] + ([last] if last else [])
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def with_line_feeds(text: str) -> str:
