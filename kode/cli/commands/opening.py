@@ -19,7 +19,6 @@ from kode.cli.flags import (
     config_flags,
     finish_startup,
     model_flags,
-    named_servers,
     working_directory,
 )
 from kode.errors import EXIT_NOT_STARTED, ConfigError, UserError
@@ -149,35 +148,20 @@ async def _repl(
     async def opening() -> "Conversation":
         # In threads, so that typing is drawn at once.
         await asyncio.to_thread(importlib.import_module, "kode.conversation")
-        from kode.cli.commands.task import attach_named, read_attachments
+        from kode.cli.commands.task import open_from_flags
         from kode.cli.screen.form import make_elicit
         from kode.cli.screen.question import make_ask
         from kode.config.load import load_config
-        from kode.conversation import Settings, open_conversation
+        from kode.conversation import Settings
         from kode.paths import home
 
         flags = config_flags(arguments)
         loaded = await asyncio.to_thread(load_config, home(), cwd, environ=os.environ, flags=flags)
-        settings = Settings(
-            loaded,
-            emit=renderer.emit,
-            ask=make_ask(screen, say=renderer.show_outcome),
-            elicit=make_elicit(screen),
-            keep_session=not arguments.no_session,
-            trust_project=arguments.trust_project,
-            servers=named_servers(arguments, cwd),
+        ask = make_ask(screen, say=renderer.show_outcome)
+        settings = Settings(loaded, emit=renderer.emit, ask=ask, elicit=make_elicit(screen))
+        conversation = await open_from_flags(
+            arguments, settings, session_id, piped=getattr(arguments, "piped", ())
         )
-        conversation = await open_conversation(
-            settings,
-            cwd=cwd,
-            session_id=session_id,
-            new_id=getattr(arguments, "session_id", None),
-            attachments=(
-                *read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), renderer.emit),
-                *getattr(arguments, "piped", ()),
-            ),
-        )
-        attach_named(conversation, arguments.ctx)
         if conversation.extensions is not None:
             conversation.extensions.start_all()
         # A daemon: leaving must never wait for an import.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kode import installed
 from kode.cli.commands.cassettes import add_cassette_flags, cassette_settings, keep, model_of
-from kode.cli.commands.task import answer_form, attach_named, read_attachments, read_task
+from kode.cli.commands.task import answer_form, open_from_flags, read_attachments, read_task
 from kode.cli.flags import (
     add_conversation_flags,
     config_flags,
@@ -180,7 +180,7 @@ async def _run_with(
 ) -> tuple[int, str | None]:
     """The exit code, and the id of the session."""
     from kode.config.load import load_config
-    from kode.conversation import Settings, open_conversation
+    from kode.conversation import Settings
     from kode.paths import home
     from kode.providers import warm_up
 
@@ -190,42 +190,26 @@ async def _run_with(
         flags["tool_format"] = recorded.tool_format
     loaded = load_config(home(), cwd, environ=os.environ, flags=flags)
     form = answer_form(arguments, cwd)
-    face = _face(arguments, plain=loaded.config.repl.plain)
+    output = _open_output(arguments, plain=loaded.config.repl.plain)
     warnings: list[str] = []
 
     def emit(event: Event) -> None:
         if isinstance(event, Notice) and event.level != "info":
             warnings.append(event.text)
-        face.emit(event)
+        output.emit(event)
 
-    attached = read_attachments(arguments.ctx, cwd, loaded.config.roots(cwd), emit)
-    settings = Settings(
-        loaded,
-        emit=emit,
-        ask=face.ask,
-        elicit=face.elicit,
-        keep_session=not arguments.no_session,
-        trust_project=arguments.trust_project,
-        servers=named_servers(arguments, cwd),
-    )
-    conversation = await open_conversation(
-        settings,
-        cwd=cwd,
-        session_id=session_id,
-        new_id=getattr(arguments, "session_id", None),
-        task=text,
-        attachments=(*attached, *piped),
-        provider=recorded,
+    settings = Settings(loaded, emit=emit, ask=output.ask, elicit=output.elicit)
+    conversation = await open_from_flags(
+        arguments, settings, session_id, task=text, piped=piped, provider=recorded
     )
     if recorded is not None:
         place, now = conversation.agent.place, conversation.session.id
         recorded.follow(place.home, place.project, now, lambda: conversation.context.sections)
     conclude = partial(
-        _print_result, arguments, conversation, shown=face.shows_answer, warnings=warnings
+        _print_result, arguments, conversation, shown=output.shows_answer, warnings=warnings
     )
     turn = partial(conversation.turn, form=form)
     try:
-        attach_named(conversation, arguments.ctx, arguments.task)
         warm_up(conversation.agent.provider)
         finish_startup()
         if arguments.input_format == "stream-json":
@@ -234,11 +218,13 @@ async def _run_with(
             code = await run_stream(conversation, text, turn, conclude)
             return code, conversation.session.id
         typed = arguments.task or ""  # without it the text is from standard input
-        if face.prompt is not None:
+        if output.prompt is not None:
             from kode.cli.prompt.repl import run_one
 
-            face.prompt.opened = conversation
-            face.prompt.screen.ended = ended = await _ended(run_one(face.prompt, text, typed, form))
+            output.prompt.opened = conversation
+            output.prompt.screen.ended = ended = await _ended(
+                run_one(output.prompt, text, typed, form)
+            )
         else:
             task = asyncio.ensure_future(turn(text, typed=typed))
             with cancelled_by_signals(task):
@@ -246,14 +232,14 @@ async def _run_with(
         ended = await conversation.end_jobs(ended)
         conclude(ended)
     finally:
-        if face.stream is not None:
-            face.stream.has_ended = True
+        if output.stream is not None:
+            output.stream.has_ended = True
         closing = asyncio.ensure_future(_close(conversation))
         with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
-            if face.prompt is not None:
+            if output.prompt is not None:
                 from kode.cli.prompt.repl import show_closing
 
-                await show_closing(face.prompt, closing)
+                await show_closing(output.prompt, closing)
             await closing  # if interrupted, memory leaves its work for the next start
     return EXIT_CODES[ended.status], conversation.session.id
 
@@ -294,7 +280,7 @@ async def _ended(task: Awaitable[TurnEnded]) -> TurnEnded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Face:
+class _Output:
     """What shows events, asks the person, and draws the prompt; None for what there is not."""
 
     emit: "Emit"
@@ -306,8 +292,8 @@ class _Face:
     """Whether the answer is on the terminal before it is printed."""
 
 
-def _face(arguments: argparse.Namespace, *, plain: bool) -> _Face:
-    """The face for these flags. Raises: ConfigError where nobody can be asked."""
+def _open_output(arguments: argparse.Namespace, *, plain: bool) -> _Output:
+    """The output for these flags. Raises: ConfigError where nobody can be asked."""
     at_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     if arguments.ask and not (at_terminal and arguments.output_format in (None, "text")):
         raise ConfigError(
@@ -318,9 +304,9 @@ def _face(arguments: argparse.Namespace, *, plain: bool) -> _Face:
         from kode.cli.screen.output import EventStream
 
         stream = EventStream()
-        return _Face(emit=stream.emit, stream=stream)
+        return _Output(emit=stream.emit, stream=stream)
     if arguments.output_format == "json":
-        return _Face(emit=silent)
+        return _Output(emit=silent)
     from kode.cli.screen.screen import open_screen
 
     color = False if arguments.no_color else None
@@ -331,7 +317,7 @@ def _face(arguments: argparse.Namespace, *, plain: bool) -> _Face:
 
         live = not arguments.quiet
         shown = ProgressRenderer(screen, unfolded=arguments.verbose, live_line=live)
-        return _Face(emit=silent if arguments.quiet else shown.emit)
+        return _Output(emit=silent if arguments.quiet else shown.emit)
     from kode.cli.prompt.slash import COMMANDS
     from kode.cli.prompt.state import PromptState
     from kode.cli.screen.form import make_elicit
@@ -339,7 +325,7 @@ def _face(arguments: argparse.Namespace, *, plain: bool) -> _Face:
     from kode.cli.screen.render import Renderer
 
     renderer = Renderer(screen, unfolded=arguments.verbose)
-    return _Face(
+    return _Output(
         emit=silent if arguments.quiet else renderer.emit,
         ask=make_ask(screen, say=renderer.show_outcome),
         elicit=make_elicit(screen),

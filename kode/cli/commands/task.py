@@ -9,18 +9,21 @@ import select
 import stat
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
+from kode.cli.flags import named_servers, working_directory
 from kode.errors import ConfigError, Interrupted, Setting, UserError
 from kode.events import Emit, Notice
 from kode.process_end import interrupt_by_signals
 
 if TYPE_CHECKING:
-    from kode.conversation import Conversation
+    from kode.conversation import Conversation, Settings
     from kode.conversation.structured import Form
     from kode.messages import Text
+    from kode.provider import Provider
 
 MAX_STDIN_BYTES = 10 * 1024 * 1024  # more than any window holds
 CTX = Setting("ctx", "--ctx")
@@ -55,7 +58,47 @@ def read_task(task: str | None) -> "tuple[str, tuple[Text, ...]]":
     return task, (piped,) if extra.strip() else ()
 
 
-def attach_named(
+async def open_from_flags(
+    arguments: argparse.Namespace,
+    settings: "Settings",
+    session_id: str | None,
+    *,
+    task: str = "",
+    piped: "Sequence[Text]" = (),
+    provider: "Provider | None" = None,
+) -> "Conversation":
+    """Opens the conversation that the flags of `kode run` or of the prompt ask for; `settings` say
+    how it shows and asks. Images and folders that the flags and TASK name go with the first turn.
+    Raises: KodeError."""
+    from kode.conversation import open_conversation
+
+    cwd = working_directory(arguments)
+    roots = settings.config.roots(cwd)
+    settings = replace(
+        settings,
+        keep_session=not arguments.no_session,
+        trust_project=arguments.trust_project,
+        servers=named_servers(arguments, cwd),
+    )
+    attached = read_attachments(arguments.ctx, cwd, roots, settings.emit)
+    conversation = await open_conversation(
+        settings,
+        cwd=cwd,
+        session_id=session_id,
+        new_id=getattr(arguments, "session_id", None),
+        task=task,
+        attachments=(*attached, *piped),
+        provider=provider,
+    )
+    try:
+        _attach_named(conversation, arguments.ctx, arguments.task if task else None)
+    except BaseException:
+        await conversation.close(interrupted=True)
+        raise
+    return conversation
+
+
+def _attach_named(
     conversation: "Conversation", names: Sequence[str], task: str | None = None
 ) -> None:
     """Attaches the images of `--ctx`, and in TASK those in quotes and the images and folders named
@@ -93,7 +136,7 @@ def read_attachments(
     names: Sequence[str], cwd: Path, roots: Sequence[Path], emit: Emit
 ) -> tuple["Text", ...]:
     """Reads the text files of `--ctx`, and lists its folders, as parts of the first message;
-    `attach_named` handles images. A file in none of `roots` is outside text, and so is one written
+    `_attach_named` handles images. A file in none of `roots` is outside text, and so is one written
     by a session that had read such text.
 
     Raises: ConfigError for one that is missing, too large, or neither text nor an image.
