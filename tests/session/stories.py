@@ -2,12 +2,14 @@
 
 import os
 import time
+from dataclasses import fields
 from pathlib import Path
 
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, user_message
 from kode.session import log
 from kode.session.entries import (
     Entry,
+    MessageEntry,
     StateEntry,
     SystemEntry,
     TaintEntry,
@@ -67,6 +69,14 @@ def message_of(step: str) -> Message:
     if verb in ("user", "answer"):
         return user_message(rest) if verb == "user" else answer(rest)
     return asks(*rest.split()) if verb == "asks" else results(*rest.split())
+
+
+def entry_of(step: str | Message | Entry) -> Entry:
+    """An entry of its own, or one with this message, see `message_of`."""
+    if isinstance(step, Entry):
+        return step
+    message = message_of(step) if isinstance(step, str) else step
+    return MessageEntry(**{each.name: getattr(message, each.name) for each in fields(Message)})
 
 
 def story(home: Path, *steps: str | Message | Entry, is_open: bool = False) -> Session:

@@ -11,7 +11,7 @@ from kode.session.entries import CompactionEntry, Entry, StateEntry, SystemEntry
 from kode.session.export import as_json, as_markdown
 from kode.session.log import Session
 from kode.session.transcript import Transcript
-from tests.session.stories import plain_turn, results, story, turn_entry, whole_story
+from tests.session.stories import plain_turn, results, story, turn_entry
 
 
 def document(session: Session) -> dict[str, Any]:
@@ -49,23 +49,20 @@ def test_the_document_has_all_messages_whatever_was_compacted(tmp_path: Path) ->
     assert exported["updated_at"] >= exported["created_at"]
 
 
-def test_calls_and_results_are_told_plainly(tmp_path: Path) -> None:
-    messages = document(whole_story(tmp_path))["messages"]
-
-    assert messages[2]["tool_calls"][0] == {
-        "id": "c1",
-        "name": "shell",
-        "arguments": '{"command":"ls"}',
-    }
-    assert [m["tool_call_id"] for m in messages if m["role"] == "tool"] == ["c1", "c2", "c3"]
-
-
-def test_additions_to_a_persons_words_stay_apart(tmp_path: Path) -> None:
+def test_calls_results_and_additions_are_told_plainly(tmp_path: Path) -> None:
     parts = (Text(text="recalled", source="memory"), Text(text="do it"))
-    message = document(story(tmp_path, Message(role="user", parts=parts)))["messages"][0]
+    asked = Message(role="user", parts=parts)
+    messages = document(story(tmp_path, asked, "asks c1 c2", "results c2", "results c1"))[
+        "messages"
+    ]
 
-    assert message["content"] == "do it"
-    assert message["added"] == [{"source": "memory", "text": "recalled"}]
+    assert (messages[0]["content"], messages[0]["added"]) == (
+        "do it",
+        [{"source": "memory", "text": "recalled"}],
+    )
+    call = {"id": "c1", "name": "shell", "arguments": '{"command":"ls"}'}
+    assert messages[1]["tool_calls"][0] == call
+    assert [m["tool_call_id"] for m in messages[2:]] == ["c1", "c2"]
 
 
 def test_a_call_in_a_transcript_can_be_read(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from kode.messages import text_of, user_message
-from kode.session import log
 from kode.session.entries import (
     AnyEntry,
     JobEntry,
@@ -17,7 +16,7 @@ from kode.session.entries import (
     UndoEntry,
 )
 from kode.session.messages import conversation_messages, find_unreported, note_of
-from tests.session.stories import answer, new_session
+from tests.session.stories import answer, reopened, story
 
 
 def asks(id: str, *notes_of: str) -> MessageEntry:
@@ -51,14 +50,9 @@ def test_the_model_is_told_what_it_does_not_know(
     tmp_path: Path, entries: list[AnyEntry], expected: list[AnyEntry]
 ) -> None:
     assert find_unreported(entries) == expected
-    session = new_session(tmp_path)
-    for entry in entries:
-        session.append(entry)
+    session = story(tmp_path, *entries)
     assert list(session.unreported) == expected
-    session.close()
-    again, _ = log.load(tmp_path, str(session.id))
-    assert list(again.unreported) == expected
-    again.close()
+    assert list(reopened(tmp_path, session.id)[0].unreported) == expected
 
 
 def test_undo_and_redo_can_be_read_as_messages() -> None:
