@@ -238,7 +238,7 @@ def make_agent(
     rules = _rules(config)
     state = GateState(mode=config.permissions.mode)
     if start is not None:
-        state.approved = approvals.changed((), give=parse_all(start.approved))
+        state.approved = approvals.change_rules((), give=parse_all(start.approved))
     try:
         memory = settings.memory or guard(config.memory)
     except ConfigError as error:

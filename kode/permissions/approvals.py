@@ -15,7 +15,9 @@ from kode.permissions.modes import StandingRule
 from kode.permissions.rules import Rule, Rules, parse
 from kode.record_log import seal_object, unseal_object
 
-One = TypeVar("One")
+Item = TypeVar("Item")
+
+_EFFECTS: tuple[Literal["deny", "ask", "allow"], ...] = ("deny", "ask", "allow")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,97 +50,89 @@ def load(home: Path, project: Path) -> tuple[tuple[Approval, ...], str]:
 
 
 def change(
-    home: Path, project: Path, *, give: Sequence[Rule] = (), remove: Sequence[Rule] = ()
+    home: Path, project: Path, update: Callable[[Sequence[Approval]], Sequence[Approval]]
 ) -> None:
-    """Gives approvals (again, if they were removed) and removes others, durably, keeping those that
-    another kode gave meanwhile.
+    """Changes the approvals of a project, durably, also if another kode does the same.
 
-    Raises: StorageError, for a damaged file too, which is set aside; BusyError.
+    Raises: StorageError, for a damaged file too, which is set aside; BusyError; what `update`
+    raises.
     """
     path = paths.permissions_file(home, project)
     with durable.locked(path.parent):
-        known, problem = load(home, project)
+        saved, problem = load(home, project)
         if problem:
             raise StorageError(problem)
-        every = changed(known, give=give, remove=remove)
+        approvals = update(saved)
         items = {
-            "allow": [str(one.rule) for one in every if not one.removed],
-            "removed": [str(one.rule) for one in every if one.removed],
-            "at": {str(one.rule): one.at for one in every if one.at},
+            "allow": [str(it.rule) for it in approvals if not it.removed],
+            "removed": [str(it.rule) for it in approvals if it.removed],
+            "at": {str(it.rule): it.at for it in approvals if it.at},
         }
         write_approvals(path, project, items)
 
 
-def changed(
-    known: Sequence[Approval], *, give: Sequence[Rule] = (), remove: Sequence[Rule] = ()
+def change_rules(
+    approvals: Sequence[Approval], *, give: Sequence[Rule] = (), remove: Sequence[Rule] = ()
 ) -> tuple[Approval, ...]:
-    """The approvals after a change, in their order; new ones last."""
-    every = {one.rule: one for one in known}
+    """The approvals after some were given (again, if they were removed) and others removed, in
+    their order; new ones last."""
+    by_rule = {approval.rule: approval for approval in approvals}
     for rule in remove:
-        if rule in every:
-            every[rule] = replace(every[rule], removed=True)
+        if rule in by_rule:
+            by_rule[rule] = replace(by_rule[rule], removed=True)
     for rule in give:
-        if rule not in every or every[rule].removed:
-            every[rule] = Approval(rule=rule, at=datetime.now(UTC).isoformat(timespec="seconds"))
-    return tuple(every.values())
+        if rule not in by_rule or by_rule[rule].removed:
+            by_rule[rule] = Approval(rule=rule, at=datetime.now(UTC).isoformat(timespec="seconds"))
+    return tuple(by_rule.values())
 
 
 def change_named(
-    home: Path, project: Path, *, remove: str = "", restore: str = "", give: str = ""
-) -> None:
-    """As `asked_for` and `change`. Raises: ConfigError; StorageError, BusyError."""
-    known, problem = load(home, project)
-    if problem:
-        raise StorageError(problem)
-    added, removed = asked_for(known, remove=remove, restore=restore, give=give)
-    change(home, project, give=added, remove=removed)
+    approvals: Sequence[Approval], *, remove: str = "", restore: str = "", give: str = ""
+) -> tuple[Approval, ...]:
+    """As `change_rules`; `remove` and `restore` name an approval by its id or rule. Raises:
+    ConfigError where there is none, or for a bad rule."""
+    rules = [parse(give)] if give else []
+    rules += [_find(approvals, restore, removed=True)] if restore else []
+    gone = [_find(approvals, remove, removed=False)] if remove else []
+    return change_rules(approvals, give=rules, remove=gone)
 
 
-def asked_for(
-    known: Sequence[Approval], *, remove: str = "", restore: str = "", give: str = ""
-) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
-    """The rules to give and to remove; `remove` and `restore` name an approval by its id or rule.
-    Raises: ConfigError where there is none, or for a bad rule."""
-    given = [parse(give)] if give else []
-    given += [_named(known, restore, removed=True)] if restore else []
-    return tuple(given), (_named(known, remove, removed=False),) if remove else ()
-
-
-def _named(known: Sequence[Approval], name: str, *, removed: bool) -> Rule:
-    among = [one for one in known if one.removed is removed]
-    for one in among:
-        if name in (one.id, str(one.rule)):
-            return one.rule
+def _find(approvals: Sequence[Approval], name: str, *, removed: bool) -> Rule:
+    among = [approval for approval in approvals if approval.removed is removed]
+    for approval in among:
+        if name in (approval.id, str(approval.rule)):
+            return approval.rule
     state = "was removed" if removed else "counts"
-    there = ", ".join(f"{one.id} {one.rule}" for one in among) or "none"
+    there = ", ".join(f"{approval.id} {approval.rule}" for approval in among) or "none"
     raise ConfigError(f"No approval {name!r} {state} in this project. Those are: {there}.")
 
 
 def standing(
-    rules: Rules, session: Sequence[Approval], saved: Sequence[Approval]
+    rules: Rules, session: Sequence[Approval], project: Sequence[Approval]
 ) -> tuple[StandingRule, ...]:
     """Every rule that counts, and the approvals that were removed."""
-
-    def answers(
-        given: Sequence[Approval], source: Literal["session", "project"]
-    ) -> list[StandingRule]:
-        return [
-            StandingRule("allow", str(one.rule), source, one.id, one.at, one.removed)
-            for one in given
-        ]
-
+    settings = [
+        StandingRule(effect, str(rule), "settings")
+        for effect in _EFFECTS
+        for rule in getattr(rules, effect)
+    ]
+    answers: tuple[tuple[Literal["session", "project"], Sequence[Approval]], ...] = (
+        ("session", session),
+        ("project", project),
+    )
     return (
-        *(StandingRule("deny", str(rule), "settings") for rule in rules.deny),
-        *(StandingRule("ask", str(rule), "settings") for rule in rules.ask),
-        *(StandingRule("allow", str(rule), "settings") for rule in rules.allow),
-        *answers(session, "session"),
-        *answers(saved, "project"),
+        *settings,
+        *(
+            StandingRule("allow", str(it.rule), source, it.id, it.at, it.removed)
+            for source, approvals in answers
+            for it in approvals
+        ),
     )
 
 
 def read_approvals(
-    path: Path, decode: Callable[[Mapping[str, Any]], tuple[One, ...]], without: str
-) -> tuple[tuple[One, ...], str]:
+    path: Path, decode: Callable[[Mapping[str, Any]], tuple[Item, ...]], without: str
+) -> tuple[tuple[Item, ...], str]:
     """The content of one approvals file, and what was wrong with it, if anything. A damaged file is
     set aside; `without` says what applies then. Never raises."""
     try:
@@ -156,8 +150,10 @@ def read_approvals(
         aside = durable.set_aside(path)
     except StorageError as problem:
         return (), f"{path} is damaged ({damage}), so {without}. {problem}"
-    kept = f"{path} was damaged ({damage}). It is saved as {aside.name}"
-    return (), f"{kept}; {without} until you approve again."
+    return (), (
+        f"{path} was damaged ({damage}). It is saved as {aside.name}; {without} until you "
+        "approve again."
+    )
 
 
 def write_approvals(path: Path, project: Path, items: Mapping[str, Any]) -> None:
@@ -168,11 +164,13 @@ def write_approvals(path: Path, project: Path, items: Mapping[str, Any]) -> None
 
 def _decode(document: Mapping[str, Any]) -> tuple[Approval, ...]:
     at = document.get("at", {})
-    found = {}
-    for key, removed in (("allow", False), ("removed", True)):
-        if not isinstance(texts := document.get(key, [] if removed else None), list):
+    approvals = {}
+    for key, texts in (("allow", document["allow"]), ("removed", document.get("removed", []))):
+        if not isinstance(texts, list):
             raise ValueError(f"{key} is not a list of rules")
         for text in texts:
             rule = parse(text)
-            found[rule] = Approval(rule=rule, at=str(at.get(text, "")), removed=removed)
-    return tuple(found.values())
+            approvals[rule] = Approval(
+                rule=rule, at=str(at.get(text, "")), removed=key == "removed"
+            )
+    return tuple(approvals.values())

@@ -132,12 +132,11 @@ def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
     reason = f"The command that started this turn allows only {names}. Use those."
 
     def is_named(call: Call) -> bool:
-        if call.tool.effect != "run":
-            return call.find_rule(rules, _matcher(call)) is not None
-        return call.find_rule(rules, _is_bare) is not None or all(
-            any(grammar.matches_argv(rule, part.argv) for rule in rules)
-            for part in _judge(call).parts
-        )
+        is_run = call.tool.effect == "run"
+        if call.find_rule(rules, _is_bare if is_run else _matcher(call)):
+            return True
+        parts = _judge(call).parts if is_run else None
+        return parts is not None and all(_line_rule(call, rules, part) for part in parts)
 
     async def intercept(action: Action) -> Decision | None:
         tool, arguments = action.tool, action.arguments
@@ -162,9 +161,6 @@ def path_of(call: Call) -> str:
     # As the tool finds it: only then may steps be taken out of it.
     path = located(call.place, os.path.join(call.where.cwd, text.replace("\0", "")))
     return os.path.normpath(path)
-
-
-# The outcomes.
 
 
 def allow(reason: str) -> Decision:
@@ -238,11 +234,9 @@ def _decide_fetch(call: Call) -> Decision:
     if decision := _by_rule_or_mode(call):
         return decision
     host = grammar.host_of(str(call.arguments.get("url")))
-    if not host:
-        return ask("Fetches a page from another machine.", "--allow 'fetch'")
-    rule = f"fetch({host})"
-    offer = () if "*" in host else (rule,)  # else it would be about other hosts
-    return ask(f"Fetches a page from {host}.", f"--allow '{rule}'", *offer)
+    rule = f"fetch({host})" if host else "fetch"
+    offer = () if "*" in host or not host else (rule,)  # else it would be about other hosts
+    return ask(f"Fetches a page from {host or 'another machine'}.", f"--allow '{rule}'", *offer)
 
 
 def _decide_mcp(call: Call) -> Decision:
@@ -269,9 +263,6 @@ def _decide_memory(call: Call, *, writes: bool) -> Decision:
     return allow("Memory is the agent's own.")
 
 
-# Files: by rules about the path, then by its place and kind.
-
-
 def _decide_read(call: Call) -> Decision:
     path = path_of(call)
     paths = [path, *_paths_of_glob(call, path)]
@@ -283,8 +274,7 @@ def _decide_read(call: Call) -> Decision:
     if secret is not None:
         reason = f"{_name(call, secret)} is likely to hold keys or passwords."
         return ask(reason, f"--allow '{_file_rule('read', call, secret)}'")
-    is_inside = places.find_place(path, call.where) == "root"
-    if is_inside or places.is_readable(path, call.where):
+    if places.find_place(path, call.where) == "root" or places.is_readable(path, call.where):
         return allow("It reads the project.")
     if call.find_rule(call.rules.approved, call.matches_path(path)):
         return allow(_ALLOWED_BEFORE)
@@ -314,7 +304,12 @@ def _decide_edit(call: Call) -> Decision:
     if by_rule is not None:
         return by_rule
     if change is not None and change.kind == "dependency" and not is_full:
-        return _ask_about_packages(call, change)
+        folder = change.ignored.rstrip("/")
+        rule = _ignored_rule(call) or _file_rule("edit", call, folder)
+        if rule in call.rules.approved:  # about other files says nothing about packages
+            return allow(_ALLOWED_BEFORE)
+        reason = f"{_name(call, folder)} holds packages, which programs load unseen."
+        return ask(reason, f"--allow '{rule}'", *_lasting(folder, rule))
     makes_link = change is not None and change.is_link
     rule = _file_rule("edit", call, path)
     hint = f"--allow '{rule}'"
@@ -337,9 +332,8 @@ def _decide_edit(call: Call) -> Decision:
     if call.find_rule(call.rules.approved, call.matches_path(path)):
         return allow(_ALLOWED_BEFORE)
     if place != "root":
-        return ask(
-            f"{_name(call, path)} is outside the working folders.", hint, *_lasting(path, rule)
-        )
+        reason = f"{_name(call, path)} is outside the working folders."
+        return ask(reason, hint, *_lasting(path, rule))
     return ask(
         "Mode `ask` asks before every edit.",
         "--permission-mode auto-edit",
@@ -347,16 +341,6 @@ def _decide_edit(call: Call) -> Decision:
         narrow_rules=_lasting(path, rule),
         only_mode_asks=True,
     )
-
-
-def _ask_about_packages(call: Call, change: FileChange) -> Decision:
-    """About a change in installed packages: until a person has said yes to this very folder."""
-    rule = _ignored_rule(call) or _file_rule("edit", call, change.ignored)
-    if rule in call.rules.approved:
-        return allow(_ALLOWED_BEFORE)
-    folder = change.ignored.rstrip("/")
-    reason = f"{_name(call, folder)} holds packages, which programs load unseen."
-    return ask(reason, f"--allow '{rule}'", *_lasting(folder, rule))
 
 
 def _ignored_rule(call: Call) -> Rule | None:
@@ -370,10 +354,8 @@ def _ignored_rule(call: Call) -> Rule | None:
 def _folder_rule(call: Call, path: str) -> Rule | None:
     """The rule for a file's folder; None in the project's own folder, where it would be a rule for
     everything (use mode `auto-edit`), and outside of it."""
-    project, folder = places.real(call.place.project), os.path.dirname(_real(call, path))
-    if folder == project or not below(folder, project):
-        return None
-    return Rule("edit", f"./{os.path.relpath(folder, project)}/**")
+    folder = _file_rule("edit", call, os.path.dirname(_real(call, path))).pattern
+    return Rule("edit", f"{folder}/**") if folder.startswith("./") else None
 
 
 def _file_rule(name: str, call: Call, path: str) -> Rule:
@@ -420,24 +402,17 @@ def again_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
     git = [git_folder_above(attempt.where) for attempt in blocked]
     flags = [f"--add-dir {shlex.quote(folder)}" for folder in dict.fromkeys(git)]
     decision = _ask_about(call, line.parts)
-    consent = replace(
-        decision.consent,
+    flag = " ".join(flags) if git and all(git) else _flags(line.parts) or "--permission-mode full"
+    consent = Consent(
+        flag=flag,
+        rules=decision.consent.rules,
+        narrow_rules=decision.consent.narrow_rules,
         decisive=failure,
-        instead="",
-        dangers=(),
-        flag=(" ".join(flags) if all(git) else "")
-        or _flags(line.parts)
-        or "--permission-mode full",
-        runs_unattended=False,
     )
     from_outside = any(attempt.what != "write" for attempt in blocked)
-    return replace(
-        decision,
-        reason=f"{failure} Run it outside?",
-        line=line,
-        untrusted=f"the output of `{line.parts[0].text}`" if from_outside else "",
-        consent=consent,
-    )
+    source = f"the output of `{line.parts[0].text}`" if from_outside else ""
+    reason = f"{failure} Run it outside?"
+    return replace(decision, reason=reason, line=line, untrusted=source, consent=consent)
 
 
 def rules_for_changes(call: Call) -> tuple[str, ...]:
@@ -474,8 +449,8 @@ def _decide_run(call: Call) -> Decision:
     decision = _decide_line(call, line)
     if decision.outcome == "deny":
         return decision
-    is_private = call.sandbox == "layered" and not call.sandbox_network
-    is_private = is_private and decision.run_in != "host"
+    has_own_network = call.sandbox == "layered" and not call.sandbox_network
+    is_private = has_own_network and decision.run_in != "host"
     source = find_outside_source(line, call.where, private=is_private)
     return replace(decision, line=line, untrusted=source)
 
@@ -554,10 +529,12 @@ def _is_named(call: Call, part: "Part") -> bool:
     """Whether an allow rule or an earlier answer matches it."""
     is_grave = part.risk in ("system", "destructive")
     rules = call.rules.allow if is_grave else (*call.rules.allow, *call.rules.approved)
-    return _line_rule(call, rules, part, loosely=False) is not None
+    return _line_rule(call, rules, part) is not None
 
 
-def _line_rule(call: Call, among: Iterable[Rule], part: "Part", *, loosely: bool) -> Rule | None:
+def _line_rule(
+    call: Call, among: Iterable[Rule], part: "Part", *, loosely: bool = False
+) -> Rule | None:
     """The first rule about the words of a part, or (`loosely`) about a file that it names."""
     for rule in among:
         if grammar.matches_argv(rule, part.argv, loosely=loosely):
@@ -601,11 +578,9 @@ def _sentences(parts: Iterable["Part"]) -> list[str]:
 
 def _flags(parts: Sequence["Part"]) -> str:
     """The flags that would allow all of these; "" if no rule can, or only many."""
-    rules: list[Rule] = []
-    for part in parts:
-        if part.argv is None:
-            return ""
-        rules.append(_offer_rule(part) or grammar.shell_rule(part.argv, prefix=False))
+    if not all(part.argv for part in parts):
+        return ""
+    rules = [_offer_rule(it) or grammar.shell_rule(it.argv or (), prefix=False) for it in parts]
     flags = list(dict.fromkeys(f"--allow {shlex.quote(str(rule))}" for rule in rules))
     return " ".join(flags) if len(flags) <= MAX_FLAGS else ""
 

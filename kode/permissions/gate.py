@@ -114,7 +114,7 @@ class Gate:
 
     def approve_in_session(self, rules: Sequence[str]) -> None:
         """Adds rules, as an answer for the session does. Raises: ConfigError for a bad rule."""
-        self.state.approved = approvals.changed(self.state.approved, give=parse_all(rules))
+        self.state.approved = approvals.change_rules(self.state.approved, give=parse_all(rules))
 
     def standing_rules(self) -> tuple[StandingRule, ...]:
         """Every rule that counts, and the approvals that were removed."""
@@ -122,13 +122,14 @@ class Gate:
 
     def change_approvals(self, *, remove: str = "", restore: str = "", give: str = "") -> None:
         """See `tool.Gate`."""
-        known, name = self.state.approved, remove or restore
-        wish = {"remove": remove, "restore": restore, "give": give}
-        if any(name in (approval.id, str(approval.rule)) for approval in known):
-            added, removed = approvals.asked_for(known, **wish)
-            self.state.approved = approvals.changed(known, give=added, remove=removed)
+        session, name = self.state.approved, remove or restore
+        update = functools.partial(
+            approvals.change_named, remove=remove, restore=restore, give=give
+        )
+        if any(name in (approval.id, str(approval.rule)) for approval in session):
+            self.state.approved = update(session)
         else:
-            approvals.change_named(self.place.home, self.place.project, **wish)
+            approvals.change(self.place.home, self.place.project, update)
 
     def could_run(self, tool: Tool) -> bool:
         """Whether a call of this tool may come to run in this process, by a rule or a person's
@@ -331,8 +332,8 @@ class Gate:
         return places.path_rules(self.place)
 
     def _approved(self) -> tuple[Rule, ...]:
-        given = (*self.state.approved, *self._saved())
-        return tuple([approval.rule for approval in given if not approval.removed]) if given else ()
+        approved = (*self.state.approved, *self._saved())
+        return tuple([approval.rule for approval in approved if not approval.removed])
 
     def _saved(self) -> tuple[Approval, ...]:
         """Read again when the file is another: beside this kode, others give and remove."""
@@ -393,7 +394,8 @@ class Gate:
             self.approve_in_session(rules)
         if answer.choice == "project":
             try:
-                approvals.change(self.place.home, self.place.project, give=parse_all(rules))
+                update = functools.partial(approvals.change_rules, give=parse_all(rules))
+                approvals.change(self.place.home, self.place.project, update)
             except KodeError as error:
                 self.approve_in_session(rules)
                 self.emit(Notice(text=f"The approval counts for this session only. {error}"))

@@ -9,23 +9,6 @@ from collections.abc import Mapping
 
 from kode.errors import ConfigError
 
-FAMILIES: Mapping[str, str] = {
-    "Agent": "delegate",
-    "Bash": "shell",
-    "Edit": "edit",
-    "Glob": "list_files",
-    "Grep": "search_files",
-    "LS": "list_files",
-    "MultiEdit": "edit",
-    "Read": "read",
-    "Skill": "skill",
-    "Task": "delegate",
-    "TodoWrite": "todo",
-    "WebFetch": "fetch",
-    "Write": "edit",
-}
-"""Another agent's tool → its name in permission rules."""
-
 TOOLS: Mapping[str, str] = {
     **dict.fromkeys(("Agent", "Task", "task"), "delegate_tasks"),
     **dict.fromkeys(("Bash", "bash"), "shell"),
@@ -43,6 +26,12 @@ TOOLS: Mapping[str, str] = {
 }
 """A tool of Claude Code, Codex, Gemini CLI or opencode → kode's equivalent. What their arguments
 mean: `kode.extensions.familiar_calls`."""
+
+_RULE_NAMES = {
+    **{"delegate_tasks": "delegate", "fetch_url": "fetch", "read_file": "read"},
+    **dict.fromkeys(("edit_file", "write_file"), "edit"),
+}
+"""A tool → its name in permission rules, if that is another."""
 
 VERBS = {
     "read_file": ("Reading", "Read"),
@@ -104,4 +93,7 @@ def _rule(word: str) -> str:
         rest = re.sub(r" \*\)$", ":*)", rest)
     if name == "WebFetch":
         rest = rest.removeprefix("domain:")
-    return f"{FAMILIES.get(name, name)}{parenthesis}{rest}"
+    if name[:1].isupper():  # kode's own names are in lower case
+        name = TOOLS.get(name, name)
+        name = _RULE_NAMES.get(name, name)
+    return f"{name}{parenthesis}{rest}"

@@ -13,6 +13,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,8 @@ def make_home(folder: Path) -> Here:
         write = [{"name": "write_file", "arguments": {"path": name, "content": name}}]
         script = here.script({"calls": write}, {"text": "Wrote it."})
         assert here.kode("continue", "--script", script, f"write {name}").code == 0
-    approvals.change(here.home, here.project, give=(parse("shell(make:*)"), parse("shell(ls:*)")))
+    give = partial(approvals.change_rules, give=(parse("shell(make:*)"), parse("shell(ls:*)")))
+    approvals.change(here.home, here.project, give)
     where = here.project / ".mcp.json"
     item = trust.Item(kind="mcp", name="files", origin=where, scope="project", content="run\n")
     trust.approve(here.home, here.project, [item])

@@ -33,8 +33,11 @@ def main(argv: Sequence[str]) -> Answered:
     if arguments.command != "list":
         words = [arguments.command, *arguments.ids]
         words += [arguments.rule] if arguments.command == "edit" else []
-        change = partial(approvals.change_named, home, project)
-        return change_rules("kode permissions", words, change)
+        return change_rules(
+            "kode permissions",
+            words,
+            lambda **wish: approvals.change(home, project, partial(approvals.change_named, **wish)),
+        )
     loaded = load_config(home, cwd, environ=os.environ, flags={})
     given = loaded.config.permissions
     rules = Rules(

@@ -14,10 +14,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from kode.permissions.rules import strip_system_folder
 from kode.permissions.shell.line import GRAVITY, Leaves, Risk
 from kode.permissions.shell.parse import Word
-
-_SYSTEM_FOLDERS = ("/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/")
 
 _RISKS: dict[str, Risk] = {
     "changes": "write",
@@ -47,17 +46,6 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
-    options: Options
-    operands: str
-    instead: frozenset[str]
-    most: int | None
-    first: re.Pattern[str] | None
-    last: str | None
-    text_only: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """The paths a plain reader reads."""
 
@@ -69,21 +57,23 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
+    """What a program does; the fields from `reason` on are those of `programs.toml`."""
+
     words: tuple[tuple[str, ...], ...]
     """Alternatives for each of the first words."""
     risk: Risk
-    reason: str
-    needs: tuple[str, ...]
-    unless: tuple[str, ...]
-    operands: str
-    values: frozenset[str]
-    spares: bool
-    undo: str
-    own: bool
-    """Whether it writes in kode's own folder."""
     check: bool
     """Whether its exit status says whether the project passed."""
-    leaves: Leaves
+    reason: str
+    needs: str = ""
+    unless: str = ""
+    operands: str = ""
+    values: str = ""
+    spares: bool = False
+    undo: str = ""
+    own: bool = False
+    """Whether it writes in kode's own folder."""
+    leaves: Leaves = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,45 +93,48 @@ class Inner:
 def plain_reader(words: Sequence[str]) -> Reading | None:
     """What a command reads if it does nothing but read and print; None for any other, or if a word
     is not understood."""
-    name = _in_path(words[0])
+    is_installed = words[0].startswith(("/usr/local/", "/opt/"))  # by hand: it may be another
+    name = words[0] if is_installed else strip_system_folder(words[0])
     with_word = readers().get((name, *words[1:2]))
-    reader = with_word or readers().get((name,))
-    if reader is None or reader.text_only:
-        return Reading() if reader else None
-    options, operands = set[str](), list[str]()
-    files, suspected = list[str](), list[str]()
-    rest = list(reversed(words[2 if with_word else 1 :]))
+    row = with_word if with_word is not None else readers().get((name,))
+    style = row.get("style") if row is not None else None
+    if row is None or style == "text":
+        return None if row is None else Reading()
+    known = _options(row.get("options", ""), exact=style == "exact")
+    options, operands, files, suspected = set[str](), list[str](), list[str](), list[str]()
+    rest = list(reversed(words[1 if with_word is None else 2 :]))
     while rest:  # as every getopt does it: no abbreviations, no option after an operand
         word = rest.pop()
-        if word == "--" and not reader.options.exact:
+        if word == "--" and not known.exact:
             operands.extend(reversed(rest))
             break
         if not word.startswith("-") or word == "-":
             operands.append(word)
             continue
-        option = _take_option(word, rest, reader.options)
-        if option is None or (operands and not reader.options.exact):
+        option = _take_option(word, rest, known)
+        if option is None or (operands and not known.exact):
             return None
         taken, value, is_own_word = option
         options.update(taken)
-        if value is not None and reader.options.kinds[taken[-1]] == "<":
+        if value is not None and known.kinds[taken[-1]] == "<":
             files.append(value)
         elif value is not None and is_own_word:
             suspected.append(value)
-    if reader.most is not None and len(operands) > reader.most:
+    if len(operands) > row.get("most", len(operands)):
         return None
-    if reader.last is not None and operands[-1:] != [reader.last]:
+    if "last" in row and operands[-1:] != [row["last"]]:
         return None
-    if reader.first is not None and operands and not reader.first.fullmatch(operands[0]):
+    if "first" in row and operands and not re.fullmatch(row["first"].strip(), operands[0]):
         return None
-    match reader.operands:
-        case "none" | "text":
-            is_understood = reader.operands == "text" or not operands
-            return Reading(files=tuple(files)) if is_understood else None
-        case "text paths" if not options & reader.instead:
-            if not operands:
-                return None
-            del operands[0]
+    kind = row.get("operands", "paths")
+    if kind == "none" and operands:
+        return None
+    if kind == "text paths" and options.isdisjoint(row.get("instead", "").split()):
+        if not operands:
+            return None
+        del operands[0]
+    if not kind.endswith("paths"):
+        return Reading(files=tuple(files))
     return Reading(files=(*files, *operands), suspected=tuple(suspected))
 
 
@@ -190,9 +183,9 @@ def find_rule(words: Sequence[Word]) -> Rule | None:
         rest = [word for word in words[1:] if word.kind != "open"]
         for sub in subs[: len(later)]:
             rest.remove(next(word for word in rest if word.text == sub))
-        if rule.needs and not _has(rest, rule.needs):
+        if rule.needs and not _has(rest, rule.needs.split()):
             continue
-        if not _has(rest, rule.unless, abbreviated=False):
+        if not _has(rest, rule.unless.split(), abbreviated=False):
             return rule
     return None
 
@@ -227,7 +220,7 @@ def answers(words: Sequence[Word]) -> bool:
 def operands_of(words: Sequence[Word], rule: Rule | None) -> list[Word]:
     """The operands and attached values (`of=FILE`) of a command, as its rule sees it: without
     option values that the rule knows, and without a first text."""
-    values = rule.values if rule else frozenset()
+    values = rule.values.split() if rule else []
     found: list[Word] = []
     rest = list(reversed(words[1:]))
     while rest:
@@ -359,7 +352,7 @@ def _is_one_of(word: str, choices: tuple[str, ...]) -> bool:
     return any(word == choice or fnmatchcase(word, choice) for choice in choices)
 
 
-def _has(words: Sequence[Word], wanted: tuple[str, ...], *, abbreviated: bool = True) -> bool:
+def _has(words: Sequence[Word], wanted: Sequence[str], *, abbreviated: bool = True) -> bool:
     return any(_means(word.text, it, abbreviated) for word in words for it in wanted)
 
 
@@ -370,12 +363,6 @@ def _means(word: str, option: str, abbreviated: bool) -> bool:
     if re.fullmatch(r"-[A-Za-z]", option) and not word.startswith("--"):
         return word.startswith("-") and option[1] in word[1:]
     return word == option or fnmatchcase(word, option)
-
-
-def _in_path(name: str) -> str:
-    """The name of a system program; `./ls` is a different one."""
-    folder = next((it for it in _SYSTEM_FOLDERS if name.startswith(it)), "")
-    return name[len(folder) :]
 
 
 @functools.cache
@@ -393,60 +380,30 @@ def names(section: str, key: str = "programs") -> frozenset[str]:
 
 
 @functools.cache
-def readers() -> Mapping[tuple[str, ...], Reader]:
+def readers() -> Mapping[tuple[str, ...], Mapping[str, Any]]:
     """The closed list: programs, some with a first word, that only read and print."""
     found = {}
     for words, row in _data()["readers"].items():
         *before, last = words.split()  # `command -v|-V` is two
-        for choice in last.split("|"):
-            found[*before, choice] = _reader(row)
+        found.update({(*before, choice): row for choice in last.split("|")})
     return found
-
-
-def _reader(row: Mapping[str, Any]) -> Reader:
-    first = row.get("first")
-    return Reader(
-        options=_options(row.get("options", ""), exact=row.get("style") == "exact"),
-        operands=row.get("operands", "paths"),
-        instead=frozenset(row.get("instead", "").split()),
-        most=row.get("most"),
-        first=re.compile(first.strip()) if first else None,
-        last=row.get("last"),
-        text_only=row.get("style") == "text",
-    )
 
 
 @functools.cache
 def rules() -> Mapping[str, tuple[Rule, ...]]:
     """What programs do, by the program; globs under ""."""
     by_name: dict[str, tuple[Rule, ...]] = {"": ()}
-    for section in _RISKS:
+    for section, risk in _RISKS.items():
         for words, value in _data()[section].items():
             choices = tuple(tuple(word.split("|")) for word in words.split())
             for row in value if isinstance(value, list) else [value]:
-                rule = _rule(choices, section, {"reason": row} if isinstance(row, str) else row)
+                fields: dict[str, Any] = {"leaves": _LEAVES.get(risk, "")}
+                fields |= {"reason": row} if isinstance(row, str) else row
+                rule = Rule(words=choices, risk=risk, check=section == "checks", **fields)
                 for name in choices[0]:
                     key = "" if "*" in name else name
                     by_name[key] = (*by_name.get(key, ()), rule)
     return by_name
-
-
-def _rule(words: tuple[tuple[str, ...], ...], section: str, row: Mapping[str, Any]) -> Rule:
-    risk = _RISKS[section]
-    return Rule(
-        words=words,
-        risk=risk,
-        reason=row["reason"],
-        needs=tuple(row.get("with", "").split()),
-        unless=tuple(row.get("unless", "").split()),
-        operands=row.get("operands", ""),
-        values=frozenset(row.get("values", "").split()),
-        spares=row.get("spares", False),
-        undo=row.get("undo", ""),
-        own=row.get("own", False),
-        check=section == "checks",
-        leaves=row.get("leaves", _LEAVES.get(risk, "")),
-    )
 
 
 @functools.cache

@@ -150,7 +150,7 @@ def test_the_table_names_only_what_can_be_looked_up():
             ), (name, rule)  # fmt: skip
             assert not rule.spares or rule.risk == "destructive"
     for reader in programs.readers().values():
-        assert reader.operands in ("paths", "text", "none", "text paths")
+        assert reader.get("operands", "paths") in ("paths", "text", "none", "text paths")
 
 
 RISKY = [row["cmd"] for row in rows("lines") if row["risk"] in ("system", "destructive")]
