@@ -103,7 +103,7 @@ async def test_a_child_in_the_background_counts_once_it_has_ended(family: Family
     tasks = [{"goal": json.dumps({**EDITOR, **CHECKER})}]
     begun = await made(family, code, tasks, jobs)
 
-    await jobs.wait(jobs.find("bg1"), limit_s=60)
+    await jobs.find("bg1").watch
     (ended,) = jobs.take_work(None)
 
     evidence = Evidence()
