@@ -584,6 +584,7 @@ def test_the_list_says_how_a_goal_ended(
     one = sessions.over(started.json["id"])
 
     assert one["task"] == "it says two"
+    assert sessions.place.run("session", "list", "--json").json[0]["task"] == "it says two"
     assert one["status"] == ("success" if reached else "incomplete")
     assert bool(one["error"]) is not reached
 
