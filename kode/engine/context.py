@@ -389,11 +389,9 @@ async def compact(
         summary = await compaction.note_on(agent, session, request, wish, behind)
     room = min(agent.limits.keep_user_tokens, window / 5) * share
     read, changed = compaction.files_of(agent, [*before, *tail])
-    opening = agent.opening(window)
     session.append(
         CompactionEntry(
-            opening=tuple(opening.values()),
-            opening_names=tuple(opening),
+            opening=agent.opening(window),
             summary=summary,
             user_messages=compaction.own_words(before, int(room)),
             plan=plan_in_force(agent.place.plan),

@@ -164,10 +164,8 @@ class UnboundEntry(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionEntry(Entry):
-    opening: tuple[str, ...] = ()
-    """The opening sections at that time; see `Text.source`."""
-    opening_names: tuple[str, ...] = ()
-    """What they are called; () in sessions of versions that stored no names."""
+    opening: Mapping[str, str] = field(default_factory=dict)
+    """The opening sections at that time, see `Text.source`: name → text."""
     summary: str
     user_messages: tuple[str, ...] = ()
     """The person's own words, verbatim, oldest first."""

@@ -6,7 +6,6 @@ The list can always be sent: each call has its result, each result its call. No 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import zip_longest
 
 from kode.messages import (
     Message,
@@ -203,13 +202,14 @@ def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> M
         *(f"# {title}\n{text}" for title, text in sections.items() if text),
         "Continue from here; read a file again before you edit it.",
     )
-    opening = zip_longest(entry.opening, entry.opening_names, fillvalue="")
-    parts = [Text(text=text, source="opening", section_name=name) for text, name in opening]
-    parts.append(Text(text="\n\n".join(pieces), source="compaction"))
-    # Four characters per token, and a quarter of them.
-    newest = _newest(lasting, entry.tokens_before)
-    parts += [Text(text=text, source="instructions") for text in newest]
-    return MessageEntry(role="user", parts=tuple(parts), id=entry.id, at=entry.at)
+    opening = entry.opening.items()
+    parts = (
+        *(Text(text=text, source="opening", section_name=name) for name, text in opening),
+        Text(text="\n\n".join(pieces), source="compaction"),
+        # Four characters per token, and a quarter of them.
+        *(Text(text=text, source="instructions") for text in _newest(lasting, entry.tokens_before)),
+    )
+    return MessageEntry(role="user", parts=parts, id=entry.id, at=entry.at)
 
 
 def _newest(texts: Sequence[str], max_chars: int) -> list[str]:

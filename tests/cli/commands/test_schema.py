@@ -56,7 +56,8 @@ def made(kind: Any) -> st.SearchStrategy[Any]:
         if hint == Mapping[str, Any] | None:
             fields[name] = st.none() | OWN
         if get_origin(hint) is Mapping:
-            fields[name] = OWN if "Any" in str(hint) else st.dictionaries(st.text(), st.integers())
+            values = st.from_type(get_args(hint)[1])
+            fields[name] = OWN if "Any" in str(hint) else st.dictionaries(st.text(), values)
         if get_origin(hint) is tuple and "Any" in str(hint):
             fields[name] = st.lists(OWN, max_size=2).map(tuple)
     return st.builds(kind, **fields)
