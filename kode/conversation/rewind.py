@@ -30,7 +30,7 @@ from kode.session.entries import (
 from kode.session.index import folder_of
 from kode.session.log import Session
 from kode.session.messages import effective
-from kode.session.upkeep import in_use
+from kode.session.upkeep import is_open
 from kode.undo.text import undo_text
 from kode.undo.undo import Undo, Undone
 
@@ -173,7 +173,7 @@ def _finish_other(conversation: "Conversation", mark: Path) -> Undone | None:
     if not path.exists():
         durable.remove(mark)
         return None
-    if folder_of(path) != log.writable_path(conversation.place.cwd) or in_use(path):
+    if folder_of(path) != log.writable_path(conversation.place.cwd) or is_open(path):
         return None
     undo = undo_of_session(conversation.config, home, mark.name)
     try:

@@ -31,7 +31,7 @@ from kode.session.entries import (
 )
 from kode.session.log import writable_path
 from kode.session.messages import effective, turns_of
-from kode.session.reading import ID, no_session, read
+from kode.session.reading import ID, missing_session, read
 
 HEAD_BYTES = 65_536
 """Of a longer system prompt the first task behind it is not shown."""
@@ -108,7 +108,7 @@ def find(home: Path, prefix: str) -> str:
             f"{len(matching)} sessions start with {prefix!r} ({newest_ids}). Give more of the id."
         )
     near = difflib.get_close_matches(prefix, ids, n=1, cutoff=0.6)
-    raise no_session(prefix, f" Did you mean {near[0]}?" if near else "")
+    raise missing_session(prefix, f" Did you mean {near[0]}?" if near else "")
 
 
 def newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:

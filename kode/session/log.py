@@ -56,7 +56,7 @@ from kode.session.messages import (
     unknown_results,
 )
 from kode.session.plan import read_plan, write_plan
-from kode.session.reading import ID, no_session, not_new, read, session_path
+from kode.session.reading import ID, missing_session, read, session_path, unusable_id
 from kode.session.requests import Chain
 
 
@@ -290,7 +290,7 @@ def create(
             if ID.fullmatch(session_id) and not path.exists():
                 break
         if id is not None:
-            raise not_new(id)
+            raise unusable_id(id)
     header = _header(session_id, cwd, model, provider, parent)
     prompts = [_prompt_entry(task)] if task else []
     write_session(home, header, prompts)
@@ -399,12 +399,12 @@ def _open_locked(path: Path, session_id: str) -> IO[bytes]:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise no_session(session_id) from None
+            raise missing_session(session_id) from None
     file = os.fdopen(descriptor, "r+b", buffering=0)
     try:
         _lock(file, session_id)
         if os.fstat(descriptor).st_nlink == 0:
-            raise no_session(session_id)
+            raise missing_session(session_id)
     except BaseException:
         file.close()
         raise

@@ -30,7 +30,7 @@ def session_path(home: Path, session_id: str) -> Path:
     path = paths.session_file(home, session_id)
     with durable.storage_errors(path, "read"):
         if not ID.fullmatch(session_id) or not path.is_file():
-            raise no_session(session_id)
+            raise missing_session(session_id)
     return path
 
 
@@ -49,8 +49,8 @@ def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
     damaged = lines.damaged
     if header is None:
         damaged = [number for number in damaged if number > 1]
-        at = timestamp(changed)
-        header = Header(id=path.stem, created_at=at, cwd="", model="", provider="")
+        created_at = timestamp(changed)
+        header = Header(id=path.stem, created_at=created_at, cwd="", model="", provider="")
         faults.append(
             f"The first line of {name} cannot be read; the rest is used."
             if entries
@@ -92,30 +92,25 @@ class Lines:
 
 
 def read_lines(data: bytes, session_id: str) -> Lines:
-    """Reads every whole line. Raises: SessionError for a header of a newer version."""
+    """Reads every whole line. Raises: SessionError for a session of a newer version."""
     lines = Lines()
     for number, line in enumerate(data.split(b"\n")[:-1], 1):
         try:
             entry = parse_line(line)
         except ValueError:
             value = object_of(line) or {}
-            kind, version = value.get("type"), value.get("version")
-            if kind == "session" and isinstance(version, int) and version > VERSION:
-                raise _newer(session_id, version) from None
-            if not isinstance(kind, str) or not re.fullmatch(r"[a-z_-]{1,40}", kind):
-                kind = None
-            if kind is None or kind in KNOWN_TYPES:
-                lines.damaged.append(number)
-            else:
+            kind = str(value.get("type"))
+            if kind == "session":
+                _refuse_newer(value.get("version"), session_id)
+            if kind not in KNOWN_TYPES and re.fullmatch(r"[a-z_-]{1,40}", kind):
                 lines.unknown.add(kind)
-            continue
-        if isinstance(entry, Header):
-            if entry.version > VERSION:
-                raise _newer(session_id, entry.version)
-            if lines.header is not None:
+            else:
                 lines.damaged.append(number)
-            lines.header = lines.header or entry
-        elif entry.id in lines.entries:
+            continue
+        if isinstance(entry, Header) and lines.header is None:
+            _refuse_newer(entry.version, session_id)
+            lines.header = entry
+        elif isinstance(entry, Header) or entry.id in lines.entries:
             lines.damaged.append(number)
         else:
             lines.entries[entry.id] = entry
@@ -129,14 +124,14 @@ def sound_lines(data: bytes, session_id: str) -> list[bytes]:
     return [line for number, line in enumerate(data.split(b"\n")[:-1], 1) if number not in damaged]
 
 
-def no_session(session_id: str, hint: str = "") -> SessionError:
+def missing_session(session_id: str, hint: str = "") -> SessionError:
     """The error for an unknown session id."""
     return SessionError(
         f"There is no session {session_id[:80]!r}.{hint} `kode session list --all` shows them all."
     )
 
 
-def not_new(session_id: str) -> SessionError:
+def unusable_id(session_id: str) -> SessionError:
     """The error for an id that a new session cannot have."""
     if ID.fullmatch(session_id):
         return SessionError(
@@ -148,11 +143,12 @@ def not_new(session_id: str) -> SessionError:
     )
 
 
-def _newer(session_id: str, version: int) -> SessionError:
-    return SessionError(
-        f"Session {session_id} was written by a newer kode (format {version}). "
-        "Update kode to continue it."
-    )
+def _refuse_newer(version: object, session_id: str) -> None:
+    if isinstance(version, int) and version > VERSION:
+        raise SessionError(
+            f"Session {session_id} was written by a newer kode (format {version}). "
+            "Update kode to continue it."
+        )
 
 
 def _with_pictures_beside(entry: AnyEntry, path: Path) -> AnyEntry:

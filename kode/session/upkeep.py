@@ -104,7 +104,7 @@ def _end_of_exchange(entries: Sequence[AnyEntry], position: int) -> int:
 def delete(home: Path, session_id: str) -> None:
     """Deletes a session and what lies beside it. Raises: SessionError, BusyError, StorageError."""
     path = session_path(home, session_id)
-    if in_use(path):
+    if is_open(path):
         raise BusyError(
             f"Session {session_id} is open in another kode. Close it there, then delete it."
         )
@@ -116,7 +116,7 @@ def delete(home: Path, session_id: str) -> None:
     durable.remove(path)
 
 
-def in_use(path: Path) -> bool:
+def is_open(path: Path) -> bool:
     """Whether a running kode has the session open."""
     try:
         with path.open("rb") as file:
@@ -137,7 +137,7 @@ def cleanup(home: Path, days: float, *, dry_run: bool = False) -> tuple[list[str
         path = paths.session_file(home, session_id)
         summary = summarize(path)
         if summary is not None and (seconds_of(summary.updated_at) or 0.0) < limit:
-            (busy if in_use(path) else removed).append(session_id)
+            (busy if is_open(path) else removed).append(session_id)
     for session_id in () if dry_run else removed:
         delete(home, session_id)
     return removed, busy
@@ -158,7 +158,7 @@ def check(home: Path, session_id: str | None = None, *, repair: bool = False) ->
 
 
 def _check(home: Path, path: Path, *, repair: bool) -> Checked:
-    if in_use(path):
+    if is_open(path):
         return Checked(id=path.stem, in_use=True)
     undo = paths.undo_folder(path.with_suffix(""))
     try:
