@@ -96,7 +96,7 @@ def _inside(sandbox: Sandbox, session: Undo, command: str) -> float:
     wrapped = attempt.wrap(("/bin/sh", "-c", command))
     try:
         subprocess.run(
-            wrapped.argv, cwd=sandbox.ground.cwd, pass_fds=wrapped.descriptors, check=True
+            wrapped.argv, cwd=sandbox.place.cwd, pass_fds=wrapped.descriptors, check=True
         )
     finally:
         wrapped.settle()

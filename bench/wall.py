@@ -131,7 +131,7 @@ def _pairs(sandbox: Sandbox, command: str, runs: int) -> list[Pair]:
 
 
 def _bare(sandbox: Sandbox, command: str) -> tuple[int, str]:
-    return _run(("/bin/bash", "-c", command), sandbox.ground.cwd)
+    return _run(("/bin/bash", "-c", command), sandbox.place.cwd)
 
 
 def _inside(sandbox: Sandbox, command: str) -> tuple[int, str]:
@@ -139,7 +139,7 @@ def _inside(sandbox: Sandbox, command: str) -> tuple[int, str]:
     attempt = sandbox.begin()
     wrapped = attempt.wrap(("/bin/bash", "-c", command))
     try:
-        done = _run(wrapped.argv, sandbox.ground.cwd, wrapped.descriptors)
+        done = _run(wrapped.argv, sandbox.place.cwd, wrapped.descriptors)
     finally:
         wrapped.settle()
     attempt.changes()
@@ -189,9 +189,8 @@ def _questions(sandbox: Sandbox, data: Path) -> dict[str, Any]:
 
 def _asked(sandbox: Sandbox, command: str) -> str:
     """Why a command is asked about, by the real gate; "" when it runs unasked."""
-    ground = sandbox.ground
-    place = workplace(ground.cwd, home=ground.kode_home)
-    gate = Gate(rules=Rules(), state=GateState(mode="ask"), place=place, sandbox=sandbox)
+    place, state = sandbox.place, GateState(mode="ask")
+    gate = Gate(rules=Rules(), state=state, place=place, sandbox=sandbox)
     decision = gate.decide(Action(call_id="bench", tool=shell, arguments={"command": command}))
     return "" if decision.is_allowed else decision.reason[:SHOWN_CHARS]
 
@@ -206,7 +205,7 @@ def _passing(sandbox: Sandbox) -> dict[str, Any]:
             not_tried[command] = f"not installed: {', '.join(missing)}"
             continue
         code, said = _bare(sandbox, command)
-        _clean(sandbox.ground.cwd)
+        _clean(sandbox.place.cwd)
         if code:
             not_tried[command] = f"fails without the sandbox: {said.strip()[-SHOWN_CHARS:]}"
             continue

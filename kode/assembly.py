@@ -28,7 +28,7 @@ from kode.memory.system import guard
 from kode.messages import Usage
 from kode.paths import real_path
 from kode.permissions import approvals
-from kode.permissions.gate import Gate, GateState, path_denier
+from kode.permissions.gate import Gate, GateState, path_denier, paths_to_read
 from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rules, parse_all
 from kode.process_end import write_report
@@ -40,8 +40,8 @@ from kode.providers.models import cost_usd
 from kode.providers.provider import HttpProvider
 from kode.providers.server import PATIENCE_S
 from kode.registry import system_row
+from kode.sandbox.reach import Grants, Opens
 from kode.sandbox.sandbox import Sandbox
-from kode.sandbox.values import Opens
 from kode.session.log import Session
 from kode.session.provenance import Provenance
 from kode.shared_budget import SharedBudget
@@ -376,8 +376,8 @@ def open_sandbox(config: Config, place: Workplace) -> Sandbox | None:
     rules = _rules(config)
     if config.sandbox.enabled is False:
         return None
-    denied = path_denier(rules, place)
-    return Sandbox(place=place, network=config.sandbox.network, denied=denied)
+    grants = Grants(network=config.sandbox.network, read=paths_to_read(rules, place))
+    return Sandbox(place=place, grants=grants, denied=path_denier(rules, place))
 
 
 async def run_check(

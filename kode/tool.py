@@ -13,7 +13,7 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.permissions.shell.line import CheckPart, Line
-    from kode.sandbox.values import WrapCommand
+    from kode.sandbox.sandbox import WrapCommand
     from kode.tools.background import BackgroundCommands
 
 Effect = Literal["read", "edit", "run", "fetch", "mcp", "memory", "memory-read", "delegate", "none"]
@@ -142,9 +142,10 @@ def group_changes(changes: Sequence[FileChange]) -> list[FileChange]:
 class Blocked:
     """Something that the sandbox blocked."""
 
-    what: Literal["write", "socket", "lookup", "connection", "port", "unknown"]
-    """`socket`: a network connection to no known address; `lookup`: of a name on the network;
-    `port`: a connection to a program on this machine; `unknown`: the system does not say."""
+    what: Literal["write", "hidden", "socket", "lookup", "connection", "port", "unknown"]
+    """`hidden`: a path that is there, but not for the command; `socket`: a network connection to no
+    known address; `lookup`: of a name on the network; `port`: a connection to a program on this
+    machine; `unknown`: the system does not say."""
     where: str = ""
     """The path; host and port, or the port, of a connection; else ""."""
 
@@ -153,6 +154,7 @@ class Blocked:
         """A phrase that completes "it ...": "wrote to /etc/hosts"."""
         return {
             "write": f"wrote to {self.where}",
+            "hidden": f"looked for {self.where}, which is hidden from it",
             "socket": "opened a network connection",
             "lookup": "looked up a name on the network",
             "connection": f"opened a connection to {self.where}",

@@ -10,7 +10,6 @@ import itertools
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Generator
 from pathlib import Path
 
@@ -20,9 +19,9 @@ from hypothesis import settings
 from pytest_socket import socket_allow_hosts
 
 from kode import credentials
-from kode.sandbox import support
+from kode.sandbox import trial
+from kode.sandbox.reach import Kind
 from kode.sandbox.sandbox import Sandbox
-from kode.sandbox.values import Kind
 from tests.effort import ALL, EVERYTHING, IS_SEEDED, PART, unsampled
 from tests.needs import Lacking, skip_without, summary
 
@@ -138,21 +137,22 @@ def isolated(
     if not request.path.is_relative_to(FAULTS):
         monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     if not str(request.path).startswith(PROBED):
-        monkeypatch.setattr(support, "run_probe", _probed)
+        monkeypatch.setattr(trial, "find_leaks", _find_leaks_once)
     socket_allow_hosts(["127.0.0.1", "::1", "localhost"], allow_unix_socket=True)
 
 
-_passed: dict[tuple[Kind, bool], subprocess.CompletedProcess[str]] = {}
-_run_probe = support.run_probe
+_without_leaks: set[tuple[Kind, bool]] = set()
+_find_leaks = trial.find_leaks
 
 
-def _probed(sandbox: Sandbox, kind: Kind, *, layered: bool) -> subprocess.CompletedProcess[str]:
+def _find_leaks_once(sandbox: Sandbox, kind: Kind, layered: bool) -> str:
     """A self-test that found no leak holds for the conversations of all tests: it starts an
     interpreter for each."""
-    done = _passed.get((kind, layered)) or _run_probe(sandbox, kind, layered=layered)
-    if done.stdout.strip() == "[]":
-        _passed[kind, layered] = done
-    return done
+    if (kind, layered) in _without_leaks:
+        return ""
+    if not (fault := _find_leaks(sandbox, kind, layered)):
+        _without_leaks.add((kind, layered))
+    return fault
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 KODE = str(Path(sys.executable).parent / "kode")
 LOCALE = {"LANG": "C.UTF-8"}
 LATER = (
-    *("kode.conversation", "kode.memory.tiered", "kode.sandbox.support"),
+    *("kode.conversation", "kode.memory.tiered", "kode.sandbox.trial"),
     *("kode.subagents.tool", "kode.providers.openai_chat", "openai"),
 )
 """What commands import when they need it, most of the time that they take."""

@@ -8,7 +8,7 @@ from kode.permissions import places
 from kode.permissions.decide import Call
 from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import Rules
-from kode.sandbox.values import SandboxKind
+from kode.sandbox.sandbox import SandboxKind
 from kode.tool import Tool
 from kode.workplace import Workplace
 

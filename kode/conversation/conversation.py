@@ -48,7 +48,7 @@ from kode.workplace import Workplace
 if TYPE_CHECKING:
     from kode.extensions.hook_moments import Hooks
     from kode.memory.statement import Outcome
-    from kode.sandbox.values import Opens
+    from kode.sandbox.reach import Opens
     from kode.session.spending import Spending
     from kode.subagents.parent import Delegation
     from kode.tools.program import Ran

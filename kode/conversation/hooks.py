@@ -23,7 +23,7 @@ from kode.extensions.hook_moments import CHANGED, Hooks, RunHook
 from kode.extensions.hooks import CHANGES_COUNT, Hook, is_current
 from kode.extensions.places import surroundings
 from kode.extensions.session import Extensions
-from kode.sandbox.values import Grants
+from kode.sandbox.reach import NO_GRANTS, Grants
 from kode.session.entries import TaintEntry
 from kode.tool import Action, FileChange, ToolContext
 from kode.tools.program import Ran, run_program
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
 
 SHELL = ("/bin/bash", "-c")
-NO_GRANTS = Grants()
 Settle = Callable[
     ["Attempt", Callable[[FileChange], bool], Mapping[str, str]], Awaitable[tuple[str, ...]]
 ]

@@ -45,10 +45,9 @@ FIRST_TURN = (
     "kode.conversation.hooks",
     "kode.extensions.skill_tool",
     "kode.subagents.tool",
-    "kode.sandbox.support",
+    "kode.sandbox.trial",
     "kode.sandbox.probe",
     "kode.sandbox.seatbelt",
-    "kode.sandbox.view",
     "kode.tools.checkers",
 )
 """Imported only where a turn needs them, or by a library only when it connects. A test lists what

@@ -34,7 +34,7 @@ from kode.undo.undo import Undo
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
-    from kode.sandbox.values import WrapCommand
+    from kode.sandbox.sandbox import WrapCommand
 
 MAX_DIFF_CHARS = 200_000  # as `diffs.MAX_DIFF_CHARS`
 MAX_DIFF_FILE_BYTES = 1_000_000  # a diff of a larger file takes seconds

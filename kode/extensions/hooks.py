@@ -31,7 +31,7 @@ from kode.extensions.places import (
 )
 from kode.extensions.trust import Item, folder_content
 from kode.paths import real_path
-from kode.sandbox.values import Grants
+from kode.sandbox.reach import Grants
 
 EVENTS: tuple[str, ...] = get_args(Event)
 FILES = (".claude/settings.local.json", ".claude/settings.json")

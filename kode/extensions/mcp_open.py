@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import extras, paths
-from kode.errors import ConfigError, SandboxError, SandboxUnknownError, ServerError
+from kode.errors import ConfigError, SandboxUnknownError, ServerError
 from kode.extensions import mcp_cache, trust
 from kode.extensions.mcp_cache import DOWNLOAD_TIMEOUT_S, DownloadNeededError
 from kode.extensions.mcp_config import Entry, Server, find_servers, resolve
 from kode.extensions.mcp_values import SOCKET, Elicit
 from kode.extensions.trust import Approvals
 from kode.paths import real_path
-from kode.sandbox.values import WrapCommand
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.extensions.mcp_client import Connection
     from kode.sandbox.attempt import Attempt
+    from kode.sandbox.sandbox import Sandbox
 
 FIRST_START_S = 25.0
 """Time limit of a first start without the network; less than `START_TIMEOUT_S`, to say why."""
@@ -45,7 +45,7 @@ class Opener:
     required: bool = False
     """Whether nothing may run without a sandbox. Else a server does if a person approved that."""
     denied: Callable[[str], bool] = lambda path: False
-    """See `sandbox.confine`."""
+    """See `Sandbox`."""
     trust_project: bool = False
     """Whether none of the project's is pinned."""
     elicit: Elicit | None = None
@@ -116,14 +116,14 @@ class Opener:
         if self.sandboxed and not server.outside:
             folder = mcp_cache.folder_of(entry, place.home)
             try:
-                wrap = await asyncio.to_thread(self._confine, server, folder, pinned)
+                sandbox = await asyncio.to_thread(self._open_sandbox, server, folder)
             except ConfigError:
                 if not may_leave:
                     raise
                 return _Start(server)
             environment = mcp_cache.environment(folder, network=server.network)
             own = {**environment, **server.environment}
-            return _Start(server.model_copy(update={"environment": own}), wrap)
+            return _Start(server.model_copy(update={"environment": own}), sandbox, pinned)
         if not may_leave and (server.outside or entry.scope in trust.FOREIGN):
             why = "it is to run without a sandbox" if server.outside else "the sandbox is off"
             raise ConfigError(
@@ -132,35 +132,36 @@ class Opener:
             )
         return _Start(server)
 
-    def _confine(self, server: Server, folder: Path, records_opens: bool) -> WrapCommand:
+    def _open_sandbox(self, server: Server, folder: Path) -> "Sandbox":
         """Raises: ConfigError without a sandbox, or for what cannot be shown; ServerError where
         nobody knows whether there is one; StorageError."""
-        from kode.sandbox.confine import confine
+        from kode.sandbox.reach import Grants
+        from kode.sandbox.sandbox import Sandbox
 
         user_home = paths.user_home()
-        shown = tuple(map(paths.expand, server.read))
+        shown = tuple(Path(real_path(paths.expand(path))) for path in server.read)
         for path in shown:
-            if user_home and user_home.is_relative_to(real_path(path)):
+            if user_home and user_home.is_relative_to(path):
                 raise ConfigError(
                     f"`read` names {path}, with all of your home: name a folder in it."
                 )
+        grants = Grants(
+            network=server.network,
+            project=server.write,
+            read=shown,
+            cache=Path(real_path(mcp_cache.writable(folder))),
+        )
+        sandbox = Sandbox(place=self.place, grants=grants, has_layers=False, denied=self.denied)
         try:
-            return confine(
-                self.place,
-                writable=server.write,
-                network=server.network,
-                records_opens=records_opens,
-                denied=self.denied,
-                shown=shown,
-                cache=mcp_cache.writable(folder),
-            )
+            if sandbox.is_available():
+                return sandbox
         except SandboxUnknownError as error:
             raise ServerError(str(error)) from error
-        except SandboxError as error:
-            raise ConfigError(
-                f"{error}, and without one it is not started unless you say so. `kode` asks once "
-                "at a terminal; `kode doctor` says what is missing."
-            ) from error
+        raise ConfigError(
+            f"there is no sandbox here ({sandbox.why_missing().rstrip('.')}), and without one it "
+            "is not started unless you say so. `kode` asks once at a terminal; `kode doctor` says "
+            "what is missing."
+        )
 
     @asynccontextmanager
     async def _connected(self, start: "_Start") -> "AsyncIterator[Connection]":
@@ -180,12 +181,11 @@ class Opener:
         self, start: "_Start", error: ServerError | TimeoutError, wrapped: "Attempt"
     ) -> ServerError:
         """Why a server did not start that never did here before."""
-        from kode.sandbox.confine import hidden_words
-
         late = f"it did not start within {FIRST_START_S:g} s"
         fault = error.fault.rstrip(".") if isinstance(error, ServerError) else late
-        words = start.server.command[1:]
-        if hidden := hidden_words(self.place, words, map(paths.expand, start.server.read)):
+        words = [word for word in start.server.command[1:] if "/" in word]
+        sandboxes = [start.sandbox] if start.sandbox is not None else []
+        if hidden := [it for box in sandboxes for word in words for it in box.hidden_paths(word)]:
             names = " and ".join(hidden)
             return ServerError(f"{fault}. The sandbox hides {names} from it. {_shows(hidden)}")
         if SOCKET in fault:
@@ -212,14 +212,17 @@ class _Start:
     """A server about to start; called with its command when it does."""
 
     server: Server
-    wrap: WrapCommand | None = None
+    sandbox: "Sandbox | None" = None
+    records_opens: bool = False
     wrapped: "Attempt | None" = None
 
     def __call__(self, argv: tuple[str, ...]) -> "Attempt | None":
-        from kode.sandbox.confine import HiddenError, MissingError
+        from kode.sandbox.sandbox import HiddenError, MissingError
 
+        if self.sandbox is None:
+            return None
         try:
-            self.wrapped = self.wrap(argv) if self.wrap is not None else None
+            self.wrapped = self.sandbox.start_program(argv, records_opens=self.records_opens)
         except HiddenError as error:
             raise ServerError(f"{error}. {_shows(error.paths)}") from error
         except MissingError as error:

@@ -24,7 +24,7 @@ from kode.extensions import loads
 from kode.extensions.loads import Loaded
 from kode.paths import real_path
 from kode.permissions.approvals import read_approvals, write_approvals
-from kode.sandbox.values import Grants
+from kode.sandbox.reach import Grants
 from kode.session.provenance import Record, record_of
 from kode.workplace import below
 

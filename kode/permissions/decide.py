@@ -34,7 +34,7 @@ from kode.workplace import Workplace, as_seen, below, located
 
 if TYPE_CHECKING:
     from kode.permissions.shell import Line, Part
-    from kode.sandbox.values import SandboxKind
+    from kode.sandbox.sandbox import SandboxKind
 
 MAX_FLAGS = 3  # a rule for more flags would hardly fit a second time
 MAX_NAMED_CHARS = 100  # a question of one line
@@ -399,10 +399,17 @@ def again_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
     line = _judge(call)
     failure = ", ".join(attempt.words for attempt in blocked)
     failure = f"It failed in the sandbox, where it {failure}."
-    git = [git_folder_above(attempt.where) for attempt in blocked]
-    flags = [f"--add-dir {shlex.quote(folder)}" for folder in dict.fromkeys(git)]
+    folders = [
+        attempt.where if attempt.what == "hidden" else git_folder_above(attempt.where)
+        for attempt in blocked
+    ]
+    flags = [f"--add-dir {shlex.quote(folder)}" for folder in dict.fromkeys(folders)]
     decision = _ask_about(call, line.parts)
-    flag = " ".join(flags) if git and all(git) else _flags(line.parts) or "--permission-mode full"
+    flag = (
+        " ".join(flags)
+        if folders and all(folders)
+        else _flags(line.parts) or "--permission-mode full"
+    )
     consent = Consent(
         flag=flag,
         rules=decision.consent.rules,

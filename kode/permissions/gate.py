@@ -10,12 +10,14 @@ import functools
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode import paths
 from kode.errors import KodeError, SandboxUnknownError
 from kode.events import Emit, Notice, silent
 from kode.messages import first_of, plural
+from kode.paths import real_path
 from kode.permissions import approvals, places
 from kode.permissions import rules as grammar
 from kode.permissions.approvals import Approval
@@ -462,6 +464,13 @@ def _decide_change(call: Call, change: FileChange, installs: bool) -> Decision:
     if decision.outcome == "ask" and not change.is_reported:
         return deny("Nobody is asked about an empty folder.")
     return decision
+
+
+def paths_to_read(rules: Rules, place: Workplace) -> tuple[Path, ...]:
+    """The files, and the folders with all that is in them, that rules allow to read."""
+    allowed = (rule.pattern.removesuffix("/**") for rule in rules.allow if rule.kind == "read")
+    named = (text for text in allowed if "/" in text and not set(text) & set("*?["))
+    return tuple(Path(real_path(place.project / paths.expand(text))) for text in named)
 
 
 def _with_nobody(decision: Decision) -> Decision:

@@ -3,9 +3,9 @@
 import asyncio
 import contextlib
 import errno
-import itertools
 import marshal
 import os
+import re
 import stat
 import sys
 import threading
@@ -20,14 +20,12 @@ from typing import TYPE_CHECKING, Any
 from kode import beneath
 from kode.paths import real_path
 from kode.sandbox import layer as layers
-from kode.sandbox import limits, seatbelt, view
-from kode.sandbox.apply import apply, drop_replaced, take_carried
+from kode.sandbox import limits, reach, seatbelt
 from kode.sandbox.layer import Layer
 from kode.sandbox.loopback import Loopback
 from kode.sandbox.masks import make_mask
-from kode.sandbox.monitor import CommandLimits, SyscallMonitor, listening_ports
-from kode.sandbox.values import Kind, Opens, find_program
-from kode.sandbox.view import Ground, Reach
+from kode.sandbox.monitor import SyscallMonitor
+from kode.sandbox.reach import STAGE, Grants, Kind, Opens, Reach, find_program
 from kode.tool import Blocked, FileChange
 
 if TYPE_CHECKING:
@@ -56,13 +54,19 @@ _TRUST_SIZES = {
 }
 """A mask of a file that git tracks has the real file's size and time: to git it is unchanged."""
 
-_RUN_PROBE = (
-    "import marshal,sys\n"
-    "c,o=marshal.loads(bytes.fromhex(sys.argv[1]));g={'__name__':'probe'};exec(c,g);g['run'](o)"
+_MISSING = re.compile(
+    rf"(?i){os.strerror(errno.ENOENT)}|{os.strerror(errno.EACCES)}|not found|does not exist|ENOENT"
 )
+_PATH = re.compile(r"/[\w@.+/-]*[\w+-]")
+
+RUN_PROBE = (
+    "import marshal,sys\n"
+    "c,o=marshal.loads(bytes.fromhex(sys.argv[1]));g={'__name__':'probe'};exec(c,g);g['run'](*o)"
+)
+"""Runs a probe where there is no launcher."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Attempt:
     """One command in the sandbox: what it hit, and what it changed in its layers. Call `close` once
     the command has ended; it drops what was not applied."""
@@ -70,7 +74,11 @@ class Attempt:
     sandbox: "Sandbox"
     kind: Kind
     layers: tuple[Layer, ...]
-    probe: tuple[CodeType, dict[str, Any]] | None = None
+    grants: Grants
+    is_program: bool = False
+    """Whether it is none of the model's commands: what it writes in the empty home counts as
+    blocked."""
+    probe: tuple[CodeType, Any] | None = None
     records_opens: bool = False
     argv: tuple[str, ...] = ()
     """What runs the command, once `wrap` has been called."""
@@ -78,24 +86,27 @@ class Attempt:
     """Must be passed to it under the same numbers."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the command and everything it started have ended."""
-    ground: Ground = field(init=False)
-    """What it may reach: as the others, or more."""
     started_ns: int = 0
-    since_ns: dict[str, int] = field(default_factory=dict)
-    """Ignored folder that earlier commands wrote in, too → when the first of them had ended."""
     _monitor: SyscallMonitor | None = None
     _descriptors: list[int] = field(default_factory=list)
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
-    def __post_init__(self) -> None:
-        self.ground = self.sandbox.ground
+    @cached_property
+    def reach(self) -> Reach:
+        """What it reaches, before the files with keys are hidden."""
+        return self.sandbox.reach(self.kind, self.grants, layered=bool(self.layers))
+
+    @property
+    def _loopback(self) -> Loopback | None:
+        return self.sandbox.loopback() if self.reach.network == "loopback" else None
 
     def wrap(self, argv: tuple[str, ...]) -> "Attempt":
         """Prepares the one start of a command, with its `argv` from then on. Whoever starts it, or
         fails to, calls `settle`. Raises: OSError."""
         self.started_ns = time.time_ns()
         if self.probe is None and self.kind != "seatbelt":
-            self._monitor = SyscallMonitor(self._limits())
+            below = tuple(map(str, self.sandbox.trees)) if self.records_opens else ()
+            self._monitor = SyscallMonitor(self.reach, self.is_program, below)
         try:
             launcher = self._in_seatbelt() if self.kind == "seatbelt" else self._launcher()
         except BaseException:
@@ -106,8 +117,7 @@ class Attempt:
         if self.probe is None:
             self.sandbox.running.append(self)
         reporting = () if self._monitor is None else (self._monitor.descriptor,)
-        loopback = self._loopback()
-        network = () if loopback is None else loopback.descriptors
+        network = () if self._loopback is None else self._loopback.descriptors
         self.argv = (*launcher, *argv)
         self.descriptors = (*self._descriptors, *reporting, *network)
         return self
@@ -116,27 +126,27 @@ class Attempt:
         """What the sandbox blocked. `output` is the command's output, where the kernel reports
         nothing else."""
         if self.kind == "seatbelt":  # which reports nothing: its refusals are errors in the output
-            return (
-                (Blocked("unknown"),) if os.strerror(errno.EPERM).lower() in output.lower() else ()
-            )
-        return tuple(self._monitor.blocked) if self._monitor is not None else ()
+            is_refused = os.strerror(errno.EPERM).lower() in output.lower()
+            return (Blocked("unknown"),) if is_refused else ()
+        blocked = tuple(self._monitor.blocked) if self._monitor is not None else ()
+        return (*blocked, *(Blocked("hidden", path) for path in self._find_hidden(output)))
+
+    def _find_hidden(self, output: str) -> list[str]:
+        """The first path that exists, but not for the command, and that its output names as
+        missing; each is named once in a session."""
+        for line in output.splitlines():
+            for path in _PATH.findall(line) if _MISSING.search(line) else ():
+                real = real_path(path)
+                # Of homes and of kode's folders not even what exists is said.
+                if reach.is_outside(self.reach, real) and os.path.exists(path):
+                    is_new = real not in self.sandbox.named
+                    self.sandbox.named.add(real)
+                    return [real] if is_new else []
+        return []
 
     def changes(self) -> tuple[FileChange, ...]:
-        """The command's changes in the working folders. Raises: SandboxError."""
-        return tuple(change for layer in self.layers for change in self._changes_in(layer))
-
-    def _changes_in(self, layer: Layer) -> tuple[FileChange, ...]:
-        found = layers.changes(layer)
-        below = self.sandbox.carried.get(layer.root)
-        if below is None:
-            return found
-        drop_replaced(layer, below / "upper")
-        since_ns = below.stat().st_ctime_ns  # its first command's end
-        folders = {change.ignored for change in found if change.kind != "cache" and change.ignored}
-        if taken := take_carried(layer, folders, below / "upper"):
-            self.since_ns |= dict.fromkeys(taken, since_ns)
-            found = layers.changes(layer)
-        return found
+        """The command's changes in the working folders. Raises: OSError, SandboxError."""
+        return tuple(change for layer in self.layers for change in layers.changes(layer))
 
     def files(self, change: FileChange) -> tuple[str, ...]:
         """The paths that become real with a change, a new folder's own before those in it."""
@@ -151,22 +161,19 @@ class Attempt:
         layer = self._layer_of(path)
         return layers.version(layer, path) if layer is not None else None
 
-    def _hides(self, path: str) -> bool:
-        return view.is_hidden(self.sandbox.ground, Path(path))
-
     def _layer_of(self, path: str) -> Layer | None:
         return next((each for each in self.layers if Path(path).is_relative_to(each.root)), None)
 
     def apply(self, changes: Sequence[FileChange]) -> dict[str, str]:
+        """Makes changes real; returns those skipped, each with the reason."""
         left: dict[str, str] = {}
-        by_start: dict[int, list[FileChange]] = {}
-        for change in changes:
-            since_ns = self.since_ns.get(change.ignored, self.started_ns)
-            by_start.setdefault(since_ns, []).append(change)
-        for layer, (since_ns, those) in itertools.product(self.layers, by_start.items()):
-            inside = [change for change in those if self._layer_of(change.path) is layer]
-            left |= apply(layer, inside, since_ns, self._hides)
+        for layer in self.layers:
+            inside = [change for change in changes if self._layer_of(change.path) is layer]
+            left |= layers.apply(layer, inside, self.started_ns, self._hides)
         return left
+
+    def _hides(self, path: str) -> bool:
+        return reach.access(self.reach, path) in ("empty", "hidden")
 
     def refresh(self, paths: Iterable[Path]) -> None:
         """Shows the running command these files as they are now."""
@@ -178,8 +185,15 @@ class Attempt:
                         refresh_file(copy, layer.root, path)
 
     def carry_layer(self, changes: Sequence[FileChange]) -> None:
-        """Keeps what it wrote for the session's next commands."""
-        self.sandbox.carry_layer(self.layers, changes)
+        """Keeps what it wrote for the session's next commands. Never raises."""
+        carried, store = self.sandbox.carried, self.sandbox.store()
+        for layer in self.layers:
+            inside = [change for change in changes if self._layer_of(change.path) is layer]
+            if inside and store is not None:
+                with contextlib.suppress(OSError):
+                    if layer.root not in carried:
+                        carried[layer.root] = layers.carry_into(store, layer.root)
+                    carried[layer.root].add(layer, inside)
 
     def close(self) -> None:
         for layer in self.layers:
@@ -207,44 +221,20 @@ class Attempt:
             self.sandbox.running.remove(self)
         self.ended.set()
 
-    def _limits(self) -> CommandLimits:
-        ground, reach = self.ground, self._whole_reach
-        layered = [layer.root for layer in self.layers]
-        return CommandLimits(
-            writable=tuple(view.writable(reach, layered, alone=self.kind == "landlock")),
-            fixed=tuple(view.fixed(reach, layered, homes=ground.home_counts)),
-            network=ground.network,
-            services=listening_ports,
-            opens_below=tuple(map(str, ground.trees)) if self.records_opens else (),
-        )
-
     def _launcher(self) -> tuple[str, ...]:
         """The beginning of a command's argument list; keeps the descriptors it names open."""
-        sandbox, ground = self.sandbox, self.ground
-        alone = self.kind == "landlock"
-        masked = sandbox.masked()
-        masks = {} if alone else {path: _mask_for(path, sandbox.store()) for path in masked}
-        read, roots = None, (layer.root for layer in self.layers)
-        write = [(path, True) for path in view.writable(self._whole_reach, roots, alone=alone)]
-        if alone:
-            more = map(str, (self.sandbox.temporary_folder(), *ground.granted))
-            read = [*((path, True) for path in more), *view.landlock_read(ground, masked)]
-            write += view.DEVICES[:4]
+        sandbox, alone = self.sandbox, self.kind == "landlock"
+        masked, store = sandbox.masked(), sandbox.store()
+        masks = {} if alone else {path: _mask_for(path, store) for path in masked}
+        staged = ((str(path), mask.replace(str(store), STAGE)) for path, mask in masks.items())
         orders = limits.launch(
-            write=write,
-            read=read,
-            listed=view.landlock_listed(ground, masked) if alone else (),
-            internet=ground.network or not alone,
+            paths=reach.to_landlock(self.reach.hide(masked) if alone else self.reach, alone=alone),
+            internet=self.grants.network or not alone,
             alone=alone,
             environment=self._environment(masked),
             layers=[layer.mount() for layer in self.layers],
-            masks=[
-                (str(path), mask and mask.replace(str(self.sandbox.store()), layers.STAGE))
-                for path, mask in masks.items()
-            ]
-            if self.layers
-            else (),
-            cwd=str(ground.cwd),
+            masks=tuple(staged) if self.layers else (),
+            cwd=str(sandbox.place.cwd),
             report_to=self._monitor.descriptor if self._monitor is not None else None,
             opens=self.records_opens,
             probe=self.probe,
@@ -261,42 +251,20 @@ class Attempt:
             **_QUIET,
             **(_TRUST_SIZES if masked else {}),
             "TMPDIR": inside,
-            "XDG_CACHE_HOME": str(self.sandbox.ground.cache or f"{inside}/.cache"),
+            "XDG_CACHE_HOME": str(self.grants.cache or f"{inside}/.cache"),
             # Byte code beside a source would be one more file to approve, and any run makes it.
             **({"PYTHONPYCACHEPREFIX": f"{inside}/.cache"} if self.records_opens else {}),
         }
 
-    @cached_property
-    def _whole_reach(self) -> Reach:
-        """What it may reach where nothing is masked."""
-        return self._reach(())
-
-    def _reach(self, masked: Iterable[Path]) -> Reach:
-        has_network = self._loopback() is not None
-        return view.reach(
-            self.ground,
-            self.sandbox.temporary_folder(),
-            masked=masked,
-            network="all" if self.ground.network else "loopback" if has_network else "none",
-        )
-
-    def _loopback(self) -> Loopback | None:
-        """The network of the session's commands; None for one with its own, or the machine's."""
-        if self.kind != "bubblewrap" or self.ground.network:
-            return None
-        return self.sandbox.loopback()
-
     def _in_bubblewrap(self, masks: Mapping[Path, str]) -> tuple[str, ...]:
-        sandbox, loopback = self.sandbox, self._loopback()
+        loopback = self._loopback
         # Over layers, the launcher hides the files with keys.
-        mounts = view.bubblewrap_arguments(
-            self.ground,
-            self._whole_reach if self.layers else self._reach(masks),
+        mounts = reach.to_bubblewrap(
+            self.reach if self.layers else self.reach.hide(masks),
+            self.sandbox.place.cwd,
             masks=masks,
-            store=str(sandbox.store()) if self.layers else "",
-            lowers=[
-                (layer.root, f"{layers.STAGE}/{layer.holder.name}/lower") for layer in self.layers
-            ],
+            store=str(self.sandbox.store()) if self.layers else "",
+            lowers={layer.root: f"{STAGE}/{layer.holder.name}/lower" for layer in self.layers},
         )
         carried = _carried("\0".join(mounts).encode(errors="surrogateescape"), self._descriptors)
         bubblewrap = find_program("bwrap") or "bwrap"
@@ -305,14 +273,15 @@ class Attempt:
 
     def _in_seatbelt(self) -> tuple[str, ...]:
         masked = self.sandbox.masked()
-        given = self._environment(masked).items()
-        unset = [word for name, value in given if value is None for word in ("-u", name)]
-        changed = [f"{name}={value}" for name, value in given if value is not None]
-        launcher = (*seatbelt.command(self._reach(masked)), seatbelt.ENV, *unset, *changed)
+        variables = self._environment(masked).items()
+        unset = [word for name, value in variables if value is None for word in ("-u", name)]
+        changed = [f"{name}={value}" for name, value in variables if value is not None]
+        profile = seatbelt.command(self.reach.hide(masked))
+        launcher = (*profile, seatbelt.ENV, *unset, *changed)
         if self.probe is None:
             return launcher
         python = real_path(sys.executable)
-        return (*launcher, python, "-I", "-S", "-c", _RUN_PROBE, marshal.dumps(self.probe).hex())
+        return (*launcher, python, "-I", "-S", "-c", RUN_PROBE, marshal.dumps(self.probe).hex())
 
 
 def refresh_file(view: int, root: Path, path: Path) -> None:

@@ -216,7 +216,7 @@ def become(orders: dict[str, "Any"], argv: list[str]) -> None:
             code, probe = orders["probe"]
             names: dict[str, Any] = {"__name__": "probe"}
             exec(code, names)
-            names["run"](probe)
+            names["run"](*probe)
             return
         environment = dict(posix.environ)
         for name, value in orders["environment"]:

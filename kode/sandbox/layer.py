@@ -1,23 +1,28 @@
 """A throw-away copy of the working folders: an overlay that receives what a command writes there.
 
 The real folders change only when somebody applies the changes; `kode.permissions` decides which.
-The mounts live in a namespace of the command and disappear with it. From the kernel's documentation
-of overlayfs: a deleted path is a character device 0:0, a folder that replaces another has the
-attribute `user.overlay.opaque`.
+Each is checked once more here, because others work in the same folders: all is done by `beneath`,
+so that nothing is written where a link leads. The mounts live in a namespace of the command and
+disappear with it. From the kernel's documentation of overlayfs: a deleted path is a character
+device 0:0, a folder that replaces another has the attribute `user.overlay.opaque`.
 """
 
 import contextlib
+import errno
 import os
 import secrets
 import shutil
 import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kode import beneath, paths
 from kode.errors import GitError, SandboxError
 from kode.git import git_record, ignored_names, run_git
+from kode.paths import real_path
 from kode.permissions import places
+from kode.sandbox.reach import STAGE
 from kode.sandbox.store import let_in, remove_tree
 from kode.tool import ChangeKind, FileChange
 from kode.workplace import GitFolder
@@ -26,9 +31,6 @@ MAX_CHANGES = 20_000
 """Of a command that changes more files, none is shown or applied."""
 
 _RULES = ".gitignore"
-
-STAGE = "/dev/.kode"
-"""Where the store of layers is, in the command's namespace, until the layers are mounted."""
 
 _VOLATILE_SINCE = (5, 10)
 
@@ -42,8 +44,8 @@ class Layer:
     holder: Path
     """Contains `upper`, what the command wrote; `work`, the kernel's own; `lower`, where the real
     folder is mounted within the command's namespace."""
-    below: Path | None = None
-    """Holder of what earlier commands of the session wrote and is not real: between the two."""
+    below: "CarriedLayer | None" = None
+    """What earlier commands of the session wrote and is not real: between the two."""
     git: tuple[GitFolder, ...] = ()
     """The known folders of git, here or elsewhere."""
 
@@ -53,16 +55,18 @@ class Layer:
 
     def mount(self) -> tuple[str, str, str]:
         """What the launcher mounts: the mount point, the real folder, the options."""
-        lower = f"../{self.below.name}/upper:lower" if self.below is not None else "lower"
+        lower = f"../{self.below.holder.name}/upper:lower" if self.below is not None else "lower"
         volatile = ",volatile" if _kernel() >= _VOLATILE_SINCE else ""
         options = f"userxattr,lowerdir={lower},upperdir=upper,workdir=work{volatile}"
         return f"{STAGE}/{self.holder.name}", str(self.root), options
 
 
 def make_layer(
-    store: Path, root: Path, below: Path | None, git: tuple[GitFolder, ...] = ()
+    store: Path, root: Path, below: "CarriedLayer | None", git: tuple[GitFolder, ...] = ()
 ) -> Layer:
     """Creates an empty layer over `root`; nothing is mounted yet. Raises: OSError."""
+    if below is not None:
+        below.drop_idle_whiteouts()
     holder = store / secrets.token_hex(6)
     for name in ("upper", "work", "lower"):
         (holder / name).mkdir(parents=True, mode=0o700)
@@ -80,10 +84,20 @@ def discard(layer: Layer) -> None:
 
 
 def changes(layer: Layer) -> tuple[FileChange, ...]:
-    """What a command changed, sorted by path; rewriting the same content is not a change.
+    """What a command changed, sorted by path; rewriting the same content is not a change. With
+    files in a folder that git ignores comes what earlier commands left there.
 
     Raises: OSError, SandboxError when there are too many changes.
     """
+    if layer.below is None:
+        return _list_changes(layer)
+    layer.below.drop_replaced(layer)
+    listed = _list_changes(layer)
+    folders = {change.ignored for change in listed if change.kind != "cache" and change.ignored}
+    return _list_changes(layer) if layer.below.move_into(layer, folders) else listed
+
+
+def _list_changes(layer: Layer) -> tuple[FileChange, ...]:
     file_changes: list[FileChange] = []
     try:
         for path, change in _walk(layer, Path()):
@@ -93,7 +107,7 @@ def changes(layer: Layer) -> tuple[FileChange, ...]:
     except RecursionError:
         raise SandboxError("It nested folders too deeply.") from None
     changed = [change for change in file_changes if not _is_index_as_it_was(layer, change)]
-    return _mark_kinds(layer, sorted(changed, key=lambda change: change.path))
+    return _set_kinds(layer, sorted(changed, key=lambda change: change.path))
 
 
 def _change(layer: Layer, path: Path, change: str) -> FileChange:
@@ -233,49 +247,39 @@ def _differs(version: Path, real: Path, before: os.stat_result) -> bool:
     return False
 
 
-def _mark_kinds(layer: Layer, file_changes: list[FileChange]) -> tuple[FileChange, ...]:
+def _set_kinds(layer: Layer, file_changes: list[FileChange]) -> tuple[FileChange, ...]:
     """Says what kind each change is of, and marks those in what git ignores."""
     steps = {
-        change.path: [] if change.kind == "git" else list(_steps_to(layer, change))
+        change.path: () if change.kind == "git" else tuple(_steps_to(layer, change))
         for change in file_changes
     }
-    asked = {step for those in steps.values() for step in those}
+    each = sorted({step for those in steps.values() for step in those})
     try:
-        ignored = ignored_names(layer.root, sorted(asked))
+        ignored = ignored_names(layer.root, each)
     except GitError:
-        ignored = _ignored_by_rules(layer, sorted(asked))
+        ignored = _ignored_by_rules(layer, each)
     else:
         if any(os.path.basename(change.path) == _RULES for change in file_changes):
-            ignored |= _ignored_by_rules(layer, sorted(asked))
+            ignored |= _ignored_by_rules(layer, each)
     gone = {change.path for change in file_changes if change.change == "deleted"}
-    special: dict[str, ChangeKind] = {}
-    for step in asked:
+    kinds: dict[str, ChangeKind] = dict.fromkeys(ignored, "work")
+    for step in each:
         path = Path(step)
         is_vendor = path.name == "vendor" and step in ignored
         # Tools drop entries of their caches; to delete all of one is somebody's wish.
         if places.is_cache(path.name) and str(layer.root / path) not in gone:
-            special[step] = "cache"
+            kinds[step] = "cache"
         elif step.endswith("/") and (is_vendor or _is_dependency(layer, path)):
-            special[step] = "dependency"
-    return tuple(
-        _mark_kind(layer, change, steps[change.path], special, ignored) for change in file_changes
-    )
+            kinds[step] = "dependency"
 
-
-def _mark_kind(
-    layer: Layer,
-    change: FileChange,
-    steps: Sequence[str],
-    special: Mapping[str, ChangeKind],
-    ignored: Collection[str],
-) -> FileChange:
-    if change.kind == "git":
+    def mark(change: FileChange) -> FileChange:
+        for kind in ("cache", "dependency", "work"):
+            outermost = next((s for s in steps[change.path] if kinds.get(s) == kind), "")
+            if outermost:
+                return replace(change, kind=kind, ignored=f"{layer.root}/{outermost}")
         return change
-    for kind in ("cache", "dependency"):
-        if outermost := next((step for step in steps if special.get(step) == kind), ""):
-            return replace(change, kind=kind, ignored=f"{layer.root}/{outermost}")
-    outermost = next(filter(ignored.__contains__, steps), "")
-    return replace(change, ignored=f"{layer.root}/{outermost}") if outermost else change
+
+    return tuple(map(mark, file_changes))
 
 
 def _steps_to(layer: Layer, change: FileChange) -> Iterator[str]:
@@ -326,6 +330,263 @@ def _ignored_by_rules(layer: Layer, names: Sequence[str]) -> frozenset[str]:
     with contextlib.suppress(GitError):
         return ignored_names(layer.root, names, rules)
     return frozenset()
+
+
+# ── what becomes real ────────────────────────────────────────────────────────────────────────
+
+
+def apply(
+    layer: Layer,
+    wanted: Iterable[FileChange],
+    started_ns: int,
+    is_hidden: Callable[[str], bool],
+) -> dict[str, str]:
+    """Applies changes; returns those skipped, each with the reason. A file that somebody else
+    changed since `started_ns` (time of day) is skipped. So is a link to a path that `is_hidden`
+    from commands: others would read it for them."""
+    left: dict[str, str] = {}
+    ordered = sorted(wanted, key=lambda change: change.path)
+    ordered = [c for c in reversed(ordered) if c.change == "deleted"] + [
+        c for c in ordered if c.change != "deleted"
+    ]
+    for change in ordered:
+        try:
+            why = _apply_one(layer, change, started_ns, is_hidden)
+        except OSError as error:
+            why = error.strerror or str(error)
+        if why:
+            left[change.path] = why
+    return left
+
+
+def _apply_one(
+    layer: Layer, change: FileChange, started_ns: int, is_hidden: Callable[[str], bool]
+) -> str:
+    """Applies one change; returns why it was skipped, or ""."""
+    parents = Path(change.path).relative_to(layer.root).parts[:-1]
+    name = os.path.basename(change.path)
+
+    def mode(step: int) -> int:
+        given = os.lstat(layer.upper.joinpath(*parents[: step + 1]))
+        return stat.S_IMODE(given.st_mode) & 0o777
+
+    with contextlib.ExitStack() as opened:
+        try:
+            root = opened.enter_context(beneath.open_folder(layer.root))
+            make = None if change.change == "deleted" else mode
+            folder = opened.enter_context(beneath.open_below(root, parents, make=make))
+        except (beneath.LinkInTheWay, NotADirectoryError):
+            return "its folder is a link"
+        except FileNotFoundError:
+            if change.change != "deleted":
+                raise
+            return ""  # deleted with its folder
+        before = beneath.status(folder, name)
+        is_folder = before is not None and stat.S_ISDIR(before.st_mode)
+        if before is not None and not is_folder and before.st_ctime_ns > started_ns:
+            return "someone else changed it meanwhile"
+        if change.change == "deleted":
+            return _delete(folder, name, before)
+        if change.change == "changed" and before is None:
+            return "someone else deleted it meanwhile"
+        upper = opened.enter_context(beneath.open_folder(layer.upper))
+        new = opened.enter_context(beneath.open_below(upper, parents))
+        place = _Place(Path(change.path).parent, new, folder, is_hidden)
+        if stat.S_ISDIR(os.lstat(name, dir_fd=new).st_mode):
+            _move_folder(place, name)
+            return ""
+        if _leads_to_hidden(place, name):
+            return "it leads to a place hidden from commands"
+        if is_folder:
+            os.rmdir(name, dir_fd=folder)
+        _move(place, name)
+    return ""
+
+
+def _delete(folder: int, name: str, before: os.stat_result | None) -> str:
+    if before is None:
+        return ""
+    if stat.S_ISDIR(before.st_mode):
+        try:
+            os.rmdir(name, dir_fd=folder)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return ""  # replaced meanwhile, or not to be deleted
+            raise
+    else:
+        os.unlink(name, dir_fd=folder)
+    return ""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A folder of the layer and the real one that its files are moved to, both open."""
+
+    path: Path
+    """Of the real folder, to say where a link leads."""
+    new: int
+    real: int
+    is_hidden: Callable[[str], bool]
+
+
+def _leads_to_hidden(place: _Place, name: str) -> bool:
+    if not stat.S_ISLNK(os.lstat(name, dir_fd=place.new).st_mode):
+        return False
+    target = os.readlink(name, dir_fd=place.new)
+    return place.is_hidden(paths.real_path(place.path / target))
+
+
+def _move_folder(place: _Place, name: str) -> None:
+    """Moves a folder that is new, file by file; what is no file or link stays behind."""
+    mode = stat.S_IMODE(os.lstat(name, dir_fd=place.new).st_mode) & 0o777
+    with (
+        beneath.open_below(place.new, [name]) as new,
+        beneath.open_below(place.real, [name], make=lambda _: mode) as real,
+    ):
+        below = _Place(place.path / name, new, real, place.is_hidden)
+        for one in sorted(os.listdir(new)):
+            status = os.lstat(one, dir_fd=new)
+            if stat.S_ISDIR(status.st_mode):
+                _move_folder(below, one)
+            elif is_plain(status) and not _leads_to_hidden(below, one):
+                _move(below, one)
+
+
+def _move(place: _Place, name: str) -> None:
+    """Moves one file without overlay attributes and setuid bits."""
+    status = os.lstat(name, dir_fd=place.new)
+    if not stat.S_ISLNK(status.st_mode):
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        _clean(os.open(name, flags, dir_fd=place.new), status)
+    beneath.move_in(place.new, name, place.real, name)
+
+
+def _clean(file: int, status: os.stat_result) -> None:
+    try:
+        if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
+            os.fchmod(file, stat.S_IMODE(status.st_mode) & ~(stat.S_ISUID | stat.S_ISGID))
+        with contextlib.suppress(OSError):
+            for name in os.listxattr(file):
+                if name.startswith("user.overlay."):
+                    os.removexattr(file, name)
+    finally:
+        os.close(file)
+
+
+# ── what the next command finds ──────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, kw_only=True)
+class CarriedLayer:
+    """What commands of a session wrote in a working folder and is not real: a build's products are
+    there for the tests. No method raises: what cannot be moved is rebuilt."""
+
+    root: Path
+    holder: Path
+    whiteouts: set[Path] = field(default_factory=set)
+    """Relative paths in it that hide a real file."""
+
+    @property
+    def upper(self) -> Path:
+        return self.holder / "upper"
+
+    def add(self, layer: Layer, file_changes: Iterable[FileChange]) -> None:
+        """Moves changed files out of a layer."""
+        for change in file_changes:
+            path = Path(change.path).relative_to(self.root)
+            with contextlib.suppress(OSError):
+                self.whiteouts.update(_whiteouts(layer.upper, path))
+                _merge(layer.upper / path, self.upper / path)
+
+    def drop_idle_whiteouts(self) -> None:
+        """Drops those that hide nothing of the real folder: where no folder lies under theirs, the
+        kernel shows them as broken files."""
+        for path in [path for path in self.whiteouts if not self._hides(path)]:
+            self.whiteouts.remove(path)
+            with contextlib.suppress(OSError):
+                if is_whiteout(os.lstat(self.upper / path)):
+                    (self.upper / path).unlink()
+
+    def _hides(self, path: Path) -> bool:
+        real = self.root / path
+        if not os.path.lexists(real) or real_path(real.parent) != str(real.parent):
+            return False
+        return not any(is_opaque(self.upper / above) for above in path.parents[:-1])
+
+    def drop_replaced(self, layer: Layer, folder: Path = Path()) -> None:
+        """Drops what the command of a layer deleted or replaced."""
+        with contextlib.suppress(OSError), os.scandir(layer.upper / folder) as entries:
+            for entry in entries:
+                path = folder / entry.name
+                is_folder = entry.is_dir(follow_symlinks=False) and _is_folder(self.upper / path)
+                if is_folder and not is_opaque(layer.upper / path):
+                    self.drop_replaced(layer, path)
+                elif os.path.lexists(self.upper / path):
+                    _remove(self.upper / path)
+
+    def move_into(self, layer: Layer, folders: Iterable[str]) -> bool:
+        """Moves what lies in these folders into a layer, where that has nothing and no real file is
+        newer. Returns whether there was any."""
+        inside = [Path(folder).relative_to(self.root) for folder in folders]
+        inside = [folder for folder in inside if _is_folder(self.upper / folder)]
+        for folder in inside:
+            with contextlib.suppress(OSError):
+                self._fill(layer, folder)
+        return bool(inside)
+
+    def _fill(self, layer: Layer, folder: Path) -> None:
+        for path in [folder / name for name in os.listdir(self.upper / folder)]:
+            new, real = layer.upper / path, _status(self.root / path)
+            is_folder = _is_folder(self.upper / path)
+            if is_folder and (_is_folder(new) or (real is not None and stat.S_ISDIR(real.st_mode))):
+                new.mkdir(exist_ok=True)
+                self._fill(layer, path)
+            elif os.path.lexists(new):
+                continue
+            elif real is None or real.st_ctime_ns <= os.lstat(self.upper / path).st_ctime_ns:
+                os.rename(self.upper / path, new)
+        if not os.listdir(self.upper / folder):
+            (self.upper / folder).rmdir()
+
+
+def carry_into(store: Path, root: Path) -> CarriedLayer:
+    """An empty one. Raises: OSError."""
+    carried = CarriedLayer(root=root, holder=store / f"below-{paths.path_hash(root)}")
+    carried.upper.mkdir(parents=True, exist_ok=True)
+    return carried
+
+
+def _whiteouts(upper: Path, path: Path) -> Iterator[Path]:
+    status = os.lstat(upper / path)
+    if is_whiteout(status):
+        yield path
+    elif stat.S_ISDIR(status.st_mode):
+        with os.scandir(upper / path) as entries:
+            for entry in entries:
+                if not entry.is_file(follow_symlinks=False):
+                    yield from _whiteouts(upper, path / entry.name)
+
+
+def _merge(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if _is_folder(source) and _is_folder(target):
+        for name in os.listdir(source):
+            _merge(source / name, target / name)
+        return
+    if os.path.lexists(target):
+        _remove(target)
+    os.rename(source, target)
+
+
+def _remove(path: Path) -> None:
+    if _is_folder(path):
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def _kernel() -> tuple[int, int]:

@@ -9,13 +9,14 @@ import json
 import marshal
 import os
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from types import CodeType
 from typing import Any, NamedTuple
 
 from kode.sandbox.launcher import landlock_version
+from kode.sandbox.reach import LandlockPaths
 
 BOOT = (
     "import marshal,posix,sys\n"
@@ -25,15 +26,10 @@ BOOT = (
 """Reads the launcher and its orders from the descriptor named by the first argument: argument lists
 have a size limit, and everybody can read them."""
 
-Paths = Iterable[tuple[str, bool]]
-"""Paths, each with whether it is a folder."""
-
 
 def launch(
     *,
-    write: Paths,
-    read: Paths | None,
-    listed: Iterable[str] = (),
+    paths: LandlockPaths,
     internet: bool,
     alone: bool,
     environment: Mapping[str, str | None],
@@ -42,12 +38,11 @@ def launch(
     cwd: str = "",
     report_to: int | None = None,
     opens: bool = False,
-    probe: tuple[CodeType, dict[str, Any]] | None = None,
+    probe: tuple[CodeType, Any] | None = None,
 ) -> bytes:
     """The launcher and its orders, as `BOOT` reads them.
 
-    write, read   real paths that may be changed, and nothing else; that may be read and executed,
-                  and nothing else, None: everything. The names in the folders `listed` may be read.
+    paths         what may be read, executed and changed, and nothing else
     internet      whether internet sockets may be made; unix sockets never
     alone         whether there is no bubblewrap around it
     environment   variables to set, or to leave out where the value is None
@@ -55,7 +50,7 @@ def launch(
                   its place ("" for a folder); `cwd`: the folder to be in after that
     report_to     a socket to send the listening end of the monitor through, see `monitor`
     opens         whether it also learns of every file that is opened or run
-    probe         code to run instead of a command
+    probe         code to run instead of a command, and the arguments of its function `run`
 
     Raises: KeyError for a machine whose system calls are not known.
     """
@@ -65,8 +60,8 @@ def launch(
     # no to the report; otherwise the filter denies.
     answered = alone and not internet
     orders = {
-        "files": _attributes(version, read is not None) if version else None,
-        "rules": _rules(version, write, read, listed) if version else [],
+        "files": _attributes(version, paths.read is not None) if version else None,
+        "rules": _rules(version, paths) if version else [],
         "filter": seccomp_filter(machine, internet=internet, alone=alone),
         "filter_of_reported": seccomp_filter(machine, internet=internet or answered, alone=alone),
         "report": None
@@ -122,15 +117,19 @@ def _attributes(version: int, reads: bool) -> bytes:
     return files + struct.pack("QQ", 0, _SCOPES) if version >= SUFFICES_ALONE else files
 
 
-def _rules(
-    version: int, write: Paths, read: Paths | None, listed: Iterable[str]
-) -> list[tuple[str, int, bool]]:
+def _rules(version: int, paths: LandlockPaths) -> list[tuple[str, int, bool]]:
     """Path, rights, and whether the path must not be a link. The kernel refuses folder rights for a
     file."""
     changes = _handled(version, False)  # who may change a folder may not read all files in it
-    rules = [(path, changes if folder else changes & _OF_FILES, True) for path, folder in write]
-    more = [(path, _READS if folder else _READS & _OF_FILES, False) for path, folder in read or ()]
-    return [*rules, *more, *((path, _READ_DIR, True) for path in listed)]
+
+    def rights(all_rights: int, is_folder: bool) -> int:
+        return all_rights if is_folder else all_rights & _OF_FILES
+
+    return [
+        *((path, rights(changes, is_folder), True) for path, is_folder in paths.write),
+        *((path, rights(_READS, is_folder), False) for path, is_folder in paths.read or ()),
+        *((path, _READ_DIR, True) for path in paths.listed),
+    ]
 
 
 # ── seccomp ──────────────────────────────────────────────────────────────────────────────────

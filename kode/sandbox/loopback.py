@@ -12,7 +12,7 @@ import os
 import subprocess
 from dataclasses import dataclass
 
-from kode.sandbox.values import SYSTEM_PATH, find_program
+from kode.sandbox.reach import SYSTEM_PATH, find_program
 
 TIMEOUT_S = 10.0  # takes milliseconds; a loaded machine is slow
 

@@ -18,14 +18,15 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kode.paths import real_path
 from kode.permissions.shell.programs import script_of
 from kode.sandbox.limits import OPENS, OPENS_FOR_WRITING, RUNS, SOCKET, WATCHED
+from kode.sandbox.reach import Reach, access
 from kode.tool import Blocked
-from kode.workplace import below
+from kode.workplace import below, below_any
 
 MAX_HITS = 20  # more do not help a person decide
 MAX_OPENED = 20_000  # a large build; bounds memory
@@ -50,34 +51,24 @@ _MAKES = ("mkdir", "link", "symlink")
 """Calls that fail anyway if the target exists."""
 
 
-@dataclass(frozen=True)
-class CommandLimits:
-    """What a command may change, to detect what it could not."""
-
-    writable: tuple[str, ...]
-    """Folders, as the command sees them."""
-    fixed: tuple[str, ...]
-    """Paths in or around them that it may still not change."""
-    network: bool
-    services: Callable[[], frozenset[int]]
-    """The ports on this machine's loopback that outside programs listen on."""
-    opens_below: tuple[str, ...] = ()
-    """Folders of which to record what it opens or runs."""
-
-
 @dataclass
 class SyscallMonitor:
     """Listens while one command runs. Each of `blocked` is there once."""
 
-    limits: CommandLimits
+    reach: Reach
+    """What the command reaches: what it may change, and whether it has a network."""
+    counts_home: bool = False
+    """Whether a write to an empty home is blocked: what is written there is lost."""
+    opens_below: tuple[str, ...] = ()
+    """Folders of which to record what it opens or runs."""
     blocked: dict[Blocked, None] = field(default_factory=dict)
     opened: dict[str, None] = field(default_factory=dict)
-    """Absolute paths below `CommandLimits.opens_below`, as they were named, whether they were there
+    """Absolute paths below `opens_below`, as they were named, whether they were there
     or not; at most `MAX_OPENED`, as of the following."""
     scripts: dict[str, None] = field(default_factory=dict)
     """Those that were executed, or given to an interpreter as its program."""
     elsewhere: dict[str, None] = field(default_factory=dict)
-    """Paths that are not below `CommandLimits.opens_below`."""
+    """Paths that are not below `opens_below`."""
     listens: bool = False
     """Whether the kernel reports anything."""
     copies: list[int] = field(default_factory=list)
@@ -154,7 +145,7 @@ class SyscallMonitor:
 
     def _note(self, pid: int, number: int, arguments: Sequence[int]) -> None:
         name, call = WATCHED.get(number, ("", None))
-        if self.limits.opens_below and name in (*OPENS, *RUNS, "openat2"):
+        if self.opens_below and name in (*OPENS, *RUNS, "openat2"):
             path = _path_of(pid, number, arguments)
             is_inside = self._keep(path, self.opened)
             if not is_inside and len(self.elsewhere) < MAX_OPENED:
@@ -187,8 +178,8 @@ class SyscallMonitor:
             self.blocked[hit] = None
 
     def _keep(self, path: str, paths: dict[str, None]) -> bool:
-        """Whether the path is below `CommandLimits.opens_below`; it is kept then."""
-        is_inside = any(below(path, folder) for folder in self.limits.opens_below)
+        """Whether the path is below `opens_below`; it is kept then."""
+        is_inside = any(below(path, folder) for folder in self.opens_below)
         if is_inside and len(paths) < MAX_OPENED:
             paths[path] = None
         return is_inside
@@ -205,13 +196,15 @@ class SyscallMonitor:
         return Blocked("write", _display_path(path)) if os.access(target, os.W_OK) else None
 
     def _may_change(self, path: str) -> bool:
-        """The narrowest folder decides."""
-        free = [one for one in (*self.limits.writable, "/dev", "/proc") if below(path, one)]
-        fixed = [one for one in self.limits.fixed if below(path, one)]
-        return max(map(len, free), default=0) > max(map(len, fixed), default=0)
+        match access(self.reach, path):
+            case "writable" | "private":
+                return True
+            case "empty":
+                return not self.counts_home
+        return below_any(path, ("/dev", "/proc"))
 
     def _of_address(self, pid: int, address: bytes) -> Blocked | None:
-        if self.limits.network or len(address) < 8:
+        if self.reach.network == "all" or len(address) < 8:
             return None
         family, port = struct.unpack("=H", address[:2])[0], struct.unpack(">H", address[2:4])[0]
         if family == socket.AF_INET:
@@ -225,7 +218,7 @@ class SyscallMonitor:
         if port == 53:
             return Blocked("lookup")
         if host.is_loopback or host.is_unspecified:
-            if port in self.limits.services() - listening_ports(pid):
+            if port in listening_ports() - listening_ports(pid):
                 return Blocked("port", str(port))
             return None
         return Blocked("connection", f"{host}:{port}") if port else None

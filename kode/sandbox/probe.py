@@ -1,12 +1,5 @@
-"""The sandbox's self-test, run inside of it: tries what must fail, prints what did not.
-
-The launcher receives it compiled and runs it instead of a command (`launcher.become`) with
-
-    hidden, fixed   lists of paths that must not be readable, and of those that must not be writable
-    kept            folders that must be writable
-    network         whether there may be one
-    port            of the loopback outside, which must not be reachable without a network; or None
-    outer_pid       a process that must not be readable
+"""What the sandbox's self-tests try inside of it: each act is one that a command should or should
+not be able to do. The launcher receives this module compiled and runs it instead of a command.
 """
 
 import json
@@ -16,95 +9,86 @@ import sys
 from typing import Any
 
 
-def run(probe: dict[str, Any]) -> None:
-    """Prints the leaks as a JSON list."""
-    print(json.dumps(leaks(probe)))
+def run(acts: "list[tuple[Any, ...]]", detached: bool = False) -> None:
+    """Does acts, each the name of a function and its arguments, and prints as a JSON list which
+    succeeded; `detached`: in a process that left its parents and their session."""
+    for _ in range(2 if detached else 0):
+        if child := os.fork():
+            os.waitpid(child, 0)
+            return
+        os.setsid()
+    print(json.dumps([succeeds(*act) for act in acts]), flush=True)
 
 
-def leaks(probe: dict[str, Any]) -> list[str]:
-    """What should be impossible but is not, and the reverse."""
-    found = [f"reads {path}" for path in probe["hidden"] if _readable(path)]
-    found += [f"writes {path}" for path in probe["fixed"] if _writable(path)]
-    found += [f"cannot write {path}" for path in probe["kept"] if not _writable(path)]
-    # Seatbelt lets them be made, and forbids to connect them.
-    if sys.platform == "linux" and _makes_socket(socket.AF_UNIX):
-        found.append("makes unix sockets")
-    if not probe["network"] and (_has_network() or (probe["port"] and _connects(probe["port"]))):
-        found.append("has a network")
-    if _sees(probe["outer_pid"]):
-        found.append("sees other processes")
-    return found
-
-
-def _readable(path: str) -> bool:
+def succeeds(name: str, *arguments: object) -> bool:
     try:
-        if os.path.isdir(path):
-            return bool(os.listdir(path))
-        with open(path, "rb"):
-            return True
+        return bool(globals()[name](*arguments))
     except OSError:
         return False
 
 
-def _writable(place: str) -> bool:
+def read(path: str, text: str = "") -> bool:
+    """Whether a folder has names, or a file can be opened and has this text."""
+    if os.path.isdir(path):
+        return bool(os.listdir(path))
+    with open(path, errors="replace") as file:
+        return text in file.read(1 << 20)
+
+
+def write(place: str) -> bool:
+    """Opens a file for writing, or makes one in a folder and removes it."""
     path = f"{place}/.kode-sandbox-test-{os.getpid()}"
-    try:
-        if os.path.isfile(place):
-            os.close(os.open(place, os.O_WRONLY))
-            return True
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        os.unlink(path)
-    except OSError:
-        return False
+    if os.path.isfile(place):
+        os.close(os.open(place, os.O_WRONLY))
+        return True
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    os.unlink(path)
     return True
 
 
-def _makes_socket(family: int) -> bool:
-    try:
-        socket.socket(family).close()
-    except OSError:
-        return False
+def append(path: str) -> bool:
+    with open(path, "a") as file:
+        return bool(file.write("x"))
+
+
+def delete(path: str) -> bool:
+    os.unlink(path)
     return True
 
 
-def _has_network() -> bool:
+def start(program: str) -> bool:
+    return os.spawnl(os.P_WAIT, program, program) == 0
+
+
+def make_socket(family: int) -> bool:
+    socket.socket(family).close()
+    return True
+
+
+def send(family: int, kind: int, address: "str | tuple[str, int]") -> bool:
+    with socket.socket(family, kind) as client:
+        client.settimeout(2)
+        client.connect(address)
+        return bool(client.send(b"x"))
+
+
+def find_network() -> bool:
     """Whether there is an internet socket and an interface besides the loopback."""
-    if not _makes_socket(socket.AF_INET):
-        return False
-    if sys.platform != "linux":
-        return False
+    make_socket(socket.AF_INET)
     with open("/proc/net/dev") as file:
         return any(":" in line and line.split(":")[0].strip() != "lo" for line in file)
 
 
-def _connects(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=2).close()
-    except OSError:
-        return False
+def end(pid: int, number: int) -> bool:
+    """Sends another process a signal; 0 only asks whether that is possible."""
+    os.kill(pid, number)
     return True
 
 
-def _sees(pid: int) -> bool:
-    if sys.platform == "darwin":
-        return _may_signal(pid) or _reads_arguments(pid)
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return bool(file.read(1))
-    except OSError:
-        return False
-
-
-def _may_signal(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True
-
-
-def _reads_arguments(pid: int) -> bool:
-    """Whether the kernel of macOS tells another process's arguments and variables."""
+def look_into(pid: int) -> bool:
+    """Whether another process's variables can be read."""
+    if sys.platform != "darwin":
+        return read(f"/proc/{pid}/environ")
     import ctypes
 
     kern, arguments = 1, 49

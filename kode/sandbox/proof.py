@@ -1,64 +1,32 @@
-"""`kode doctor --sandbox`: runs commands in this machine's sandbox that try to get out of it.
+"""`kode doctor --sandbox`: tries in this machine's sandbox to get out of it.
 
-All of it happens in a temporary folder with a project, a home and keys of its own. What a command
-could do is judged from outside: by the files, the sockets and the processes that it was after.
+All of it happens in a temporary folder with a project, a home and keys of its own. What was
+written, sent and ended is judged from outside: by the files, the sockets and the processes.
 """
 
 import contextlib
 import json
-import os
 import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from kode import paths
 from kode.errors import SandboxUnknownError
+from kode.sandbox.reach import Grants
 from kode.sandbox.sandbox import Sandbox
-from kode.sandbox.support import run_attempt
+from kode.sandbox.trial import try_acts
 from kode.workplace import Workplace
 
-TIMEOUT_S = 20.0  # each attempt takes milliseconds; a loaded machine is slow
+TIMEOUT_S = 20.0  # the attempt takes milliseconds; a loaded machine is slow
 SECRET = "a-secret-of-the-proof"
 REPORT = "do not rely on it: set `sandbox.enabled` to false, and report this as a vulnerability"
-
-_TRY = """
-import json, os, socket, sys
-
-def read(path):
-    print(open(path, errors="replace").read())
-
-def write(path):
-    open(path, "a").write("x")
-
-def reach(family, kind, address):
-    with socket.socket(family, kind) as client:
-        client.settimeout(2)
-        client.connect(tuple(address) if isinstance(address, list) else address)
-        client.send(b"x")
-
-for _ in range(2 if sys.argv[2:] else 0):
-    child = os.fork()
-    if child:
-        os.waitpid(child, 0)
-        os._exit(0)
-    os.setsid()
-for name, *arguments in json.loads(sys.argv[1]):
-    try:
-        {"delete": os.unlink, "end": os.kill}.get(name, globals().get(name))(*arguments)
-    except OSError as error:
-        print(error)
-sys.stdout.flush()
-"""
-"""Tries each [name, *arguments] of a JSON list; with a second argument, in a session of its own."""
-
 
 PROMISES = {
     "programs": "those of the machine start",
@@ -71,8 +39,6 @@ PROMISES = {
     "processes": "no other can be ended",
     "children": "nor can what a command leaves behind in a session of its own",
 }
-Faults = dict[str, list[str]]
-"""One of `PROMISES` → what a command did against it."""
 
 
 @dataclass(frozen=True)
@@ -84,74 +50,25 @@ class Proof:
     next_step: str = ""
 
 
-class Scene:
-    """A sandbox, and what its commands must not get at."""
+@dataclass(frozen=True)
+class Try:
+    """An act of `probe`, and what breaks a promise."""
 
-    def __init__(self, folder: Path, stack: contextlib.ExitStack) -> None:
-        """Fills a new folder. Raises: OSError."""
-        self.folder, self.project, self.file = folder, folder / "project", folder / "file"
-        self.git = self.project / ".git" / "config"
-        home, kode = folder / "home", folder / "kode"
-        for path in (self.git.with_name("hooks"), home / ".ssh", kode):
-            path.mkdir(parents=True)
-        for path in (self.git, self.file):  # the file is outside of the project
-            path.write_text(SECRET)
-        self.keys = [self.project / ".env", home / ".ssh" / "id_ed25519", kode / "config.json"]
-        """Files that contain `SECRET` and their place in this list."""
-        for number, key in enumerate(self.keys):
-            key.write_text(f"KEY={SECRET}{number}\n")
-        command = (sys.executable, "-I", "-S", "-c", "input()")
-        environment = {"KEY": f"{SECRET}{len(self.keys)}"}
-        self.bystander = stack.enter_context(
-            subprocess.Popen(
-                command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-            )
-        )
-        stack.callback(self.bystander.kill)
-        self.keys.append(Path(f"/proc/{self.bystander.pid}/environ"))
-        place = Workplace(
-            cwd=self.project,
-            project=self.project,
-            roots=(self.project,),
-            home=kode,
-            protected=(kode,),
-            outputs=kode / "outputs",
-            user_home=home,
-        )
-        self.sandbox = Sandbox(place=place, writable=True, has_layers=False)
-        ground = self.sandbox.ground
-        self.sandbox.ground = replace(ground, homes=(*ground.homes, home))
-        stack.callback(self.sandbox.close)
-        self.listeners = dict[str, socket.socket]()
-        """How to reach it → a socket that waits."""
-        for how, family, kind, address in (
-            ("TCP", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
-            ("UDP", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
-            ("a unix socket", socket.AF_UNIX, socket.SOCK_STREAM, str(self.project / "socket")),
-        ):
-            listener = self.listeners[how] = stack.enter_context(socket.socket(family, kind))
-            listener.bind(address)
-            if kind == socket.SOCK_STREAM:
-                listener.listen()
-        places = (folder, home, Path(tempfile.gettempdir()), paths.user_home() or folder)
-        self.outside = [place / f"{folder.name}-written" for place in places]
-        """Files that are not there, in places that the user may write."""
-
-    def run(self, *argv: str) -> str:
-        """The output of a command in the sandbox. Raises: OSError, TimeoutExpired."""
-        attempt = self.sandbox.begin()
-        environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.folder)}
-        done = run_attempt(attempt, argv, TIMEOUT_S, cwd=self.project, env=environment)
-        return done.stdout + done.stderr
+    promise: str
+    fault: str
+    act: tuple[Any, ...]
+    is_broken: Callable[[bool], bool]
+    """Whether the promise is broken, given whether the act says that it succeeded."""
 
 
 def prove() -> Iterator[Proof]:
     """Tries one promise of the sandbox after the other, and yields whether it holds."""
     with contextlib.ExitStack() as stack:
         folder = paths.real_path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kode-")))
-        scene = Scene(Path(folder), stack)
+        sandbox = _furnish(Path(folder))
+        stack.callback(sandbox.close)
         try:
-            support = scene.sandbox.support()
+            support = sandbox.support()
         except SandboxUnknownError as error:
             yield Proof("sandbox", "missing", str(error))
             return
@@ -159,75 +76,102 @@ def prove() -> Iterator[Proof]:
             yield Proof("sandbox", "missing", f"none on this machine: {support.why}")
             return
         yield Proof("sandbox", "ok", "; ".join((support.kind, *support.gaps)))
-        faults, untried = Faults(), ""
-        for check in (_use, _escape, _leave_child):
+        tries = _list_tries(sandbox, stack)
+        faults, untried = {what: list[str]() for what in PROMISES}, ""
+        for detached in (False, True):
             try:
-                faults |= check(scene)
-            except (OSError, subprocess.SubprocessError) as error:
+                acts = [each.act for each in tries]
+                done = try_acts(sandbox, support.kind, acts, TIMEOUT_S, detached=detached)
+                results = json.loads(done.stdout)
+            except (OSError, ValueError, subprocess.SubprocessError) as error:
                 untried = f"could not be tried ({error})"
+                break
+            for each, did in zip(tries, results, strict=True):
+                if each.is_broken(did):
+                    faults["children" if detached else each.promise].append(each.fault)
+            tries = [each for each in tries if each.promise not in ("programs", "project", "git")]
         for what, promise in PROMISES.items():
             if what == "git" and support.kind == "landlock":
-                yield Proof(
-                    what, "optional", "can be changed by a server that may write in the project"
-                )
-            elif wrong := faults.get(what, [untried]):
-                yield Proof(what, "missing", f"it {', '.join(wrong)}", REPORT)
+                why = "can be changed by a server that may write in the project"
+                yield Proof(what, "optional", why)
+            elif untried or faults[what]:
+                yield Proof(what, "missing", f"it {', '.join(faults[what]) or untried}", REPORT)
             else:
                 yield Proof(what, "ok", promise)
 
 
-def _use(scene: Scene) -> Faults:
-    """What a command may do, and that it shares no temporary folder."""
-    planted = Path(tempfile.gettempdir(), f"{scene.folder.name}-planted")
-    planted.write_text(SECRET)
-    command = (
-        "ls -d /usr && echo started; mkdir sub && mv sub moved;"
-        'echo own > "$TMPDIR/own" && cat "$TMPDIR/own"; cat "$0"'
+def _furnish(folder: Path) -> Sandbox:
+    """A sandbox for a project, a home and a folder of kode in a new folder. Raises: OSError."""
+    project, home, kode = folder / "project", folder / "home", folder / "kode"
+    for path in (project / ".git" / "hooks", home / ".ssh", kode):
+        path.mkdir(parents=True)
+    place = Workplace(
+        cwd=project,
+        project=project,
+        roots=(project,),
+        home=kode,
+        protected=(kode,),
+        outputs=kode / "outputs",
+        user_home=home,
     )
-    try:
-        output = scene.run("/bin/sh", "-c", command, str(planted))
-    finally:
-        planted.unlink()
-    fault = f"failed: {output[-300:]!r}"
-    temporary = [] if "own\n" in output else [fault]
-    temporary += ["read a file of the machine's"] if SECRET in output else []
-    temporary += ["wrote in the machine's"] if (planted.parent / "own").exists() else []
-    return {
-        "programs": [] if "started\n" in output else [fault],
-        "project": [] if (scene.project / "moved").is_dir() else [fault],
-        "temporary": temporary,
-    }
+    return Sandbox(place=place, grants=Grants(project=True), has_layers=False)
 
 
-def _escape(scene: Scene, *session: str) -> Faults:
-    """Tries all that a command must not do, in a session of its own if that has a name."""
-    sockets, hook = scene.listeners.values(), scene.git.with_name("hooks") / "update"
-    acts: list[Sequence[Any]] = [("read", key) for key in scene.keys]
-    acts += [("write", path) for path in (*scene.outside, scene.file, scene.git, hook)]
-    acts += [("reach", it.family, it.type, it.getsockname()) for it in sockets]
-    acts += [("delete", path) for path in (scene.file, scene.git)]
-    acts += [("end", scene.bystander.pid, signal.SIGTERM)]
-    script = ("-I", "-S", "-c", _TRY, json.dumps(acts, default=str), *session)
-    output = scene.run(paths.real_path(sys.executable), *script)
-    written = [f"wrote {path}" for path in scene.outside if path.exists()]
-    for path in scene.outside:
-        path.unlink(missing_ok=True)
-    written += [f"changed {scene.file}"] if _is_changed(scene.file) else []
-    git = ["changed what git runs"] if hook.exists() or _is_changed(scene.git) else []
-    keys = [f"read {key}" for n, key in enumerate(scene.keys) if f"{SECRET}{n}" in output]
-    hit = select.select(list(sockets), [], [], 0)[0]
-    reached = [f"reached this machine by {how}" for how, it in scene.listeners.items() if it in hit]
-    faults = {"outside": written, "git": git, "keys": keys, "network": reached, "processes": []}
+def _list_tries(sandbox: Sandbox, stack: contextlib.ExitStack) -> list[Try]:
+    """What is tried, with what it is tried on. Raises: OSError."""
+    project, kode = sandbox.place.project, sandbox.place.home
+    folder, home, git = project.parent, sandbox.place.user_home, project / ".git"
+    inside = sandbox.temporary_inside(sandbox.support().kind)
+    planted = Path(tempfile.gettempdir(), f"{folder.name}-planted")
+    stack.callback(planted.unlink, missing_ok=True)
+    keys = (project / ".env", home / ".ssh" / "id_ed25519", kode / "config.json")
+    file, config = folder / "file", git / "config"
+    for path in (planted, file, config, *keys):
+        path.write_text(SECRET)
+    command = (sys.executable, "-I", "-S", "-c", "input()")
+    environment = {"KEY": SECRET}
+    bystander = stack.enter_context(
+        subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+    )
+    stack.callback(bystander.kill)
+    tries = [
+        Try("programs", "starts none", ("start", "/bin/true"), lambda did: not did),
+        Try("project", "cannot write there", ("write", str(project)), lambda did: not did),
+        Try("temporary", "cannot write there", ("write", inside), lambda did: not did),
+        Try("temporary", "reads the machine's", ("read", str(planted), SECRET), bool),
+    ]
+    for key in (*keys, Path(f"/proc/{bystander.pid}/environ")):
+        tries.append(Try("keys", f"read {key}", ("read", str(key), SECRET), bool))
+    places = (folder, home, Path(tempfile.gettempdir()), paths.user_home() or folder)
+    for promise, path in (
+        *(("outside", place / f"{folder.name}-written") for place in places),
+        ("git", git / "hooks" / "update"),
+    ):
+        stack.callback(path.unlink, missing_ok=True)
+        exists = path.exists
+        tries.append(Try(promise, f"wrote {path}", ("append", str(path)), lambda _, e=exists: e()))  # type: ignore[misc]
+    for promise, path in (("outside", file), ("git", config)):
+        for act in ("append", "delete"):
+            changed = lambda _, p=path: not p.exists() or p.read_text() != SECRET  # noqa: E731
+            tries.append(Try(promise, f"changed {path}", (act, str(path)), changed))
+    for how, family, kind, address in (
+        ("TCP", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
+        ("UDP", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
+        ("a unix socket", socket.AF_UNIX, socket.SOCK_STREAM, str(project / "socket")),
+    ):
+        listener = stack.enter_context(socket.socket(family, kind))
+        listener.bind(address)
+        if kind == socket.SOCK_STREAM:
+            listener.listen()
+        send = ("send", int(family), int(kind), listener.getsockname())
+        is_reached = lambda _, it=listener: bool(select.select([it], [], [], 0)[0])  # noqa: E731
+        tries.append(Try("network", f"reached this machine by {how}", send, is_reached))
+    end = ("end", bystander.pid, int(signal.SIGTERM))
+    return [*tries, Try("processes", "ended another process", end, lambda _: _ends(bystander))]
+
+
+def _ends(process: "subprocess.Popen[bytes]") -> bool:
     with contextlib.suppress(subprocess.TimeoutExpired):
-        scene.bystander.wait(0.2)
-        faults["processes"] = ["ended another process"]
-    return faults
-
-
-def _leave_child(scene: Scene) -> Faults:
-    faults = _escape(scene, "detached")
-    return {"children": [*chain(*(faults[what] for what in faults if what != "git"))]}
-
-
-def _is_changed(path: Path) -> bool:
-    return not path.exists() or path.read_text() != SECRET
+        process.wait(0.2)
+        return True
+    return False

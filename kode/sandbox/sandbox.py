@@ -1,9 +1,10 @@
 """The sandbox of a session: which one this machine has, and what its commands share. One command in
 it is an `Attempt`. What enforces it is imported when a command first needs it.
 
-    bubblewrap   complete: root read-only, the home and kode's folder hidden, a private temporary
-                 folder, no other processes, no network; inside it Landlock and seccomp (`limits`);
-                 the folders of work in a throw-away layer where the kernel can make one
+    bubblewrap   complete: nothing there but what `reach` shows, the home and kode's folder hidden,
+                 a private temporary folder, no other processes, no network; inside it Landlock and
+                 seccomp (`limits`); the folders of work in a throw-away layer where the kernel can
+                 make one
     landlock     Landlock and seccomp alone; only the temporary folder can be changed
     seatbelt     macOS: the same by a profile, see `seatbelt`
     none         neither: then only plain reading commands run unasked
@@ -20,22 +21,53 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from kode import paths
-from kode.errors import SandboxUnknownError
+from kode.errors import SandboxError, SandboxUnknownError
 from kode.paths import real_path
-from kode.sandbox.values import SEATBELT, Grants, Kind, SandboxKind, Support, find_program
-from kode.tool import FileChange
+from kode.sandbox.reach import (
+    NO_GRANTS,
+    SEATBELT,
+    Grants,
+    Kind,
+    Network,
+    Reach,
+    access,
+    find_program,
+    make_reach,
+    named_siblings,
+    resolve_workplace,
+    tool_chains,
+    work_folders,
+)
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
-    from kode.sandbox.layer import Layer
+    from kode.sandbox.layer import CarriedLayer
     from kode.sandbox.loopback import Loopback
     from kode.sandbox.masks import Masks
     from kode.sandbox.store import Store
-    from kode.sandbox.view import Ground
+    from kode.sandbox.trial import Support
+
+SandboxKind = Literal["none", "plain", "layered", "unknown"]
+"""Where commands can be tried: nowhere; in a sandbox with a read-only project; in one where they
+write to a copy of it; `unknown`: the trial of it ran out of time."""
+
+WrapCommand = Callable[[tuple[str, ...]], "Attempt"]
+"""Turns a command's argument list into what runs it in the sandbox. Raises: OSError."""
+
+
+class HiddenError(SandboxError):
+    """A program exists, and commands in the sandbox cannot see it, at `paths`."""
+
+    def __init__(self, program: str, paths: Sequence[str]) -> None:
+        super().__init__(f"{program} cannot be started: the sandbox hides {' and '.join(paths)}")
+        self.paths = paths
+
+
+class MissingError(SandboxError):
+    """There is no such program."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -44,56 +76,88 @@ class Sandbox:
     when it is first needed."""
 
     place: Workplace
-    network: bool = False
-    writable: bool = False
-    """Whether changes to the project are real."""
+    """By real paths, whatever it was given."""
+    grants: Grants = NO_GRANTS
+    """What all of its commands may do."""
     has_layers: bool = True
     """Whether commands are to change a copy of the project, where the machine can make one."""
     denied: Callable[[str], bool] = lambda path: False
     """Whether a rule of the person denies reading a path."""
-    shown: Iterable[Path] = ()
-    cache: Path | None = None
-    """See `Ground`, as for `shown`."""
     running: "list[Attempt]" = field(default_factory=list)
     """The commands in it that have not ended."""
-    carried: dict[Path, Path] = field(default_factory=dict)
-    """Working folder → holder of what commands of this session wrote and is not real."""
-    _whiteouts: dict[Path, set[Path]] = field(default_factory=dict)
-    """Working folder → the paths in it that such a holder hides."""
-    _support: Support | None = None
+    carried: "dict[Path, CarriedLayer]" = field(default_factory=dict)
+    """Working folder → what commands of this session wrote there and is not real."""
+    _support: "Support | None" = None
     _is_unknown: bool = False
     """Whether the last self-test ran out of time."""
     _temporary: str = ""
     _store: "Store | None" = None
     _masks: "tuple[Masks, ...]" = ()
     _loopback: "Loopback | None" = None
+    named: set[str] = field(default_factory=set)
+    """Hidden paths that the person and the model were told of."""
     _can_share: bool = True
     """Whether to try for a network that its commands share: False once that has failed."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
     """A hook and a command may need something for the first time at once; parallel self-tests would
     spoil each other's folders, and select a weaker sandbox."""
 
-    @cached_property
-    def ground(self) -> "Ground":
-        from kode.sandbox.view import make_ground
+    def __post_init__(self) -> None:
+        self.place = resolve_workplace(self.place)
 
-        return make_ground(
+    @cached_property
+    def folders(self) -> tuple[Path, ...]:
+        """The working folders and git's folders of them, none inside another."""
+        return work_folders(self.place, with_git=not self.grants.project)
+
+    @cached_property
+    def trees(self) -> tuple[Path, ...]:
+        """The working folders without git's."""
+        git = {Path(folder.path) for folder in self.place.git}
+        return tuple(folder for folder in self.folders if folder not in git)
+
+    @cached_property
+    def siblings(self) -> tuple[Path, ...]:
+        """What the project's manifests name outside of it. Looked for once: what a command writes
+        there shows nothing more."""
+        siblings = named_siblings(self.place)
+        return tuple(p for p in siblings if not any(p.is_relative_to(f) for f in self.folders))
+
+    @cached_property
+    def _tool_chains(self) -> tuple[Path, ...]:
+        return tool_chains()
+
+    def reach(self, kind: Kind, grants: Grants | None = None, *, layered: bool = False) -> Reach:
+        """What a command reaches in one kind of sandbox, before the files with keys are hidden."""
+        grants = grants or self.grants
+        is_shared = kind == "bubblewrap" and not grants.network and self.loopback() is not None
+        network: Network = "all" if grants.network else "loopback" if is_shared else "none"
+        return make_reach(
             self.place,
-            network=self.network,
-            writable=self.writable,
-            shown=self.shown,
-            cache=self.cache,
+            grants,
+            shown=(*self._tool_chains, *self.siblings),
+            temporary=self.temporary_folder(),
+            network=network,
+            layered=layered,
+            alone=kind == "landlock",
         )
+
+    def hidden_paths(self, path: str, kind: Kind = "bubblewrap") -> list[str]:
+        """What a command would not find of an existing path: the path, and where its links lead."""
+        reach = self.reach(kind)
+        ways = dict.fromkeys((os.path.abspath(path), real_path(path)))
+        there = ways if os.path.exists(path) else ()
+        return [way for way in there if access(reach, way) not in ("readable", "writable")]
 
     # ── what this machine has ────────────────────────────────────────────────────────────────
 
-    def support(self) -> Support:
+    def support(self) -> "Support":
         """The supported sandbox; tries (about 0.1 s) while it is not known. Raises:
         SandboxUnknownError where the trial runs out of time; the next call tries again. Nothing may
         run outside for that reason."""
         with self._lock:
             if self._support is None:
-                from kode.sandbox.support import find_support
+                from kode.sandbox.trial import find_support
 
                 try:
                     self._support = find_support(self)
@@ -134,7 +198,7 @@ class Sandbox:
     def fault(self, kind: Kind, *, layered: bool = False) -> str:
         """Tries one kind; returns what is wrong with it, or "". Raises: SandboxUnknownError if the
         trial runs out of time."""
-        from kode.sandbox.support import find_fault
+        from kode.sandbox.trial import find_fault
 
         return find_fault(self, kind, layered=layered)
 
@@ -150,38 +214,56 @@ class Sandbox:
             `Attempt.blocked` has the writes to the empty home too, which are lost.
         """
         support = self.support()
-        attempt = self.attempt(support.kind, layered=support.layered, records_opens=records_opens)
-        if grants is not None:
-            write = tuple(folder for name in grants.write if (folder := Path(name)).is_dir())
-            network = self.ground.network or grants.network
-            attempt.ground = replace(self.ground, network=network, granted=write, home_counts=True)
-        return attempt
+        return self.attempt(
+            support.kind, layered=support.layered, records_opens=records_opens, grants=grants
+        )
+
+    def start_program(self, argv: tuple[str, ...], *, records_opens: bool = False) -> "Attempt":
+        """Starts an attempt at a program that runs beside the session, as an MCP server. Raises:
+        OSError, HiddenError, MissingError, SandboxUnknownError."""
+        # The launcher does not search for programs; it becomes the one that is named.
+        path = shutil.which(argv[0], path=self.place.environment.get("PATH"))
+        program = path or str(self.place.cwd / argv[0])
+        if path is None and ("/" not in argv[0] or not os.path.exists(program)):
+            raise MissingError(f"there is no program {argv[0]}: install it, or correct the name")
+        if hidden := self.hidden_paths(program, self.support().kind):
+            raise HiddenError(argv[0], hidden)
+        return self.begin(records_opens=records_opens).wrap((program, *argv[1:]))
 
     def attempt(
         self,
         kind: Kind,
         *,
         layered: bool,
-        probe: tuple[CodeType, dict[str, Any]] | None = None,
+        probe: tuple[CodeType, Any] | None = None,
         records_opens: bool = False,
+        grants: Grants | None = None,
     ) -> "Attempt":
-        """Starts an attempt in one kind of sandbox, tried or not. `probe`: see `limits.launch`;
-        `records_opens`: see `begin`. Raises: OSError."""
+        """Starts an attempt in one kind of sandbox, tried or not. `probe`: see `limits.launch`; the
+        others: see `begin`. Raises: OSError."""
         from kode.sandbox import masks
         from kode.sandbox.attempt import Attempt
-        from kode.sandbox.layer import make_layer
+        from kode.sandbox.layer import Layer, make_layer
 
-        ground = self.ground
         if probe is None:  # before it counts as somebody else's change
-            masks.settle_indexes(self.masked(), ground.git)
+            masks.settle_indexes(self.masked(), self.place.git)
         layers: tuple[Layer, ...] = ()
         if layered and kind == "bubblewrap":
             if (store := self.store()) is None:
                 raise OSError("there is no place for a copy of the project")
-            lower = (lambda folder: None) if records_opens else self.carried_layer
-            layers = tuple(make_layer(store, f, lower(f), ground.git) for f in ground.folders)
+            carried = {} if records_opens else self.carried
+            layers = tuple(
+                make_layer(store, root, carried.get(root), self.place.git) for root in self.folders
+            )
+        network = self.grants.network or (grants is not None and grants.network)
         return Attempt(
-            sandbox=self, kind=kind, layers=layers, probe=probe, records_opens=records_opens
+            sandbox=self,
+            kind=kind,
+            layers=layers,
+            grants=replace(grants or self.grants, network=network),
+            is_program=grants is not None,
+            probe=probe,
+            records_opens=records_opens,
         )
 
     def refresh_running_commands(self, names: Iterable[str]) -> None:
@@ -192,45 +274,29 @@ class Sandbox:
             for attempt in running:
                 attempt.refresh(real)
 
-    def carry_layer(self, layers: "Sequence[Layer]", changes: Sequence[FileChange]) -> None:
-        """Keeps what a command wrote for the next ones."""
-        from kode.sandbox.apply import carry_layer
-
-        store = self.store()
-        for layer in layers:
-            inside = [each for each in changes if Path(each.path).is_relative_to(layer.root)]
-            if store is not None and inside:
-                holder = store / f"below-{paths.path_hash(layer.root)}"
-                (holder / "upper").mkdir(parents=True, exist_ok=True)
-                whiteouts = carry_layer(layer, inside, holder / "upper")
-                self._whiteouts.setdefault(layer.root, set()).update(whiteouts)
-                self.carried[layer.root] = holder
-
-    def carried_layer(self, root: Path) -> Path | None:
-        """The holder of what commands wrote in a working folder, as it fits what is real now."""
-        from kode.sandbox.apply import drop_idle_whiteouts
-
-        holder = self.carried.get(root)
-        if holder is not None:
-            drop_idle_whiteouts(root, holder / "upper", self._whiteouts[root])
-        return holder
-
     def forget(self) -> None:
         """Drops ignored files of earlier commands: what a build created outside is newer."""
-        for holder in self.carried.values():
-            shutil.rmtree(holder, ignore_errors=True)
-        self.carried, self._whiteouts = {}, {}
+        for carried in self.carried.values():
+            shutil.rmtree(carried.holder, ignore_errors=True)
+        self.carried = {}
 
     # ── what they share ──────────────────────────────────────────────────────────────────────
 
     def masked(self) -> list[Path]:
-        """The files and folders with keys in the working folders, as they are now."""
+        """The files and folders with keys in the working folders and in what else is shown of
+        projects, as they are now."""
         with self._lock:
             if not self._masks:
                 from kode.sandbox.masks import Masks
 
-                git = frozenset(folder.path for folder in self.ground.git)
-                self._masks = tuple(Masks(tree, self.denied, git) for tree in self.ground.trees)
+                git = frozenset(folder.path for folder in self.place.git)
+                # What the entry of a server names is meant with its keys.
+                trees = (
+                    *self.trees,
+                    *self.siblings,
+                    *(self.grants.read if self.has_layers else ()),
+                )
+                self._masks = tuple(Masks(tree, self.denied, git) for tree in trees)
         return [path for masks in self._masks for path in masks.paths()]
 
     def private_tmp(self) -> Path | None:
@@ -263,7 +329,7 @@ class Sandbox:
     def loopback(self) -> "Loopback | None":
         """The network that its commands share; None where each has its own, or the machine's."""
         with self._lock:
-            if self._loopback is None and self._can_share and not self.ground.network:
+            if self._loopback is None and self._can_share and not self.grants.network:
                 from kode.sandbox.loopback import make_loopback
 
                 self._loopback = make_loopback()
@@ -277,13 +343,12 @@ class Sandbox:
 
         with self._lock:
             if self._store is None:
-                ground = self.ground
-                folders = ground.folders
-                self._store = open_store(
+                outside = (
                     place
-                    for place in places(ground.kode_home)
-                    if not any(place.is_relative_to(folder) for folder in folders)
+                    for place in places(self.place.home)
+                    if not any(place.is_relative_to(folder) for folder in self.folders)
                 )
+                self._store = open_store(outside)
                 if self._store is not None:
                     atexit.register(self._store.close)
             return None if self._store is None else self._store.folder
@@ -294,7 +359,7 @@ class Sandbox:
         with self._lock:
             if self.running:
                 return
-            self.carried, self._whiteouts, self._temporary = {}, {}, ""
+            self.carried, self._temporary = {}, ""
             if self._store is not None:
                 atexit.unregister(self._store.close)
                 self._store.close()

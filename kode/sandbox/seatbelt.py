@@ -8,8 +8,7 @@ loopback of its own, so only `all` gives a network: the machine's loopback has i
 import os
 from collections.abc import Iterable, Sequence
 
-from kode.sandbox.values import SEATBELT
-from kode.sandbox.view import RUN_BY_GIT, Place, Reach
+from kode.sandbox.reach import RUN_BY_GIT, SEATBELT, Place, Reach
 from kode.workplace import below
 
 ENV = "/usr/bin/env"
@@ -52,7 +51,7 @@ _BASE = f"""(version 1)
 (allow mach-lookup {_each("global-name", _SERVICES)})
 (allow ipc-posix-sem)
 (allow ipc-posix-shm-read-data (ipc-posix-name "apple.shm.notification_center"))"""
-_DEVICES = f"""(allow {_READ} {_each("literal", _READ_DEVICES)} (subpath "/dev/fd"))
+_DEVICES = f"""(allow {_READ} (literal "/") {_each("literal", _READ_DEVICES)} (subpath "/dev/fd"))
 (allow file-write-data {_each("literal", _WRITTEN_DEVICES)} (subpath "/dev/fd"))"""
 _NETWORK = f"""(allow network-outbound (remote ip "*:*"))
 (allow network-bind network-inbound (local ip "*:*"))
@@ -83,7 +82,7 @@ def profile(reach: Reach) -> tuple[str, dict[str, str]]:
     for place in reach.places:
         rules += _rules(place, filters([str(place.path)], "literal", "subpath"))
     rules.append(_DEVICES)
-    writable = [str(one.path) for one in reach.places if one.access == "writable"]
+    writable = [*map(str, reach.of("writable"))]
     temporary = filters([reach.temporary], "literal", "subpath")
     rules.append(f"(allow {_READ} file-write* {temporary})")
     rules.append(f"(allow {_LOOK} {filters(_above(reach), 'literal')})")
@@ -112,16 +111,14 @@ def _rules(place: Place, filters: str) -> Sequence[str]:
 def _above(reach: Reach) -> list[str]:
     """The folders above what may be read, which programs look up to find the real path of a file;
     the names in them stay hidden."""
-    shown = [str(place.path) for place in reach.places if place.access in ("readable", "writable")]
-    return list(
-        dict.fromkeys(parent for path in (*shown, reach.temporary) for parent in _parents(path))
-    )
+    shown = (*map(str, reach.of("readable", "writable")), reach.temporary)
+    return list(dict.fromkeys(parent for path in shown for parent in _parents(path)))
 
 
 def _held(reach: Reach, writable: Sequence[str]) -> list[str]:
     """The writable folders, and the folders in them above a place that is not writable: moved
     away, that would have another path, and other rules."""
-    others = [str(place.path) for place in reach.places if place.access != "writable"]
+    others = map(str, reach.of("readable", "empty", "private", "hidden"))
     inside = [p for path in others for p in _parents(path) if any(below(p, w) for w in writable)]
     return list(dict.fromkeys((reach.temporary, *writable, *inside)))
 

@@ -21,8 +21,8 @@ from kode.tools.processes import ProcessTree
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
+    from kode.sandbox.reach import Grants, Opens
     from kode.sandbox.sandbox import Sandbox
-    from kode.sandbox.values import Grants, Opens
 
 MAX_OUTPUT_BYTES = 256 * 1024
 """Limit of each stream; the middle is dropped."""

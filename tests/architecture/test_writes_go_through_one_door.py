@@ -21,7 +21,7 @@ NO_FILE = "no file"
 BY_PATH: dict[str, dict[str, str]] = {
     "cli/commands/demo.py": {"scratch": NEW},
     "cli/commands/plugin.py": {"_begin": NAMED},
-    "sandbox/proof.py": {"__init__": NEW, "_use": NEW, "_escape": NEW},
+    "sandbox/proof.py": {"_furnish": NEW, "_list_tries": NEW},
     "plugins/detached/holder.py": {"hold": HOME, "main": HOME},
     "plugins/detached/places.py": {"make": HOME},
     "plugins/fleet/trees.py": {"_make": "a folder of its own, whose place is checked afterwards"},
@@ -43,15 +43,15 @@ BY_PATH: dict[str, dict[str, str]] = {
     "memory/pending.py": {"take": HOME},
     "providers/stream.py": dict.fromkeys(("__aenter__", "_touching", "harden", "soften"), NO_FILE),
     "plugins/replay/recording.py": {"read_cassette": NEW},
-    "sandbox/apply.py": {"_fill": PRIVATE, "_merge": PRIVATE, "_remove": PRIVATE},
-    "sandbox/layer.py": {"_ignored_by_rules": PRIVATE, "make_layer": PRIVATE},
+    "sandbox/layer.py": dict.fromkeys(
+        "_fill _ignored_by_rules _merge _remove carry_into drop_idle_whiteouts make_layer".split(),
+        PRIVATE,
+    ),
     "sandbox/masks.py": {"make_mask": PRIVATE},
-    "sandbox/probe.py": {"_writable": "what the self-test tries from within the sandbox"},
-    "sandbox/sandbox.py": {
-        "forget": PRIVATE,
-        "carry_layer": PRIVATE,
-        "temporary_folder": PRIVATE,
-    },
+    "sandbox/probe.py": dict.fromkeys(
+        ("append", "delete", "write"), "what the self-test tries from within the sandbox"
+    ),
+    "sandbox/sandbox.py": {"forget": PRIVATE, "temporary_folder": PRIVATE},
     "sandbox/store.py": {"let_in": PRIVATE, "open_store": PRIVATE, "remove_tree": PRIVATE},
     "session/imports.py": {"import_file": HOME},
     "session/log.py": {"_open_locked": HOME, "close": HOME},

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from kode import beneath, durable
 from kode.errors import StorageError
-from kode.sandbox.apply import apply
 from kode.sandbox.attempt import refresh_file
-from kode.sandbox.layer import Layer
+from kode.sandbox.layer import Layer, apply
 from kode.tool import FileChange
 from kode.undo.store import LINK, Contents, Seen
 from kode.undo.undo import change_file

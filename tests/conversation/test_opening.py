@@ -153,7 +153,7 @@ async def test_a_person_reads_once_what_commands_lack_without_bubblewrap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A run that nobody attends says each time that there is no sandbox."""
-    monkeypatch.setattr("kode.sandbox.values.SYSTEM_PATH", "/nowhere")
+    monkeypatch.setattr("kode.sandbox.reach.SYSTEM_PATH", "/nowhere")
     monkeypatch.setattr("kode.sandbox.launcher.landlock_version", lambda: landlock)
     flags = {"provider": "openai", "base_url": "http://127.0.0.1:9", "api_key": "k", "model": "m"}
     loaded = load_config(home, tmp_path, environ={}, flags=flags)

@@ -11,13 +11,14 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from kode.git import git_folders
 from kode.sandbox.attempt import Attempt
+from kode.sandbox.reach import Grants
 from kode.sandbox.sandbox import Sandbox
 from kode.tools import processes
 from tests.workplaces import workplace
@@ -87,23 +88,26 @@ def attempted(
     *,
     apply: bool = False,
     network: bool = False,
+    read: Sequence[str] = (),
     denied: Callable[[str], bool] = lambda path: False,
 ) -> Done:
     """A bash command in a sandbox of its own, and what it hit and changed. `apply`: makes real what
     it changed."""
-    return attempted_in(opened(home, work, network=network, denied=denied), kind, text, apply=apply)
+    return attempted_in(
+        opened(home, work, network=network, read=read, denied=denied), kind, text, apply=apply
+    )
 
 
 def attempted_in(sandbox: Sandbox, kind: Kind, text: str, *, apply: bool = False) -> Done:
     attempt = begun(sandbox, kind)
     try:
-        done = ran(attempt.wrap(("/bin/bash", "-c", text)), sandbox.ground.cwd)
+        done = ran(attempt.wrap(("/bin/bash", "-c", text)), sandbox.place.cwd)
         changes = attempt.changes()
         if apply:
             attempt.apply(changes)
     finally:
         attempt.close()
-    root = sandbox.ground.cwd
+    root = sandbox.place.cwd
     found = tuple(
         (os.path.relpath(one.path, root), one.change, one.ignored.removeprefix(f"{root}/"))
         for one in changes
@@ -230,6 +234,7 @@ def opened(
     work: Path,
     *,
     network: bool = False,
+    read: Sequence[str] = (),
     roots: tuple[Path, ...] = (),
     elsewhere: tuple[Path, ...] = (),
     readable: tuple[Path, ...] = (),
@@ -244,7 +249,9 @@ def opened(
         readable=readable,
         git=git_folders((work, *roots)),
     )
-    return Sandbox(place=place, network=network, denied=denied)
+    return Sandbox(
+        place=place, grants=Grants(network=network, read=tuple(map(Path, read))), denied=denied
+    )
 
 
 def end_of_all(text: str, within_s: float = 10.0) -> bool:

@@ -519,10 +519,10 @@ def test_paths_and_limits_are_in_no_argument_list(made: Sandbox) -> None:
             continue
         attempt = begun(made, kind)
         wrapped = attempt.wrap(("/bin/true",))
-        assert ran(wrapped, made.ground.cwd).code == 0
+        assert ran(wrapped, made.place.cwd).code == 0
         attempt.close()
         shown = "\n".join(wrapped.argv)
-        assert str(made.ground.kode_home) not in shown
+        assert str(made.place.home) not in shown
         assert ".ssh" not in shown
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kode.sandbox.monitor import CommandLimits, SyscallMonitor
+from kode.sandbox.monitor import SyscallMonitor
+from kode.sandbox.reach import Reach
 from kode.sandbox.sandbox import Sandbox
 from kode.tool import ToolContext
 from kode.tools.shell import shell
@@ -26,7 +27,7 @@ KINDS: list[Kind] = ["layered", "plain", "landlock"]
 def of(made: Sandbox, kind: Kind) -> Run:
     if why := fault(made, kind):
         lacking_sandbox(kind, why)
-    return Run(kind, made.ground.kode_home.parent, made.ground.cwd)
+    return Run(kind, made.place.home.parent, made.place.cwd)
 
 
 def test_a_write_outside_is_reported(run: Run, place: Path) -> None:
@@ -45,8 +46,10 @@ def test_every_way_to_change_a_file_outside_is_seen(run: Run, place: Path) -> No
         (folder / "d").mkdir(parents=True)
         (folder / "o").write_text("old")
         run.user.owns(folder, folder / "d", folder / "o")
-    each = (f"(cd {place}/w{at}; {way}) 2>/dev/null && echo DID" for at, way in enumerate(WAYS))
-    done = run("; ".join(each))
+    each = (f"(cd {place}/w{at} && {way}) 2>/dev/null && echo DID" for at, way in enumerate(WAYS))
+    done = replace(run, more={"read": [f"{place}/w{at}" for at in range(len(WAYS))]})(
+        "; ".join(each)
+    )
     assert "DID" not in done.out
     folders = {hit.removeprefix(f"wrote to {place}/").split("/")[0] for hit in done.blocked}
     assert folders == {f"w{at}" for at in range(len(WAYS))}
@@ -56,7 +59,7 @@ def test_a_change_of_a_read_only_project_is_reported(made: Sandbox) -> None:
     for kind in KINDS:
         if not fault(made, kind):
             done = attempted_in(made, kind, "mkdir built")
-            blocked = () if kind == "layered" else (f"wrote to {made.ground.cwd}/built",)
+            blocked = () if kind == "layered" else (f"wrote to {made.place.cwd}/built",)
             assert done.blocked == blocked, kind
 
 
@@ -101,7 +104,7 @@ def test_datagrams_and_looked_up_names_are_reported(run: Run) -> None:
     ],
 )
 def test_a_command_that_merely_fails_reports_nothing(made: Sandbox, command: str) -> None:
-    (made.ground.cwd / "a").write_text("a")
+    (made.place.cwd / "a").write_text("a")
     for kind in KINDS:
         if fault(made, kind) or (kind == "landlock" and "~" in command):
             continue
@@ -109,7 +112,7 @@ def test_a_command_that_merely_fails_reports_nothing(made: Sandbox, command: str
 
 
 def test_caches_of_python_and_its_tools_are_no_hit(made: Sandbox) -> None:
-    (made.ground.cwd / "m.py").write_text("x = 1\n")
+    (made.place.cwd / "m.py").write_text("x = 1\n")
     for kind in KINDS:
         run = of(made, kind)
         code = "import sys; sys.path.insert(0, '.'); import m; sys.exit(1)"
@@ -171,7 +174,7 @@ def test_paths_relative_to_descriptors_and_folders_are_understood(
 
 async def in_shell(context: ToolContext, made: Sandbox, kind: Kind, command: str, **more: object):
     attempt = begun(made, kind)
-    inside = replace(context, place=workplace(made.ground.cwd), wrap_command=attempt.wrap)
+    inside = replace(context, place=workplace(made.place.cwd), wrap_command=attempt.wrap)
     try:
         return attempt, await shell.run(inside, shell.check({"command": command, **more}))
     finally:
@@ -241,7 +244,7 @@ def test_no_descriptor_and_no_thread_is_left_over_many_commands(made: Sandbox) -
         for kind in kinds:
             attempt = begun(made, kind)
             assert ran(attempt.wrap(("/bin/sh", "-c", ": > /srv/x" if at % 2 else ":")),
-                       made.ground.cwd).code in (0, 1, 2)  # fmt: skip
+                       made.place.cwd).code in (0, 1, 2)  # fmt: skip
             attempt.close()
     assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == before
 
@@ -259,7 +262,7 @@ def test_a_command_that_was_never_started_leaves_nothing(made: Sandbox) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_opened_files_are_recorded_for_who_wants_them(made: Sandbox, kind: Kind) -> None:
     of(made, kind)
-    cwd = made.ground.cwd
+    cwd = made.place.cwd
     (cwd / "read").write_text("")
     (cwd / "run").write_text("#!/bin/sh\n")
     (cwd / "run").chmod(0o755)
@@ -288,9 +291,7 @@ def test_opened_files_are_recorded_for_who_wants_them(made: Sandbox, kind: Kind)
 
 
 def test_an_invalid_address_is_no_hit() -> None:
-    monitor = SyscallMonitor(
-        CommandLimits(writable=(), fixed=(), network=False, services=frozenset)
-    )
+    monitor = SyscallMonitor(Reach(places=(), temporary="", network="none"))
     try:
         for address in (b"", b"\x02", b"\x02\x00\x00\x50", b"\xff" * 128, b"\x0a\x00" + b"\0" * 6,
                         b"\x01\x00/run/x.sock", socket.inet_aton("127.0.0.1") * 4):  # fmt: skip

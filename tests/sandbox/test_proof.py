@@ -3,6 +3,9 @@ limits nothing."""
 
 import contextlib
 import json
+import marshal
+import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +13,9 @@ from typing import Any
 import pytest
 
 from kode.cli.commands import doctor
+from kode.sandbox.attempt import RUN_PROBE
 from kode.sandbox.sandbox import Sandbox
-from kode.sandbox.values import Support
+from kode.sandbox.trial import Support
 from tests.needs import needs
 
 
@@ -38,7 +42,7 @@ def test_bubblewrap_passes_every_check(capsys: pytest.CaptureFixture[str], home:
 def test_landlock_alone_passes_every_check_it_can(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kode.sandbox.values.SYSTEM_PATH", "/nowhere")
+    monkeypatch.setattr("kode.sandbox.reach.SYSTEM_PATH", "/nowhere")
     code, found = proved(capsys)
     if found["sandbox"]["state"] == "missing":
         pytest.skip(found["sandbox"]["detail"])
@@ -50,14 +54,18 @@ def test_every_check_finds_a_sandbox_that_limits_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, home: Path
 ) -> None:
     class Nothing:
+        def __init__(self, made: Sandbox, kind: str, *, probe: Any, **more: object) -> None:
+            self.code = marshal.dumps(probe).hex()
+
         def wrap(self, argv: tuple[str, ...]) -> Any:
-            return SimpleNamespace(argv=argv, descriptors=(), settle=lambda: None)
+            run = (os.path.realpath(sys.executable), "-I", "-S", "-c", RUN_PROBE, self.code)
+            return SimpleNamespace(argv=run, descriptors=(), settle=lambda: None)
 
         def close(self) -> None: ...
 
     support = Support(kind="bubblewrap", why="")
     monkeypatch.setattr(Sandbox, "support", lambda self: support)
-    monkeypatch.setattr(Sandbox, "attempt", lambda self, kind, **more: Nothing())
+    monkeypatch.setattr(Sandbox, "attempt", lambda *given, **more: Nothing(*given, **more))
     code, found = proved(capsys)
     holding = [what for what, one in found.items() if one["state"] == "ok"]
     assert holding == ["sandbox", "programs", "project"]

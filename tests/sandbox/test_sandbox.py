@@ -1,5 +1,6 @@
 """What a command can and cannot do in each kind of sandbox that this machine has."""
 
+import json
 import os
 import re
 import signal
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +18,7 @@ import pytest
 
 from kode.errors import SandboxUnknownError
 from kode.permissions.shell.line import CheckPart, Line
-from kode.sandbox import limits, support, view
-from kode.sandbox.attempt import Attempt
+from kode.sandbox import limits, reach, trial
 from kode.sandbox.sandbox import Sandbox
 from kode.tool import ALLOWED, ToolContext
 from kode.tools.shell import shell
@@ -77,7 +78,7 @@ def test_memory_shows_its_log_alone_and_moved_parts_are_hidden(
 def test_a_missing_sandbox_comes_with_the_next_step(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kode.sandbox.values.SYSTEM_PATH", "/nowhere")
+    monkeypatch.setattr("kode.sandbox.reach.SYSTEM_PATH", "/nowhere")
     monkeypatch.setattr("kode.sandbox.launcher.landlock_version", lambda: 0)
     found = made.support()
     assert (found.kind, found.layered, made.is_available()) == ("none", False, False)
@@ -89,7 +90,7 @@ def test_a_missing_bubblewrap_comes_with_the_gaps(
 ) -> None:
     if why := fault(made, "landlock"):
         lacking_sandbox("landlock", why)
-    monkeypatch.setattr("kode.sandbox.values.SYSTEM_PATH", "/nowhere")
+    monkeypatch.setattr("kode.sandbox.reach.SYSTEM_PATH", "/nowhere")
     found = made.support()
     assert (found.kind, found.layered, made.is_available()) == ("landlock", False, True)
     assert "not installed" in found.why
@@ -100,7 +101,7 @@ def test_a_missing_bubblewrap_comes_with_the_gaps(
 def test_an_old_landlock_is_no_sandbox(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    monkeypatch.setattr("kode.sandbox.values.SYSTEM_PATH", "/nowhere")
+    monkeypatch.setattr("kode.sandbox.reach.SYSTEM_PATH", "/nowhere")
     monkeypatch.setattr("kode.sandbox.launcher.landlock_version", lambda: version)
     assert not made.is_available()
     assert made.unavailable_reason()
@@ -111,12 +112,12 @@ def test_a_self_test_that_finds_a_leak_fails_the_sandbox(
 ) -> None:
     if why := fault(made, "plain"):
         lacking_sandbox("plain", why)
-    real = view.bubblewrap_arguments
+    real = reach.to_bubblewrap
 
     def leaky(*given: Any, **named: Any) -> list[str]:
         return [*real(*given, **named), "--ro-bind", str(home / ".ssh"), str(home / ".ssh")]
 
-    monkeypatch.setattr(view, "bubblewrap_arguments", leaky)
+    monkeypatch.setattr(reach, "to_bubblewrap", leaky)
     assert "reads" in made.fault("bubblewrap")
 
 
@@ -142,24 +143,36 @@ def test_simultaneous_askers_share_one_self_test(
     assert tried == [("bubblewrap", False), ("bubblewrap", True)]
 
 
+def passes(self_test: Callable[[float, bool], None]) -> Callable[..., object]:
+    """A self-test that finds no leak, where `self_test` does not raise."""
+
+    def try_acts(
+        made: Sandbox, kind: Kind, acts: Any, timeout_s: float, *, layered: bool
+    ) -> object:
+        self_test(timeout_s, layered)
+        kept = {"/tmp", str(made.place.cwd)} if layered else {"/tmp"}
+        did = [act[0] == "write" and act[1] in kept for act in acts]
+        return subprocess.CompletedProcess([], 0, stdout=json.dumps(did))
+
+    return try_acts
+
+
 @pytest.mark.parametrize("late", ["plain", "layered"])
 def test_a_self_test_out_of_time_is_no_answer(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch, late: str
 ) -> None:
     given, hangs = [], True
 
-    def probe(attempt: Attempt, argv: object, timeout_s: float, **options: object) -> object:
-        attempt.close()
+    def self_test(timeout_s: float, layered: bool) -> None:
         given.append(timeout_s)
-        if hangs and bool(attempt.layers) == (late == "layered"):
+        if hangs and layered == (late == "layered"):
             raise subprocess.TimeoutExpired(["bwrap"], timeout_s)
-        return subprocess.CompletedProcess([], 0, stdout="[]")
 
-    monkeypatch.setattr(support, "find_program", lambda name: name)
-    monkeypatch.setattr(support, "run_attempt", probe)
-    with pytest.raises(SandboxUnknownError, match=f"took over {support.TEST_TIMEOUTS_S[-1]:g} s"):
+    monkeypatch.setattr(trial, "find_program", lambda name: name)
+    monkeypatch.setattr(trial, "try_acts", passes(self_test))
+    with pytest.raises(SandboxUnknownError, match=f"took over {trial.TEST_TIMEOUTS_S[-1]:g} s"):
         made.is_available()
-    assert tuple(given[-2:]) == support.TEST_TIMEOUTS_S
+    assert tuple(given[-2:]) == trial.TEST_TIMEOUTS_S
     tries = len(given)
     assert (made.kind(), made.private_tmp(), made.why_missing()) == ("unknown", None, "")
     assert len(given) == tries, "what is not known must not be tried where somebody waits"
@@ -172,14 +185,12 @@ def test_a_self_test_out_of_time_is_no_answer(
 def test_a_slow_self_test_is_repeated_with_more_time(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def probe(attempt: Attempt, argv: object, timeout_s: float, **options: object) -> object:
-        attempt.close()
-        if timeout_s < support.TEST_TIMEOUTS_S[-1]:
+    def self_test(timeout_s: float, layered: bool) -> None:
+        if timeout_s < trial.TEST_TIMEOUTS_S[-1]:
             raise subprocess.TimeoutExpired(["bwrap"], timeout_s)
-        return subprocess.CompletedProcess([], 0, stdout="[]")
 
-    monkeypatch.setattr(support, "find_program", lambda name: name)
-    monkeypatch.setattr(support, "run_attempt", probe)
+    monkeypatch.setattr(trial, "find_program", lambda name: name)
+    monkeypatch.setattr(trial, "try_acts", passes(self_test))
     assert made.kind() == "layered"
 
 
@@ -209,8 +220,8 @@ def test_a_user_without_an_entry_has_a_sandbox_too(
     def unknown(uid: int) -> object:
         raise KeyError(uid)
 
-    monkeypatch.setattr(view.pwd, "getpwuid", unknown)
-    assert opened(home, work).ground.homes == (home,)
+    monkeypatch.setattr(reach.pwd, "getpwuid", unknown)
+    assert reach.own_homes() == (home,)
 
 
 @pytest.mark.parametrize("where", ["a home inside", "a mount inside"])
@@ -237,7 +248,7 @@ def test_variables_naming_unreachable_places_are_left_out(made: Sandbox) -> None
             continue
         attempt = begun(made, kind)
         given = {"SSH_AUTH_SOCK": "/tmp/agent", "DISPLAY": ":0", "KEPT": "1", "TMPDIR": "/nowhere"}
-        done = ran(attempt.wrap(("/usr/bin/env",)), made.ground.cwd, given)
+        done = ran(attempt.wrap(("/usr/bin/env",)), made.place.cwd, given)
         attempt.close()
         assert "KEPT=1" in done.out
         assert "/nowhere" not in done.out
@@ -267,20 +278,17 @@ def test_programs_that_a_person_has_on_their_path_are_seen(
     program.chmod(0o755)
     run.user.owns(home / "bin", program)
     monkeypatch.setenv("PATH", f"{home}/bin:{home}:{os.environ['PATH']}")
-    for known in (view._shown_for_good, view._own_hidden, view._readable_outside):
-        known.cache_clear()  # found out once a process
     assert run("mine").out == "mine\n"
     assert "PRIVATE" not in run("cat ~/.ssh/id_rsa").out
-    for known in (view._shown_for_good, view._own_hidden, view._readable_outside):
-        known.cache_clear()
 
 
 def test_a_home_on_the_path_inside_another_home_stays_hidden(
     home: Path, work: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", f"{home}:{os.environ['PATH']}")
-    both = replace(opened(home, work).ground, homes=(home, place))
-    assert view.is_hidden(both, home / ".ssh" / "id_rsa")
+    monkeypatch.setenv("PATH", f"{home}:{place}:{os.environ['PATH']}")
+    monkeypatch.setattr(reach, "own_homes", lambda: (home, place))
+    shown = opened(home, work).reach("bubblewrap")
+    assert reach.access(shown, str(home / ".ssh" / "id_rsa")) == "empty"
 
 
 def test_links_a_command_made_lead_no_later_one_out(run_layered: Run, home: Path) -> None:
@@ -357,7 +365,7 @@ def test_system_calls_have_the_numbers_of_the_kernels_headers(machine: str) -> N
 
 async def shell_in(context: ToolContext, made: Sandbox, command: str, **more: Any) -> Any:
     attempt = made.begin()
-    inside = replace(context, place=workplace(made.ground.cwd), wrap_command=attempt.wrap)
+    inside = replace(context, place=workplace(made.place.cwd), wrap_command=attempt.wrap)
     try:
         return await shell.run(inside, shell.check({"command": command, **more}))
     finally:
@@ -368,16 +376,16 @@ async def shell_in(context: ToolContext, made: Sandbox, command: str, **more: An
 async def test_the_shell_tool_runs_in_it(context: ToolContext, any_kind: Sandbox) -> None:
     command = "pwd; cat ~/.ssh/id_rsa; touch ~/x; exit 3"
     output = await shell_in(context, any_kind, command)
-    assert str(any_kind.ground.cwd) in output.text
+    assert str(any_kind.place.cwd) in output.text
     assert "PRIVATE" not in output.text
     assert output.summary == "exit status 3"
-    assert not (any_kind.ground.cwd.parent / "x").exists()
+    assert not (any_kind.place.cwd.parent / "x").exists()
 
 
 async def test_bash_tells_how_a_check_ended_in_it_too(
     context: ToolContext, any_kind: Sandbox
 ) -> None:
-    (any_kind.ground.cwd / "pytest.sh").write_text("exit 3")
+    (any_kind.place.cwd / "pytest.sh").write_text("exit 3")
     line = "true; sh pytest.sh | cat; cat"
     checks = (CheckPart(command="sh pytest.sh", of=2, behind=1),)
     judged = replace(ALLOWED, line=Line(parts=(), only_reads=False, known=True, checks=checks))
@@ -407,7 +415,7 @@ async def test_processes_that_left_their_session_end_with_the_command(
     start = f"setsid -f env -i sh -c '{hides}' \"$TMPDIR\" > /dev/null 2>&1"
     begins = 'until [ -e "$TMPDIR/begun" ]; do sleep 0.01; done'
     attempt = begun(made, kind)
-    inside = replace(context, place=workplace(made.ground.cwd), wrap_command=attempt.wrap)
+    inside = replace(context, place=workplace(made.place.cwd), wrap_command=attempt.wrap)
     output = await shell.run(inside, shell.check({"command": f"{start}; {begins}; exit 4"}))
     attempt.close()
     assert output.summary == "exit status 4"

@@ -6,7 +6,7 @@ import re
 import socket
 import stat
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.sandbox import probe, seatbelt
+from kode.sandbox.reach import Access, Grants, Place, Reach
 from kode.sandbox.sandbox import Sandbox
-from kode.sandbox.view import Access, Place, Reach, reach
 from tests.sandbox.sandboxed import ran
 from tests.workplaces import workplace
 
@@ -102,19 +102,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def opened(home: Path, *, writable: bool = False, network: bool = False) -> Sandbox:
     place = workplace(home / "work", home=home / ".kode")
-    return Sandbox(place=place, network=network, writable=writable)
+    return Sandbox(place=place, grants=Grants(network=network, project=writable))
 
 
 def rules(home: Path, *, writable: bool = False, network: bool = False) -> Rules:
-    ground = opened(home, writable=writable).ground
-    return rules_of(
-        reach(
-            ground,
-            str(home / ".kode/sandbox/tmp"),
-            masked=[home / "work/sub/.env"],
-            network="all" if network else "none",
-        )
-    )
+    made = opened(home, writable=writable, network=network).reach("seatbelt")
+    made = replace(made, temporary=str(home / ".kode/sandbox/tmp"))
+    return rules_of(made.hide([home / "work/sub/.env"]))
 
 
 def test_only_the_temporary_folder_is_writable_unless_the_project_is(home: Path) -> None:
@@ -302,5 +296,6 @@ def test_a_command_gets_the_private_folder_without_sockets(
 def test_the_self_test_finds_a_port_that_can_be_reached() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert probe._connects(port)
-    assert not probe._connects(port)
+        send = ("send", int(socket.AF_INET), int(socket.SOCK_STREAM), ("127.0.0.1", port))
+        assert probe.succeeds(*send)
+    assert not probe.succeeds(*send)

@@ -70,7 +70,7 @@ def layered(made: Sandbox) -> Sandbox:
 
 
 def script(made: Sandbox, name: str, text: str) -> str:
-    (made.ground.cwd / name).write_text(text)
+    (made.place.cwd / name).write_text(text)
     return f"exec python3 {name}"
 
 
@@ -92,8 +92,8 @@ def test_its_own_port_is_no_hit_despite_one_outside(layered: Sandbox) -> None:
 
 
 def test_a_server_of_another_sandbox_is_out_of_reach(layered: Sandbox) -> None:
-    ground = layered.ground
-    other = opened(ground.kode_home.parent, ground.cwd)
+    ground = layered.place
+    other = opened(ground.home.parent, ground.cwd)
     ask = script(layered, "ask.py", ASKS)
     with running(layered, script(layered, "serve.py", SERVES)):
         port = Path(layered.temporary_folder(), "port").read_text()
@@ -139,7 +139,7 @@ SHOWS = "cat kept gone; echo ready; read now; cat kept; ls gone; cat new/file; c
 
 
 def test_a_running_command_is_shown_what_became_of_files(layered: Sandbox) -> None:
-    cwd = layered.ground.cwd
+    cwd = layered.place.cwd
     (cwd / "kept").write_text("")
     (cwd / "gone").write_text("")
     with running(layered, f"echo mine > own; {SHOWS}") as (attempt, process):
@@ -155,7 +155,7 @@ def test_a_running_command_is_shown_what_became_of_files(layered: Sandbox) -> No
 
 
 def test_showing_a_file_follows_none_of_its_links(layered: Sandbox, place: Path) -> None:
-    cwd, target = layered.ground.cwd, place / "target"
+    cwd, target = layered.place.cwd, place / "target"
     target.mkdir()
     (target / "file").write_text("as it was")
     (cwd / "folder").mkdir()
@@ -168,7 +168,7 @@ def test_showing_a_file_follows_none_of_its_links(layered: Sandbox, place: Path)
 
 
 def test_it_is_not_shown_a_file_with_keys(layered: Sandbox) -> None:
-    cwd = layered.ground.cwd
+    cwd = layered.place.cwd
     (cwd / ".env").write_text("KEY=old-secret")
     with running(layered, "echo ready; read now; cat .env") as (_, process):
         durable.replace(cwd / ".env", b"KEY=new-secret", mode=0o644)
@@ -178,8 +178,8 @@ def test_it_is_not_shown_a_file_with_keys(layered: Sandbox) -> None:
 
 
 def test_files_behind_a_folder_turned_into_a_link_stay_hidden(layered: Sandbox) -> None:
-    cwd = layered.ground.cwd
-    hidden = layered.ground.kode_home / "beside"
+    cwd = layered.place.cwd
+    hidden = layered.place.home / "beside"
     hidden.mkdir()
     (hidden / "key").write_text("secret\n")
     (cwd / "folder").mkdir()

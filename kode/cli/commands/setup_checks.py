@@ -88,6 +88,7 @@ def extensions(case: Case) -> Finding:
 
 def sandbox(case: Case) -> Finding:
     from kode.assembly import open_workplace
+    from kode.sandbox.reach import Grants
     from kode.sandbox.sandbox import Sandbox
 
     config, plain = case.loaded.config, "only plain reading commands run without asking"
@@ -95,7 +96,7 @@ def sandbox(case: Case) -> Finding:
         return optional(f"off: {plain}", 'set sandbox.enabled to "auto"')
     place = open_workplace(config, paths.home(), case.cwd)
     try:
-        support = Sandbox(place=place, network=config.sandbox.network).support()
+        support = Sandbox(place=place, grants=Grants(network=config.sandbox.network)).support()
     except SandboxUnknownError as error:
         return optional(str(error))
     gaps = "; ".join(support.gaps)

@@ -9,7 +9,7 @@ from kode.plugin import run_git
 from kode.plugins.goals.check import ALIKE_WHATEVER, digest_failure, is_stalled
 from kode.plugins.goals.command import GoalRequest, read_request
 from kode.plugins.goals.guard import Guard, differing, make_guard
-from kode.sandbox.values import Opens
+from kode.sandbox.reach import Opens
 from tests.needs import skip_without
 from tests.tables import for_each
 from tests.workplaces import workplace

@@ -1,0 +1,451 @@
+"""What a command in the sandbox may reach: one value, `Reach`, that each kind of sandbox enforces.
+
+`to_bubblewrap` and `to_landlock` compile it for Linux, `seatbelt` for macOS, and `access` says what
+a path is to a command. Nothing is shown but what is listed: the system, the folders of work, tool
+chains, siblings that a manifest of the project names, and what the person adds.
+"""
+
+import contextlib
+import os
+import pwd
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from glob import glob
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from kode import paths
+from kode.paths import real_path
+from kode.permissions.places import TEMPORARY, names
+from kode.workplace import Workplace, below, below_any
+
+SYSTEM = (
+    "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /nix /gnu /snap /sys /run/current-system "
+    "/run/wrappers /run/systemd/resolve /run/resolvconf /run/NetworkManager /var/lib/dpkg "
+    "/var/lib/apt /var/lib/rpm /var/lib/pacman /var/lib/texmf /var/lib/ghc /var/cache/fontconfig "
+    "/System /Library /Applications /private/etc /private/var/db /private/var/select /var/select "
+    "/home/linuxbrew"
+).split()
+"""What every machine has: programs, libraries, settings and the databases of packages."""
+
+SHOWN_IN_HOME = (
+    ".local/bin", ".local/lib", ".local/share/uv/python", ".local/share/uv/tools",
+    ".local/share/pipx", ".local/share/mise/installs", ".local/share/fnm", ".local/share/pnpm",
+    ".cargo/bin", ".cargo/registry", ".cargo/git", ".rustup", ".nvm/versions", ".pyenv", ".rbenv",
+    ".asdf", ".volta", ".deno/bin", ".bun/bin", ".sdkman/candidates", ".m2/repository", ".opam",
+    ".ghcup", ".juliaup", ".nix-profile", "miniconda3", "anaconda3", "miniforge3", "go/bin",
+    "go/pkg", ".local/go", "sdk", "Library/Python", "Library/pnpm",
+)  # fmt: skip
+"""Tool chains in a home that commands need: programs and libraries. Never keys."""
+
+_TOOL_CHAINS = "VIRTUAL_ENV CONDA_PREFIX JAVA_HOME GOROOT RUSTUP_HOME NVM_DIR PYENV_ROOT".split()
+"""Variables that name the folder of a tool chain."""
+_MARKS_OF_PREFIX = ("pyvenv.cfg", "conda-meta", "VERSION", "release")
+"""What lies beside the folder of programs where all around it is one tool chain."""
+
+_MANIFESTS = (
+    "package.json pnpm-workspace.yaml Cargo.toml pyproject.toml requirements.txt go.mod go.work "
+    "composer.json Gemfile pubspec.yaml Package.swift"
+).split()
+_ELSEWHERE = re.compile(r"(?<![\w./])(?:\.\./)+[\w@.+-][\w@.+/-]*")
+"""A path of a manifest that leads out of its folder."""
+
+_GIT_SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore")
+"""Git's settings for commits; not shown if they contain a key."""
+_KEY_IN_SETTINGS = re.compile(r"(?i)://[^\s/\"@]*:[^\s/\"@]+@|extraheader|token|passw")
+
+RUN_BY_GIT = ("hooks", "config", "config.worktree", "commondir")
+"""What makes git run programs, outside of any sandbox."""
+
+MAX_BESIDE = 1000
+"""Landlock can only allow, one path at a time. Of a folder with more entries beside hidden ones,
+nothing is shown: every path takes time for each command."""
+STAGE = "/dev/.kode"
+"""Where the store of layers is, in the command's namespace, until the layers are mounted."""
+_PRIVATE = ("/dev", *TEMPORARY, "/private/tmp", "/private/var/tmp",
+            "/private/var/folders")  # fmt: skip
+"""With the real paths of temporary folders on macOS, and where it keeps those of each user."""
+_DEVICES = [
+    (f"/dev/{name}", False) for name in ("null", "zero", "full", "tty", "random", "urandom")
+]
+"""Of Landlock alone, only these: root could read whole disks there, and anybody their own
+terminals. The first four are writable."""
+
+SEATBELT = "/usr/bin/sandbox-exec"
+SYSTEM_PATH = (
+    "/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin:/run/current-system/sw/bin:/run/wrappers/bin"
+)
+"""Where programs are searched: a project's folder on PATH must not supply them."""
+
+Kind = Literal["bubblewrap", "landlock", "seatbelt", "none"]
+Access = Literal["readable", "writable", "empty", "private", "hidden"]
+"""Both are hidden, and replaced by a folder of the command's own where that can be made: `empty` by
+one whose content is lost, `private` by one for devices, processes or temporary files."""
+Network = Literal["none", "loopback", "all"]
+"""`loopback`: one that nothing of the machine listens on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opens:
+    """Absolute paths that a command opened or tried to open, in the order of their first time."""
+
+    project: tuple[str, ...]
+    """Files and folders of the project, programs among them."""
+    scripts: tuple[str, ...]
+    """Those of them that it executed, or gave to an interpreter as its program."""
+    elsewhere: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grants:
+    """What a person lets a program do that commands in the sandbox may not."""
+
+    network: bool = False
+    project: bool = False
+    """Whether its changes to the project are real, except to what git runs."""
+    read: tuple[Path, ...] = ()
+    """Files and folders that it may read."""
+    write: tuple[str, ...] = ()
+    """Folders that it may change for real: absolute, none around a home or a working folder."""
+    cache: Path | None = None
+    """A folder that it may change for real, wherever it lies."""
+    outside: bool = False
+    """Whether it runs without the sandbox."""
+
+
+NO_GRANTS = Grants()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    path: Path
+    access: Access
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """What a command may reach: the one description that each kind of sandbox enforces."""
+
+    places: tuple[Place, ...]
+    """The last one that a path lies in decides about it. Real paths, which may not exist."""
+    temporary: str
+    """The private folder for temporary files: writable, whatever `places` say."""
+    network: Network
+    listed: tuple[Path, ...] = ()
+    """Folders whose names may be read, though not all of their files."""
+
+    def hide(self, hidden: Iterable[Path]) -> "Reach":
+        """The same without some files and folders."""
+        more = (Place(path=path, access="hidden") for path in hidden)
+        return replace(self, places=(*self.places, *more))
+
+    def of(self, *accesses: Access) -> list[Path]:
+        return [place.path for place in self.places if place.access in accesses]
+
+
+def access(reach: Reach, path: str) -> Access:
+    """What a real absolute path is to a command."""
+    around = (place.access for place in reversed(reach.places) if below(path, str(place.path)))
+    return next(around, "hidden")
+
+
+def is_outside(reach: Reach, path: str) -> bool:
+    """Whether a real path is hidden only because nothing shows it."""
+    around = [place.path for place in reach.places if below(path, str(place.path))]
+    return around == [Path("/")]
+
+
+def find_program(name: str) -> str | None:
+    """The path of a program of the system; None if there is none."""
+    return shutil.which(name, path=SYSTEM_PATH)
+
+
+# ── what is shown ────────────────────────────────────────────────────────────────────────────
+
+
+def resolve_workplace(place: Workplace) -> Workplace:
+    """The same place by real paths."""
+    return replace(
+        place,
+        cwd=_real(place.cwd),
+        project=_real(place.project),
+        roots=tuple(map(_real, place.roots)),
+        home=_real(place.home),
+        protected=tuple(map(_real, (place.home, *place.protected))),
+        readable=tuple(_real(path.parent) / path.name for path in place.readable),
+        outputs=_real(place.outputs),
+    )
+
+
+def work_folders(place: Workplace, *, with_git: bool) -> tuple[Path, ...]:
+    """The working folders, the repository around them and git's folders of it, none inside
+    another."""
+    git = (Path(folder.path) for folder in place.git) if with_git else ()
+    folders = dict.fromkeys((place.project, place.cwd, *place.roots, *git))
+    return tuple(f for f in folders if not any(other in f.parents for other in folders))
+
+
+def own_homes() -> tuple[Path, ...]:
+    """The user's homes: the one of the environment, and the one of the system."""
+    homes = [paths.user_home() or paths.NO_HOME]
+    with contextlib.suppress(KeyError):  # a user without an entry, as in containers
+        homes.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
+    real = dict.fromkeys(map(_real, homes))
+    return tuple(home for home in real if home != Path("/") and home.is_dir())
+
+
+def find_private_inside(place: Workplace, folders: Sequence[Path]) -> str:
+    """A home or a folder of kode inside a working folder; "" if there is none."""
+    private = (*place.protected, *own_homes())
+    inside = (path for path in private if any(path.is_relative_to(f) for f in folders))
+    return str(next(inside, ""))
+
+
+def tool_chains() -> tuple[Path, ...]:
+    """Folders with programs and libraries that lie in a home or elsewhere: the well-known ones, and
+    those that PATH and the variables of tool chains name."""
+    homes = own_homes()
+    shown = [home / name for home in homes for name in SHOWN_IN_HOME]
+    shown += map(Path, (os.environ.get(name) or "/" for name in _TOOL_CHAINS))
+    for folder in map(_real, map(Path, filter(None, os.get_exec_path()))):
+        prefix = folder.parent
+        is_prefix = any((prefix / mark).exists() for mark in _MARKS_OF_PREFIX)
+        shown.append(prefix if is_prefix and not (prefix / ".git").exists() else folder)
+        if folder.name == "bin" and prefix not in homes:
+            shown += (prefix / "lib", prefix / "libexec")
+        for name in ("python3", "node"):  # of a virtual environment: a link to the real one
+            if os.path.islink(folder / name):
+                shown += [_real(folder / name).parent.parent / part for part in ("bin", "lib")]
+    there = {path for path in map(_real, shown) if path.exists() and _is_for_all(path, homes)}
+    outermost = (path for path in there if there.isdisjoint(path.parents))
+    return tuple(sorted(path for path in outermost if not below_any(str(path), SYSTEM)))
+
+
+def named_siblings(place: Workplace) -> tuple[Path, ...]:
+    """Folders outside of the project that its manifests name, and theirs in turn: each has a
+    manifest itself."""
+    homes, siblings, waiting = own_homes(), dict[Path, None](), [place.project, place.cwd]
+    while waiting:
+        folder = waiting.pop()
+        for name in _MANIFESTS:
+            for word in _ELSEWHERE.findall(_read(folder / name)):
+                target = _real(folder / word)
+                is_package = any((target / manifest).is_file() for manifest in _MANIFESTS)
+                if is_package and target not in siblings and _is_for_all(target, homes):
+                    siblings[target] = None
+                    waiting.append(target)
+    return tuple(siblings)
+
+
+def _is_for_all(path: Path, homes: Sequence[Path]) -> bool:
+    """Whether a folder may be shown: none with a home in it, nor one of keys."""
+    around = [home for home in homes if path.is_relative_to(home)]
+    keys = [str(home / name) for home in around for name in names("key_folders")]
+    return not any(home.is_relative_to(path) for home in homes) and not below_any(str(path), keys)
+
+
+def make_reach(
+    place: Workplace,
+    grants: Grants,
+    *,
+    shown: Iterable[Path],
+    temporary: str,
+    network: Network,
+    layered: bool = False,
+    alone: bool = False,
+) -> Reach:
+    """What commands reach in a resolved workplace. `shown` are readable folders besides; `layered`:
+    they write to a copy of the working folders; `alone`: no folders of their own can be made."""
+    homes = own_homes()
+    folders = work_folders(place, with_git=not grants.project)
+    wide = [f for f in folders if any(f in home.parents for home in homes)]
+    work: Access = "writable" if grants.project or layered else "readable"
+    # A `.git` that is no repository yet becomes one with a few more files.
+    records = {f / ".git" for f in folders if not (f / ".git").is_file()}
+    records |= {Path(git.path) for git in place.git}
+    fixed = [folder / name for folder in sorted(records) for name in RUN_BY_GIT]
+    read = [path for path in grants.read if _is_for_all(path, homes)]
+    outputs = [place.outputs] if place.outputs.is_dir() else []
+    listed: list[tuple[Access, Iterable[Path]]] = [
+        ("hidden", [Path("/")]),
+        ("readable", map(Path, SYSTEM)),
+        (work, wide),
+        ("hidden" if alone else "private", map(Path, _PRIVATE)),
+        ("readable", [Path("/proc")]),
+        ("hidden", _keys_of_system(folders)),
+        ("hidden" if alone else "empty", homes),
+        ("readable", (*shown, *read, *_git_settings(homes))),
+        (work, (f for f in folders if f not in wide)),
+        ("readable", fixed if grants.project else ()),
+        ("writable", (folder for folder in map(Path, grants.write) if folder.is_dir())),
+        ("hidden", _keys_in(homes, (*folders, *read))),
+        ("hidden", place.protected),
+        ("readable", (*outputs, *_readable(place))),
+        ("writable", [grants.cache] if grants.cache else ()),
+        ("writable", [Path(temporary)] if alone else ()),
+    ]
+    every = tuple(Place(path=path, access=each) for each, those in listed for path in those)
+    listed_folders = tuple(path.parent for path in place.readable)
+    reach = Reach(places=every, temporary=temporary, network=network, listed=listed_folders)
+    launcher = map(_real, (Path(sys.base_prefix), Path(sys.executable)))
+    own = (p for p in launcher if access(reach, str(p)) != "readable")
+    return replace(reach, places=(*every, *(Place(path=p, access="readable") for p in own)))
+
+
+def _readable(place: Workplace) -> list[Path]:
+    """What exists of the readable files in kode's folders, whose names may be patterns."""
+    each = (path for name in place.readable for path in sorted(name.parent.glob(name.name)))
+    return [path for path in each if not path.is_symlink()]
+
+
+def _git_settings(homes: Iterable[Path]) -> list[Path]:
+    """Those without a key, which may have come into them since the last command."""
+    settings = (home / name for home in homes for name in _GIT_SETTINGS)
+    return [path for path in settings if path.exists() and not _KEY_IN_SETTINGS.search(_read(path))]
+
+
+def _keys_in(homes: Iterable[Path], folders: Sequence[Path]) -> list[Path]:
+    """Folders of keys that a home in or around these folders has."""
+    keys = (home / name for home in homes for name in names("key_folders"))
+    inside = (path for path in keys if any(path.is_relative_to(folder) for folder in folders))
+    return [path for path in inside if _is_plain_folder(path)]
+
+
+@cache
+def _keys_of_system(folders: Sequence[Path]) -> tuple[Path, ...]:
+    keys = (_real(Path(it)) for name in names("keys_of_the_machine") for it in glob(name))
+    hidden = (path for path in keys if os.access(path, os.R_OK))
+    return tuple(path for path in hidden if not any(f.is_relative_to(path) for f in folders))
+
+
+# ── bubblewrap ───────────────────────────────────────────────────────────────────────────────
+
+
+def to_bubblewrap(
+    reach: Reach,
+    cwd: Path,
+    *,
+    masks: Mapping[Path, str],
+    store: str = "",
+    lowers: Mapping[Path, str],
+) -> list[str]:
+    """The mounts and namespaces. Order matters: what comes later lies on top.
+
+    `masks` has the empty file to show in the place of a hidden one. `store` holds layers for the
+    working folders, "" for none; with it the launcher puts layers and masks over these mounts, and
+    finds each working folder where `lowers` says.
+    """
+    words = [word for place in reach.places for word in _mount(reach, place, masks, lowers)]
+    for path in reach.of("hidden"):  # read-only once everything inside them is mounted
+        if _is_plain_folder(path):
+            words += ("--remount-ro", str(path))
+    if store:  # what the launcher makes layers of
+        words += ("--bind", store, STAGE)
+        words += (
+            word for root, lower in lowers.items() for word in ("--ro-bind", str(root), lower)
+        )
+    # No cgroup namespace: Java fails if the names in /proc and in /sys differ.
+    words += ("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
+    words += ["--unshare-net"] if reach.network == "none" else []
+    # The launcher mounts the layers as the root of a namespace, then gives up all powers.
+    powers = ("--uid", "0", "--gid", "0", "--cap-add", "ALL") if store else ("--cap-drop", "ALL")
+    # The first process stays where it starts, which must not be below a layer and its masks.
+    return [*words, "--die-with-parent", *powers, "--chdir", "/" if store else str(cwd)]
+
+
+def _mount(
+    reach: Reach, place: Place, masks: Mapping[Path, str], lowers: Mapping[Path, str]
+) -> Iterable[str]:
+    """What is seen at a place."""
+    path = str(place.path)
+    match path:
+        case "/" if place.access == "hidden":
+            return ()  # it begins as an empty folder
+        case "/tmp" | "/dev" if place.access == "private":
+            return ("--dev", path) if path == "/dev" else ("--bind", reach.temporary, path)
+        case "/proc":
+            # Root could change system-wide settings.
+            settings = ("--ro-bind-try", "/proc/sys", "/proc/sys") if os.geteuid() == 0 else ()
+            return ("--proc", path, *settings)
+    if place.access == "readable" and real_path(path) != path and path in SYSTEM:
+        return ("--symlink", os.readlink(path), path)
+    if place.access == "writable" and place.path not in lowers:
+        return ("--bind", path, path)
+    if place.access in ("readable", "writable"):
+        return ("--ro-bind-try", path, path)  # may be gone by now
+    if _is_plain_folder(place.path):
+        return ("--tmpfs", path)
+    if place.path in masks:
+        return ("--ro-bind-try", masks[place.path], path)
+    return ("--ro-bind", "/dev/null", path) if place.path.is_file() else ()
+
+
+# ── Landlock ─────────────────────────────────────────────────────────────────────────────────
+
+
+class LandlockPaths(NamedTuple):
+    """Real paths, each with whether it is a folder."""
+
+    write: list[tuple[str, bool]]
+    read: list[tuple[str, bool]] | None
+    """Readable and executable; None: everything."""
+    listed: list[str]
+    """Folders whose names are readable though not all of their files."""
+
+
+def to_landlock(reach: Reach, *, alone: bool) -> LandlockPaths:
+    """`alone`: there is no bubblewrap around it, which hides what is hidden."""
+    write = [(str(path), True) for path in reach.of("writable", "empty", "private")]
+    if not alone:
+        return LandlockPaths(write, None, [])
+    hidden, read = frozenset(map(str, reach.of("hidden"))), []
+    shown = [str(path) for path in reach.of("readable", "writable")]
+    shown = [path for path in shown if access(reach, path) != "hidden"]
+    for path in shown:
+        inside = frozenset(other for other in hidden if other != path and below(other, path))
+        read += _beside(path, inside) if inside else [(path, os.path.isdir(path))]
+    above = {str(parent) for path in hidden for parent in Path(path).parents}
+    listed = [path for path in above if access(reach, path) in ("readable", "writable")]
+    listed = [path for path in listed if not below_any(path, SYSTEM)]
+    return LandlockPaths(
+        write + _DEVICES[:4], [*read, *_DEVICES], [*listed, *map(str, reach.listed)]
+    )
+
+
+def _beside(folder: str, hidden: frozenset[str]) -> list[tuple[str, bool]]:
+    """Everything except the hidden entries. Links are left out, because their targets would be
+    allowed with them."""
+    beside: list[tuple[str, bool]] = []
+    for entry in _entries(folder):
+        if entry.is_symlink() or entry.path in hidden:
+            continue
+        if inside := frozenset(path for path in hidden if below(path, entry.path)):
+            beside += _beside(entry.path, inside)
+        else:
+            beside.append((entry.path, entry.is_dir(follow_symlinks=False)))
+    return beside if len(beside) <= MAX_BESIDE else []
+
+
+def _entries(folder: str) -> "Iterator[os.DirEntry[str]]":
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        yield from entries
+
+
+def _is_plain_folder(path: Path) -> bool:
+    """Whether it is a folder without a link on the way: a mount follows links."""
+    return path.is_dir() and real_path(path) == str(path)
+
+
+def _read(path: Path) -> str:
+    """The text of a file; "" for none."""
+    with contextlib.suppress(OSError):
+        return path.read_text("utf-8", "replace") if path.is_file() else ""
+    return ""
+
+
+def _real(path: Path) -> Path:
+    return Path(real_path(path))

@@ -1,0 +1,155 @@
+"""What a command sees: the system, the work, tool chains, what a manifest or a person names."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from kode.assembly import open_sandbox
+from kode.config.model import Config
+from kode.sandbox.reach import Grants, access, is_outside
+from kode.sandbox.sandbox import Sandbox
+from tests.needs import lacking_sandbox
+from tests.sandbox.sandboxed import KINDS, Kind, attempted_in, begun, fault, opened, ran
+from tests.workplaces import workplace
+
+
+@pytest.fixture
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a project and others beside it."""
+    home = tmp_path / "home"
+    for name in (
+        "home/.ssh",
+        "home/.local/bin",
+        "p/.git",
+        "lib",
+        "other",
+        "tools/bin",
+        "tools/lib",
+    ):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    return tmp_path
+
+
+def made(base: Path, **grants: object) -> Sandbox:
+    place = workplace(base / "p", user_home=base / "home", home=base / "home/.kode")
+    return Sandbox(place=place, grants=Grants(**grants))  # type: ignore[arg-type]
+
+
+SEEN = {
+    "/": "hidden",
+    "/usr/bin/env": "readable",
+    "/etc/hosts": "readable",
+    "/srv/x": "hidden",
+    "/home/other/.env": "hidden",
+    "/tmp/x": "private",
+    "/dev/null": "private",
+    "{base}/p/a": "writable",
+    "{base}/other/a": "private",
+    "{base}/home": "empty",
+    "{base}/home/.local/bin/x": "readable",
+    "{base}/home/.ssh/id": "empty",
+    "{base}/home/.kode/config.json": "hidden",
+}
+
+
+def test_nothing_is_shown_but_what_is_listed(base: Path) -> None:
+    reach = made(base).reach("bubblewrap", layered=True)
+    paths = {path: path.format(base=base) for path in SEEN}
+    assert {path: access(reach, paths[path]) for path in SEEN} == SEEN
+    assert is_outside(reach, "/srv/x")
+    assert not is_outside(reach, paths["{base}/home/.ssh/id"])
+
+
+def test_a_machine_without_mounts_hides_what_it_cannot_replace(base: Path) -> None:
+    reach = made(base).reach("landlock")
+    assert {access(reach, path) for path in ("/tmp/x", "/dev/null", f"{base}/home/x")} == {"hidden"}
+    assert access(reach, f"{base}/p") == "readable"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("package.json", json.dumps({"dependencies": {"lib": "file:../lib"}})),
+        ("go.work", "use (\n\t.\n\t../lib\n)\n"),
+        ("Cargo.toml", '[dependencies]\nlib = { path = "../lib" }\n'),
+        ("requirements.txt", "-e ../lib\n"),
+        ("pyproject.toml", '[tool.uv.sources]\nlib = { path = "../lib", editable = true }\n'),
+    ],
+)
+def test_siblings_that_a_manifest_names_are_readable_without_keys(
+    base: Path, name: str, text: str
+) -> None:
+    (base / "p" / name).write_text(text)
+    (base / "lib" / "package.json").write_text('{"dependencies": {"other": "file:../other"}}')
+    (base / "lib" / ".env").write_text("KEY=1")
+    (base / "other" / "pyproject.toml").write_text('x = "../home ../no-package"')
+    sandbox = made(base)
+    assert sorted(sandbox.siblings) == [base / "lib", base / "other"]
+    assert sandbox.masked() == [base / "lib/.env"]
+    assert access(sandbox.reach("bubblewrap"), f"{base}/lib/a") == "readable"
+
+
+def test_a_manifest_changed_by_a_command_shows_nothing_more(base: Path) -> None:
+    (base / "lib" / "package.json").write_text("{}")
+    sandbox = made(base)
+    assert sandbox.siblings == ()
+    (base / "p" / "package.json").write_text('{"dependencies": {"lib": "file:../lib"}}')
+    assert access(sandbox.reach("bubblewrap"), f"{base}/lib/a") == "private"
+
+
+@pytest.mark.parametrize(
+    ("mark", "shown"),
+    [("pyvenv.cfg", True), ("conda-meta", True), ("VERSION", True), ("", False), (".git", False)],
+)
+def test_tool_chains_of_the_path_are_shown_wherever_they_lie(
+    base: Path, monkeypatch: pytest.MonkeyPatch, mark: str, shown: bool
+) -> None:
+    for name in filter(None, (mark, "VERSION" if mark == ".git" else "")):
+        (base / "tools" / name).touch()
+    monkeypatch.setenv("PATH", f"{base}/tools/bin:{base}/home:{base}:/usr/bin")
+    reach = made(base).reach("bubblewrap")
+    for name in ("bin", "lib"):
+        assert access(reach, f"{base}/tools/{name}/x") == "readable"
+    assert (access(reach, f"{base}/tools/src") == "readable") is shown
+    assert access(reach, f"{base}/other/x") == "private"
+    assert access(reach, f"{base}/home/x") == "empty"
+
+
+def test_a_read_rule_shows_its_folder_but_never_a_home(base: Path) -> None:
+    rules = ["read(../other/**)", "read(~/**)", "read(*.md)"]
+    config = Config.model_validate({"permissions": {"allow": rules}})
+    place = workplace(base / "p", user_home=base / "home", home=base / "home/.kode")
+    sandbox = open_sandbox(config, place)
+    assert sandbox is not None
+    (base / "other" / ".env").write_text("KEY=1")
+    reach = sandbox.reach("bubblewrap")
+    assert access(reach, f"{base}/other/a") == "readable"
+    assert sandbox.masked() == [base / "other/.env"]
+    assert access(reach, f"{base}/home/.bash_history") == "empty"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_outside_is_not_there_and_named_once(
+    home: Path, work: Path, place: Path, kind: Kind
+) -> None:
+    (place / "sibling").mkdir()
+    (place / "sibling" / "data").write_text("canary-value")
+    sandbox = opened(home, work)
+    if why := fault(sandbox, kind):
+        lacking_sandbox(kind, why)
+    programs = ("cat {}", "python3 -c 'print(open(\"{}\").read())'", "cp {} copy; cat copy")
+    for program in programs:
+        line = f"{program.format(place / 'sibling/data')}; ln -s / l; cat l{place}/*/*"
+        assert "canary" not in attempted_in(sandbox, kind, line).out
+    sandbox, named = opened(home, work), []
+    for _ in range(2):
+        attempt = begun(sandbox, kind)
+        done = ran(attempt.wrap(("/bin/cat", f"{place}/sibling/data")), work)
+        named += [hit.where for hit in attempt.blocked(done.err) if hit.what == "hidden"]
+        attempt.close()
+    assert named == [f"{place}/sibling/data"]
+    assert os.listdir(work) == [".git"]
