@@ -1,83 +1,50 @@
 """Where care is needed: what holds keys, what runs later, what steers agents, what is outside."""
 
 import json
+import subprocess
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.permissions import places
-from kode.permissions.decide import decide_call
-from kode.permissions.places import is_secret, runs_later
-from kode.permissions.rules import Rules
-from kode.tools.builtin import BUILTIN
+from kode.permissions.places import is_secret, runs_later, steers_agents
+from tests.needs import needs
+from tests.permissions.calls import decided
 from tests.tables import for_each
-from tests.workplaces import ground, make_call, workplace
+from tests.workplaces import ground
 
-TOOLS = {tool.name: tool for tool in BUILTIN}
 RUN_LATER = [name.replace("*", "x") for name in places.names("runs_later")]
 DATA = json.loads((Path(__file__).parent / "data" / "places.json").read_text())
-
-
-def outcome(tool, path, *, cwd, mode="auto-edit", home="/home/user"):
-    return decide_call(
-        make_call(
-            Rules(),
-            mode,
-            TOOLS[tool],
-            {"path": str(path)},
-            workplace(cwd, user_home=Path(home)),
-        )
-    ).outcome
+HOME = ground(Path("/home/user/p"), Path("/home/user"))
 
 
 @for_each("path", DATA["keys"])
 @for_each("home", ["/root", "/home/user", "/", "/root/app"])
 def test_a_file_with_keys_is_one_wherever_the_home_is(path, home):
-    project = Path("/root/app")
-
-    where = ground(project, Path(home))
-
-    assert is_secret(f"/root/app/{path}", where)
-
-
-@pytest.mark.parametrize("home", ["/root", "/home/user"])
-def test_root_is_asked_before_reading_the_projects_key_files(home):
-    assert outcome("read_file", ".env", cwd=Path("/root/app"), home=home) == "ask"
-    assert outcome("read_file", "main.py", cwd=Path("/root/app"), home=home) == "allow"
+    assert is_secret(f"/root/app/{path}", ground(Path("/root/app"), Path(home)))
 
 
 def test_the_home_of_root_is_secret_to_others():
-    where = ground(Path("/home/user/p"), Path("/home/user"))
-
-    assert is_secret("/root/notes.txt", where)
+    assert is_secret("/root/notes.txt", HOME)
 
 
 @for_each("path", DATA["no_keys"])
 def test_an_example_or_a_program_is_no_file_with_keys(path):
-    where = ground(Path("/root/app"), Path("/root"))
-
-    assert not is_secret(f"/root/app/{path}", where)
+    assert not is_secret(f"/root/app/{path}", ground(Path("/root/app"), Path("/root")))
 
 
 def test_a_folder_named_like_a_key_file_is_none(tmp_path):
     (tmp_path / "credentials").mkdir()
-    (tmp_path / "credentials" / "login.py").write_text("x = 1\n")
-    where = ground(tmp_path, Path("/home/user"))
 
-    assert not is_secret(str(tmp_path / "credentials"), where)
+    assert not is_secret(str(tmp_path / "credentials"), ground(tmp_path, Path("/home/user")))
     assert not places.is_named_like_keys(str(tmp_path / "credentials"), is_folder=True)
 
 
 @for_each("path", [*RUN_LATER, *DATA["run_by_git"]])
-@for_each("mode", ["auto-edit", "full"])
-def test_files_that_run_later_are_asked_about_before_changes(path, mode):
-    assert outcome("write_file", path, cwd=Path("/home/user/p"), mode=mode) == "ask"
-
-
-@for_each("path", [*RUN_LATER, *DATA["run_by_git"]])
-def test_files_that_run_later_are_known_in_any_form(path):
+def test_files_that_run_later_are_known_in_any_form_and_asked_about(path):
+    for mode in ("auto-edit", "full"):
+        assert decided(mode, "write_file", path).outcome == "ask"
     assert runs_later(f"/p/vendor/lib/{path}")
     assert runs_later(f"/p/{path.upper()}")
     assert runs_later(f"/p/{path.replace('s', 'ſ')}")
@@ -85,32 +52,29 @@ def test_files_that_run_later_are_known_in_any_form(path):
 
 @for_each("path", DATA["ordinary"])
 def test_an_ordinary_file_of_a_project_is_none_of_these(path):
-    where = ground(Path("/home/user/p"), Path("/home/user"))
-
-    assert not runs_later(f"/home/user/p/{path}")
-    assert not is_secret(f"/home/user/p/{path}", where)
-    assert not places.steers_agents(f"/home/user/p/{path}")
+    path = f"/home/user/p/{path}"
+    assert (runs_later(path), is_secret(path, HOME), steers_agents(path)) == (False,) * 3
 
 
 @for_each("path", DATA["steers"])
 def test_orders_for_agents_are_known_by_name(path):
-    assert places.steers_agents(f"/p/{path}")
-    assert places.steers_agents(f"/p/sub/{path.lower()}")
+    assert steers_agents(f"/p/{path}")
+    assert steers_agents(f"/p/sub/{path.lower()}")
 
 
-@pytest.mark.parametrize("mode", ["ask", "auto-edit"])
-def test_the_temporary_folder_is_outside_for_file_tools(mode):
-    project = Path("/tmp/p/work")
-
-    assert outcome("write_file", "../outside/n.txt", cwd=project, mode=mode) == "ask"
-    assert outcome("edit_file", "/tmp/n.txt", cwd=project, mode=mode) == "ask"
-    assert outcome("read_file", "/tmp/n.txt", cwd=project, mode=mode) == "ask"
-    assert outcome("list_files", "/tmp", cwd=project, mode=mode) == "ask"
-    assert outcome("read_file", "n.txt", cwd=project, mode=mode) == "allow"
-
-
-def test_edits_in_a_project_below_tmp_need_no_question():
-    assert outcome("write_file", "n.txt", cwd=Path("/tmp/p/work")) == "allow"
+@for_each(
+    ("tool", "path", "outcome"),
+    [
+        ("write_file", "../outside/n.txt", "ask"),
+        ("edit_file", "/tmp/n.txt", "ask"),
+        ("read_file", "/tmp/n.txt", "ask"),
+        ("list_files", "/tmp", "ask"),
+        ("read_file", "n.txt", "allow"),
+        ("write_file", "n.txt", "allow"),
+    ],
+)
+def test_the_temporary_folder_is_outside_of_a_project_in_it(tool, path, outcome):
+    assert decided("auto-edit", tool, path, cwd=Path("/tmp/p/work")).outcome == outcome
 
 
 def test_an_edit_through_a_link_leaving_the_project_is_asked(tmp_path):
@@ -119,11 +83,14 @@ def test_an_edit_through_a_link_leaving_the_project_is_asked(tmp_path):
     outside.mkdir()
     (project / "link").symlink_to(outside)
 
-    assert outcome("write_file", "link/s.txt", cwd=project) == "ask"
+    assert decided("auto-edit", "write_file", "link/s.txt", cwd=project).outcome == "ask"
 
 
 _STEPS = st.sampled_from(
-    [*places.names("runs_later"), *places.names("key_folders"), *places.names("key_files"), "src"]
+    [
+        "src",
+        *(name for key in ("runs_later", "key_folders", "key_files") for name in places.names(key)),
+    ]
 )
 
 
@@ -134,3 +101,53 @@ def test_judgement_knows_no_case(steps, last):
 
     assert runs_later(path) == runs_later(path.upper()) == runs_later(path.swapcase())
     assert is_secret(path, where) == is_secret("/p" + path.upper()[2:], where)
+
+
+# Of a repository's `.git`, a command's changes are kept only where git runs nothing of them.
+
+RUN_OR_FETCHED = (
+    "hooks/pre-commit config config.worktree commondir info/attributes info/exclude "
+    "modules/x/config rebase-merge/git-rebase-todo rebase-apply/0001 sequencer/todo "
+    "objects/info/alternates objects/info/http-alternates remotes/origin branches/main shallow "
+    "refs/replace/abc "
+    "refs/remotes/origin/main refs/bisect/bad BISECT_RUN worktrees/w/config worktrees/w/commondir "
+    "worktrees/w/gitdir fsmonitor--daemon.ipc lfs/objects/x svn/.metadata anything"
+).split()
+
+
+@for_each("name", RUN_OR_FETCHED)
+@for_each("folder", ["/p/.git/", "/p/sub/.GIT/"])
+def test_a_name_outside_gits_records_is_asked_about(folder, name):
+    assert runs_later(folder + name)
+
+
+@needs("git")
+def test_everyday_git_changes_nothing_but_records(tmp_path):
+    def files():
+        inside = (tmp_path / ".git").rglob("*")
+        return {str(path): path.read_bytes() for path in inside if path.is_file()}
+
+    who = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main")
+    (tmp_path / "a").write_text("none")
+    subprocess.run(["git", *who, "init", "-q"], cwd=tmp_path, check=True)
+    before = files()
+    for line in """
+        checkout -q -b main; one; add a; commit -q -m one; checkout -q -b other; two; add a
+        commit -q -m two; three; stash; stash pop; commit -q -a -m three; checkout -q main; four
+        commit -q -a -m four; commit -q --amend -m again; -merge other; checkout --theirs a
+        commit -q -a -m merged; tag v1; revert --no-edit -m 1 HEAD; -cherry-pick other
+        cherry-pick --abort; gc -q; branch -D other
+        """.replace("\n", ";").split(";"):
+        words = line.split()
+        if len(words) == 1 and words[0] in ("one", "two", "three", "four"):
+            (tmp_path / "a").write_text(words[0])
+        elif words:
+            fails, words[0] = words[0].startswith("-"), words[0].lstrip("-")
+            done = subprocess.run(["git", *who, *words], cwd=tmp_path, capture_output=True)
+            assert fails or done.returncode == 0, (line, done.stderr)
+
+    after = files()
+    assert not before.keys() - after.keys()
+    changed = [path for path, data in after.items() if before.get(path) != data]
+    assert changed
+    assert [path for path in changed if runs_later(path)] == []

@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 
-from kode.permissions.decide import decide_call
 from kode.permissions.gate import Gate, GateState
 from kode.permissions.rules import Rules
 from kode.tool import Action, Decision, ToolContext
 from kode.tools import files
-from kode.tools.edit_file import edit_file
-from kode.tools.read_file import read_file
 from kode.tools.write_file import write_file
 from kode.workplace import Workplace, as_seen, located, real_path
-from tests.workplaces import make_call, workplace
+from tests.permissions.calls import decided
+from tests.workplaces import workplace
 
 NAME = f"/tmp/kode-test-{os.getpid()}"
+OWN = Path(NAME).name
 
 
 @pytest.fixture
@@ -35,24 +34,23 @@ def place(tmp_path: Path, tmp: Path) -> Workplace:
     return workplace(project, home=tmp_path / "kode", private_tmp=lambda: tmp)
 
 
-def outcome(place: Workplace, tool: Any, path: str, mode: Any = "auto-edit") -> str:
-    arguments = {"path": path}
-    return decide_call(make_call(Rules(), mode, tool, arguments, place)).outcome
+def outcome(place: Workplace, tool: str, path: str, mode: Any = "auto-edit") -> str:
+    more = {"cwd": place.cwd, "home": place.home, "private_tmp": place.private_tmp}
+    return decided(mode, tool, path, **more).outcome
 
 
-async def checked(place: Workplace, tool: Any, path: str, real: str, mode: Any) -> Decision:
-    """The decision about a call whose path was found to lead to `real`."""
+def check(place: Workplace, path: str, real: str, mode: Any = "auto-edit") -> Decision:
+    """The decision about an edit whose path was found to lead to `real`."""
     arguments = {"path": path, "content": ""}
     gate = Gate(rules=Rules(), state=GateState(mode=mode), place=place)
-    return gate.decide(Action(call_id="1", tool=tool, arguments=arguments, path=real))
+    return gate.decide(Action(call_id="1", tool=write_file, arguments=arguments, path=real))
 
 
 def test_a_path_in_tmp_means_the_sessions_own(place: Workplace, tmp: Path) -> None:
-    assert located(place, NAME) == str(tmp / Path(NAME).name)
+    assert located(place, NAME) == real_path(place, NAME) == str(tmp / OWN)
     assert located(place, "/tmp") == str(tmp)
     assert as_seen(place, str(tmp / "a")) == "/tmp/a"
     assert as_seen(place, str(tmp)) == "/tmp"
-    assert real_path(place, NAME) == str(tmp / Path(NAME).name)
 
 
 def test_a_file_only_in_the_machines_tmp_is_meant_itself(place: Workplace, tmp: Path) -> None:
@@ -60,77 +58,67 @@ def test_a_file_only_in_the_machines_tmp_is_meant_itself(place: Workplace, tmp: 
         pass
     try:
         assert located(place, NAME) == NAME
-        (tmp / Path(NAME).name).touch()
+        (tmp / OWN).touch()
         assert located(place, NAME) != NAME
     finally:
         os.unlink(NAME)
 
 
-@pytest.mark.parametrize(
-    "path", ["/tmpfile", "/tmp/../etc/hostname", "/tmp/a/../../b", "/var/tmp/a"]
-)
-def test_other_paths_stay_as_they_are(place: Workplace, path: str) -> None:
-    assert located(place, path) == path
-
-
-def test_a_project_in_tmp_stays_the_project(tmp: Path) -> None:
-    place = workplace(Path("/tmp/some/project"), private_tmp=lambda: tmp)
-    for path in ("/tmp/some", "/tmp/some/project", "/tmp/some/project/new.py"):
+def test_other_paths_and_a_project_in_tmp_stay_as_they_are(place: Workplace, tmp: Path) -> None:
+    for path in ("/tmpfile", "/tmp/../etc/hostname", "/tmp/a/../../b", "/var/tmp/a"):
         assert located(place, path) == path
-    assert located(place, "/tmp/some-other") == str(tmp / "some-other")
+    inside = workplace(Path("/tmp/some/project"), private_tmp=lambda: tmp)
+    for path in ("/tmp/some", "/tmp/some/project", "/tmp/some/project/new.py"):
+        assert located(inside, path) == path
+    assert located(inside, "/tmp/some-other") == str(tmp / "some-other")
 
 
-@pytest.mark.parametrize("mode", ["ask", "auto-edit"])
-def test_it_is_read_and_written_unasked(place: Workplace, tmp: Path, mode: str) -> None:
-    (tmp / "note").touch()
-    assert outcome(place, read_file, "/tmp/note", mode) == "allow"
-    assert outcome(place, write_file, "/tmp/note", mode) == "allow"
-    assert outcome(place, edit_file, "/tmp/new", mode) == "allow"
-    assert outcome(place, read_file, str(tmp / "note"), mode) == "allow"
-
-
-def test_links_out_of_it_are_judged_by_where_they_lead(place: Workplace, tmp: Path) -> None:
+def test_it_is_read_and_written_unasked_but_for_what_leads_out(place: Workplace, tmp: Path) -> None:
     (place.home / "config.json").touch()
     (tmp / "config").symlink_to(place.home / "config.json")
     (tmp / "outside").symlink_to("/etc/passwd")
     (tmp / "folder").symlink_to(place.home)
-    assert outcome(place, read_file, "/tmp/config") == "ask"
-    assert outcome(place, read_file, "/tmp/outside") == "ask"
-    assert outcome(place, write_file, "/tmp/outside") == "deny"
-    assert outcome(place, write_file, "/tmp/config") == "deny"
-    assert outcome(place, write_file, "/tmp/folder/new") == "deny"
+    beside = tmp.parent / "mask"
+    for path in (tmp / "note", tmp / ".env", beside):
+        path.touch()
+    for tool, path, expected in [
+        ("read_file", "/tmp/note", "allow"),
+        ("read_file", str(tmp / "note"), "allow"),
+        ("write_file", "/tmp/note", "allow"),
+        ("edit_file", "/tmp/new", "allow"),
+        ("read_file", "/tmp/config", "ask"),
+        ("read_file", "/tmp/outside", "ask"),
+        ("write_file", "/tmp/outside", "deny"),
+        ("write_file", "/tmp/config", "deny"),
+        ("write_file", "/tmp/folder/new", "deny"),
+        # Keys stay keys, and neighbours stay kode's own.
+        ("read_file", "/tmp/.env", "ask"),
+        ("read_file", str(beside), "ask"),
+        ("write_file", str(beside), "deny"),
+    ]:
+        for mode in ("ask", "auto-edit"):
+            assert outcome(place, tool, path, mode) == expected, (tool, path, mode)
 
 
 @pytest.mark.parametrize("mode", ["ask", "auto-edit"])
 @pytest.mark.parametrize(
     "spelling", ["/tmp/..{}", "{cwd}/../../../../../..{}", "/{}", "//{}", "/.{}"]
 )
-async def test_no_spelling_of_a_path_reaches_the_machines_tmp_unasked(
-    place: Workplace, tmp: Path, spelling: str, mode: Any
+def test_no_spelling_of_a_path_reaches_the_machines_tmp_unasked(
+    place: Workplace, tmp: Path, spelling: str, mode: str
 ) -> None:
     path = spelling.format(NAME, cwd=place.cwd)
     for there in (False, True):
         if there:
-            (tmp / Path(NAME).name).touch()
+            (tmp / OWN).touch()
         real = real_path(place, path)
-        decision = await checked(place, write_file, path, real, mode)
+        decision = check(place, path, real, mode)
         assert not decision.is_allowed or Path(real).is_relative_to(tmp)
 
 
-async def test_a_swapped_link_does_not_lead_to_the_machines_tmp(
-    place: Workplace, tmp: Path
-) -> None:
+def test_a_swapped_link_does_not_lead_to_the_machines_tmp(place: Workplace, tmp: Path) -> None:
     (tmp / "note").touch()  # by now; it was a link when the real path was looked up
-    decision = await checked(place, write_file, "/tmp/note", NAME, "auto-edit")
-    assert not decision.is_allowed
-
-
-def test_keys_stay_keys_and_neighbours_stay_kodes_own(place: Workplace, tmp: Path) -> None:
-    (tmp / ".env").touch()
-    (tmp.parent / "mask").touch()
-    assert outcome(place, read_file, "/tmp/.env") == "ask"
-    assert outcome(place, read_file, str(tmp.parent / "mask")) == "ask"
-    assert outcome(place, write_file, str(tmp.parent / "mask")) == "deny"
+    assert not check(place, "/tmp/note", NAME).is_allowed
 
 
 def test_the_file_tools_agree(place: Workplace, tmp: Path) -> None:

@@ -6,8 +6,6 @@ from hypothesis import strategies as st
 
 from kode.errors import ConfigError
 from kode.permissions.rules import (
-    KIND_OF,
-    Rule,
     matches_argv,
     matches_path,
     matches_url,
@@ -24,9 +22,18 @@ def path_matches(rule: str, path: Path, project: Path, *, loosely: bool = False)
     return matches_path(parse(rule), str(path), project=project, user_home=HOME, loosely=loosely)
 
 
-@for_each("text", ["shell", "edit", "write_file", "memory", "delegate", "todo"])
-def test_a_bare_name_is_a_rule(text):
-    assert str(parse(text)) == text
+@for_each(
+    ("text", "rule"),
+    [
+        *((name, name) for name in ("shell", "edit", "write_file", "memory", "delegate", "todo")),
+        ("apply_patch", "edit"),
+        ("str_replace_based_edit_tool", "edit"),
+        ("bash", "shell"),
+        ("mcp__git__log", "mcp(git:log)"),
+    ],
+)
+def test_a_bare_name_is_a_rule_also_the_one_that_models_know(text, rule):
+    assert str(parse(text)) == rule
 
 
 @for_each("text", ["", "bash(ls)", "shell(", "shell()", "shell(*)", "todo(x)", "shell('a)", "rm:*"])
@@ -34,7 +41,7 @@ def test_an_invalid_rule_is_an_error_that_explains_rules(text):
     with pytest.raises(ConfigError) as error:
         parse(text)
 
-    assert text.strip() in str(error.value) or repr(text) in str(error.value)
+    assert repr(text) in str(error.value)
 
 
 def test_an_unknown_name_is_told_what_is_allowed():
@@ -86,33 +93,32 @@ def test_a_shell_rule_matches_words(rule, argv, expected):
     assert matches_argv(parse(rule), argv) is expected
 
 
-@pytest.mark.parametrize(
+@for_each(
     "argv", [["git", "-C", "x", "push"], ["/opt/x/git", "push"], ["git", "-c", "a=b", "push", "x"]]
 )
 def test_a_deny_rule_sees_through_options_and_folders(argv):
     assert matches_argv(parse("shell(git push:*)"), argv, loosely=True)
 
 
-def test_globs_are_relative_to_the_project(tmp_path):
-    assert path_matches("edit(src/**)", tmp_path / "src" / "a" / "b.py", tmp_path)
-    assert not path_matches("edit(src/**)", tmp_path / "lib" / "b.py", tmp_path)
-    assert not path_matches("edit(src/*)", tmp_path / "src" / "a" / "b.py", tmp_path)
-
-
-def test_a_glob_without_a_slash_matches_at_any_depth(tmp_path):
-    assert path_matches("edit(*.md)", tmp_path / "docs" / "a.md", tmp_path)
-    assert not path_matches("edit(*.md)", tmp_path.parent / "a.md", tmp_path)
-
-
-def test_a_path_beginning_with_a_dot_is_the_projects(tmp_path):
-    assert path_matches("edit(./a.md)", tmp_path / "a.md", tmp_path)
-    assert path_matches("edit(./*.md)", tmp_path / "a.md", tmp_path)
-    assert not path_matches("edit(./a.md)", tmp_path / "docs" / "a.md", tmp_path)
-
-
-def test_globs_may_be_absolute_or_begin_with_home(tmp_path):
-    assert path_matches(f"read({tmp_path}/x/**)", tmp_path / "x" / "y", tmp_path)
-    assert path_matches("read(~/notes/**)", HOME / "notes" / "a.md", tmp_path)
+@for_each(
+    ("rule", "path", "expected"),
+    [
+        # Relative to the project; without a slash, at any depth in it
+        ("edit(src/**)", "/p/src/a/b.py", True),
+        ("edit(src/**)", "/p/lib/b.py", False),
+        ("edit(src/*)", "/p/src/a/b.py", False),
+        ("edit(*.md)", "/p/docs/a.md", True),
+        ("edit(*.md)", "/a.md", False),
+        ("edit(./a.md)", "/p/a.md", True),
+        ("edit(./*.md)", "/p/a.md", True),
+        ("edit(./a.md)", "/p/docs/a.md", False),
+        # Absolute, or in the home
+        ("read(/p/x/**)", "/p/x/y", True),
+        ("read(~/notes/**)", "/home/user/notes/a.md", True),
+    ],
+)
+def test_a_path_rule_is_a_glob(rule, path, expected):
+    assert path_matches(rule, Path(path), Path("/p")) is expected
 
 
 def test_links_fool_no_allow_rule_and_deny_rules_see_through(tmp_path):
@@ -152,6 +158,7 @@ def test_a_fetch_rule_matches_the_host_alone(rule, url, expected):
     [
         ("shell(ls | head)", "one by one"),
         ("shell(A=1 pytest:*)", "assignments"),
+        ("shell($CMD x:*)", "name the program"),
         ("shell(npm run *)", "shell(npm run:*)"),
         ("edit(src/)", "edit(src/**)"),
         ("fetch(https://docs.python.org/3)", "fetch(docs.python.org)"),
@@ -162,29 +169,10 @@ def test_a_rule_that_can_never_match_is_told_why(rule, hint):
     assert hint in (never_matches(parse(rule)) or "")
 
 
-@pytest.mark.parametrize(
-    "rule", ["shell", "shell(git push:*)", "edit(src/**)", "fetch(*.python.org)", "memory"]
-)
+@for_each(
+    "rule",
+    ["shell", "shell(git push:*)", "edit(src/**)", "fetch(*.python.org)", "memory",
+     "shell(echo '$HOME')"],
+)  # fmt: skip
 def test_an_ordinary_rule_can_match(rule):
     assert never_matches(parse(rule)) is None
-
-
-def test_every_name_has_a_kind():
-    assert all(Rule(name).kind == kind for name, kind in KIND_OF.items())
-
-
-def test_a_name_that_is_not_known_beforehand_matches_nothing():
-    assert never_matches(parse("shell($CMD x:*)")) is not None
-    assert never_matches(parse("shell(echo '$HOME')")) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "rule"),
-    [
-        ("apply_patch", "edit"),
-        ("str_replace_based_edit_tool", "edit"),
-        ("bash", "shell"),
-    ],
-)
-def test_a_rule_may_use_the_tools_name_for_models(text, rule):
-    assert str(parse(text)) == rule

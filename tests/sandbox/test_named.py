@@ -12,8 +12,7 @@ from kode.permissions.question import Answer
 from kode.sandbox.named import Named
 from kode.tool import FileChange
 from tests.needs import needs
-from tests.permissions.test_changes import SCRIPT
-from tests.permissions.test_gate import TOOLS, Person, room  # noqa: F401
+from tests.permissions.gates import SCRIPT, TOOLS, Person, room  # noqa: F401
 
 pytestmark = [needs("git")]
 

@@ -12,22 +12,17 @@ def test_a_line_has_the_risk_of_its_worst_part(row):
     assert judged(row["cmd"]).risk == row["risk"]
 
 
-def test_a_part_behind_wrappers_has_its_own_words():
-    parts = judged("timeout 9 nice -n 5 env X=1 git push").parts
-
-    assert parts[-1].argv == ("git", "push")
-    assert parts[-1].risk == "network"
-    assert judged("bash -c 'git push origin main'").parts[-1].argv == (
-        "git",
-        "push",
-        "origin",
-        "main",
-    )
-
-
-def test_words_that_are_not_literal_are_no_argv():
-    for command in ("git push $X", "git push *", "git push ~/x", "ls | xargs git push"):
-        assert judged(command).parts[-1].argv is None, command
+@for_each(
+    ("command", "argv"),
+    [
+        ("timeout 9 nice -n 5 env X=1 git push", ("git", "push")),
+        ("bash -c 'git push origin main'", ("git", "push", "origin", "main")),
+        # Words that are not literal are no argv.
+        *((line, None) for line in ("git push $X", "git push *", "git push ~/x", "ls | xargs git")),
+    ],
+)
+def test_a_part_behind_wrappers_has_its_own_words(command, argv):
+    assert judged(command).parts[-1].argv == argv
 
 
 @for_each(
@@ -57,12 +52,6 @@ def test_words_that_are_not_literal_are_no_argv():
 )
 def test_an_always_is_as_narrow_as_the_subcommand(command, offer):
     assert judged(command).parts[0].offer == offer
-
-
-def test_irreversible_commands_are_named():
-    assert judged("git push").parts[0].undo == "What is pushed stays pushed."
-    assert "outside the project" in judged("rm -rf ~/x").parts[0].undo
-    assert judged("touch a").parts[0].undo == ""
 
 
 @for_each(
@@ -95,14 +84,23 @@ def test_the_files_that_a_line_names(command, reads, writes):
     assert [path for part in parts for path in part.writes] == [project + name for name in writes]
 
 
-def test_outside_paths_keys_and_kodes_folders_are_marked():
-    assert judged("cat /tmp/x").parts[0].outside
-    assert judged("echo x > /tmp/x").parts[-1].outside
-    assert not judged("cat /usr/share/doc/x /etc/os-release").parts[0].outside
-    assert not judged("head -c 9 /dev/urandom").parts[0].outside
-    assert judged("cat a .env").parts[0].secret
-    assert judged("rm -rf ~/.kode").parts[0].protected
-    assert judged("echo x > ~/.kode/config.json").parts[-1].protected
+@for_each(
+    ("command", "field", "value"),
+    [
+        ("cat /tmp/x", "outside", True),
+        ("echo x > /tmp/x", "outside", True),
+        ("cat /usr/share/doc/x /etc/os-release", "outside", False),
+        ("head -c 9 /dev/urandom", "outside", False),
+        ("cat a .env", "secret", True),
+        ("rm -rf ~/.kode", "protected", True),
+        ("echo x > ~/.kode/config.json", "protected", True),
+        ("git push", "undo", "What is pushed stays pushed."),
+        ("rm -rf ~/x", "undo", "Changes outside the project cannot be undone."),
+        ("touch a", "undo", ""),
+    ],
+)
+def test_a_part_says_what_needs_care(command, field, value):
+    assert getattr(judged(command).parts[-1], field) == value
 
 
 @for_each(

@@ -1,0 +1,1 @@
+from tests.permissions.gates import room  # noqa: F401
