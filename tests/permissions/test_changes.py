@@ -84,7 +84,7 @@ async def test_mode_and_rules_decide_where_nobody_is_asked(room, mode, rules, ma
     assert (await decide(room, gate, made_by(room, made)))[0] == kept
 
 
-async def test_nothing_in_kodes_own_folder_is_kept(room):
+async def test_no_change_in_the_folder_of_kode_counts(room):
     for mode in ("plan", "ask", "auto-edit", "full"):
         own = FileChange(path=str(room.home / "config.json"), change="changed")
         assert (await decide(room, room.gate(Person(), mode=mode), [own]))[0] == []
