@@ -55,7 +55,7 @@ SEEN = {
 }
 
 
-def test_nothing_is_shown_but_what_is_listed(base: Path) -> None:
+def test_only_what_is_listed_is_shown(base: Path) -> None:
     reach = made(base).reach("bubblewrap", layered=True)
     paths = {path: path.format(base=base) for path in SEEN}
     assert {path: access(reach, paths[path]) for path in SEEN} == SEEN
