@@ -120,6 +120,7 @@ async def _settle(command: Command, attempt: "Attempt", output: ToolOutput) -> T
     settled = await settle_changes(command, attempt, may_ask=True)
     return replace(
         output,
+        untrusted=output.untrusted or attempt.outside_text,
         notes=(*output.notes, *notes, *about(command.cwd, settled)),
         files_changed=(*output.files_changed, *settled.files_changed),
         diff=output.diff or settled.diff,
@@ -185,7 +186,7 @@ async def settle_changes(
     left = await _make_real(agent.undo, attempt, wanted)
     made = tuple(change for change in wanted if change.path not in left)
     changed = [change.path for change in made if change.kind != "git"]
-    agent.marks.record(changed, decision.untrusted)
+    agent.marks.record(changed, decision.untrusted or attempt.outside_text)
     agent.undo.changed_by_commands.extend(changed)
     if agent.sandbox is not None:
         paths = [change.path for change in made]

@@ -106,7 +106,7 @@ class Attempt:
         self.started_ns = time.time_ns()
         if self.probe is None and self.kind != "seatbelt":
             below = tuple(map(str, self.sandbox.trees)) if self.records_opens else ()
-            self._monitor = SyscallMonitor(self.reach, self.is_program, below)
+            self._monitor = SyscallMonitor(self.reach, self.is_program, below, self._granted)
         try:
             launcher = self._in_seatbelt() if self.kind == "seatbelt" else self._launcher()
         except BaseException:
@@ -210,6 +210,17 @@ class Attempt:
             elsewhere=tuple(monitor.elsewhere),
         )
 
+    @property
+    def _granted(self) -> tuple[str, ...]:
+        return tuple(map(str, self.grants.read)) if self.sandbox.has_layers else ()
+
+    @property
+    def outside_text(self) -> str:
+        """Why what it printed and wrote may be text from outside: a file that it opened where a
+        rule of the person lets it read. "" for no such file, and where nothing is reported."""
+        path = self._monitor.outside_text if self._monitor is not None else ""
+        return f"the file {path}" if path else ""
+
     def settle(self) -> None:
         """Is called when everything the command started has ended. Idempotent. Never raises."""
         while self._descriptors:
@@ -236,7 +247,7 @@ class Attempt:
             masks=tuple(staged) if self.layers else (),
             cwd=str(sandbox.place.cwd),
             report_to=self._monitor.descriptor if self._monitor is not None else None,
-            opens=self.records_opens,
+            opens=self.records_opens or bool(self._granted),
             probe=self.probe,
         )
         python = real_path(sys.executable)

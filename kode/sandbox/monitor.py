@@ -61,6 +61,10 @@ class SyscallMonitor:
     """Whether a write to an empty home is blocked: what is written there is lost."""
     opens_below: tuple[str, ...] = ()
     """Folders of which to record what it opens or runs."""
+    granted: tuple[str, ...] = ()
+    """Folders that a rule shows: what lies there may be text from outside."""
+    outside_text: str = ""
+    """The first path below `granted` that it opened."""
     blocked: dict[Blocked, None] = field(default_factory=dict)
     opened: dict[str, None] = field(default_factory=dict)
     """Absolute paths below `opens_below`, as they were named, whether they were there
@@ -145,6 +149,9 @@ class SyscallMonitor:
 
     def _note(self, pid: int, number: int, arguments: Sequence[int]) -> None:
         name, call = WATCHED.get(number, ("", None))
+        if self.granted and not self.outside_text and name in (*OPENS, *RUNS, "openat2"):
+            path = _real_path_of(pid, _path_of(pid, number, arguments))
+            self.outside_text = path if below_any(path, self.granted) else ""
         if self.opens_below and name in (*OPENS, *RUNS, "openat2"):
             path = _path_of(pid, number, arguments)
             is_inside = self._keep(path, self.opened)
@@ -239,6 +246,18 @@ def _path_of(pid: int, number: int, arguments: Sequence[int]) -> str:
     _, call = WATCHED[number]
     folder = _HERE if call.folder is None else arguments[call.folder]
     return _path(pid, folder, arguments[call.path])
+
+
+def _real_path_of(pid: int, path: str) -> str:
+    """Where a path leads for a process, which may have made links that only it sees."""
+    try:
+        descriptor = os.open(f"/proc/{pid}/root{path}", os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return path
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
 
 
 def _words_of(pid: int, number: int, arguments: Sequence[int]) -> list[str]:

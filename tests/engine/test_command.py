@@ -149,6 +149,7 @@ async def test_a_command_begun_in_mode_plan_changes_nothing_later(
     told: list[str] = []
     ended = asyncio.Event()
     attempt = SimpleNamespace(
+        outside_text="",
         wrap=None,
         ended=ended,
         changes=lambda: (change,),
@@ -199,6 +200,7 @@ async def test_a_command_that_keeps_nothing_is_not_asked_about(tmp_path: Path) -
     ended = asyncio.Event()
     ended.set()
     attempt = SimpleNamespace(
+        outside_text="",
         wrap=None,
         ended=ended,
         blocked=lambda said: (Blocked("write", "/etc/hosts"),),
@@ -249,6 +251,7 @@ def of_changes(
     changes = [FileChange(path=str(root / name), **fields) for name in (*refused, *left)]
     decisions = (*refused.values(), *[ALLOWED] * len(left))
     attempt = SimpleNamespace(
+        outside_text="",
         changes=lambda: tuple(changes),
         version=lambda path: root / "none",
         apply=lambda wanted: {str(root / name): why for name, why in left.items()},

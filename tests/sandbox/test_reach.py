@@ -153,3 +153,29 @@ def test_a_file_outside_is_not_there_and_named_once(
         attempt.close()
     assert named == [f"{place}/sibling/data"]
     assert os.listdir(work) == [".git"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("line", "marked"),
+    [
+        ("cat {}/data", True),
+        ("cd {}; python3 -c 'open(\"data\").read()'", True),
+        ("ln -s {} l; cat l/data", True),
+        ("test -e {}/data; cat /etc/hostname", False),
+    ],
+)
+def test_a_command_that_opens_a_granted_file_is_marked(
+    home: Path, work: Path, place: Path, kind: Kind, line: str, marked: bool
+) -> None:
+    (place / "granted").mkdir()
+    (place / "granted" / "data").write_text("from outside")
+    sandbox = opened(home, work, read=[f"{place}/granted"])
+    if why := fault(sandbox, kind):
+        lacking_sandbox(kind, why)
+    attempt = begun(sandbox, kind)
+    ran(attempt.wrap(("/bin/bash", "-c", line.format(place / "granted"))), work)
+    attempt.close()
+    linked = kind != "layered" and line.startswith("ln")  # no link can be made
+    assert bool(attempt.outside_text) is (marked and not linked)
