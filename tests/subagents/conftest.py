@@ -42,18 +42,17 @@ class Family:
         self.folder = folder
         self.events: list[Event] = []
         self.used: list[Usage] = []
-        self.fields: dict[str, Any] = {}
         self.delegation: Delegation | None = None
 
-    async def run(
-        self, code: str, goals: Sequence[str] = ("a task",), **fields: Any
-    ) -> list[Child]:
+    def make_delegation(self, code: str = "result()", **fields: Any) -> Delegation:
+        """One whose children run this code."""
         program = self.folder / "child.py"
         program.write_text(PRELUDE + code)
         place = workplace(self.folder, outputs=self.folder / "outputs")
-        agent: Any = SimpleNamespace(place=place, memory=NullMemory(), spend=Spend())
+        memory, spend = fields.pop("memory", NullMemory()), fields.pop("spend", Spend())
+        agent: Any = SimpleNamespace(place=place, memory=memory, spend=spend)
         session: Any = SimpleNamespace(id="20260101-000000-abcdef")
-        made = Delegation(
+        delegation = Delegation(
             folder=self.folder / "agents",
             session=session,
             agent=lambda: agent,
@@ -65,10 +64,13 @@ class Family:
             free=asyncio.Semaphore(3),
             command=(sys.executable, str(program)),
         )
-        for name in ("memory", "spend"):
-            if name in fields:
-                setattr(agent, name, fields.pop(name))
-        self.delegation = replace(made, **fields)
+        self.delegation = replace(delegation, **fields)
+        return self.delegation
+
+    async def run(
+        self, code: str, goals: Sequence[str] = ("a task",), **fields: Any
+    ) -> list[Child]:
+        self.make_delegation(code, **fields)
         return await self.go_on([TaskArgument(goal=goal) for goal in goals])
 
     async def go_on(self, tasks: Sequence[TaskArgument], call_id: str = "call_1") -> list[Child]:

@@ -1,64 +1,45 @@
-"""What counts against a child's time limit."""
+"""What counts against a child's time limit of 10 s."""
 
+import math
 import time
 
 import pytest
 
 from kode.subagents.task import LONGEST_REPLY_S, Clock
 
-
-class Hands:
-    """A clock on the wall that a test moves."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-        self.now = clock.counted_at
-
-    def pass_by(self, seconds: float, *, waits: bool = False) -> bool:
-        """Lets time pass; returns whether the limit is reached."""
-        self.now += seconds
-        return self.clock.is_over(waits=waits)
+ALMOST_S = LONGEST_REPLY_S - 1
+ASKED, REPLIED, AGAIN = "step_started", "replied", "retry_scheduled"
+PERSON = "a person is asked"
 
 
-@pytest.fixture
-def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
-    hands = Hands(Clock(10, counted_at=100))
-    monkeypatch.setattr(time, "monotonic", lambda: hands.now)
-    return hands
+@pytest.mark.parametrize(
+    ("steps", "ends_at", "is_over"),
+    [
+        ([9], math.inf, False),
+        ([9, 1], math.inf, True),
+        ([ASKED, 1_000, REPLIED, 9], math.inf, False),
+        ([ASKED, 1_000, REPLIED, 10], math.inf, True),
+        ([PERSON, 1_000, PERSON, 9], math.inf, False),
+        ([ASKED, ALMOST_S], math.inf, False),
+        ([ASKED, ALMOST_S, 11], math.inf, True),  # a silent model
+        ([ASKED, ALMOST_S, AGAIN, ALMOST_S], math.inf, False),
+        ([ASKED, 5], 105, True),  # the end of the parent's turn
+    ],
+)
+def test_only_what_a_child_does_itself_counts(
+    monkeypatch: pytest.MonkeyPatch, steps: list[str | float], ends_at: float, is_over: bool
+) -> None:
+    now, waits, ends = 100.0, False, False
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    clock = Clock(10, ends_at, counted_at=now)
+    for step in steps:
+        if step == PERSON:
+            waits = not waits
+        elif isinstance(step, str):
+            clock.note_event(step)
+        else:
+            assert not ends
+            now += step
+            ends = clock.is_over(waits=waits)
 
-
-def test_the_time_of_tools_counts(hands: Hands) -> None:
-    assert not hands.pass_by(9)
-    assert hands.pass_by(1)
-
-
-def test_the_time_of_the_model_does_not_count(hands: Hands) -> None:
-    hands.clock.note_event("step_started")
-    assert not hands.pass_by(1_000)
-    hands.clock.note_event("replied")
-    assert not hands.pass_by(9)
-    assert hands.pass_by(1)
-
-
-def test_the_time_of_a_person_who_answers_does_not_count(hands: Hands) -> None:
-    assert not hands.pass_by(1_000, waits=True)
-    assert hands.pass_by(10)
-
-
-def test_a_silent_model_does_not_hold_a_child_forever(hands: Hands) -> None:
-    hands.clock.note_event("step_started")
-    assert not hands.pass_by(LONGEST_REPLY_S - 1)
-    assert hands.pass_by(11)
-
-
-def test_a_new_attempt_at_a_reply_gets_its_whole_time(hands: Hands) -> None:
-    hands.clock.note_event("step_started")
-    hands.pass_by(LONGEST_REPLY_S - 1)
-    hands.clock.note_event("retry_scheduled")
-    assert not hands.pass_by(LONGEST_REPLY_S - 1)
-
-
-def test_the_end_of_the_parents_turn_always_holds(hands: Hands) -> None:
-    hands.clock.ends_at = 105
-    hands.clock.note_event("step_started")
-    assert hands.pass_by(5)
+    assert ends == is_over

@@ -4,7 +4,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from kode.subagents import parent, records
 from kode.subagents.parent import child_environment
 from kode.subagents.task import TaskArgument
 from kode.tools import processes
-from tests.subagents.conftest import PRELUDE, Family, result_of, until
+from tests.subagents.conftest import Family, result_of, until
 
 AN_AGE_S = 1_000.0
 
@@ -321,16 +320,13 @@ result("done")
 
 
 async def test_forks_wait_for_the_first_reply_to_one_of_them(family: Family) -> None:
-    await family.run("result()")  # makes the delegation
-    (family.folder / "child.py").write_text(PRELUDE + WAITS_FOR_GO)
     begun, calls = family.folder / "begun", list[str]()
-    assert family.delegation is not None
 
     def fork(call_id: str) -> Callable[[], bytes]:
         calls.append(call_id)
         return lambda: b"{}\n"
 
-    family.delegation = replace(family.delegation, fork=fork)
+    family.make_delegation(WAITS_FOR_GO, fork=fork)
     tasks = [TaskArgument(goal=goal, fork=goal in "abc") for goal in "abcd"]
     running = asyncio.create_task(family.go_on(tasks, "call_7"))
 
@@ -349,9 +345,7 @@ async def test_forks_wait_for_the_first_reply_to_one_of_them(family: Family) -> 
 
 
 async def test_forks_start_when_the_first_of_them_fails(family: Family) -> None:
-    await family.run("sys.exit(3)")
-    assert family.delegation is not None
-    family.delegation = replace(family.delegation, fork=lambda call_id: lambda: b"{}\n")
+    family.make_delegation("sys.exit(3)", fork=lambda call_id: lambda: b"{}\n")
 
     children = await family.go_on([TaskArgument(goal=goal, fork=True) for goal in "ab"])
 

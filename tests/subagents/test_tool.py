@@ -1,7 +1,6 @@
 """The `delegate_tasks` tool."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,15 +15,13 @@ from tests.subagents.conftest import Family
 from tests.workplaces import workplace
 
 
-async def made(
+async def delegate(
     family: Family,
     code: str,
     tasks: list[dict[str, Any]],
     background: BackgroundCommands | None = None,
 ) -> ToolOutput:
-    await family.run(code)
-    assert family.delegation is not None
-    tool = delegate_tool(family.delegation)
+    tool = delegate_tool(family.make_delegation(code))
     context = ToolContext(
         place=workplace(family.folder, outputs=family.folder / "outputs"),
         call_id="c",
@@ -44,13 +41,13 @@ async def made(
 @pytest.mark.parametrize("count", [0, 9])
 async def test_none_or_more_than_eight_tasks_are_refused(family: Family, count: int) -> None:
     with pytest.raises(ToolError, match="1 to 8 tasks"):
-        await made(family, "result()", [{"goal": "g"}] * count)
+        await delegate(family, "result()", [{"goal": "g"}] * count)
 
 
 @pytest.mark.parametrize("task", [{}, {"goal": " "}, {"goal": "g", "model": "big"}])
 async def test_a_task_that_is_none_is_refused(family: Family, task: dict[str, Any]) -> None:
     with pytest.raises(ToolError):
-        await made(family, "result()", [task])
+        await delegate(family, "result()", [task])
 
 
 async def test_results_come_in_task_order_with_status_files_and_errors(family: Family) -> None:
@@ -60,7 +57,7 @@ while goal == "slow" and not os.path.exists("ended"): time.sleep(0.01)
 if goal == "bad": result("half", "error", "It broke."); open("ended", "w")
 else: result(f"did {goal}", files_changed=["x.py"])
 """
-    output = await made(family, code, [{"goal": "slow"}, {"goal": "bad"}])
+    output = await delegate(family, code, [{"goal": "slow"}, {"goal": "bad"}])
 
     assert output.text.index("did slow") < output.text.index("Error: It broke.")
     assert output.summary == "2 subagents: 1 done, 1 error"
@@ -89,7 +86,7 @@ async def test_checks_and_edits_of_children_count_for_their_parent(
     family: Family, children: list[dict[str, Any]], checked: str
 ) -> None:
     code = "result('r', **json.loads(task()['goal']))"
-    output = await made(family, code, [{"goal": json.dumps(child)} for child in children])
+    output = await delegate(family, code, [{"goal": json.dumps(child)} for child in children])
 
     evidence = Evidence()
     for done in (WorkStep(is_edit=True), *output.agent_steps):
@@ -101,7 +98,7 @@ async def test_a_child_in_the_background_counts_once_it_has_ended(family: Family
     code = "result('r', **json.loads(task()['goal']))"
     jobs = BackgroundCommands()
     tasks = [{"goal": json.dumps({**EDITOR, **CHECKER})}]
-    begun = await made(family, code, tasks, jobs)
+    begun = await delegate(family, code, tasks, jobs)
 
     await jobs.find("bg1").watch
     (ended,) = jobs.take_work(None)
@@ -115,20 +112,9 @@ async def test_a_child_in_the_background_counts_once_it_has_ended(family: Family
 
 
 async def test_a_tainted_child_taints_its_parent(family: Family) -> None:
-    output = await made(
-        family, "say(type='used', untrusted=True, steps=1); result()", [{"goal": "g"}]
-    )
+    code = "say(type='used', untrusted=True, steps=1); result()"
 
-    assert output.untrusted
-
-
-async def test_the_model_is_told_of_the_tool_in_few_words(family: Family, tmp_path: Path) -> None:
-    await family.run("result()")
-    assert family.delegation is not None
-    tool = delegate_tool(family.delegation)
-
-    assert len(tool.description + json.dumps(tool.parameters())) / 4 < 300
-    assert set(tool.parameters()["properties"]) == {"tasks", "description", "background"}
+    assert (await delegate(family, code, [{"goal": "g"}])).untrusted
 
 
 @pytest.mark.parametrize(
@@ -142,12 +128,12 @@ async def test_the_model_is_told_of_the_tool_in_few_words(family: Family, tmp_pa
         ({}, ""),
     ],
 )
-async def test_a_call_is_named_by_purpose_else_by_goals(
+def test_a_call_is_named_by_purpose_else_by_goals(
     family: Family, arguments: dict[str, Any], subject: str
 ) -> None:
-    await family.run("result()")
-    assert family.delegation is not None
-    tool = delegate_tool(family.delegation)
+    tool = delegate_tool(family.make_delegation())
 
     assert tool.target is not None
     assert tool.target(arguments) == subject
+    assert len(tool.description + json.dumps(tool.parameters())) / 4 < 300
+    assert set(tool.parameters()["properties"]) == {"tasks", "description", "background"}
