@@ -135,7 +135,7 @@ async def test_one_question_shows_what_needs_one(room, mode, made, lines, silent
     assert rules is None or set(question.rules) == rules
 
 
-async def test_a_no_drops_changes_tells_why_and_is_no_lasting_answer(room):
+async def test_a_no_drops_changes_and_is_no_lasting_answer(room):
     no = Answer(choice="no", message="use tabs")
     gate = room.gate(Person(no, NO, ONCE), mode="ask")
 

@@ -181,11 +181,11 @@ def test_always_is_as_narrow_as_the_subcommand(command, rule):
         ("curl -s http://127.0.0.1:8000/page", {"sandbox_network": True}, True),
     ],
 )
-def test_what_a_command_read_from_outside_marks_the_session(command, more, is_outside):
+def test_outside_text_that_a_command_read_marks_the_session(command, more, is_outside):
     assert bool(run(command, **more).untrusted) is is_outside
 
 
-def test_a_command_run_again_marks_the_session_if_it_wanted_the_network():
+def test_a_command_that_wanted_the_network_marks_the_session():
     pytest_run = call("ask", "shell", "pytest")
     assert again_outside(pytest_run, [Blocked("lookup")]).untrusted
     assert not again_outside(pytest_run, [Blocked("write", "/etc/x")]).untrusted

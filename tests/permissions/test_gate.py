@@ -102,7 +102,7 @@ async def test_a_refusal_gives_words_or_a_flag(room, person, says):
     assert says in decision.refusal.for_model
 
 
-async def test_a_yes_keeps_the_name_of_the_outside_text_that_a_command_reads(room):
+async def test_a_yes_keeps_the_name_of_outside_text(room):
     decision = await room.check(room.gate(Person(ONCE)), "cat /var/tmp/F")
 
     assert (decision.is_allowed, decision.untrusted) == (True, "/var/tmp/F")

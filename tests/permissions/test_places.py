@@ -42,7 +42,7 @@ def test_a_folder_named_like_a_key_file_is_none(tmp_path):
 
 
 @for_each("path", [*RUN_LATER, *DATA["run_by_git"]])
-def test_files_that_run_later_are_known_in_any_form_and_asked_about(path):
+def test_files_that_run_later_are_known_in_any_form(path):
     for mode in ("auto-edit", "full"):
         assert decided(mode, "write_file", path).outcome == "ask"
     assert runs_later(f"/p/vendor/lib/{path}")

@@ -64,7 +64,7 @@ def test_a_file_only_in_the_machines_tmp_is_meant_itself(place: Workplace, tmp: 
         os.unlink(NAME)
 
 
-def test_other_paths_and_a_project_in_tmp_stay_as_they_are(place: Workplace, tmp: Path) -> None:
+def test_other_paths_stay_as_they_are(place: Workplace, tmp: Path) -> None:
     for path in ("/tmpfile", "/tmp/../etc/hostname", "/tmp/a/../../b", "/var/tmp/a"):
         assert located(place, path) == path
     inside = workplace(Path("/tmp/some/project"), private_tmp=lambda: tmp)
@@ -73,7 +73,7 @@ def test_other_paths_and_a_project_in_tmp_stay_as_they_are(place: Workplace, tmp
     assert located(inside, "/tmp/some-other") == str(tmp / "some-other")
 
 
-def test_it_is_read_and_written_unasked_but_for_what_leads_out(place: Workplace, tmp: Path) -> None:
+def test_only_links_that_lead_out_of_it_are_asked_about(place: Workplace, tmp: Path) -> None:
     (place.home / "config.json").touch()
     (tmp / "config").symlink_to(place.home / "config.json")
     (tmp / "outside").symlink_to("/etc/passwd")

@@ -32,7 +32,7 @@ def path_matches(rule: str, path: Path, project: Path, *, loosely: bool = False)
         ("mcp__git__log", "mcp(git:log)"),
     ],
 )
-def test_a_bare_name_is_a_rule_also_the_one_that_models_know(text, rule):
+def test_a_bare_name_is_a_rule(text, rule):
     assert str(parse(text)) == rule
 
 
