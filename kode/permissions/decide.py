@@ -291,9 +291,8 @@ def _decide_read(call: Call) -> Decision:
 
 def _decide_edit(call: Call) -> Decision:
     path, change, is_full = path_of(call), call.change, call.mode == "full"
-    is_link = os.path.islink(_real(call, path))
-    target = os.path.dirname(_real(call, path)) if is_link else path
-    place = places.find_place(target, call.where)
+    real = _real(call, path)
+    place = places.find_place(os.path.dirname(real) if os.path.islink(real) else path, call.where)
     if place == "protected":
         return deny(f"{_name(call, path)} belongs to kode; tools never write there.")
     by_rule = _by_rule(call, call.matches_path(path))
@@ -394,7 +393,7 @@ def _name(call: Call, path: str) -> str:
 # Command lines: each part by rules, then by what it needs outside the sandbox.
 
 
-def again_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
+def ask_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
     """Decides about a command that the sandbox made fail."""
     line = _judge(call)
     failure = ", ".join(attempt.words for attempt in blocked)
@@ -403,19 +402,12 @@ def again_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
         attempt.where if attempt.what == "hidden" else git_folder_above(attempt.where)
         for attempt in blocked
     ]
-    flags = [f"--add-dir {shlex.quote(folder)}" for folder in dict.fromkeys(folders)]
     decision = _ask_about(call, line.parts)
-    flag = (
-        " ".join(flags)
-        if folders and all(folders)
-        else _flags(line.parts) or "--permission-mode full"
-    )
-    consent = Consent(
-        flag=flag,
-        rules=decision.consent.rules,
-        narrow_rules=decision.consent.narrow_rules,
-        decisive=failure,
-    )
+    flag = _flags(line.parts) or "--permission-mode full"
+    if folders and all(folders):
+        flag = " ".join(f"--add-dir {shlex.quote(it)}" for it in dict.fromkeys(folders))
+    rules, narrow = decision.consent.rules, decision.consent.narrow_rules
+    consent = Consent(flag=flag, rules=rules, narrow_rules=narrow, decisive=failure)
     from_outside = any(attempt.what != "write" for attempt in blocked)
     source = f"the output of `{line.parts[0].text}`" if from_outside else ""
     reason = f"{failure} Run it outside?"

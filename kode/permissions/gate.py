@@ -23,7 +23,7 @@ from kode.permissions import rules as grammar
 from kode.permissions.approvals import Approval
 from kode.permissions.decide import (
     Call,
-    again_outside,
+    ask_outside,
     decide_call,
     deny,
     path_of,
@@ -208,7 +208,7 @@ class Gate:
         may run again outside it."""
         if self.mode == "plan":
             return deny("Mode plan runs nothing outside the sandbox.", by="mode")
-        decision = again_outside(self._call(action), blocked)
+        decision = ask_outside(self._call(action), blocked)
         if self._ask is None:
             return _with_nobody(decision)
         async with self.state.turn:
@@ -340,7 +340,7 @@ class Gate:
     def _saved(self) -> tuple[Approval, ...]:
         """Read again when the file is another: beside this kode, others give and remove."""
         try:
-            status = os.stat(self._approvals_file)
+            status = os.stat(paths.permissions_file(self.place.home, self.place.project))
             version: tuple[int, ...] = (status.st_ino, status.st_mtime_ns, status.st_size)
         except OSError:
             version = ()
@@ -350,10 +350,6 @@ class Gate:
             if problem:
                 self.emit(Notice(text=problem))
         return self.state.saved
-
-    @functools.cached_property
-    def _approvals_file(self) -> str:
-        return str(paths.permissions_file(self.place.home, self.place.project))
 
     def _question(
         self, action: Action, decision: Decision, *, preview: str = "", **others: Any
@@ -435,16 +431,10 @@ def _nobody(asked: Sequence[Decision]) -> Decision:
 def path_denier(rules: Rules, place: Workplace) -> Callable[[str], bool]:
     """Whether a rule denies reading a path, for callers without words to judge by."""
     about_files = [rule for rule in rules.deny if rule.kind == "read" and rule.pattern]
-
-    def is_denied(path: str) -> bool:
-        return any(
-            grammar.matches_path(
-                rule, path, project=place.project, user_home=place.user_home, loosely=True
-            )
-            for rule in about_files
-        )
-
-    return is_denied if about_files else lambda path: False
+    where = {"project": place.project, "user_home": place.user_home}
+    return lambda path: any(
+        grammar.matches_path(rule, path, **where, loosely=True) for rule in about_files
+    )
 
 
 def _decide_change(call: Call, change: FileChange, installs: bool) -> Decision:
@@ -453,14 +443,9 @@ def _decide_change(call: Call, change: FileChange, installs: bool) -> Decision:
         return deny("Caches stay with the session's commands.")
     whole = change.ignored == f"{change.path}/"  # rules are about what is in it
     path = os.path.join(change.path, "_") if whole else change.path
-    is_work = change.kind == "dependency" and change.change == "deleted" and not installs
-    decision = decide_call(
-        replace(
-            call,
-            arguments={"path": path},
-            change=replace(change, kind="work") if is_work else change,
-        )
-    )
+    if change.kind == "dependency" and change.change == "deleted" and not installs:
+        change = replace(change, kind="work")
+    decision = decide_call(replace(call, arguments={"path": path}, change=change))
     if decision.outcome == "ask" and not change.is_reported:
         return deny("Nobody is asked about an empty folder.")
     return decision
@@ -485,8 +470,8 @@ def _preview_of(tool: Tool, arguments: Mapping[str, Any], subject: str) -> str:
     """What a call without a preview is about: its subject, or all arguments, in full."""
     if tool.effect in ("run", "fetch", "read"):
         return subject
-    lines = []
-    for name, value in arguments.items():
-        if value is not None:
-            lines.append(f"{name}: {value if isinstance(value, str) else repr(value)}")
-    return "\n".join(lines)
+    return "\n".join(
+        f"{name}: {value if isinstance(value, str) else repr(value)}"
+        for name, value in arguments.items()
+        if value is not None
+    )

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from kode.permissions.decide import again_outside, decide_call
+from kode.permissions.decide import ask_outside, decide_call
 from kode.permissions.shell import judge
 from kode.tool import Blocked
 from tests.permissions.calls import call, decided
@@ -167,7 +167,7 @@ def test_a_refusal_names_only_the_part_that_leaves(command, decisive):
     ],
 )
 def test_always_is_as_narrow_as_the_subcommand(command, rule):
-    decision = again_outside(call("ask", "shell", command), [Blocked("connection", "10.0.0.1:80")])
+    decision = ask_outside(call("ask", "shell", command), [Blocked("connection", "10.0.0.1:80")])
     assert decision.consent.rules == (rule,)
 
 
@@ -187,8 +187,8 @@ def test_outside_text_that_a_command_read_marks_the_session(command, more, is_ou
 
 def test_a_command_that_wanted_the_network_marks_the_session():
     pytest_run = call("ask", "shell", "pytest")
-    assert again_outside(pytest_run, [Blocked("lookup")]).untrusted
-    assert not again_outside(pytest_run, [Blocked("write", "/etc/x")]).untrusted
+    assert ask_outside(pytest_run, [Blocked("lookup")]).untrusted
+    assert not ask_outside(pytest_run, [Blocked("write", "/etc/x")]).untrusted
 
 
 # Everyday lines of development: in the sandbox nothing asks but what leaves it.
