@@ -12,10 +12,10 @@ import functools
 import json
 import os
 import re
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain, starmap
+from itertools import chain, starmap, zip_longest
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -95,15 +95,12 @@ async def search_files(
             f"`pattern` is not a regular expression: {ended.stderr}. To search for the characters "
             "as they are, put a backslash before each of . * + ? ( ) [ ] { } | ^ $"
         )
-    selection: dict[str, list[_Line]] = {path: [] for path in search.files}
-    for line in sorted(search.choose_lines(), key=lambda line: line.number):
-        selection[line.path].append(line)
-    selection = {path: lines for path, lines in selection.items() if lines}
+    selection = search.choose_lines()
     where = files.display_path(tool_context, root) + (f" in files matching {glob}" if glob else "")
     return ToolOutput(
         text="\n\n".join(starmap(search.render, selection.items()))
         or f"No hits for {pattern!r} in {where}.",
-        notes=tuple(_note_omissions(search, list(chain(*selection.values())), ended)),
+        notes=(*search.describe_omissions(selection), *ended.describe_omissions()),
         summary=plural(search.total, "hit"),
         files_read=tuple(selection),
         untrusted=files.find_outside_source(tool_context, root),
@@ -149,33 +146,19 @@ async def list_files(
 # ── what is shown ────────────────────────────────────────────────────────────────────────────
 
 
-class _Line(NamedTuple):
-    """A line of a file: a hit, or context of one."""
-
-    path: str
-    turn: int
-    """The number of its hit in the file, from 0."""
-    distance: int
-    """Lines to its hit; 0: it is the hit."""
-    number: int
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.number}{'-' if self.distance else ':'}{self.text}"
-
-
 @dataclass(slots=True)
 class _File:
-    path: str
     total: int = 0
     """Number of hits."""
-    lines: list[_Line] = field(default_factory=list)
-    """Of the first hits: no more than could be shown."""
-    last: _Line | None = None
-    """The last hit among them."""
+    hits: list[int] = field(default_factory=list)
+    """The numbers of the first ones: no more than could be shown."""
+    lines: dict[int, str] = field(default_factory=dict)
+    """By number, the hits and what is around them, as far as they could be shown."""
     chars: int = 0
-    before: deque[tuple[int, str]] = field(default_factory=deque)
-    """Context of a hit that is still to come."""
+
+
+_Selection = dict[str, dict[int, str]]
+"""The lines to be shown: path → number → text."""
 
 
 @dataclass(slots=True)
@@ -195,6 +178,7 @@ class _Search:
     slow: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     """Files skipped because they probably hold keys."""
+    _path: str = ""
     _file: _File | None = None
 
     def take(self, message: bytes) -> bool:
@@ -204,15 +188,14 @@ class _Search:
         content = json.loads(message)
         kind, data, file = content["type"], content["data"], self._file
         if kind in ("begin", "slow"):
-            path = os.fsdecode(_bytes(data["path"]))
-            is_wanted = self._is_wanted(path)
-            self._file = _File(path, before=deque(maxlen=self.around)) if is_wanted else None
-            self.slow += [path] if is_wanted and kind == "slow" else []
+            self._path = os.fsdecode(_bytes(data["path"]))
+            self._file = _File() if self._is_wanted(self._path) else None
+            self.slow += [self._path] if self._file is not None and kind == "slow" else []
         elif kind in ("match", "context") and file is not None:
             self._keep(file, data, is_hit=kind == "match")
         elif kind == "end" and file and file.total and data.get("binary_offset") is None:
             self.total += file.total
-            self.files[file.path] = file
+            self.files[self._path] = file
         return self.total < MAX_COUNTED
 
     def _is_wanted(self, path: str) -> bool:
@@ -234,60 +217,81 @@ class _Search:
 
     def _keep(self, file: _File, data: Mapping[str, Any], *, is_hit: bool) -> None:
         file.total += is_hit
-        turn = file.last.turn + 1 if file.last else 0
-        is_full = turn > 0 and (file.chars >= self.room or turn >= MAX_HITS)
-        if file.total > turn + is_hit or len(self.files) >= MAX_HITS or (is_hit and is_full):
+        is_full = len(file.hits) >= MAX_HITS or (file.hits and file.chars > 2 * self.room)
+        if is_full or len(self.files) >= MAX_HITS:
+            self.is_context_cut |= not is_hit and bool(file.hits)
             return
-        number, text = data["line_number"], _clip_line(data)
-        if is_hit:
-            file.last = _Line(file.path, turn, 0, number, text)
-            self._add(file, file.last)
-            while file.before:
-                before, text = file.before.pop()
-                self._add(file, _Line(file.path, turn, number - before, before, text))
-        elif file.last and number - file.last.number <= self.around:
-            distance = number - file.last.number
-            self._add(file, _Line(file.path, file.last.turn, distance, number, text))
-        else:
-            file.before.append((number, text))
-
-    def _add(self, file: _File, line: _Line) -> None:
-        comes_before = file.last is not None and line.number < file.last.number
-        if line.distance and file.chars >= self.room * (1 if comes_before else 2):
+        number = data["line_number"]
+        file.hits += [number] if is_hit else []
+        file.lines[number] = _clip_line(data)
+        file.chars += len(file.lines[number]) + 3
+        while file.chars > self.room and not file.hits:  # it is far from the first hit
             self.is_context_cut = True
-            return
-        file.lines.append(line)
-        file.chars += len(str(line)) + 1
+            file.chars -= len(file.lines.pop(next(iter(file.lines)))) + 3
 
-    def choose_lines(self) -> list[_Line]:
-        """As many as there is room for: the first hit of each file, its context from near to far,
-        then the second of each, and so on."""
-        lines = sorted(
-            (line for file in self.files.values() for line in file.lines),
-            key=lambda line: (line.turn, line.distance),
-        )
-        hits = {line[:2] for line in [line for line in lines if not line.distance][:MAX_HITS]}
-        room, paths, selection = self.room, set[str](), list[_Line]()
-        for line in (line for line in lines if line[:2] in hits):
-            room -= len(str(line)) + 1 + (0 if line.path in paths else len(line.path) + 2)
-            if room < 0 and selection:
-                shown_hits = {line[:2] for line in selection}
-                context = [line for line in lines if line.distance and line[:2] in shown_hits]
-                self.is_context_cut |= len(context) > sum(line.distance > 0 for line in selection)
+    def choose_lines(self) -> _Selection:
+        """As many as there is room for: the first hit of each file, the second of each, and so on;
+        then what is around them, from near to far."""
+        turns = zip_longest(*(file.hits for file in self.files.values()))
+        pairs = (zip(self.files, turn, strict=True) for turn in turns)
+        hits = [(path, hit) for path, hit in chain.from_iterable(pairs) if hit is not None]
+        selection: _Selection = {}
+        room = self.room
+        for distance in range(self.around + 1):
+            near = [
+                (path, number)
+                for path, hit in hits[:MAX_HITS]
+                for number in (hit - distance, hit + distance)
+                if number in self.files[path].lines
+            ]
+            for path, number in near:
+                if number in selection.get(path, {}):
+                    continue
+                text = self.files[path].lines[number]
+                room -= len(f"{number}:{text}\n") + (0 if path in selection else len(path) + 2)
+                if room < 0 and selection:
+                    self.is_context_cut |= self.around > 0
+                    near = []
+                    break
+                selection.setdefault(path, {})[number] = text
+            if not near:
                 break
-            selection.append(line)
-            paths.add(line.path)
-        return selection
+        return {path: selection[path] for path in self.files if path in selection}
 
-    def render(self, path: str, lines: Sequence[_Line]) -> str:
-        name, total = files.display_path(self.context, Path(path)), self.files[path].total
-        count = sum(not line.distance for line in lines)
-        texts = [f"{name} ({count} of {plural(total, 'hit')})" if count < total else name]
-        for line, previous in zip(lines, [None, *lines], strict=False):
-            if self.around and previous and line.number > previous.number + 1:
+    def render(self, path: str, lines: Mapping[int, str]) -> str:
+        name, file = files.display_path(self.context, Path(path)), self.files[path]
+        count = sum(number in lines for number in file.hits)
+        texts = [f"{name} ({count} of {plural(file.total, 'hit')})" if count < file.total else name]
+        for number, text in sorted(lines.items()):
+            if self.around and len(texts) > 1 and number - 1 not in lines:
                 texts.append("--")
-            texts.append(str(line))
+            texts.append(f"{number}{':' if number in file.hits else '-'}{text}")
         return "\n".join(texts)
+
+    def describe_omissions(self, selection: _Selection) -> Iterator[str]:
+        """Notes on what is left out."""
+        count = sum(
+            hit in lines for path, lines in selection.items() for hit in self.files[path].hits
+        )
+        if count < self.total:
+            total = f"{self.total:,}" if self.total < MAX_COUNTED else f"More than {MAX_COUNTED:,}"
+            yield (
+                f"[{total} hits in {plural(len(self.files), 'file')}, {count} shown. "
+                "Narrow the pattern, path or glob for the others.]"
+            )
+        if self.is_context_cut:
+            yield "[Not all of the context has room: search fewer files, or read them.]"
+        slow, keys = (
+            ", ".join(files.display_path(self.context, Path(path)) for path in paths[:5])
+            for paths in (self.slow, self.keys)
+        )
+        if slow:
+            yield (
+                f"[Left out, since the pattern took too long there: {slow}. Avoid nested "
+                "repetitions such as (a+)+.]"
+            )
+        if keys:
+            yield f"[Left out, since they are likely to hold keys: {keys}.]"
 
 
 def _bytes(text: Mapping[str, str]) -> bytes:
@@ -307,30 +311,6 @@ def _clip_line(data: Mapping[str, Any]) -> str:
     begin = max(0, min(start - MAX_LINE_CHARS // 3, len(line) - MAX_LINE_CHARS))
     end = begin + MAX_LINE_CHARS
     return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else "")
-
-
-def _note_omissions(search: _Search, selection: Sequence[_Line], ended: "Ended") -> Iterator[str]:
-    count = sum(not line.distance for line in selection)
-    if count < search.total:
-        total = f"{search.total:,}" if search.total < MAX_COUNTED else f"More than {MAX_COUNTED:,}"
-        yield (
-            f"[{total} hits in {plural(len(search.files), 'file')}, {count} shown. "
-            "Narrow the pattern, path or glob for the others.]"
-        )
-    if search.is_context_cut:
-        yield "[Not all of the context has room: search fewer files, or read them.]"
-    slow, keys = (
-        ", ".join(files.display_path(search.context, Path(path)) for path in paths[:5])
-        for paths in (search.slow, search.keys)
-    )
-    if slow:
-        yield (
-            f"[Left out, since the pattern took too long there: {slow}. Avoid nested "
-            "repetitions such as (a+)+.]"
-        )
-    if keys:
-        yield f"[Left out, since they are likely to hold keys: {keys}.]"
-    yield from ended.describe_omissions()
 
 
 @dataclass(slots=True)
