@@ -1,6 +1,7 @@
 """The `delegate_tasks` tool: what the model reads about subagents, and its result."""
 
 import asyncio
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -76,22 +77,20 @@ async def _outlives_call(children: Sequence[Child], context: ToolContext, backgr
     """Runs the children; whether they still run because the call, or meanwhile the person, wants
     them in the background. If cancelled, ends them first."""
     jobs = context.background
-    wish = jobs.offer(context.call_id) if jobs is not None else asyncio.Event()
-    if background and jobs is not None:
-        wish.set()
-    work = asyncio.create_task(run_children(children))
-    wished = asyncio.create_task(wish.wait())
-    try:
-        await asyncio.wait((work, wished), return_when=asyncio.FIRST_COMPLETED)
-        return not (work.done() and work.result() is None)
-    except asyncio.CancelledError:
-        work.cancel()
-        await finish(work)
-        raise
-    finally:
-        wished.cancel()
-        if jobs is not None:
-            jobs.withdraw(context.call_id)
+    with contextlib.nullcontext(asyncio.Event()) if jobs is None else jobs.offer() as request:
+        if background and jobs is not None:
+            request.set()
+        work = asyncio.create_task(run_children(children))
+        moved = asyncio.create_task(request.wait())
+        try:
+            await asyncio.wait((work, moved), return_when=asyncio.FIRST_COMPLETED)
+            return not (work.done() and work.result() is None)
+        except asyncio.CancelledError:
+            work.cancel()
+            await finish(work)
+            raise
+        finally:
+            moved.cancel()
 
 
 def _name_call(arguments: Mapping[str, Any]) -> str:

@@ -8,9 +8,10 @@ the end of each.
 """
 
 import asyncio
+import contextlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -151,7 +152,7 @@ class BackgroundCommands:
     """In order of arrival, including finished ones."""
     session: "Session | None" = None
     """The one that is open."""
-    _offers: dict[str, asyncio.Event] = field(default_factory=dict)
+    _requests: list[asyncio.Event] = field(default_factory=list)
     _count: int = 0
     _late: list[tuple[str | None, "AnyEntry"]] = field(default_factory=list)
     """Entries of sessions that are not open now."""
@@ -171,27 +172,27 @@ class BackgroundCommands:
                 ended = replace(job, id=new_id(), at=timestamp(), of=job.id, outcome=WITH_KODE)
                 self._record(session.id, ended)
 
-    def offer(self, call_id: str) -> asyncio.Event:
-        """Makes this call's command available for the move; the event is set when it is
-        requested."""
-        return self._offers.setdefault(call_id, asyncio.Event())
-
-    def withdraw(self, call_id: str) -> None:
-        """Ends the offer: the command has ended or moved."""
-        self._offers.pop(call_id, None)
+    @contextlib.contextmanager
+    def offer(self) -> Iterator[asyncio.Event]:
+        """Makes a call's command available for the move, which is requested by the event."""
+        request = asyncio.Event()
+        self._requests.append(request)
+        try:
+            yield request
+        finally:
+            self._requests.remove(request)
 
     @property
     def movable(self) -> bool:
         """Whether a running command can be moved here."""
-        return any(not request.is_set() for request in self._offers.values())
+        return not all(request.is_set() for request in self._requests)
 
     def move(self) -> bool:
         """Moves the newest running command here; False if there is none."""
-        for request in reversed(self._offers.values()):
-            if not request.is_set():
-                request.set()
-                return True
-        return False
+        request = next((it for it in reversed(self._requests) if not it.is_set()), None)
+        if request is not None:
+            request.set()
+        return request is not None
 
     def take(self, command: RunningCommand, session_id: str | None, **options: Any) -> str:
         """Takes over a command and the duty to end it; returns its name in the background.

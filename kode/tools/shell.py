@@ -82,11 +82,12 @@ async def shell(
     jobs = context.background
     if background and jobs is None:
         raise ToolError("Nothing can run in the background here: run it without `background`.")
-    request = asyncio.Event() if jobs is None else jobs.offer(context.call_id)
+    offer = contextlib.nullcontext(asyncio.Event()) if jobs is None else jobs.offer()
     try:
-        await running.start()
-        wait = (SETTLES_IN_S, running.has_output) if background else (limit_s, request)
-        outcome = await running.wait(*wait)
+        with offer as request:
+            await running.start()
+            wait = (SETTLES_IN_S, running.has_output) if background else (limit_s, request)
+            outcome = await running.wait(*wait)
         if jobs is not None and (outcome == "moved" or (background and outcome != "ended")):
             return running.move_to(jobs, by_model=background)
         leftovers = running.leftovers() if outcome == "ended" else []
@@ -95,8 +96,6 @@ async def shell(
         context.keep_output(running.output_when_stopped())
         raise
     finally:
-        if jobs is not None:
-            jobs.withdraw(context.call_id)
         if not running.moved:
             await running.end()
     exit_status, status = running.returncode, _describe_end(running.returncode)

@@ -19,9 +19,6 @@ from kode.tools.background import BackgroundCommands
 from kode.tools.output import Capture
 from kode.tools.processes import WATCH, new_mark
 
-CALL_ID = "!"
-"""Its call id for the background while it runs in front: there is one at a time."""
-
 KILL_AFTER_S = 2.0  # a program may tidy up after SIGTERM
 _READ_BYTES = 65_536  # a full pipe on Linux
 
@@ -57,15 +54,15 @@ async def run_shell_line(
 
     Raises: UserError if no shell can be started.
     """
-    wish = background.offer(CALL_ID)
     running = _Running(command, show, Capture(output_dir, "shell-line"))
     try:
-        await running.start(cwd)
-        if await running.wait(wish):
+        with background.offer() as request:
+            await running.start(cwd)
+            is_moved = await running.wait(request)
+        if is_moved:
             return running.moved_to(background, session_id)
         return Ran(running.output(), exit_code=await running.exit_code())
     finally:
-        background.withdraw(CALL_ID)
         if not running.moved:
             await running.end()
 
