@@ -1,6 +1,6 @@
 """Makes a process a child: its input, its output, its link to the parent, its end.
 
-`cli/commands/subagent_conversation.py` provides settings, session and agent. Whatever happens, the
+`cli/commands/subagent.py` provides settings, session and agent. Whatever happens, the
 last line on stdout is the result, and nothing the child started outlives it.
 """
 

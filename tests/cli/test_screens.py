@@ -25,8 +25,7 @@ from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.submit import submit
 from kode.cli.screen.progress import status_line
 from kode.cli.screen.question import make_ask
-from kode.cli.screen.render import Renderer
-from kode.cli.screen.run_render import ProgressRenderer
+from kode.cli.screen.render import ProgressRenderer, Renderer
 from kode.cli.screen.screen import Screen
 from kode.cli.screen.session_table import table
 from kode.errors import Setting

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kode.cli.screen.form import make_elicit
+from kode.cli.screen.question import make_elicit
 from kode.errors import ServerError
 from kode.extensions.mcp_client import Connection
 from kode.extensions.mcp_config import Entry

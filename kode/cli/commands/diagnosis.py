@@ -1,7 +1,6 @@
-"""Shared by the checks of `kode doctor`: findings and common inputs. Also contains the checks of
-the machine: Python, folders, programs, the terminal.
-"""
+"""The checks of `kode doctor`: what each looks at, and its findings."""
 
+import asyncio
 import contextlib
 import functools
 import os
@@ -9,19 +8,26 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kode import __version__, paths
 from kode.config.files import guard_home
-from kode.errors import ConfigError, KodeError
+from kode.errors import ConfigError, KodeError, SandboxUnknownError
 from kode.programs import find_program
-from kode.providers.server import ServerAnswer, reach_server
+from kode.providers.server import ServerAnswer, reach_server, url_of
 
 if TYPE_CHECKING:
     from kode.config.choice import ProviderChoice
     from kode.config.load import Loaded
+    from kode.config.model import Config
+    from kode.provider import ModelInfo
+    from kode.registry import ProviderRow
+
 
 MIN_FREE_BYTES = 100 * 1024 * 1024  # room for the undo copies of a few sessions
 PROGRAM_TIMEOUT_S = 10.0  # `git --version` and the like answer at once
@@ -164,3 +170,301 @@ def terminal(case: Case) -> Finding:
             "use a UTF-8 locale, for example LC_ALL=C.UTF-8",
         )
     return ok(detail)
+
+
+def config(case: Case) -> Finding:
+    from kode.config.load import load_config
+
+    try:
+        loaded = load_config(paths.home(), case.cwd, environ=os.environ, flags={})
+    except KodeError as error:
+        return missing(str(error), "fix it there; `kode config check` checks all of it again")
+    warnings = " ".join(loaded.warnings)
+    return ok(warnings or "no faults")
+
+
+def memory(case: Case) -> Finding:
+    from kode.memory.commands import open_outside
+
+    config, settings = case.loaded.config, case.loaded.config.memory
+    if not settings.enabled:
+        return ok("off (`memory.enabled`)")
+    folder = paths.memory_folder(paths.home(), settings.data_dir)
+
+    async def read_status() -> tuple[str, list[str]]:
+        async with open_outside(config, case.cwd, read_only=True) as memory:
+            return await memory.command(["status"]), memory.notices
+
+    try:
+        text, faults = asyncio.run(read_status())
+    except Exception as error:
+        return missing(
+            f"{settings.system} in {folder} cannot be opened: {error}",
+            "fix or move the file it names; until then memory works without it",
+        )
+    if faults:
+        step = "do as it says; until then memory is what its history has"
+        return optional(" ".join(faults), step)
+    if damaged := sorted(path.name for path in folder.rglob("*.damaged-*")):
+        return optional(
+            f"damaged files were set aside: {', '.join(damaged[:3])}",
+            f"check them in {folder}, copy what you need, and delete them",
+        )
+    return ok("; ".join(filter(None, (settings.system, *text.splitlines()[2:4]))))
+
+
+def instructions(case: Case) -> Finding:
+    from kode.extensions.instructions import read_instructions
+
+    if not case.loaded.config.agents_files:
+        return ok("not read (`agents_files`)")
+    files = read_instructions(paths.home(), case.cwd)
+    names = ", ".join(files.described(case.cwd))
+    if files.warning:
+        detail = "; ".join(filter(None, (names, files.warning)))
+        return optional(detail, "fix or shorten the file it names; the others are used")
+    return ok(names or "none here; /init in the chat writes AGENTS.md")
+
+
+def extensions(case: Case) -> Finding:
+    """Names extensions in the person's own home, which are trusted without asking, and those of the
+    project that wait for approval."""
+    from kode.extensions import mcp_config, review, trust
+
+    home, project = paths.home(), paths.project_root(case.cwd)
+    approvals = trust.load(home, project)
+    items = review.find_items(home, case.cwd)
+    used = [review.named(item) for item in items if item.scope == "home"]
+    waits = [review.named(item) for item in items if trust.state(item, approvals) != "trusted"]
+    faults = [approvals.problem, *mcp_config.find_servers(home, case.cwd).faults]
+    detail = f"used without asking, from {home}: {', '.join(used)}" if used else "none of your own"
+    if waits:
+        detail += f"; not approved, so not used: {', '.join(waits)}"
+    if fault := " ".join(filter(None, faults)):
+        return optional(f"{detail}. {fault}", "fix it in the file it names; the others are used")
+    next_step = "`kode extensions approve` shows and approves" if waits else ""
+    return Finding(state="ok", detail=detail, next_step=next_step)
+
+
+def sandbox(case: Case) -> Finding:
+    from kode.assembly import open_workplace
+    from kode.sandbox.reach import Grants
+    from kode.sandbox.sandbox import Sandbox
+
+    config, plain = case.loaded.config, "only plain reading commands run without asking"
+    if config.sandbox.enabled is False:
+        return optional(f"off: {plain}", 'set sandbox.enabled to "auto"')
+    place = open_workplace(config, paths.home(), case.cwd)
+    try:
+        support = Sandbox(place=place, grants=Grants(network=config.sandbox.network)).support()
+    except SandboxUnknownError as error:
+        return optional(str(error))
+    gaps = "; ".join(support.gaps)
+    match support.kind:
+        case "bubblewrap" if support.layered:
+            return ok("bubblewrap, with a copy of the project to write in")
+        case "bubblewrap":
+            return ok(f"bubblewrap; {gaps}")
+        case "seatbelt":
+            return optional(f"Seatbelt: {gaps}", "`kode doctor --sandbox` proves what it holds")
+        case "landlock":
+            step = f"install bubblewrap for the rest ({support.why})"
+            return optional(f"Landlock and seccomp only: {gaps}", step)
+    state = missing if config.sandbox.enabled is True else optional
+    return state(f"none: {plain}", support.why)
+
+
+def sandbox_proofs() -> Iterator[Finding]:
+    """Whether the sandbox of this machine holds, one finding for each of its promises."""
+    from kode.sandbox.proof import prove
+
+    return (Finding(**vars(proof)) for proof in prove())
+
+
+def foreign_settings(cwd: Path) -> Iterator[Finding]:
+    """A finding for each settings file of another agent: what of it counts, and why not the
+    rest."""
+    from kode.config.foreign import find_foreign
+
+    for settings in find_foreign(cwd):
+        counts = {
+            "denied": settings.deny,
+            "asked about": settings.ask,
+            "variables": settings.environment,
+        }
+        parts = [f"{len(entries)} {what}" for what, entries in counts.items() if entries]
+        parts += [f"{len(settings.allow)} allowed once you approve it"] if settings.allow else []
+        parts += [f"not used: {name} ({why})" for name, why in settings.unused.items()]
+        detail = (
+            f"{settings.path}: {settings.fault or '; '.join(parts) or 'nothing that kode uses'}"
+        )
+        finding = missing(detail) if settings.fault else ok(detail)
+        yield replace(finding, what="other agents' settings")
+
+
+SHOWN_MODELS = 5  # one line
+AGAIN = "run `kode doctor` again when it is ready"
+LOADING_S = 10.0
+"""How long to wait for a server that is loading its model."""
+ASKING_S = 4.0
+"""How long to wait for what a server far away says of its model."""
+ABILITIES = {
+    "sees_images": "images",
+    "sees_pdf": "PDF",
+    "answers_by_schema": "structured answers",
+    "searches": "web search",
+}
+"""Field of `ModelInfo` → its name for a person."""
+
+
+def key(case: Case) -> Finding:
+    from kode.config.choice import LOCAL_KEY, resolve_provider
+
+    config = case.loaded.config
+    try:
+        choice = resolve_provider(config, os.environ)
+    except KodeError as error:
+        fault, _, step = str(error).partition(". ")
+        return missing(f"{fault}.", step)
+    if case.reached is None:
+        return ok("none needed for the scripted provider")
+    answers = case.reached.state == "ok"
+    if case.reached.state == "refused":
+        return missing(
+            f"for {choice.name}: {case.reached.url} answers, but {case.reached.detail}",
+            "set another: run `kode init --force`, or change the variable it came from; "
+            "`kode config show` says which",
+        )
+    if choice.api_key is None:
+        return ok(f"none set; the SDK of {choice.row.shown} finds the login")
+    if choice.api_key == LOCAL_KEY:
+        return ok("none set, and the server asks for none" if answers else "none set, not tested")
+    return ok(f"for {choice.name}, {'accepted by the server' if answers else 'not tested'}")
+
+
+def server(case: Case) -> Finding:
+    reached = case.reached
+    if reached is None:
+        return ok("none needed for the scripted provider")
+    if not url_of(case.choice):
+        return ok(f"{case.choice.row.shown}: its SDK finds the address, not tested")
+    detail = f"{reached.url}: {reached.detail}"
+    if reached.state == "unreachable":
+        step = "start it, or check the address, the network, a proxy and a firewall"
+        return missing(f"{reached.url} cannot be reached ({reached.detail})", step)
+    if reached.state == "loading":
+        return optional(detail, AGAIN)
+    if reached.state == "odd":
+        return optional(detail, "if requests fail, check the base URL, which mostly ends in /v1")
+    return ok(f"{reached.url} answers")
+
+
+def model(case: Case) -> Finding:
+    from kode.assembly import learn, make_provider
+    from kode.providers.models import retirement_note
+
+    try:
+        provider = make_provider(case.loaded.config, case.choice)
+    except KodeError as error:
+        return missing(str(error))
+    try:
+        asyncio.run(asyncio.wait_for(learn(provider, patience_s=ASKING_S), LOADING_S))
+    except TimeoutError:
+        return optional(f"the server is still loading {provider.model}", AGAIN)
+    reached = case.reached
+    if reached is not None and reached.offers(provider.model) is False:
+        names = ", ".join(reached.models[:SHOWN_MODELS])
+        more = ", ..." if len(reached.models) > SHOWN_MODELS else ""
+        step = f"set `model` in the config, or --model, to one of: {names}{more}"
+        return missing(f"{provider.model} is not a model of {reached.url}", step)
+    info = provider.info
+    facts = ", ".join(_describe(info))
+    if note := retirement_note(info, provider.model, date.today()):
+        sentence, _, step = note.partition("; ")
+        return optional(f"{sentence}, {facts}", step)
+    if info.known:
+        return ok(f"{provider.model}, {facts}")
+    step = "set context.window and prices in the config if you know them"
+    return optional(f"kode does not know {provider.model}, and assumes: {facts}", step)
+
+
+def _describe(info: "ModelInfo") -> list[str]:
+    facts = [f"window {info.context_window:,} tokens"]
+    facts += [words for field, words in ABILITIES.items() if getattr(info, field)]
+    if info.input_price is not None and info.output_price is not None:
+        prices = f"${info.input_price:g} and ${info.output_price:g}"
+        facts.append(f"{prices} per million tokens in and out")
+    if info.efforts:
+        facts.append(f"effort {' '.join(info.efforts)}")
+    return facts
+
+
+def small_model(case: Case) -> Finding:
+    """Which model does small work."""
+    from kode.config.choice import small_choice
+
+    config, current = case.loaded.config, case.choice.name
+    name = config.memory.model or config.small_model
+    key = "memory.model" if config.memory.model else "small_model"
+    try:
+        choice = small_choice(config, os.environ, name)
+    except KodeError as error:
+        return optional(f"{name}: {error}", f"change `{key}` in the config")
+    model = choice.model or choice.row.default_model
+    reached = case.reached if choice.name == current else None
+    if reached is not None and reached.offers(model) is False:
+        return optional(
+            f"{model} is not a model of {reached.url}; the session's is asked instead",
+            f"set `{key}` in the config to one that it has",
+        )
+    return ok(f"{model} ({choice.name}) answers memory's questions")
+
+
+def web_search(case: Case) -> Finding:
+    """Whether the vendor's server searches the web."""
+    from kode.assembly import can_search, make_provider
+
+    config = case.loaded.config
+    provider = make_provider(config, case.choice)
+    name = f"{provider.name} for {provider.model}"
+    if not config.web_search:
+        return ok("off (`web_search`)")
+    if can_search(config, provider):
+        return ok(f"on: by {name}")
+    step = "`kode mcp add` adds an MCP server that searches"
+    return optional(f"`web_search` is on, but there is none at {name}", step)
+
+
+def others(case: Case) -> Finding:
+    """A line for each further provider that could be asked: does it answer, accept the key, and
+    offer the model?"""
+    from kode.config.choice import configured
+
+    config, current = case.loaded.config, case.choice.name
+    rows = [row for row in configured(config, os.environ) if row.name not in (current, "scripted")]
+    if not rows:
+        return ok("no further one is set up")
+    with ThreadPoolExecutor(max_workers=len(rows)) as pool:
+        answers = list(pool.map(lambda row: _ask_other(config, row), rows))
+    lines = "\n".join(f"{row.name}: {line}" for row, (_, line) in zip(rows, answers, strict=True))
+    if all(works for works, _ in answers):
+        return ok(lines)
+    return optional(lines, "check its key and address in `providers`, or take it out")
+
+
+def _ask_other(config: "Config", row: "ProviderRow") -> tuple[bool, str]:
+    """(whether it can be used, what it answers)"""
+    from kode.config.choice import resolve_provider, switched
+
+    try:
+        choice = resolve_provider(switched(config, os.environ, row.name, None), os.environ)
+    except KodeError as error:
+        return False, str(error)
+    if not url_of(choice):
+        return True, "its SDK finds address and login, not tested"
+    reached, model = reach_server(choice), choice.model or choice.row.default_model
+    if reached.state != "ok":
+        return reached.state == "odd", f"{reached.url}: {reached.detail}"
+    is_offered = not model or reached.offers(model) is not False
+    offer = f"offers {model}" if is_offered else f"has no model {model}"
+    return is_offered, f"{reached.url} answers, {offer if model else reached.detail}"

@@ -1,6 +1,6 @@
 """`kode doctor`: checks what works on this machine, each with the next step.
 
-The checks are in `diagnosis`, `setup_checks`, `provider_checks` and `plugin`.
+The checks are in `diagnosis` and `plugin`.
 """
 
 import shutil
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kode.cli.commands import diagnosis, plugin, provider_checks, setup_checks
+from kode.cli.commands import diagnosis, plugin
 from kode.cli.commands.diagnosis import Case, Finding, State, UntriedError, missing, optional
 from kode.cli.flags import directory
 from kode.cli.parser import Parser
@@ -26,19 +26,19 @@ CHECKS: dict[str, Callable[[Case], Finding]] = {
     "Python": diagnosis.python,
     "home": diagnosis.home,
     "disk": diagnosis.disk,
-    "config": setup_checks.config,
-    "key": provider_checks.key,
-    "server": provider_checks.server,
-    "model": provider_checks.model,
-    "small model": provider_checks.small_model,
-    "web search": provider_checks.web_search,
-    "others": provider_checks.others,
-    "memory": setup_checks.memory,
-    "instructions": setup_checks.instructions,
-    "extensions": setup_checks.extensions,
+    "config": diagnosis.config,
+    "key": diagnosis.key,
+    "server": diagnosis.server,
+    "model": diagnosis.model,
+    "small model": diagnosis.small_model,
+    "web search": diagnosis.web_search,
+    "others": diagnosis.others,
+    "memory": diagnosis.memory,
+    "instructions": diagnosis.instructions,
+    "extensions": diagnosis.extensions,
     "git": diagnosis.git,
     "ripgrep": diagnosis.ripgrep,
-    "sandbox": setup_checks.sandbox,
+    "sandbox": diagnosis.sandbox,
     "terminal": diagnosis.terminal,
 }
 """In display order."""
@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--sandbox", action="store_true", help=about)
     arguments = parser.parse(argv)
     findings = []
-    for unmasked in setup_checks.sandbox_proofs() if arguments.sandbox else examine(directory()):
+    for unmasked in diagnosis.sandbox_proofs() if arguments.sandbox else examine(directory()):
         finding = replace(unmasked, detail=redact(unmasked.detail))
         findings.append(finding)
         if not arguments.json:
@@ -83,5 +83,5 @@ def examine(cwd: Path) -> Iterator[Finding]:
         except Exception as error:
             finding = missing(f"{type(error).__name__}: {error}")
         yield replace(finding, what=what)
-    yield from setup_checks.foreign_settings(cwd)
+    yield from diagnosis.foreign_settings(cwd)
     yield from plugin.findings()

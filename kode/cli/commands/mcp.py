@@ -1,21 +1,28 @@
-"""`kode mcp`: the MCP servers of a directory, listed, removed, approved and tested; `mcp_add` adds
-them."""
+"""`kode mcp`: lists, adds, imports, removes, approves and tests the MCP servers of a folder."""
 
+import argparse
 import asyncio
 import json
 import os
+import re
+import shlex
+import shutil
 import sys
-from collections.abc import AsyncIterator, Sequence
+import tomllib
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from kode import credentials, installed, paths
+from kode.broken_json import object_of
 from kode.cli.flags import directory
-from kode.cli.parser import Parser
+from kode.cli.parser import KINDS, Parser
 from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answer, Answered, complain
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
-from kode.extensions import mcp_cache, mcp_server, review, trust
+from kode.extensions import mcp_cache, mcp_config, mcp_server, review, trust
 from kode.extensions.mcp_config import START_TIMEOUT_S, find_servers, remove, target_of
 from kode.extensions.mcp_config import Entry as McpServerEntry
 from kode.permissions.question import visible
@@ -23,6 +30,334 @@ from kode.plain_text import clean
 
 if TYPE_CHECKING:
     from kode.extensions.mcp_client import Connection
+
+
+ABOUT = """\
+Add an MCP server to your own config, or to the project's `.mcp.json`:
+
+  kode mcp add NAME URL                     kode mcp add NAME -- COMMAND ARG...
+  kode mcp add '{"mcpServers": {...}}'      kode mcp add NAME '{"command": ...}'
+
+The `mcp add` lines of other agents work with `kode` in the place of their name."""
+ABOUT_IMPORT = (
+    "List the MCP servers of Claude Code, Codex, Cursor, VS Code, Zed and Gemini on this "
+    "machine; with names, take those. Secrets become references to your environment."
+)
+MAX_BYTES = 32 * 1024 * 1024
+"""Limit of a file; `~/.claude.json` holds whole histories."""
+
+_SECTIONS = ("mcpServers", "servers", "context_servers", "mcp_servers", "mcp")
+"""Where Claude Code, Cursor and Gemini, VS Code, Zed, Codex, and opencode have servers by name."""
+_TARGETS = {"command", "url", "httpUrl", "serverUrl"}
+"""Keys of which each server has one."""
+_RENAMED = {"httpUrl": "url", "serverUrl": "url", "http_headers": "headers", "environment": "env"}
+_TYPES = {"streamable-http": "http", "streamableHttp": "http", "remote": "http"}
+_GRANTS = ("write", "network", "read", "outside", "deferred")
+"""Keys of kode alone."""
+_KEYS = ("type", "url", "env", "headers", "oauth", "timeout", "disabled", *_GRANTS)
+_SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie")
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_LAST_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
+_NO_NAME = re.compile(r"\W+", re.ASCII)
+_VARIABLE = re.compile(r"\$\{(?:env:|input:)?([\w.-]+)\}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParsedServer:
+    """A server that a person may add."""
+
+    name: str
+    values: Mapping[str, Any]
+    """As kode writes an entry."""
+    notes: Sequence[str] = ()
+    """Sentences about what could not be taken over as it was."""
+
+
+def add(parser: Parser, argv: Sequence[str]) -> Answer:
+    """Answers `kode mcp add ...` and `add-json`. Raises: ConfigError, StorageError, BusyError."""
+    parser.description = ABOUT
+    _add_flags(parser)
+    words, command = _split(argv, parser)
+    flags = {key: value for key, value in vars(parser.parse(words, mixed=True)).items() if value}
+    name, target, scope = (flags.pop(key, "") for key in ("name", "target", "scope"))
+    flags |= {key: dict(flags[key]) for key in ("env", "headers", "oauth") if key in flags}
+    pasted = next(filter(_is_json, (name, target)), "")
+    if (document := _parse_json(pasted)) is not None:
+        servers = _servers_in(document, name if name != pasted else "")
+    elif pasted or parser.prog.endswith("json"):
+        raise ConfigError(
+            f"{parser.prog}: {(pasted or target or ' '.join(command))[:60]!r} is no JSON of an MCP "
+            "server. In a shell it needs single quotes around it: '{\"mcpServers\": {…}}'."
+        )
+    else:
+        if command and flags.get("type", "stdio") != "stdio":
+            target, *command = command
+        target = flags.pop("url", target)
+        servers = {name: {"command": command} if command else {"url": target} if target else {}}
+    parsed = [_parse(key, values, flags) for key, values in servers.items()]
+    if not parsed or not all(server.name and server.values for server in parsed):
+        raise ConfigError(
+            f"{parser.prog}: name a server, and give its address, program or JSON. "
+            f"`{parser.prog} --help` shows the forms."
+        )
+    return _add_all(parsed, scope)
+
+
+def import_servers(parser: Parser, argv: Sequence[str]) -> Answer:
+    """Answers `kode mcp import ...`. Raises: ConfigError, StorageError, BusyError."""
+    parser.description = ABOUT_IMPORT
+    add = parser.add_argument
+    add("names", metavar="NAME", nargs="*", help="a server, or AGENT:NAME")
+    add("--all", action="store_true", help="take all that are not here yet")
+    scopes = ("home", "project")
+    add("-s", "--scope", choices=scopes, default="home", help="where to: home (default), project")
+    add("--json", action="store_true", help="one JSON list, and take nothing")
+    arguments = parser.parse(argv)
+    cwd, faults = directory(None, ""), list[str]()
+    present = {entry.name for entry in mcp_config.find_servers(paths.home(), cwd).entries}
+    found, chosen = [*_foreign_servers(cwd, faults)], dict[str, ParsedServer]()
+    for agent, _, server in found:  # those of the project come first
+        for name in {server.name, f"{agent}:{server.name}"} & {*arguments.names}:
+            if chosen.setdefault(name, server).values != server.values:
+                raise ConfigError(f"{name} is configured in several ways: give AGENT:NAME.")
+        if arguments.all and server.name not in present:
+            chosen.setdefault(server.name, server)
+    if missing := ", ".join(sorted({*arguments.names} - chosen.keys())):
+        raise ConfigError(
+            f"No other agent has an MCP server {missing}: `kode mcp import` lists all."
+        )
+    if chosen or arguments.all:
+        return _add_all(chosen.values(), arguments.scope, faults)
+    rows = [
+        {
+            "agent": agent,
+            "name": server.name,
+            "path": str(path),
+            "runs": mcp_config.target_of(server.values),
+        }
+        for agent, path, server in found
+    ]
+    return Answer(
+        value=rows,
+        as_json=arguments.json,
+        rows=[[*map(visible, row.values())] for row in rows],
+        lines=["`kode mcp import NAME` takes one, `--all` all that are not here."] if rows else (),
+        empty="No other agent has MCP servers configured here.",
+        faults=map(visible, faults),
+    )
+
+
+def _add_all(servers: Iterable[ParsedServer], scope: str, faults: Iterable[str] = ()) -> Answer:
+    """Adds all or, with an error, none. Raises: ConfigError, StorageError, BusyError."""
+    servers, is_shared = [*servers], scope in ("project", "shared")
+    entries = [(server.name, server.values) for server in servers]
+    path = mcp_config.add(paths.home(), directory(None, ""), entries, shared=is_shared)
+    lines = []
+    for server in servers:
+        lines.append(f"Added {server.name} to {path}. `kode mcp test {server.name}` tries it.")
+        lines += [f"  {note}" for note in server.notes]
+    empty = "Every server of other agents is here already."
+    return Answer(lines=map(visible, lines), empty=empty, faults=map(visible, faults))
+
+
+def _split(argv: Sequence[str], parser: Parser) -> tuple[list[str], list[str]]:
+    """A command line → the words for kode, and the server's command with all its flags: what is
+    behind `--`, or begins with the second word that is no flag, unless that is an address."""
+    actions = [action for action in parser._actions if action.nargs != 0]
+    with_value = {flag for action in actions for flag in action.option_strings}
+    words, rest, is_named = list[str](), [*argv], False
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return words, rest
+        if not word.startswith("-"):
+            if is_named and not _is_json(word) and not mcp_config.ADDRESS.match(word):
+                return words, [word, *rest]
+            is_named = True
+        words.append(word)
+        if word in with_value and rest:
+            words.append(rest.pop(0))
+    return words, []
+
+
+def _add_flags(parser: Parser) -> None:
+    add = parser.add_argument
+    add("name", metavar="NAME", nargs="?", help="the server")
+    add("target", metavar="URL", nargs="?", help="the address of an HTTP server, or JSON")
+    scopes = ("home", "project", "user", "local", "global", "shared")
+    where = "home (default; also user, local) or project"
+    add("-s", "--scope", choices=scopes, default="home", help=where)
+    kinds = ("stdio", "http", "sse", "streamable-http")
+    about = "stdio, http (default for a URL) or sse"
+    add("-t", "--transport", dest="type", choices=kinds, help=about)
+    about = "a variable the server gets; ${VAR} is replaced from your environment"
+    pair: dict[str, Any] = {"action": "append", "type": _pair}
+    add("-e", "--env", metavar="NAME=VALUE", help=about, **pair)
+    about = "a header of its requests"
+    add("-H", "--header", dest="headers", metavar="NAME:VALUE", help=about, **pair)
+    add("--url", metavar="URL", help="the address of an HTTP server")
+    add("--bearer-token-env-var", metavar="VAR", help="a variable with the token for its requests")
+    pair = {"action": "append", "dest": "oauth", "type": lambda text: ("clientId", text)}
+    add("--client-id", metavar="ID", help="kode's registered id, for logins", **pair)
+    pair |= {"type": lambda text: ("callbackPort", KINDS["port"](text))}
+    add("--callback-port", metavar="PORT", help="the port that logins return to", **pair)
+    add("--timeout", metavar="MS", type="whole", help="time limit of a call, in milliseconds")
+    about = "let it read a file or folder of your home"
+    add("--read", metavar="PATH", action="append", help=about)
+    add("--write", action="store_true", help="let it change the project")
+    add("--network", action="store_true", help="let it use the network")
+    add("--outside", action="store_true", help="run it without the sandbox, once you said yes")
+    for flag in ("--description", "--include-tools", "--exclude-tools"):
+        add(flag, help=argparse.SUPPRESS)
+    add("--trust", action="store_true", help=argparse.SUPPRESS)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    match = re.fullmatch(r"([^=:]+)(?:=|:\s*)(.*)", text, re.DOTALL)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} has no `=` after a name")
+    return match[1].strip(), match[2]
+
+
+def _is_json(word: str) -> bool:
+    return word.lstrip().startswith(("{", '"'))
+
+
+def _parse_json(text: str) -> dict[str, Any] | None:
+    """JSON as people paste it: with comments, trailing commas, or the outer braces missing; None
+    for any other text."""
+    plain = _LAST_COMMA.sub(r"\1", _COMMENT.sub(r"\1", text)).strip()
+    document = object_of(plain)
+    return object_of(f"{{{plain.rstrip(',')}}}") if document is None and plain else document
+
+
+def _servers_in(document: Mapping[str, Any], name: str = "") -> dict[str, Any]:
+    """The servers of a document by name, wherever it keeps them; `name` is for an only one."""
+    if _TARGETS & document.keys():
+        return {name or str(document.get("name", "")): document}
+    section: Any = next((document[key] for key in _SECTIONS if key in document), document)
+    servers = {
+        key: values
+        for key, values in (section.items() if isinstance(section, dict) else ())
+        if isinstance(values, dict) and _TARGETS & values.keys()
+    }
+    return dict.fromkeys([name], *servers.values()) if name and len(servers) == 1 else servers
+
+
+def _parse(name: str, values: Mapping[str, Any], flags: Mapping[str, Any]) -> ParsedServer:
+    """A server's object as any agent writes it, with what flags add to it. A name that kode does
+    not take is changed. Raises: ConfigError."""
+    plain = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9._-]+", "-", name)).strip("-._")[:40]
+    try:
+        entry, unused = _entry_of(values, flags)
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise ConfigError(
+            f"The MCP server {name!r} has a value of the wrong kind: docs/extensions.md says what "
+            "each key holds."
+        ) from error
+    notes = [f"It is called {plain} here."] if plain != name else []
+    notes += [f"kode does not use its {', '.join(unused)}."] if unused else []
+    return ParsedServer(name=plain, values=entry, notes=notes)
+
+
+def _entry_of(
+    values: Mapping[str, Any], flags: Mapping[str, Any]
+) -> tuple[dict[str, Any], Sequence[str]]:
+    """An entry of kode, and the keys that it has no use for. Raises: TypeError, ValueError,
+    AttributeError, KeyError for a value of another type."""
+    text = json.dumps(values).replace("${workspaceFolder}", ".").replace("${userHome}", "${HOME}")
+    text = _VARIABLE.sub(lambda match: f"${{{_NO_NAME.sub('_', match[1])}}}", text)
+    rest = {_RENAMED.get(key, key): value for key, value in json.loads(text).items()}
+    for key, value in flags.items():
+        rest[key] = {**rest.get(key, {}), **value} if isinstance(value, dict) else value
+    command = rest.pop("command", ())
+    if isinstance(command, dict):  # an older Zed
+        command = [command["path"], *command.get("args", ())]
+    words = [*([command] if isinstance(command, str) else command), *rest.pop("args", ())]
+    if len(words) == 1 and " " in words[0] and not shutil.which(words[0]):
+        words = shlex.split(words[0])  # some agents take the whole command as one word
+    rest["env"] = rest.get("env", {}) | {key: f"${{{key}}}" for key in rest.pop("env_vars", ())}
+    headers = {key: f"${{{name}}}" for key, name in rest.pop("env_http_headers", {}).items()}
+    if token := rest.pop("bearer_token_env_var", ""):
+        headers["Authorization"] = f"Bearer ${{{token}}}"
+    rest["headers"] = rest.get("headers", {}) | headers
+    kind = rest.pop("type", rest.pop("transport", "http"))
+    rest["type"] = _TYPES.get(kind, kind) if "url" in rest else ""
+    rest["disabled"] = rest.get("disabled") or not rest.pop("enabled", True)
+    entry = {"command": words[0], "args": words[1:]} if words else {}
+    entry |= {key: rest.pop(key) for key in _KEYS if key in rest}
+    return {key: value for key, value in entry.items() if value}, sorted(rest.keys() - {"name"})
+
+
+# ── what other agents have ───────────────────────────────────────────────────────────────────
+
+
+def _foreign_servers(cwd: Path, faults: list[str]) -> Iterator[tuple[str, Path, ParsedServer]]:
+    """The servers of all agents, each with a word for the agent and the file, those of the project
+    first, without secrets; adds to `faults` a sentence for all that cannot be read."""
+    project = paths.project_root(cwd)
+    for agent, path in _places(project):
+        try:
+            if not path.is_file():
+                continue
+            with path.open("rb") as file:
+                text = file.read(MAX_BYTES).decode("utf-8-sig")
+            document = tomllib.loads(text) if path.suffix == ".toml" else _parse_json(text or "{}")
+            if document is None:
+                raise ValueError("it holds no JSON object")
+            of_folders = document.get("projects") if agent == "claude" else {}
+            folders = dict.fromkeys((str(cwd), str(project)))
+            for part in (*((of_folders or {}).get(folder) or {} for folder in folders), document):
+                servers = _servers_in(part) if part.keys() & {*_SECTIONS} else {}
+                for name, values in servers.items():
+                    own = {key: values[key] for key in values if key not in _GRANTS}
+                    if agent == "gemini" and "url" in own:  # `httpUrl` is of the newer transport
+                        own = {"type": "sse", **own}
+                    yield agent, path, _without_secrets(_parse(name, own, {}))
+        except (OSError, ValueError, AttributeError, ConfigError) as error:
+            faults.append(f"{path} could not be read: {error}")
+
+
+def _places(project: Path) -> Iterator[tuple[str, Path]]:
+    """Agent and file, as their documentation says on 2026-11-27; some may be missing."""
+    home, environ = paths.user_home() or paths.NO_HOME, os.environ
+    config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    apps = home / "Library/Application Support" if sys.platform == "darwin" else config
+    yield "codex", project / ".codex/config.toml"
+    yield "vscode", project / ".vscode/mcp.json"
+    yield "zed", project / ".zed/settings.json"
+    for folder in (project, home):
+        yield "cursor", folder / ".cursor/mcp.json"
+        yield "gemini", folder / ".gemini/settings.json"
+    yield "codex", Path(environ.get("CODEX_HOME") or home / ".codex") / "config.toml"
+    yield "claude", Path(environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json"
+    yield "vscode", apps / "Code/User/mcp.json"
+    yield "zed", config / "zed/settings.json"
+
+
+def _without_secrets(server: ParsedServer) -> ParsedServer:
+    """Replaces what is secret by references to variables of the environment, so that no copy is
+    made of it."""
+    names = {value: name for name, value in os.environ.items()}
+
+    def refer(value: Any, key: str, name: str) -> Any:
+        if isinstance(value, dict):
+            names_of = {k: k if key == "env" else f"{name}_{k}".upper() for k in value}
+            return {k: refer(v, k, names_of[k]) for k, v in value.items()}
+        if isinstance(value, list):
+            return [refer(item, key, f"{name}_{at}") for at, item in enumerate(value, 1)]
+        is_text = isinstance(value, str) and key != "command" and "${" not in value
+        if not is_text or not (_SECRET_NAME.search(key) or credentials.redact(value) != value):
+            return value
+        return f"${{{names.get(value) or _NO_NAME.sub('_', name)}}}"
+
+    values = refer(server.values, "", server.name)
+    used = dict.fromkeys(_VARIABLE.findall(json.dumps(values)))
+    missing = ", ".join(name for name in used if name not in os.environ)
+    note = f"It needs {missing} in your environment: kode copies no secrets."
+    notes = [*server.notes, *([note] if missing else [])]
+    return ParsedServer(name=server.name, values=values, notes=notes)
+
 
 COMMANDS = {
     "list": "list all servers, with source and trust",
@@ -45,9 +380,7 @@ def main(argv: Sequence[str]) -> Answered:
         return of_plugin(argv[1:])
     command, parser, rest = Parser.of_group("mcp", COMMANDS | installed.subcommands("mcp"), argv)
     if command in ("add", "add-json", "import"):
-        from kode.cli.commands import mcp_add
-
-        return (mcp_add.import_servers if command == "import" else mcp_add.add)(parser, rest)
+        return (import_servers if command == "import" else add)(parser, rest)
     if command == "list":
         parser.add_argument("--json", action="store_true", help="one JSON list")
         return _list(as_json=parser.parse(rest).json)
@@ -171,7 +504,7 @@ async def _test(entry: McpServerEntry, *, unasked: bool) -> Answered:
 async def _open(entry: McpServerEntry, *, unasked: bool) -> "AsyncIterator[Connection]":
     """Starts or reaches a server while a person waits. Raises: ServerError, ConfigError."""
     from kode.assembly import open_workplace
-    from kode.cli.screen.form import make_elicit
+    from kode.cli.screen.question import make_elicit
     from kode.config.load import load_config
     from kode.extensions.mcp_open import opener
 

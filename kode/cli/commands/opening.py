@@ -149,8 +149,7 @@ async def _repl(
         # In threads, so that typing is drawn at once.
         await asyncio.to_thread(importlib.import_module, "kode.conversation")
         from kode.cli.commands.task import open_from_flags
-        from kode.cli.screen.form import make_elicit
-        from kode.cli.screen.question import make_ask
+        from kode.cli.screen.question import make_ask, make_elicit
         from kode.config.load import load_config
         from kode.conversation import Settings
         from kode.paths import home
@@ -180,9 +179,9 @@ async def _repl(
 
 def _warm_up(conversation: "Conversation") -> None:
     """Imports what the first turn and its reply need, while the person types."""
+    from kode.cli.screen.diffs import pieces
     from kode.cli.screen.lines import cell_width
     from kode.cli.screen.markdown import markdown
-    from kode.cli.screen.syntax import pieces
     from kode.conversation.open import import_first_turn
 
     import_first_turn(conversation)

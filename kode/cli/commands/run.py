@@ -6,16 +6,16 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kode import installed
-from kode.cli.commands.cassettes import add_cassette_flags, cassette_settings, keep, model_of
+from kode import durable, installed, paths
 from kode.cli.commands.task import answer_form, open_from_flags, read_attachments, read_task
 from kode.cli.flags import (
+    SCRIPTED,
     add_conversation_flags,
     config_flags,
     finish_startup,
@@ -38,6 +38,79 @@ if TYPE_CHECKING:
     from kode.messages import Text
     from kode.permissions.question import Ask
     from kode.provider import Recorded
+
+
+FORMAT = "cassette"
+"""The format of `kode session export` that such a file has."""
+
+
+def add_cassette_flags(parser: Parser) -> None:
+    """Adds the flags; each is None if it was not given."""
+    add = parser.add_argument
+    add("--record", metavar="FILE", help="record this run as a cassette; without memory")
+    add("--replay", metavar="FILE", help="take the model's answers from a cassette")
+
+
+def cassette_settings(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The configuration that the flags set. Raises: ConfigError."""
+    record, replay = _files(arguments)
+    if record and arguments.no_session:
+        raise ConfigError(
+            "--record needs a saved session: it cannot be used with --no-session. Drop one."
+        )
+    if record and (record.is_dir() or not record.parent.is_dir()):
+        raise ConfigError(f"--record {record}: name a file in a folder that exists.")
+    if not record and not replay:
+        return {}
+    # A cassette needs no key, whatever provider the settings name.
+    provider = {"provider": SCRIPTED} if replay else {}
+    return {"memory.enabled": False, **provider}
+
+
+@contextlib.contextmanager
+def model_of(arguments: argparse.Namespace) -> "Iterator[Recorded | None]":
+    """The model of `--replay`; None without. Raises: SessionError for a file that is not a
+    cassette."""
+    _, replay = _files(arguments)
+    if replay is None:
+        yield None
+        return
+    if not replay.is_file():
+        raise ConfigError(f"There is no file {replay}. `kode run --record {replay} TASK` makes it.")
+    with installed.call(*installed.added("replays")[FORMAT], replay) as recorded:
+        yield recorded
+
+
+def keep(arguments: argparse.Namespace, session_id: str | None) -> None:
+    """Writes the cassette of `--record` after the run. Raises: SessionError, StorageError."""
+    record, _ = _files(arguments)
+    if record is None or session_id is None:
+        return
+    from kode.session.reading import session_path
+    from kode.session.transcript import Transcript
+
+    transcript = Transcript.read(session_path(paths.home(), session_id))
+    made = installed.call(*installed.added("exports")[FORMAT], transcript)
+    durable.replace(record, made.data)
+    if not arguments.quiet:
+        print(f"recorded: {record}, which holds:", file=sys.stderr)
+        for line in made.contains:
+            print(f"  {line}", file=sys.stderr)
+
+
+def _files(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
+    """`kode continue` has neither flag. Raises: ConfigError for both, and where nothing plays
+    cassettes."""
+    given = (getattr(arguments, name, None) for name in ("record", "replay"))
+    record, replay = (None if one is None else Path(one) for one in given)
+    if record and replay:
+        raise ConfigError("--record and --replay are two ways to run: give one of them.")
+    if (record or replay) and FORMAT not in installed.added("replays"):
+        raise ConfigError(
+            "--record and --replay need a plug-in that is off or missing: one that writes and "
+            f"plays the format {FORMAT}. `kode plugin list` shows those that are installed."
+        )
+    return record, replay
 
 
 NO_TASK = (
@@ -313,15 +386,14 @@ def _open_output(arguments: argparse.Namespace, *, plain: bool) -> _Output:
     screen = getattr(arguments, "screen", None)
     screen = screen or open_screen(color=color, stream=sys.stderr, plain=plain)
     if not arguments.ask:
-        from kode.cli.screen.run_render import ProgressRenderer
+        from kode.cli.screen.render import ProgressRenderer
 
         live = not arguments.quiet
         shown = ProgressRenderer(screen, unfolded=arguments.verbose, live_line=live)
         return _Output(emit=silent if arguments.quiet else shown.emit)
     from kode.cli.prompt.slash import COMMANDS
     from kode.cli.prompt.state import PromptState
-    from kode.cli.screen.form import make_elicit
-    from kode.cli.screen.question import make_ask
+    from kode.cli.screen.question import make_ask, make_elicit
     from kode.cli.screen.render import Renderer
 
     renderer = Renderer(screen, unfolded=arguments.verbose)

@@ -110,7 +110,7 @@ def asking(state: PromptState) -> "contextlib.AbstractAsyncContextManager[object
 
 
 async def _run_plain(state: PromptState, opening: Opening, first_task: str | None) -> None:
-    from kode.cli.screen.plain import read_line
+    from kode.cli.screen.screen import read_line
 
     open_conversation(state, opening)
     await state.idle()

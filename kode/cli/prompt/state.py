@@ -204,7 +204,7 @@ class PromptState:
     async def page(self, text: str, line: int = 1) -> bool:
         """Shows a painted text in the person's pager, from a line on; False if there is none, or no
         prompt."""
-        from kode.cli.screen.pager import show_paged
+        from kode.cli.screen.screen import show_paged
 
         editor = self.editor
         return editor is not None and await show_paged(editor.lend_terminal, text + "\n", line)

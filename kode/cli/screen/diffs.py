@@ -2,19 +2,80 @@
 
 The signs and numbers of added lines are green, those of removed ones red, the text has the colours
 of its syntax; within a changed line the differing part is underlined. Nothing here reads files or
-computes diffs; `syntax` recognizes code.
-"""
+computes diffs; `syntax` recognizes code."""
 
 import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby
+from typing import TYPE_CHECKING
+
+from pygments.token import Token
 
 from kode.cli.screen.lines import breaks
 from kode.cli.screen.screen import Screen
 from kode.messages import plural
 from kode.plain_text import clean
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+    from pygments.token import _TokenType
+
+
+MAX_CHARS = 20_000  # longer code would hold up the screen
+MAX_LINE_CHARS = 1_000
+"""Limit of coloured lines: lexers are regular expressions, and slow on a minified file."""
+
+STYLES: dict["_TokenType", str] = {
+    Token.Comment: "comment",
+    Token.Keyword: "keyword",
+    Token.Operator.Word: "keyword",
+    Token.Name.Class: "bold",
+    Token.Name.Function: "bold",
+    Token.Name.Tag: "keyword",
+    Token.Name.Decorator: "string",
+    Token.Literal.String: "string",
+    Token.Literal.Number: "keyword",
+}
+"""Missing types get the style of the surrounding text."""
+
+
+def pieces(file_name: str, code: str) -> list[list[tuple[str, str]]] | None:
+    """The lines of `code`, each as (style, text); "" is no style. None if the name does not show a
+    language, and for code that would take long."""
+    if len(code) > MAX_CHARS or any(len(line) > MAX_LINE_CHARS for line in code.split("\n")):
+        return None
+    lexer = _lexer(file_name)
+    if lexer is None:
+        return None
+    lines: list[list[tuple[str, str]]] = [[]]
+    for style, text in _tokens(lexer, code):
+        first, *rest = text.split("\n")
+        lines[-1].append((style, first))
+        lines += [[(style, line)] for line in rest]
+    return lines
+
+
+def _tokens(lexer: "Lexer", code: str) -> Iterator[tuple[str, str]]:
+    # Not `get_tokens`, which drops or adds line feeds at the ends.
+    for _, kind, text in lexer.get_tokens_unprocessed(code):
+        while kind is not None and kind not in STYLES:
+            kind = kind.parent
+        yield STYLES.get(kind, ""), text
+
+
+@lru_cache(maxsize=64)
+def _lexer(file_name: str) -> "Lexer | None":
+    from pygments.lexers import get_lexer_for_filename
+    from pygments.util import ClassNotFound
+
+    try:
+        return get_lexer_for_filename(file_name)
+    except ClassNotFound:
+        return None
+
 
 MAX_ROWS = 4
 """Maximum rows of one line in a cut diff; a minified file has very long ones."""
@@ -207,7 +268,7 @@ def _colour(screen: Screen, lines: list[Line]) -> None:
 
 
 def _colour_code(file: str, lines: list[Line], without: str) -> None:
-    from kode.cli.screen.syntax import pieces
+    from kode.cli.screen.diffs import pieces
 
     coloured = pieces(file, "\n".join(line.text for line in lines))
     for line, code in zip(lines, coloured or (), strict=False):

@@ -213,7 +213,7 @@ def _markdown_class() -> "Callable[[str, bool], Markdown]":
     from rich.table import Table
     from rich.text import Text
 
-    from kode.cli.screen.syntax import STYLES
+    from kode.cli.screen.diffs import STYLES
 
     def style_of(name: str) -> Style:
         code = int(SGR[name])

@@ -2,20 +2,25 @@
 
 Texts only ever go above the prompt and stay there; `editor` draws what is below (prompt, spinner,
 status). `lines`, `markdown` and `render` supply the texts. Nothing heavy is imported here: `rich`
-comes with the first Markdown, prompt_toolkit with the editor.
-"""
+comes with the first Markdown, prompt_toolkit with the editor."""
 
 import asyncio
 import os
 import re
+import shlex
 import shutil
+import stat
+import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+import termios
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
 
 from kode.cli.screen.lines import clip, fold
 from kode.plain_text import clean
+from kode.programs import find_program
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -24,6 +29,95 @@ if TYPE_CHECKING:
     from kode.cli.screen.notify import Notifier
     from kode.events import TurnEnded
     from kode.permissions.question import Answer, Ask, Question
+
+
+_waiting: dict[int, bytearray] = {}
+"""Bytes read past the requested line, by file descriptor."""
+
+
+async def read_line(stream: TextIO) -> str | None:
+    """The next line without its line feed; None at end of input. Can be cancelled: no thread stays
+    behind that would swallow the next line."""
+    try:
+        descriptor = stream.fileno()
+    except (OSError, ValueError):
+        return None
+    buffer = _waiting.setdefault(descriptor, bytearray())
+    while b"\n" not in buffer:
+        data = await _read_some(descriptor)
+        if not data:
+            rest = bytes(buffer)
+            buffer.clear()
+            return rest.decode("utf-8", "replace") if rest else None
+        buffer += data
+    line, _, rest = bytes(buffer).partition(b"\n")
+    buffer[:] = rest
+    return line.decode("utf-8", "replace").rstrip("\r")
+
+
+def drop_typed(stream: TextIO) -> None:
+    """Drops what a person typed before a question appeared; piped input stays."""
+    with suppress(OSError, ValueError, termios.error):
+        if stream.isatty():
+            termios.tcflush(stream.fileno(), termios.TCIFLUSH)
+            _waiting.pop(stream.fileno(), None)
+
+
+async def _read_some(descriptor: int) -> bytes:
+    # Regular files are always ready, and some event loops refuse to watch them.
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.read(descriptor, 65536)
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)
+    with suppress(OSError):
+        return os.read(descriptor, 65536)
+    return b""
+
+
+def pager_command(first_line: int = 1) -> list[str] | None:
+    """The pager as an argument list, starting at a line if it can; None if there is none."""
+    try:
+        command = shlex.split(os.environ.get("PAGER") or "less")
+    except ValueError:
+        command = ["less"]
+    program = find_program(command[0]) if command else None
+    if program is None:
+        return None
+    line = [f"+{first_line}g"] if os.path.basename(program) == "less" and first_line > 1 else []
+    return [program, *command[1:], *line]
+
+
+LendTerminal = Callable[[Callable[[], bool]], Awaitable[bool]]
+"""`Editor.lend_terminal`: runs a program that takes the whole terminal."""
+
+
+async def show_paged(lend_terminal: LendTerminal, text: str, first_line: int = 1) -> bool:
+    """Shows a painted text until the person leaves the pager; False if there is none."""
+    command = pager_command(first_line)
+    if command is None:
+        return False
+    return await lend_terminal(lambda: _run(command, text))
+
+
+def _run(command: list[str], text: str) -> bool:
+    # Colours pass; the text was cleaned of anything else before. No shell from within it.
+    environment = {**os.environ, "LESS": "-R", "LESSSECURE": "1", "LESSCHARSET": "utf-8"}
+    try:
+        done = subprocess.run(
+            command,
+            input=text.encode("utf-8", "replace"),
+            env=environment,
+            check=False,
+        )
+    except OSError:
+        return False
+    return done.returncode not in (126, 127)
+
 
 T = TypeVar("T")
 
@@ -292,7 +386,7 @@ class Screen:
         if self.editor is not None:
             await self.editor.quiet(QUIET_S)
             return
-        from kode.cli.screen.plain import drop_typed
+        from kode.cli.screen.screen import drop_typed
 
         drop_typed(sys.stdin)
 
@@ -302,7 +396,7 @@ class Screen:
         if self.editor is not None:
             self.flush()
             return await self.editor.read_answer(label, menu)
-        from kode.cli.screen.plain import read_line
+        from kode.cli.screen.screen import read_line
 
         if menu is not None:
             self.print("\n".join(menu.plain_lines()), "bold")

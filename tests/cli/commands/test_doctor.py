@@ -370,7 +370,7 @@ def test_instructions_are_named_with_their_lines_and_faults(tmp_path: Path) -> N
 def test_doctor_does_not_wait_for_a_server_that_loads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kode.cli.commands.provider_checks.LOADING_S", 0.5)
+    monkeypatch.setattr("kode.cli.commands.diagnosis.LOADING_S", 0.5)
     with ScriptedServer() as server:
         server.loading = True
         configured(tmp_path, f'{{"base_url": "{server.openai_url}", "model": "m"}}')

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kode.cli.screen.form import make_elicit
+from kode.cli.screen.question import make_elicit
 from kode.cli.screen.screen import Screen
 from kode.extensions.mcp_values import Field, Form
 

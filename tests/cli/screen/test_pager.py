@@ -1,4 +1,4 @@
-from kode.cli.screen.pager import pager_command
+from kode.cli.screen.screen import pager_command
 
 
 def test_less_begins_where_the_newest_is(monkeypatch, tmp_path):

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from kode.cli.screen.plain import read_line
+from kode.cli.screen.screen import read_line
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kode.cli.screen.lines import cell_width
-from kode.cli.screen.render import MAX_DIFF_LINES, Renderer
-from kode.cli.screen.run_render import ProgressRenderer
+from kode.cli.screen.render import MAX_DIFF_LINES, ProgressRenderer, Renderer
 from kode.cli.screen.screen import Screen
 from kode.events import (
     Event,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kode.cli.screen.run_render import ProgressRenderer
+from kode.cli.screen.render import ProgressRenderer
 from kode.cli.screen.screen import Screen
 from kode.events import (
     MemoryChanged,
@@ -87,7 +87,7 @@ async def test_a_task_on_a_terminal_has_a_passing_line():
 
 
 async def test_the_line_goes_on_counting_by_itself(monkeypatch):
-    monkeypatch.setattr("kode.cli.screen.run_render.LINE_EVERY_S", 0.01)
+    monkeypatch.setattr("kode.cli.screen.render.LINE_EVERY_S", 0.01)
     state = Progress()
     state.show(TurnStarted(text="x"), STARTED)
     state.now += 42

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kode.cli.commands.subagent import parse
-from kode.cli.commands.subagent_conversation import Setting, child_conversation
+from kode.cli.commands.subagent import Setting, child_conversation, parse
 from kode.conversation import Conversation
 from kode.errors import UserError
 from kode.events import Event, ToolFinished, silent
