@@ -151,7 +151,7 @@ async def test_the_persons_bash_env_runs_first_and_in_children(
         ("head -c 3000 /dev/urandom >&251; printf 'a\\0b\\0.\\0end\\0' >&251", [None, 1]),
     ],
 )
-async def test_what_cannot_be_traced_breaks_nothing(
+async def test_an_untraceable_line_breaks_nothing(
     traced: ToolContext, before: str, statuses: list[int | None]
 ) -> None:
     output = await run(traced, f"{before}; pytest 1 | cat")
