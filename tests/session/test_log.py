@@ -23,6 +23,7 @@ from kode.session.entries import (
 from kode.session.messages import UNKNOWN_RESULT
 from tests.session.stories import (
     assert_sendable,
+    file_of,
     new_session,
     plain_turn,
     reopened,
@@ -33,9 +34,7 @@ from tests.session.stories import (
 
 def session_of(home: Path) -> tuple[str, Path]:
     session = whole_story(home)
-    assert session.id is not None
-    assert session.path is not None
-    return session.id, session.path
+    return session.header.id, file_of(session)
 
 
 def test_appended_entries_are_there_after_loading(tmp_path: Path) -> None:
@@ -53,8 +52,7 @@ def test_appended_entries_are_there_after_loading(tmp_path: Path) -> None:
     assert session.state("vault") == {}
     assert session.usage == written.usage
     assert session.cost_usd == 0.5
-    assert session.path is not None
-    assert session.path.stat().st_mode & 0o777 == 0o600
+    assert file_of(session).stat().st_mode & 0o777 == 0o600
 
 
 USED = {
@@ -83,8 +81,7 @@ def test_a_session_that_nobody_used_leaves_no_file(
     session = story(tmp_path, *entries)
     session.close()
 
-    assert session.path is not None
-    assert session.path.exists() == stays
+    assert file_of(session).exists() == stays
 
 
 def test_a_session_kept_nowhere_works_the_same_without_a_file(tmp_path: Path) -> None:
@@ -192,21 +189,6 @@ def test_a_file_of_garbage_loads_as_an_empty_session(tmp_path: Path, data: bytes
     assert [text_of(m) for m in reopened(tmp_path, session_id)[0].messages] == ["go on"]
 
 
-def test_garbage_in_the_middle_is_skipped_and_reported(tmp_path: Path) -> None:
-    session = story(tmp_path, "user one", "answer re: one")
-    assert session.path is not None
-    with session.path.open("ab") as file:
-        file.write(b"\x00\xff garbage\n")
-    loaded, repairs = log.load(tmp_path, str(session.id))
-    plain_turn(loaded, "two")
-    loaded.close()
-
-    assert "Skipped 1 damaged line of" in repairs[0]
-    assert "(line 4)" in repairs[0]
-    assert b"\x00\xff garbage\n" in session.path.read_bytes()
-    assert [text_of(m) for m in loaded.messages] == ["one", "re: one", "two", "re: two"]
-
-
 def test_a_session_of_a_newer_format_is_not_touched(tmp_path: Path) -> None:
     session_id, path = session_of(tmp_path)
     data = path.read_bytes().replace(b'"version":1', b'"version":2', 1)
@@ -219,15 +201,20 @@ def test_a_session_of_a_newer_format_is_not_touched(tmp_path: Path) -> None:
     assert "newer kode" in index.list_sessions(tmp_path)[0].warnings[0]
 
 
-def test_entries_of_a_newer_kode_are_kept_and_named_once(tmp_path: Path) -> None:
-    session_id, path = session_of(tmp_path)
+def test_lines_that_cannot_be_read_stay_and_are_named_once(tmp_path: Path) -> None:
+    path = file_of(story(tmp_path, "user one", "answer re: one"))
+    unread = b"\x00\xff garbage\n" + b'{"type":"hologram","id":"1","at":"x"}\n' * 2
     with path.open("ab") as file:
-        file.write(b'{"type":"hologram","id":"1","at":"x"}\n' * 2)
+        file.write(unread)
+    loaded, repairs = log.load(tmp_path, path.stem)
+    plain_turn(loaded, "two")
+    loaded.close()
 
-    _, repairs = reopened(tmp_path, session_id)
-
-    assert len([r for r in repairs if "hologram" in r]) == 1
-    assert path.read_bytes().count(b"hologram") == 2
+    assert "Skipped 1 damaged line of" in repairs[0]
+    assert "(line 4)" in repairs[0]
+    assert ["hologram" in repair for repair in repairs] == [False, True]
+    assert unread in path.read_bytes()
+    assert [text_of(m) for m in loaded.messages] == ["one", "re: one", "two", "re: two"]
 
 
 def test_a_copied_file_goes_by_its_own_name(tmp_path: Path) -> None:

@@ -1,24 +1,20 @@
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from kode import paths
 from kode.errors import BusyError, SessionError
-from kode.messages import results_of, text_of, user_message
+from kode.messages import text_of, user_message
 from kode.session import log, upkeep
-from kode.session.entries import StateEntry, SystemEntry
+from kode.session.entries import MessageEntry, StateEntry, SystemEntry
 from kode.session.export import as_json
-from kode.session.log import Session
 from kode.session.plan import read_plan, write_plan
 from kode.session.transcript import Transcript
-from tests.session.stories import assert_sendable, reopened, session_of, story, whole_story
+from tests.session.stories import assert_sendable, file_of, reopened, session_of, story, whole_story
+from tests.tables import for_each
 from tests.undo.changes import change, undo_in
-
-
-def path_of(session: Session) -> Path:
-    assert session.path is not None
-    return session.path
 
 
 def shown_in(home: Path, session_id: str | None) -> list[dict[str, object]]:
@@ -47,11 +43,11 @@ def test_trim_never_leaves_half_a_tool_exchange(tmp_path: Path, keep: int) -> No
     steps = ("user go", "asks a", "results a", "asks b c", "results b c", "answer done")
     session = story(tmp_path, *steps)
 
-    before = path_of(session).read_bytes()
+    before = file_of(session).read_bytes()
 
     kept, dropped = upkeep.trim(tmp_path, str(session.id), keep)
 
-    assert (path_of(session).read_bytes() == before) == (keep == 100)
+    assert (file_of(session).read_bytes() == before) == (keep == 100)
 
     loaded, repairs = reopened(tmp_path, session.id)
     assert kept + dropped == 6
@@ -66,7 +62,7 @@ def test_trim_never_leaves_half_a_tool_exchange(tmp_path: Path, keep: int) -> No
 def test_a_fork_begins_like_its_origin_and_leaves_it_alone(tmp_path: Path) -> None:
     session = whole_story(tmp_path)
     write_plan(paths.plan_file(tmp_path, session.header.id), "- [ ] one")
-    before = path_of(session).read_bytes()
+    before = file_of(session).read_bytes()
 
     forked = upkeep.fork(tmp_path, str(session.id))
 
@@ -79,40 +75,36 @@ def test_a_fork_begins_like_its_origin_and_leaves_it_alone(tmp_path: Path) -> No
     assert loaded.header.forked_from.session == session.id
     assert loaded.state("tiered") == session.state("tiered")
     assert read_plan(paths.plan_file(tmp_path, forked)).strip() == "- [ ] one"
-    assert path_of(session).read_bytes() == before
+    assert file_of(session).read_bytes() == before
 
 
-@pytest.mark.parametrize("at", [1, 2, 3])
-def test_a_fork_within_an_exchange_includes_all_its_results(tmp_path: Path, at: int) -> None:
-    session = story(tmp_path, "user go", "asks a b", "results b", "results a", "answer done")
+STATE = StateEntry(system="tiered", state={"buffer": ["2"]})
+STEPS = ("user 1", "asks a b", "results b", "results a", "answer 1", "user 2", "answer 2", STATE)
 
-    forked = upkeep.fork(tmp_path, str(session.id), session.entries[at].id[:6])
+
+@for_each(
+    ("at", "last", "state"),
+    [(1, 3, {}), (2, 3, {}), (3, 3, {}), (4, 4, {}), (6, 6, STATE.state)],
+)
+def test_a_fork_includes_all_results_and_what_the_turn_stored(
+    tmp_path: Path, at: int, last: int, state: Mapping[str, object]
+) -> None:
+    session = story(tmp_path, *STEPS, "user 3")
+
+    forked = upkeep.fork(tmp_path, str(session.id), session.entries[at].id[:8])
 
     loaded, repairs = reopened(tmp_path, forked)
-    assert repairs == []
-    assert [r.call_id for r in results_of(loaded.messages[-1])] == ["a", "b"]
-
-
-def test_a_fork_at_a_turns_end_keeps_its_memory(tmp_path: Path) -> None:
-    steps = []
-    for n in "123":
-        state = StateEntry(system="tiered", state={"buffer": [n]})
-        steps += [f"user {n}", f"answer {n}", state]
-    session = story(tmp_path, *steps)
-
-    loaded, _ = reopened(tmp_path, upkeep.fork(tmp_path, str(session.id), session.entries[4].id))
-
-    assert loaded.state("tiered") == {"buffer": ["2"]}
-    assert loaded.turns == 2
+    messages = [entry for entry in loaded.entries if isinstance(entry, MessageEntry)]
+    assert (repairs, loaded.state("tiered")) == ([], state)
+    assert messages[-1].id == session.entries[last].id
 
 
 def test_a_fork_at_an_unknown_entry_explains_ids(tmp_path: Path) -> None:
     session = whole_story(tmp_path)
 
-    with pytest.raises(SessionError, match=f"No entries .* `kode session show {session.id}`"):
-        upkeep.fork(tmp_path, str(session.id), "zzzz")
-    with pytest.raises(SessionError):
-        upkeep.fork(tmp_path, str(session.id), "")
+    for at in ("zzzz", ""):
+        with pytest.raises(SessionError, match=f"No entries .* `kode session show {session.id}`"):
+            upkeep.fork(tmp_path, str(session.id), at)
 
 
 def test_delete_removes_a_session_and_what_lies_beside_it(tmp_path: Path) -> None:
@@ -129,7 +121,7 @@ def test_delete_removes_a_session_and_what_lies_beside_it(tmp_path: Path) -> Non
 
 def test_a_session_open_elsewhere_is_forked_and_not_touched(tmp_path: Path) -> None:
     session = story(tmp_path, "user one", "answer re: one", is_open=True)
-    os.utime(path_of(session), (0, 0))
+    os.utime(file_of(session), (0, 0))
 
     forked = upkeep.fork(tmp_path, str(session.id))
     with pytest.raises(BusyError, match="open in another kode"):
@@ -140,7 +132,7 @@ def test_a_session_open_elsewhere_is_forked_and_not_touched(tmp_path: Path) -> N
     assert [one["content"] for one in shown_in(tmp_path, forked)] == ["one", "re: one"]
     assert cleaned == ([], [session.id])
     assert checked.in_use
-    assert path_of(session).exists()
+    assert file_of(session).exists()
     session.close()
 
 
@@ -159,7 +151,7 @@ def test_cleanup_removes_only_older_sessions(tmp_path: Path) -> None:
 
 
 def test_check_finds_faults_without_writing_and_repair_mends_them(tmp_path: Path) -> None:
-    path = path_of(story(tmp_path, "user one", "answer re: one", "user two", "asks a"))
+    path = file_of(story(tmp_path, "user one", "answer re: one", "user two", "asks a"))
     lines = path.read_bytes().split(b"\n")
     damaged = b"\n".join([*lines[:3], b"\x00 garbage", *lines[3:-1], b'{"type":"mess'])
     path.write_bytes(damaged)
@@ -182,7 +174,7 @@ def test_check_finds_faults_without_writing_and_repair_mends_them(tmp_path: Path
 
 def test_repair_drops_damage_and_keeps_what_a_newer_kode_wrote(tmp_path: Path) -> None:
     session = whole_story(tmp_path)
-    path = path_of(session)
+    path = file_of(session)
     _first, rest = path.read_bytes().split(b"\n", 1)
     new = b'{"type":"hologram","id":"1"}\n'
     path.write_bytes(b"{nonsense\n" + rest + new + b"garbage\n" + rest)
@@ -216,7 +208,7 @@ def test_a_foreign_file_is_named_and_left_alone(tmp_path: Path, repair: bool) ->
 
 
 def test_a_check_finds_a_lost_end_until_it_is_repaired(tmp_path: Path) -> None:
-    path = path_of(whole_story(tmp_path))
+    path = file_of(whole_story(tmp_path))
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-3]))
     lost = str(sum(map(len, lines[-3:])))
