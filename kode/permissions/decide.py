@@ -471,17 +471,17 @@ def _decide_line(call: Call, line: "Line") -> Decision:
     if not line.known and any(rule.kind == "shell" for rule in call.rules.deny):
         reason = "A deny rule might match it: not all of its words are known."
         return ask(reason, "a line of plain words")
-    named = [part for part in line.parts if _is_named(call, part)]
-    rest = [part for part in line.parts if part not in named]
+    permitted = [part for part in line.parts if _is_named(call, part)]
+    rest = [part for part in line.parts if part not in permitted]
     risky = [part for part in rest if part.risk != "safe"]
     if any(_asks_at_once(call, part) for part in rest):
         # A yes runs the full line outside, so every part that does more than read is named.
         return _ask_about(call, [part for part in rest if part.risk != "safe" or part.secret])
     if call.mode == "full" and not call.sandbox_forced:
         return allow(_MODE_ALLOWS)
-    if named and not risky and line.known:
+    if permitted and not risky and line.known:
         return allow("Rules or earlier answers allow every part of it.")
-    if any(_asks_at_once(call, part) for part in named):
+    if any(_asks_at_once(call, part) for part in permitted):
         return _ask_about(call, risky or line.parts)
     return _try_in_sandbox(call, line)
 

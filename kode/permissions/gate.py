@@ -186,13 +186,13 @@ class Gate:
             return [(change, in_plan) for change in changes]
         async with self.state.turn:
             decided = await asyncio.to_thread(self._decide_changes, action.tool, changes)
-            asked = [pair for pair in decided if pair[1].outcome == "ask"]
-            if not asked:
+            pending = [pair for pair in decided if pair[1].outcome == "ask"]
+            if not pending:
                 return decided
             if self._ask is None or not may_ask:
-                settled = _nobody([decision for _, decision in asked])
+                settled = _nobody([decision for _, decision in pending])
             else:
-                question = self._question_about_changes(action, asked, diff)
+                question = self._question_about_changes(action, pending, diff)
                 answer = await self._ask(question)
                 settled = _by_person(answer)
                 if answer.choice != "no":
@@ -252,24 +252,23 @@ class Gate:
     def _question_about_changes(
         self,
         action: Action,
-        asked: Sequence[tuple[FileChange, Decision]],
+        pending: Sequence[tuple[FileChange, Decision]],
         diff: str,
     ) -> Question:
         command = str(action.arguments.get("command", ""))
         first_line = command.strip().partition("\n")[0]
         first_line = first_line if len(first_line) <= 60 else first_line[:59] + "…"
-        reasons = [decision.reason for _, decision in asked if not decision.consent.only_mode_asks]
-        shown = [
+        consents = [decision.consent for _, decision in pending]
+        reasons = [it.reason for _, it in pending if not it.consent.only_mode_asks]
+        listed = [
             change
-            for change, decision in asked
-            if change.kind != "git" or not decision.consent.only_mode_asks
+            for change, it in pending
+            if change.kind != "git" or not it.consent.only_mode_asks
         ]
-        names = [self._describe(group) for group in group_changes(shown)]
-        names += ["what git records (.git)"] if len(shown) < len(asked) else []
-        rules = tuple(
-            dict.fromkeys(rule for _, decision in asked for rule in decision.consent.rules)
-        )
-        if len(rules) > MAX_RULES or not all(decision.consent.rules for _, decision in asked):
+        names = [self._describe(group) for group in group_changes(listed)]
+        names += ["what git records (.git)"] if len(listed) < len(pending) else []
+        rules = tuple(dict.fromkeys(rule for consent in consents for rule in consent.rules))
+        if len(rules) > MAX_RULES or not all(consent.rules for consent in consents):
             rules = () if reasons else rules_for_changes(self._call(action))
         return Question(
             tool="shell",
@@ -419,10 +418,10 @@ def _by_person(answer: Answer, decisive: str = "") -> Decision:
     return replace(deny(answer.message.strip(), by="person"), consent=Consent(decisive=decisive))
 
 
-def _nobody(asked: Sequence[Decision]) -> Decision:
+def _nobody(pending: Sequence[Decision]) -> Decision:
     """That nobody could be asked about some changes, with all that would keep them."""
-    reasons = [*dict.fromkeys(decision.reason for decision in asked)]
-    flags = [*dict.fromkeys(decision.consent.flag for decision in asked)]
+    reasons = [*dict.fromkeys(decision.reason for decision in pending)]
+    flags = [*dict.fromkeys(decision.consent.flag for decision in pending)]
     flag = " ".join(flags) if all(flags) and len(flags) <= MAX_REASONS else ""
     reason = " ".join(first_of(reasons, MAX_REASONS))
     return replace(deny(reason, by="nobody"), consent=Consent(flag=flag))

@@ -130,13 +130,13 @@ def visible(text: str) -> str:
     r"""The text with every unprintable character (controls, escapes, bidirectional and zero-width
     marks) as `\x1b` or `\u202e`. Line feeds and single tabs stay; a run of tabs, many spaces or
     empty lines, which can push text off a screen, is spelt out."""
-    shown = "".join(
+    escaped = "".join(
         c
         if c in _MAY_STAY or (c.isprintable() and c not in _LOOKS_EMPTY)
         else c.encode("unicode_escape", "surrogatepass").decode("ascii")
         for c in text
     )
-    return _RUNS.sub(_spell_run, shown)
+    return _RUNS.sub(_spell_run, escaped)
 
 
 def _spell_run(run: re.Match[str]) -> str:

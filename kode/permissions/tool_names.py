@@ -71,12 +71,12 @@ def own_rule(text: str) -> str:
     """Another agent's permission rule in kode's words; "" for one that kode cannot express."""
     from kode.permissions.rules import parse
 
-    known = rules_of(text)
+    rules = rules_of(text)
     # `*` within the words of a command means more than any rule of kode's can.
-    if len(known) != 1 or (known[0].startswith("shell(") and "*" in known[0].removesuffix(":*)")):
+    if len(rules) != 1 or (rules[0].startswith("shell(") and "*" in rules[0].removesuffix(":*)")):
         return ""
     try:
-        return str(parse(known[0]))
+        return str(parse(rules[0]))
     except ConfigError:
         return ""
 

@@ -90,8 +90,8 @@ class _Walk:
         is_plain = items is not None
         if items is None:
             self.is_closed = self.is_known = False
-            found = parse.search(text) if not _holds_controls(text) else iter(())
-            items = list(itertools.islice(found, parse.MAX_ITEMS + 1))
+            search = () if _holds_controls(text) else parse.search(text)
+            items = list(itertools.islice(search, parse.MAX_ITEMS + 1))
         if depth or not text.isascii():
             self.is_closed = False
         if len(items) > parse.MAX_ITEMS or text.count("/") > MAX_SLASHES:
@@ -208,7 +208,7 @@ class _Walk:
         if is_heavier or (effect.leaves and not (rule and rule.leaves)):
             reason = effect.reason  # what decides, be the program's own risk greater
         risk = effect.risk if is_heavier else risk
-        is_protected = effect.protected or (rule is not None and rule.own)
+        is_protected = effect.protected or (rule is not None and rule.protected)
         is_grave = risk in ("system", "destructive") or effect.secret or is_protected
         return replace(
             effect,
@@ -323,8 +323,8 @@ def _runs_input(words: tuple[Word, ...]) -> bool:
 def _stay_on_loopback(leaves: Leaves, text: str) -> Leaves:
     """What a command leaves for, unless its only host is the loopback: the sandbox has its own. A
     wrong guess costs a failed command, since there is no other network in it."""
-    own = len(_LOOPBACK.findall(text))
-    return "" if leaves == "host" and own and text.count("://") <= own else leaves
+    count = len(_LOOPBACK.findall(text))
+    return "" if leaves == "host" and count and text.count("://") <= count else leaves
 
 
 def _unknown(text: str, reason: str) -> Part:

@@ -71,7 +71,7 @@ class Rule:
     values: str = ""
     spares: bool = False
     undo: str = ""
-    own: bool = False
+    protected: bool = False
     """Whether it writes in kode's own folder."""
     leaves: Leaves = ""
 
@@ -100,23 +100,23 @@ def plain_reader(words: Sequence[str]) -> Reading | None:
     style = row.get("style") if row is not None else None
     if row is None or style == "text":
         return None if row is None else Reading()
-    known = _options(row.get("options", ""), exact=style == "exact")
+    accepted = _options(row.get("options", ""), exact=style == "exact")
     options, operands, files, suspected = set[str](), list[str](), list[str](), list[str]()
     rest = list(reversed(words[1 if with_word is None else 2 :]))
     while rest:  # as every getopt does it: no abbreviations, no option after an operand
         word = rest.pop()
-        if word == "--" and not known.exact:
+        if word == "--" and not accepted.exact:
             operands.extend(reversed(rest))
             break
         if not word.startswith("-") or word == "-":
             operands.append(word)
             continue
-        option = _take_option(word, rest, known)
-        if option is None or (operands and not known.exact):
+        option = _take_option(word, rest, accepted)
+        if option is None or (operands and not accepted.exact):
             return None
-        taken, value, is_own_word = option
-        options.update(taken)
-        if value is not None and known.kinds[taken[-1]] == "<":
+        option_names, value, is_own_word = option
+        options.update(option_names)
+        if value is not None and accepted.kinds[option_names[-1]] == "<":
             files.append(value)
         elif value is not None and is_own_word:
             suspected.append(value)
@@ -193,19 +193,19 @@ def find_rule(words: Sequence[Word]) -> Rule | None:
 def subcommand_at(words: Sequence[Word]) -> list[int]:
     """The indices of the first three words that are not options of the program itself."""
     takes = _data()["globals"].get(os.path.basename(words[0].text), "").split()
-    found: list[int] = []
+    positions: list[int] = []
     index = 1
-    while index < len(words) and len(found) < 3:
+    while index < len(words) and len(positions) < 3:
         word = words[index]
-        if word.text in takes and word.kind == "literal" and not found:
+        if word.text in takes and word.kind == "literal" and not positions:
             index += 2
             continue
         if word.kind == "open":
             break
         if not word.text.startswith(("-", "+")):
-            found.append(index)
+            positions.append(index)
         index += 1
-    return found
+    return positions
 
 
 def answers(words: Sequence[Word]) -> bool:
@@ -221,21 +221,21 @@ def operands_of(words: Sequence[Word], rule: Rule | None) -> list[Word]:
     """The operands and attached values (`of=FILE`) of a command, as its rule sees it: without
     option values that the rule knows, and without a first text."""
     values = rule.values.split() if rule else []
-    found: list[Word] = []
+    operands: list[Word] = []
     rest = list(reversed(words[1:]))
     while rest:
         word = rest.pop()
         if word.text in values and rest:
             rest.pop()
         elif "=" in word.text and re.match(r"-|if=|of=", word.text) and word.kind != "open":
-            found.append(Word(word.text.partition("=")[2], "pattern"))
+            operands.append(Word(word.text.partition("=")[2], "pattern"))
         elif word.text == "--":
-            found.extend(reversed(rest))
+            operands.extend(reversed(rest))
             break
         elif not word.text.startswith("-") or word.kind == "open":
-            found.append(word)
+            operands.append(word)
     has_text = rule is not None and rule.operands.startswith("text ")
-    return found[1:] if has_text and not _has(words[1:], _TEXT_OPTIONS) else found
+    return operands[1:] if has_text and not _has(words[1:], _TEXT_OPTIONS) else operands
 
 
 def script_of(words: Sequence[str]) -> str:
@@ -343,9 +343,9 @@ def _skip_options(words: Sequence[Word], options: Options) -> int | None:
 
 def _rules_for(name: str, whole: str) -> list[Rule]:
     versionless = re.sub(r"(?<=[a-z])[0-9.]+$", "", name)
-    found = [rule for key in (whole, name, versionless) for rule in rules().get(key, ())]
-    found += [rule for rule in rules()[""] if _is_one_of(name, rule.words[0])]
-    return sorted(found, key=lambda rule: -GRAVITY.index(rule.risk))
+    matching = [rule for key in (whole, name, versionless) for rule in rules().get(key, ())]
+    matching += [rule for rule in rules()[""] if _is_one_of(name, rule.words[0])]
+    return sorted(matching, key=lambda rule: -GRAVITY.index(rule.risk))
 
 
 def _is_one_of(word: str, choices: tuple[str, ...]) -> bool:
@@ -382,11 +382,11 @@ def names(section: str, key: str = "programs") -> frozenset[str]:
 @functools.cache
 def readers() -> Mapping[tuple[str, ...], Mapping[str, Any]]:
     """The closed list: programs, some with a first word, that only read and print."""
-    found = {}
+    rows = {}
     for words, row in _data()["readers"].items():
         *before, last = words.split()  # `command -v|-V` is two
-        found.update({(*before, choice): row for choice in last.split("|")})
-    return found
+        rows.update({(*before, choice): row for choice in last.split("|")})
+    return rows
 
 
 @functools.cache
