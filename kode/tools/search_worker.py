@@ -94,21 +94,15 @@ def _rules_of(folder: str) -> "GitIgnoreSpec | None":
 
 
 def _rules_above(root: str) -> _Rules:
-    """The rules of parent folders, without those that ignore `root` itself: a folder named
-    explicitly is searched."""
+    """The rules of parent folders; none if they ignore `root` itself: a folder named explicitly is
+    searched."""
     rules: _Rules = []
     folder = root
     while not os.path.lexists(os.path.join(folder, ".git")) and folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
         if spec := _rules_of(folder):
-            relative = os.path.relpath(root, folder) + "/"
-            others = [
-                pattern
-                for pattern in spec.patterns
-                if not pattern.include or pattern.match_file(relative) is None
-            ]
-            rules.insert(0, (folder, type(spec)(others)))
-    return rules
+            rules.insert(0, (folder, spec))
+    return [] if _is_ignored(root, True, rules) else rules
 
 
 class _TooSlowError(Exception):
