@@ -9,6 +9,7 @@ device 0:0, a folder that replaces another has the attribute `user.overlay.opaqu
 
 import contextlib
 import errno
+import filecmp
 import os
 import secrets
 import shutil
@@ -23,7 +24,7 @@ from kode.git import git_record, ignored_names, run_git
 from kode.paths import real_path
 from kode.permissions import places
 from kode.sandbox.reach import STAGE
-from kode.sandbox.store import let_in, remove_tree
+from kode.sandbox.store import give_rights, let_in, remove_tree
 from kode.tool import ChangeKind, FileChange
 from kode.workplace import GitFolder
 
@@ -177,7 +178,7 @@ def _changes_of_folder(
         before = None
     is_installed = _is_dependency(layer, path) or places.is_cache(path.name)
     if is_installed and before is None:
-        _let_in_all(layer.upper / path)
+        give_rights(layer.upper / path)
         yield path, "created"
         return
     empty = True
@@ -186,14 +187,6 @@ def _changes_of_folder(
         yield one
     if empty and before is None:
         yield path, "created"
-
-
-def _let_in_all(folder: Path) -> None:
-    let_in(folder)
-    for here, folders, _ in os.walk(folder):
-        for name in folders:
-            if not os.path.islink(os.path.join(here, name)):
-                let_in(Path(here, name))
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -233,18 +226,12 @@ def _differs(version: Path, real: Path, before: os.stat_result) -> bool:
         return True
     if stat.S_ISLNK(status.st_mode):
         return os.readlink(version) != os.readlink(real)
-    if status.st_size != before.st_size or stat.S_IMODE(status.st_mode) != stat.S_IMODE(
-        before.st_mode
-    ):
+    if (status.st_size, status.st_mode) != (before.st_size, before.st_mode):
         return True
     try:
-        with open(version, "rb") as new, open(real, "rb") as old:
-            while chunk := new.read(1 << 20):
-                if chunk != old.read(len(chunk)):
-                    return True
+        return not filecmp.cmp(version, real, shallow=False)
     except OSError:
         return True
-    return False
 
 
 def _set_kinds(layer: Layer, file_changes: list[FileChange]) -> tuple[FileChange, ...]:
@@ -346,10 +333,8 @@ def apply(
     from commands: others would read it for them."""
     left: dict[str, str] = {}
     ordered = sorted(wanted, key=lambda change: change.path)
-    ordered = [c for c in reversed(ordered) if c.change == "deleted"] + [
-        c for c in ordered if c.change != "deleted"
-    ]
-    for change in ordered:
+    gone = [change for change in reversed(ordered) if change.change == "deleted"]
+    for change in (*gone, *(change for change in ordered if change.change != "deleted")):
         try:
             why = _apply_one(layer, change, started_ns, is_hidden)
         except OSError as error:
@@ -363,64 +348,54 @@ def _apply_one(
     layer: Layer, change: FileChange, started_ns: int, is_hidden: Callable[[str], bool]
 ) -> str:
     """Applies one change; returns why it was skipped, or ""."""
-    parents = Path(change.path).relative_to(layer.root).parts[:-1]
-    name = os.path.basename(change.path)
+    *parents, name = Path(change.path).relative_to(layer.root).parts
+    is_deleted = change.change == "deleted"
 
     def mode(step: int) -> int:
-        given = os.lstat(layer.upper.joinpath(*parents[: step + 1]))
-        return stat.S_IMODE(given.st_mode) & 0o777
+        return stat.S_IMODE(os.lstat(layer.upper.joinpath(*parents[: step + 1])).st_mode) & 0o777
 
     with contextlib.ExitStack() as opened:
         try:
             root = opened.enter_context(beneath.open_folder(layer.root))
-            make = None if change.change == "deleted" else mode
+            make = None if is_deleted else mode
             folder = opened.enter_context(beneath.open_below(root, parents, make=make))
         except (beneath.LinkInTheWay, NotADirectoryError):
             return "its folder is a link"
         except FileNotFoundError:
-            if change.change != "deleted":
+            if not is_deleted:
                 raise
             return ""  # deleted with its folder
         before = beneath.status(folder, name)
         is_folder = before is not None and stat.S_ISDIR(before.st_mode)
         if before is not None and not is_folder and before.st_ctime_ns > started_ns:
             return "someone else changed it meanwhile"
-        if change.change == "deleted":
-            return _delete(folder, name, before)
+        if is_deleted:
+            try:
+                (os.rmdir if is_folder else os.unlink)(name, dir_fd=folder)
+            except OSError as error:
+                # Already gone; or replaced meanwhile, or with what is not to be deleted in it.
+                if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+            return ""
         if change.change == "changed" and before is None:
             return "someone else deleted it meanwhile"
         upper = opened.enter_context(beneath.open_folder(layer.upper))
         new = opened.enter_context(beneath.open_below(upper, parents))
-        place = _Place(Path(change.path).parent, new, folder, is_hidden)
+        move = _Move(Path(change.path).parent, new, folder, is_hidden)
         if stat.S_ISDIR(os.lstat(name, dir_fd=new).st_mode):
-            _move_folder(place, name)
-            return ""
-        if _leads_to_hidden(place, name):
+            move.folder(name)
+        elif move.leads_to_hidden(name):
             return "it leads to a place hidden from commands"
-        if is_folder:
-            os.rmdir(name, dir_fd=folder)
-        _move(place, name)
-    return ""
-
-
-def _delete(folder: int, name: str, before: os.stat_result | None) -> str:
-    if before is None:
-        return ""
-    if stat.S_ISDIR(before.st_mode):
-        try:
-            os.rmdir(name, dir_fd=folder)
-        except OSError as error:
-            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                return ""  # replaced meanwhile, or not to be deleted
-            raise
-    else:
-        os.unlink(name, dir_fd=folder)
+        else:
+            if is_folder:
+                os.rmdir(name, dir_fd=folder)
+            move.file(name)
     return ""
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A folder of the layer and the real one that its files are moved to, both open."""
+class _Move:
+    """From a folder of the layer to the real one, both open."""
 
     path: Path
     """Of the real folder, to say where a link leads."""
@@ -428,49 +403,39 @@ class _Place:
     real: int
     is_hidden: Callable[[str], bool]
 
+    def leads_to_hidden(self, name: str) -> bool:
+        if not stat.S_ISLNK(os.lstat(name, dir_fd=self.new).st_mode):
+            return False
+        return self.is_hidden(real_path(self.path / os.readlink(name, dir_fd=self.new)))
 
-def _leads_to_hidden(place: _Place, name: str) -> bool:
-    if not stat.S_ISLNK(os.lstat(name, dir_fd=place.new).st_mode):
-        return False
-    target = os.readlink(name, dir_fd=place.new)
-    return place.is_hidden(paths.real_path(place.path / target))
+    def folder(self, name: str) -> None:
+        """Moves a folder that is new, file by file; what is no file or link stays behind."""
+        mode = stat.S_IMODE(os.lstat(name, dir_fd=self.new).st_mode) & 0o777
+        with (
+            beneath.open_below(self.new, [name]) as new,
+            beneath.open_below(self.real, [name], make=lambda _: mode) as real,
+        ):
+            below = _Move(self.path / name, new, real, self.is_hidden)
+            for inner in sorted(os.listdir(new)):
+                status = os.lstat(inner, dir_fd=new)
+                if stat.S_ISDIR(status.st_mode):
+                    below.folder(inner)
+                elif is_plain(status) and not below.leads_to_hidden(inner):
+                    below.file(inner)
 
-
-def _move_folder(place: _Place, name: str) -> None:
-    """Moves a folder that is new, file by file; what is no file or link stays behind."""
-    mode = stat.S_IMODE(os.lstat(name, dir_fd=place.new).st_mode) & 0o777
-    with (
-        beneath.open_below(place.new, [name]) as new,
-        beneath.open_below(place.real, [name], make=lambda _: mode) as real,
-    ):
-        below = _Place(place.path / name, new, real, place.is_hidden)
-        for one in sorted(os.listdir(new)):
-            status = os.lstat(one, dir_fd=new)
-            if stat.S_ISDIR(status.st_mode):
-                _move_folder(below, one)
-            elif is_plain(status) and not _leads_to_hidden(below, one):
-                _move(below, one)
-
-
-def _move(place: _Place, name: str) -> None:
-    """Moves one file without overlay attributes and setuid bits."""
-    status = os.lstat(name, dir_fd=place.new)
-    if not stat.S_ISLNK(status.st_mode):
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        _clean(os.open(name, flags, dir_fd=place.new), status)
-    beneath.move_in(place.new, name, place.real, name)
-
-
-def _clean(file: int, status: os.stat_result) -> None:
-    try:
-        if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
-            os.fchmod(file, stat.S_IMODE(status.st_mode) & ~(stat.S_ISUID | stat.S_ISGID))
-        with contextlib.suppress(OSError):
-            for name in os.listxattr(file):
-                if name.startswith("user.overlay."):
-                    os.removexattr(file, name)
-    finally:
-        os.close(file)
+    def file(self, name: str) -> None:
+        """Moves one file without overlay attributes and setuid bits."""
+        mode = os.lstat(name, dir_fd=self.new).st_mode
+        if not stat.S_ISLNK(mode):
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(os.open(name, flags, dir_fd=self.new), "rb") as file:
+                if mode & (stat.S_ISUID | stat.S_ISGID):
+                    os.fchmod(file.fileno(), stat.S_IMODE(mode) & 0o1777)
+                with contextlib.suppress(OSError):
+                    for attribute in os.listxattr(file.fileno()):
+                        if attribute.startswith("user.overlay."):
+                            os.removexattr(file.fileno(), attribute)
+        beneath.move_in(self.new, name, self.real, name)
 
 
 # ── what the next command finds ──────────────────────────────────────────────────────────────

@@ -23,10 +23,10 @@ from dataclasses import dataclass, field
 
 from kode.paths import real_path
 from kode.permissions.shell.programs import script_of
-from kode.sandbox.limits import OPENS, OPENS_FOR_WRITING, RUNS, SOCKET, WATCHED
+from kode.sandbox.limits import OPENS, OPENS_FOR_WRITING, RUNS, SOCKET, WATCHED, Reported
 from kode.sandbox.reach import Reach, access
 from kode.tool import Blocked
-from kode.workplace import below, below_any
+from kode.workplace import below_any
 
 MAX_HITS = 20  # more do not help a person decide
 MAX_OPENED = 20_000  # a large build; bounds memory
@@ -148,45 +148,42 @@ class SyscallMonitor:
             fcntl.ioctl(listener, _ANSWER, _REPLY.pack(call[0], 0, *answer))
 
     def _note(self, pid: int, number: int, arguments: Sequence[int]) -> None:
-        name, call = WATCHED.get(number, ("", None))
-        if self.granted and not self.outside_text and name in (*OPENS, *RUNS, "openat2"):
-            path = _real_path_of(pid, _path_of(pid, number, arguments))
-            self.outside_text = path if below_any(path, self.granted) else ""
-        if self.opens_below and name in (*OPENS, *RUNS, "openat2"):
-            path = _path_of(pid, number, arguments)
-            is_inside = self._keep(path, self.opened)
-            if not is_inside and len(self.elsewhere) < MAX_OPENED:
-                self.elsewhere[path] = None
-            if name in RUNS:
-                self._keep(path, self.scripts)
-                words = _words_of(pid, number, arguments)
-                self._keep(_resolve(pid, _HERE, script_of(words)), self.scripts)
-        flags = None if call is None else call.flags
-        reads = flags is not None and not arguments[flags] & OPENS_FOR_WRITING
-        if name in RUNS or (name in OPENS and reads):
-            return
-        if len(self.blocked) >= MAX_HITS:
-            return
         if number == SOCKET:
-            self.blocked[Blocked("socket")] = None
+            self._add(Blocked("socket"))
             return
-        if not name:
-            return
+        name, call = WATCHED[number]
         if name in ("connect", "sendto"):
-            address_at, size_at = (1, 2) if name == "connect" else (4, 5)
-            hit = self._of_address(
-                pid, _read(pid, arguments[address_at], min(arguments[size_at], 128))
-            )
-        else:
-            path = _path_of(pid, number, arguments)
+            address, size = arguments[1:3] if name == "connect" else arguments[4:6]
+            self._add(self._of_address(pid, _read(pid, address, min(size, 128))))
+            return
+        path = _path_of(pid, call, arguments)
+        if name in (*OPENS, *RUNS, "openat2"):
+            self._note_open(pid, path, _words_of(pid, call, arguments) if name in RUNS else None)
+        reads = call.flags is not None and not arguments[call.flags] & OPENS_FOR_WRITING
+        if name not in RUNS and not (name in OPENS and reads):
             is_there = name.startswith(_MAKES) and os.path.lexists(path)
-            hit = None if is_there else self._of_path(path)
-        if hit is not None:
-            self.blocked[hit] = None
+            self._add(None if is_there else self._of_path(path))
+
+    def _add(self, blocked: Blocked | None) -> None:
+        if blocked is not None and len(self.blocked) < MAX_HITS:
+            self.blocked[blocked] = None
+
+    def _note_open(self, pid: int, path: str, words: Sequence[str] | None) -> None:
+        """`words`: the command line of a program that is started."""
+        if self.granted and not self.outside_text:
+            real = _real_path_of(pid, path)
+            self.outside_text = real if below_any(real, self.granted) else ""
+        if not self.opens_below:
+            return
+        if not self._keep(path, self.opened) and len(self.elsewhere) < MAX_OPENED:
+            self.elsewhere[path] = None
+        if words is not None:
+            self._keep(path, self.scripts)
+            self._keep(_resolve(pid, _HERE, script_of(words)), self.scripts)
 
     def _keep(self, path: str, paths: dict[str, None]) -> bool:
         """Whether the path is below `opens_below`; it is kept then."""
-        is_inside = any(below(path, folder) for folder in self.opens_below)
+        is_inside = below_any(path, self.opens_below)
         if is_inside and len(paths) < MAX_OPENED:
             paths[path] = None
         return is_inside
@@ -241,11 +238,10 @@ _HERE = (1 << 64) - 100
 """AT_FDCWD."""
 
 
-def _path_of(pid: int, number: int, arguments: Sequence[int]) -> str:
-    """The path that a call of `WATCHED` names; "" for none."""
-    _, call = WATCHED[number]
+def _path_of(pid: int, call: Reported, arguments: Sequence[int]) -> str:
+    """The path that a reported call names; "" for none."""
     folder = _HERE if call.folder is None else arguments[call.folder]
-    return _path(pid, folder, arguments[call.path])
+    return _resolve(pid, folder, _text(pid, arguments[call.path]))
 
 
 def _real_path_of(pid: int, path: str) -> str:
@@ -260,9 +256,8 @@ def _real_path_of(pid: int, path: str) -> str:
         os.close(descriptor)
 
 
-def _words_of(pid: int, number: int, arguments: Sequence[int]) -> list[str]:
+def _words_of(pid: int, call: Reported, arguments: Sequence[int]) -> list[str]:
     """The first words of the command line of a call of `RUNS`."""
-    _, call = WATCHED[number]
     data = _read(pid, arguments[call.path + 1], _MAX_WORDS * _ADDRESS.size)
     words = []
     for (address,) in _ADDRESS.iter_unpack(data[: len(data) - len(data) % _ADDRESS.size]):
@@ -270,10 +265,6 @@ def _words_of(pid: int, number: int, arguments: Sequence[int]) -> list[str]:
             break
         words.append(_text(pid, address))
     return words
-
-
-def _path(pid: int, folder: int, address: int) -> str:
-    return _resolve(pid, folder, _text(pid, address))
 
 
 def _text(pid: int, address: int) -> str:

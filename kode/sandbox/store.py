@@ -35,41 +35,11 @@ def open_store(parents: Iterable[Path]) -> Store | None:
     for parent in parents:
         with contextlib.suppress(OSError):
             parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if _is_private(parent):
-                with _alone_in(parent):
-                    _remove_abandoned(parent)
-                    folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
-                    folder.mkdir(mode=0o700)
-                    return Store(folder=folder, lock=_lock(folder, fcntl.LOCK_EX))
+            with _alone_in(parent):
+                folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
+                folder.mkdir(mode=0o700)
+                return Store(folder=folder, lock=_lock(folder, fcntl.LOCK_EX))
     return None
-
-
-@contextlib.contextmanager
-def _alone_in(parent: Path) -> Iterator[None]:
-    """Keeps others from considering a folder abandoned before it is locked."""
-    lock = _lock(parent, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        os.close(lock)
-
-
-def _lock(folder: Path, how: int) -> int:
-    """Raises: OSError if `how` says not to wait."""
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(lock, how)
-    except OSError:
-        os.close(lock)
-        raise
-    return lock
-
-
-def _is_private(folder: Path) -> bool:
-    """Whether nobody else can write to it: in a temporary folder, the name may be taken."""
-    status = os.lstat(folder)
-    mine = status.st_uid == os.geteuid() and stat.S_ISDIR(status.st_mode)
-    return mine and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def places(home: Path) -> list[Path]:
@@ -82,37 +52,60 @@ def remove_abandoned(parents: Iterable[Path]) -> None:
     """Removes the stores of killed processes below `parents`. Never raises."""
     for parent in parents:
         with contextlib.suppress(OSError):
-            if any(parent.glob(f"{_PREFIX}*")) and _is_private(parent):
+            if any(parent.glob(f"{_PREFIX}*")):
                 with _alone_in(parent):
-                    _remove_abandoned(parent)
+                    pass
 
 
-def _remove_abandoned(parent: Path) -> None:
-    for folder in parent.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):
-            lock = _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_tree(folder)
-            os.close(lock)
+@contextlib.contextmanager
+def _alone_in(parent: Path) -> Iterator[None]:
+    """Removes the stores of killed processes; until the end, nobody else considers one abandoned
+    that is not locked yet. Raises: OSError, also where others can write: in a temporary folder, the
+    name may be taken."""
+    status = os.lstat(parent)
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(parent)
+    lock = _lock(parent, fcntl.LOCK_EX)
+    try:
+        for folder in parent.glob(f"{_PREFIX}*"):
+            with contextlib.suppress(OSError):
+                abandoned = _lock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_tree(folder)
+                os.close(abandoned)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _lock(folder: Path, how: int) -> int:
+    """Raises: OSError if `how` says not to wait, and for what is no folder."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, how)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
 
 
 def remove_tree(folder: Path) -> None:
     """Removes a folder. Never raises; what cannot be removed stays."""
     try:
         with contextlib.suppress(OSError):
-            _give_rights(folder)
+            give_rights(folder)
         shutil.rmtree(folder, ignore_errors=True)
     except RecursionError:
         for words in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
             subprocess.run([*words, "--", str(folder)], capture_output=True, check=False)
 
 
-def _give_rights(folder: Path) -> None:
+def give_rights(folder: Path) -> None:
     """The kernel's own folders, and those of a command, may be unreadable."""
     let_in(folder)
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                _give_rights(Path(entry.path))
+                give_rights(Path(entry.path))
 
 
 def let_in(folder: Path) -> None:
