@@ -45,6 +45,13 @@ class View(NamedTuple):
     pictures: tuple[Picture, ...] = ()
 
 
+class _Section(NamedTuple):
+    """A page of a PDF, or a cell of a notebook."""
+
+    text: str
+    pictures: list[Picture]
+
+
 @tool(
     effect="read",
     subject="path",
@@ -213,18 +220,14 @@ async def _read_pages(
         raise ToolError(
             f"{name} {what}, so its pages cannot be read: ask the person for a copy without that."
         )
-    total, pages = document["total"], document["pages"]
-    if as_pictures:
-        _, note, summary = _choose_texts(name, "page", ["" for _ in pages], offset, total, room)
-        decoded = (base64.b64decode(page) for page in pages)
-        pictures = (Picture(f"page {n}", page) for n, page in enumerate(decoded, start=offset))
-        return View(f"{name} as pictures. {note}", summary, pictures=tuple(pictures))
-    numbered = list(enumerate(pages, start=offset))
-    texts = [f"Page {number}:\n{page or '(no text)'}" for number, page in numbered]
-    texts, note, summary = _choose_texts(name, "page", texts, offset, total, room)
-    if empty := [str(number) for number, page in numbered[: len(texts)] if not page]:
-        note += f'\n[Without text: page {", ".join(empty)}. show="pictures" shows how it looks.]'
-    return View("\n\n".join([*texts, note]), summary)
+    sections = []
+    for number, page in enumerate(document["pages"], start=offset):
+        if as_pictures:
+            sections.append(_Section("", [Picture(f"page {number}", base64.b64decode(page))]))
+        else:
+            text = page or '(no text: show="pictures" shows how it looks)'
+            sections.append(_Section(f"Page {number}:\n{text}", []))
+    return _show_sections(name, "page", sections, offset, document["total"], room)
 
 
 def _read_cells(name: str, text: str, offset: int, limit: int, *, room: int) -> View | None:
@@ -237,40 +240,39 @@ def _read_cells(name: str, text: str, offset: int, limit: int, *, room: int) -> 
     cells = notebook.get("cells") if _is_object(notebook) else None
     if not cells or not isinstance(cells, list) or not all(map(_is_object, cells)):
         return None
-    pictures: list[tuple[int, Picture]] = []
-    texts = [
-        "\n".join(_describe_cell(number, cell, pictures))
-        for number, cell in enumerate(cells[offset - 1 : offset - 1 + limit], start=offset)
-    ]
-    texts, note, summary = _choose_texts(name, "cell", texts, offset, len(cells), room)
-    chosen = tuple(picture for number, picture in pictures if number < offset + len(texts))
-    if len(chosen) > MAX_PICTURES:
-        note += f"\n[Only the first {MAX_PICTURES} of {len(chosen)} pictures follow.]"
-    note += (
-        '\n[Before an edit, read the file\'s own lines, which are JSON: show="raw". Search it for '
+    part = enumerate(cells[offset - 1 : offset - 1 + limit], start=offset)
+    sections = [_describe_cell(number, cell) for number, cell in part]
+    view = _show_sections(name, "cell", sections, offset, len(cells), room)
+    hint = (
+        '[Before an edit, read the file\'s own lines, which are JSON: show="raw". Search it for '
         "their numbers.]"
     )
-    return View("\n\n".join([*texts, note]), summary, pictures=chosen[:MAX_PICTURES])
+    return view._replace(text=f"{view.text}\n{hint}")
 
 
-def _choose_texts(
-    name: str, noun: str, texts: Sequence[str], offset: int, total: int, room: int
-) -> tuple[list[str], str, str]:
-    """As many texts as there is room for, of the first one at least its beginning; a note on what
-    follows, and a summary. Raises: ToolError for an offset beyond the end."""
-    if not texts:
+def _show_sections(
+    name: str, noun: str, sections: Sequence[_Section], offset: int, total: int, room: int
+) -> View:
+    """As many sections as there is room for, of the first one at least its beginning, and a note
+    on what follows. Raises: ToolError for an offset beyond the end."""
+    if not sections:
         raise _beyond_end(name, noun, offset, total)
-    chosen: list[str] = []
-    for text in texts:
+    texts: list[str] = []
+    pictures: list[Picture] = []
+    for text, its_pictures in sections:
         excess = len(text) - room
-        if chosen and excess > 0:
+        if texts and excess > 0:
             break
-        chosen.append(f"{text[:room]}\n[{excess:,} more characters]" if excess > 0 else text)
+        texts.append(f"{text[:room]}\n[{excess:,} more characters]" if excess > 0 else text)
+        pictures += its_pictures
         room -= len(text)
-    last = offset + len(chosen) - 1
+    last = offset + len(texts) - 1
     more = f" To go on: offset={last + 1}" if last < total else ""
     note = f"[{noun.capitalize()}s {offset}-{last} of {total:,}.{more}]"
-    return chosen, note, plural(len(chosen), noun)
+    if len(pictures) > MAX_PICTURES:
+        note += f"\n[Only the first {MAX_PICTURES} of {len(pictures)} pictures follow.]"
+    body = "\n\n".join([*filter(None, texts), note])
+    return View(body, plural(len(texts), noun), pictures=tuple(pictures[:MAX_PICTURES]))
 
 
 def _beyond_end(name: str, noun: str, offset: int, total: int) -> ToolError:
@@ -281,25 +283,23 @@ def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict)
 
 
-def _describe_cell(
-    number: int, cell: dict[str, Any], pictures: list[tuple[int, Picture]]
-) -> Iterator[str]:
-    """The lines of a cell; its pictures are added to `pictures`."""
-    yield f"Cell {number}, {cell.get('cell_type')}:"
-    yield _join(cell.get("source"))
+def _describe_cell(number: int, cell: dict[str, Any]) -> _Section:
+    section = _Section("", [])
+    lines = [f"Cell {number}, {cell.get('cell_type')}:", _join(cell.get("source"))]
     attachments, outputs = cell.get("attachments"), cell.get("outputs")
     for bundle in attachments.values() if _is_object(attachments) else ():
-        yield from _describe_bundle(number, bundle, pictures)
+        lines += _describe_bundle(number, bundle, section.pictures)
     for output in filter(_is_object, outputs if isinstance(outputs, list) else ()):
-        yield "Output:"
         error = f"{output.get('ename')}: {output.get('evalue')}" if "ename" in output else ""
-        if text := _join(output.get("text")) or _join(output.get("traceback"), "\n") or error:
-            yield _clip(text)
-        yield from _describe_bundle(number, output.get("data"), pictures)
+        text = _join(output.get("text")) or _join(output.get("traceback"), "\n") or error
+        lines += ["Output:", *filter(None, [_clip(text)])]
+        lines += _describe_bundle(number, output.get("data"), section.pictures)
+    return section._replace(text="\n".join(lines))
 
 
-def _describe_bundle(number: int, data: Any, pictures: list[tuple[int, Picture]]) -> Iterator[str]:
-    """A thing in several media types: its plainest text and its picture."""
+def _describe_bundle(number: int, data: Any, pictures: list[Picture]) -> Iterator[str]:
+    """A thing in several media types: its plainest text and its picture, which is added to
+    `pictures`."""
     kinds = sorted(data, key=lambda kind: kind != "text/plain") if _is_object(data) else []
     if text := next((kind for kind in kinds if kind.startswith("text/")), ""):
         yield _clip(_join(data[text]))
@@ -310,7 +310,7 @@ def _describe_bundle(number: int, data: Any, pictures: list[tuple[int, Picture]]
         except ValueError:
             yield f"[{name} is damaged]"
             return
-        pictures.append((number, Picture(name, picture)))
+        pictures.append(Picture(name, picture))
         yield f"[{name}, {len(picture):,} bytes]"
     elif kinds and not text:
         yield f"[{', '.join(kinds)}]"

@@ -209,7 +209,7 @@ async def test_a_pdf_is_read_as_text_by_page(call: Call, project: Path) -> None:
     assert "Page 1:\nfirst words" in whole.text
     assert "Page 3:\nthird" in whole.text
     assert (whole.summary, whole.pictures) == ("4 pages", ())
-    assert 'page 4. show="pictures"' in whole.text
+    assert 'Page 4:\n(no text: show="pictures"' in whole.text
     assert second.for_model == "Page 2:\nsecond\n\n[Pages 2-2 of 4. To go on: offset=3]"
 
 
