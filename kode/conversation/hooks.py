@@ -17,10 +17,9 @@ from kode.engine.command import Command, about, settle_changes
 from kode.errors import KodeError, SandboxUnknownError, StorageError, UserError
 from kode.events import Emit, Notice, TurnEnded
 from kode.extensions import trust
-from kode.extensions.hook_answer import goes_beside
-from kode.extensions.hook_input import MODES, Event, sample_line
 from kode.extensions.hook_moments import CHANGED, Hooks, RunHook
-from kode.extensions.hooks import CHANGES_COUNT, Hook, is_current
+from kode.extensions.hook_protocol import MODES, goes_beside, sample_line
+from kode.extensions.hooks import CHANGES_COUNT, Event, Hook, is_current
 from kode.extensions.places import surroundings
 from kode.extensions.session import Extensions
 from kode.sandbox.reach import NO_GRANTS, Grants

@@ -1,23 +1,27 @@
 """Finds all extensions for a working directory, and which of them count: checks approvals, and
-picks the nearest of each name."""
+picks the nearest of each name; lists them for a person.
+"""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from kode import paths
+from kode.credentials import redact
 from kode.errors import ConfigError, ToolError
 from kode.extensions import trust
 from kode.extensions.agents import AgentDefinition, find_agents, read_agent
 from kode.extensions.commands import Command, find_commands, read_command
-from kode.extensions.hooks import Hook, find_hooks, hooks_of_bundles
+from kode.extensions.hooks import Hook, find_hooks, hooks_of_bundles, said_of
 from kode.extensions.mcp_config import Entry, entries_in
 from kode.extensions.mcp_server import forget
 from kode.extensions.places import Bundle, Surroundings, parts, read_each, surroundings
 from kode.extensions.skills import Skill, find_skills, read_skill
 from kode.extensions.trust import Approvals, Item
+from kode.messages import columns, shorten
+from kode.permissions.question import visible
 
 Kind = Literal["skills", "commands", "agents", "hooks"]
 Standing = Literal["used", "new", "changed", "shadowed"]
@@ -141,3 +145,76 @@ class BundleItems:
         """Removes the pins and caches of its servers. Raises: StorageError, BusyError."""
         for entry in self._servers:
             forget(self._home, entry, trust.load(self._home, entry.root))
+
+
+CHARS_PER_TOKEN = 4
+"""OpenAI's rule of thumb for English text."""
+HASH_CHARS = 12  # enough to tell versions apart
+ABOUT_CHARS = 100  # one line
+
+_READ: Mapping[Kind, str] = {
+    "skills": ".agents/skills, .claude/skills and .kode/skills",
+    "commands": ".claude/commands and .kode/commands",
+    "agents": ".claude/agents and .kode/agents",
+    "hooks": "`hooks` in .claude/settings.json and kode.json",
+}
+NONE: Mapping[Kind, str] = {
+    kind: f"No {kind} here. kode reads {places}, of the project and of your home."
+    for kind, places in _READ.items()
+}
+"""Shown if there is none."""
+
+
+def rows_of(found_extensions: FoundExtensions, kind: Kind) -> list[dict[str, Any]]:
+    """All of one kind, in order of precedence: `state` is a `Standing`, `hash` the SHA-256 of what
+    an approval covers, `tokens` about how much of a model's window it takes when used."""
+    things: Sequence[Found[Extension]] = getattr(found_extensions, kind)
+    rows = []
+    for found in things:
+        item = found.thing.item
+        about, text, remarks = _about(found.thing)
+        row = {"name": item.name, "state": found.standing, "scope": item.scope}
+        row |= {"origin": str(item.origin), "hash": trust.digest(item)}
+        tokens = len(text) // CHARS_PER_TOKEN
+        remarks += (found.remark,) if found.remark else ()
+        rows.append({**row, "tokens": tokens, "about": about, "remarks": remarks})
+    return rows
+
+
+def lines_of(rows: Sequence[Mapping[str, Any]], kind: Kind) -> list[str]:
+    """The rows for a person, and what to do about unapproved ones."""
+    if not rows:
+        return [NONE[kind]]
+    cells = [
+        (
+            row["state"],
+            row["name"],
+            row["hash"][:HASH_CHARS],
+            f"{row['tokens']} tokens" if kind != "hooks" else "",
+            "; ".join((shorten(row["about"], ABOUT_CHARS), *row["remarks"])),
+            f"({row['origin']})",
+        )
+        for row in rows
+    ]
+    # Before padding, so that gaps within a name are escaped but alignment is not.
+    lines = columns([[*map(visible, line)] for line in cells])
+    if any(row["state"] in ("new", "changed") for row in rows):
+        lines.append("`kode extensions approve NAME` shows a pending item, and asks.")
+    return lines
+
+
+def _about(thing: Extension) -> tuple[str, str, tuple[str, ...]]:
+    """What it is, what a model gets of it, and remarks about it."""
+    match thing:
+        case Skill():
+            return thing.description, thing.body, thing.remarks
+        case Command():
+            hint = f"{thing.argument_hint}  " if thing.argument_hint else ""
+            return f"{hint}{thing.description}", thing.body, ()
+        case AgentDefinition():
+            return thing.description, thing.prompt, ()
+        case Hook():
+            marks = [name for name, on in (("guard", thing.guard), ("async", thing.is_async)) if on]
+            marks += [f"may: {said}"] if (said := said_of(thing.grants)) else []
+            return redact(thing.command), "", tuple(marks)
+    raise AssertionError(thing)

@@ -1,7 +1,7 @@
 """Runs hooks at their events and applies their answers: around calls, at questions, at the start
 and end of turns and sessions. Each run is recorded in the session.
 
-The caller supplies how a hook runs in the sandbox; `hook_input` builds its input, `hook_answer`
+The caller supplies how a hook runs in the sandbox; `hook_protocol` builds its input and
 reads its answer.
 """
 
@@ -14,16 +14,18 @@ from typing import Any
 from kode.credentials import mask
 from kode.errors import StorageError, ToolError, ToolRefused
 from kode.events import Emit, Notice
-from kode.extensions.hook_answer import HookAnswer, answer_of, join_answers, lost_of
-from kode.extensions.hook_input import (
-    Event,
+from kode.extensions.hook_protocol import (
+    HookAnswer,
+    answer_of,
     call_fields,
+    join_answers,
     line_of,
+    lost_of,
     names_of,
     output_fields,
     updated_call,
 )
-from kode.extensions.hooks import Hook
+from kode.extensions.hooks import Event, Hook
 from kode.permissions.question import Answer, Ask, Question
 from kode.session.entries import HookEntry
 from kode.tool import Action, CallDecision, Decision, ToolOutput

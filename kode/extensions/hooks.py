@@ -4,7 +4,7 @@ The shape is Claude Code's: `{"hooks": {EVENT: [{"matcher": "Bash|Edit", "hooks"
 "command", "command": "...", "timeout": 60}]}]}}`. kode adds `guard`, for a hook that must have run,
 and `sandbox`, which only `$KODE_HOME/config.json` may set to false.
 
-`hook_moments` runs them; `hook_input` builds their input, `hook_answer` reads their answer.
+`hook_moments` runs them; `hook_protocol` builds their input and reads their answer.
 """
 
 import contextlib
@@ -16,11 +16,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from kode import paths
 from kode.errors import ConfigError
-from kode.extensions.hook_input import Event
 from kode.extensions.places import (
     Bundle,
     Place,
@@ -33,6 +32,20 @@ from kode.extensions.trust import Item, folder_content
 from kode.paths import real_path
 from kode.sandbox.reach import Grants
 
+Event = Literal[
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PermissionRequest",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PreCompact",
+    "Stop",
+    "SubagentStop",
+    "Notification",
+    "SessionEnd",
+    "StatusLine",
+]
 EVENTS: tuple[str, ...] = get_args(Event)
 FILES = (".claude/settings.local.json", ".claude/settings.json")
 DEFAULT_TIMEOUT_S = 60.0  # as Claude Code's

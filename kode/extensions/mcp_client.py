@@ -1,5 +1,5 @@
 """The only user of the Model Context Protocol SDK: connects to a server and returns a `Connection`.
-Its parts are `mcp_transport`, `mcp_listing`, `mcp_contents` and `mcp_login`.
+Its parts are `mcp_transport`, `mcp_contents` and `mcp_login`.
 
 The SDK speaks both eras of the protocol. It is imported with this module, which takes a second or
 two: import it in a thread, and only to start a server.
@@ -26,8 +26,7 @@ from kode import __version__
 from kode.errors import ServerError
 from kode.extensions import mcp_process, mcp_transport
 from kode.extensions.mcp_config import Server
-from kode.extensions.mcp_contents import content_of, form_of
-from kode.extensions.mcp_listing import Listing, checked_listings
+from kode.extensions.mcp_contents import Listing, checked_listings, content_of, form_of
 from kode.extensions.mcp_login import Login, Tell, login
 from kode.extensions.mcp_values import Content, Definition, Elicit, Form, Named, Progress
 

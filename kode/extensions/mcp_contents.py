@@ -1,14 +1,143 @@
-"""Converts what servers send from the SDK's types to kode's: contents and forms. Part of
+"""What MCP servers send, in kode's types: lists, contents and forms. Lists are checked item by item
+before the SDK checks them as a whole: one odd tool must not remove its server. Part of
 `mcp_client`."""
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
+import copy
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import mcp_types as types
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse, methods
+from pydantic import ValidationError
 
+from kode.extensions.mcp_transport import Streams
 from kode.extensions.mcp_values import Content, Field, Form, Picture
+
+METHODS: Mapping[str, str] = {
+    "tools": "tools/list",
+    "prompts": "prompts/list",
+    "resources": "resources/list",
+}
+VERSION = "2025-11-25"
+"""Of the protocol: newer versions take every schema that this one takes."""
+MAX_REPAIRS = 50  # more than a tool made by hand has faults
+
+
+@dataclass
+class Listing:
+    """What a server lists that the SDK does not see."""
+
+    output_schemas: dict[str, Any] = field(default_factory=dict)
+    """Tool → the schema of its results. The SDK would lose a result that does not fit it."""
+    left_out: dict[str, None] = field(default_factory=dict)
+    """See `mcp_client.Connection`."""
+
+    def take(self, received: object) -> None:
+        """Keeps of a message with a listing only the usable items, repaired."""
+        message = received.message if isinstance(received, SessionMessage) else None
+        if not isinstance(message, JSONRPCResponse):
+            return
+        for key in METHODS.keys() & message.result.keys():
+            if isinstance(items := message.result[key], list):
+                usable = (self._usable(key, raw) for raw in items)
+                message.result[key] = [item for item in usable if item is not None]
+
+    def _usable(self, key: str, raw: object) -> dict[str, Any] | None:
+        if key == "tools" and isinstance(raw, dict):
+            raw = dict(raw)
+            if (schema := raw.pop("outputSchema", None)) is not None:
+                self.output_schemas[str(raw.get("name"))] = schema
+        item, fault = usable_item(key, raw)
+        if item is None:
+            name = raw.get("name") if isinstance(raw, dict) else raw
+            self.left_out[f"{key.removesuffix('s')} {str(name)[:80]!r}: {fault}"] = None
+        return item
+
+
+def usable_item(key: str, raw: object) -> tuple[dict[str, Any] | None, str]:
+    """An item of a listing without what is not as the protocol has it; None if it needs that, and
+    why it is left out."""
+    if not isinstance(raw, dict) or not raw.get("name"):
+        return None, "it has no name"
+    item = copy.deepcopy(raw)
+    if key == "tools":
+        schema = item["inputSchema"] = item.get("inputSchema") or {}
+        types = schema.get("type") or "object" if isinstance(schema, dict) else None
+        if "object" not in (types if isinstance(types, list) else [types]):
+            return None, "its arguments are no object"
+        schema["type"] = "object"
+        if isinstance(properties := schema.get("properties"), dict):
+            for name, value in properties.items():
+                properties[name] = value if isinstance(value, dict | bool) else {}
+    for _ in range(MAX_REPAIRS):
+        try:
+            methods.validate_server_result(METHODS[key], VERSION, {key: [item]})
+            return item, ""
+        except ValidationError as error:
+            path = error.errors()[0]["loc"][2:]
+            if not _drop(item, path):
+                return None, f"its `{'.'.join(map(str, path))}` is missing or not as it must be"
+    return None, "too much of it is not as it must be"
+
+
+def _drop(item: dict[str, Any], path: tuple[int | str, ...]) -> bool:
+    """Removes the innermost value on a path to a fault; returns whether there is one."""
+    holder: Any = None
+    value: Any = item
+    for step in path:
+        inside = isinstance(value, dict) and step in value
+        if not inside and not (isinstance(value, list) and isinstance(step, int)):
+            break
+        holder, at, value = value, step, value[step]
+    if holder is None:
+        return False
+    del holder[at]
+    return True
+
+
+@asynccontextmanager
+async def checked_listings(
+    transport: AbstractAsyncContextManager[Streams], listing: Listing
+) -> AsyncIterator[Streams]:
+    """The streams of a transport, with each received message shown to the listing first."""
+    async with transport as (incoming, outgoing):
+        yield _Checked(incoming, listing), outgoing
+
+
+class _Checked:
+    """A stream of received messages, as the SDK reads it."""
+
+    def __init__(self, stream: Any, listing: Listing) -> None:
+        self._stream = stream
+        self._listing = listing
+
+    async def receive(self) -> Any:
+        received = await self._stream.receive()
+        self._listing.take(received)
+        return received
+
+    def __aiter__(self) -> "_Checked":
+        return self
+
+    async def __anext__(self) -> Any:
+        received = await self._stream.__anext__()
+        self._listing.take(received)
+        return received
+
+    async def __aenter__(self) -> "_Checked":
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> Any:
+        return await self._stream.__aexit__(*error)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def content_of(blocks: Iterable[Any]) -> Content:

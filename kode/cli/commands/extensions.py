@@ -20,8 +20,8 @@ from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answer, Answered
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
 from kode.extensions import found_extensions, trust
+from kode.extensions.found_extensions import lines_of, rows_of
 from kode.extensions.hooks import EVENTS, Hook
-from kode.extensions.listing import lines_of, rows_of
 from kode.extensions.places import surroundings
 
 COMMANDS = {
@@ -104,8 +104,7 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
     from kode.assembly import open_sandbox, open_workplace
     from kode.config.load import load_config
     from kode.conversation.hooks import granted, run_hook
-    from kode.extensions.hook_answer import answer_of, lost_of
-    from kode.extensions.hook_input import TOPICS, line_of, other_names
+    from kode.extensions.hook_protocol import TOPICS, answer_of, line_of, lost_of, other_names
 
     cwd, home = directory(), paths.home()
     topics = [str(fields[topic]) for topic in TOPICS if topic in fields]

@@ -16,7 +16,7 @@ from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import bars, cell_width, clip, cost_text, count, explain, one_line
 from kode.cli.screen.screen import Screen
 from kode.errors import KodeError, UserError
-from kode.extensions.listing import NONE, lines_of, rows_of
+from kode.extensions.found_extensions import NONE, lines_of, rows_of
 from kode.messages import plural
 from kode.plain_text import clean
 from kode.programs import start_program
