@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kode.permissions import places
 from kode.permissions.question import Answer
 from kode.sandbox.named import Named
 from kode.tool import FileChange
@@ -143,6 +144,15 @@ def test_hooks_and_tasks_name_files_that_run_later(project: Path) -> None:
         "l.js p.js task.sh".split()
     )
     assert "tools/later.sh" in found
+
+
+def test_each_file_in_the_table_names_programs(project: Path) -> None:
+    expected = set()
+    for number, name in enumerate(places.names("names_programs")):
+        path = name if Path(name).suffix or name == ".envrc" else f"{name}/x"
+        write(project, {path: f"sh tools/{number}.sh\n"})
+        expected.add(f"tools/{number}.sh")
+    assert expected <= named(project)
 
 
 def test_a_makefile_that_no_hook_runs_is_a_plain_file(project: Path) -> None:
