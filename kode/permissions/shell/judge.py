@@ -235,15 +235,10 @@ class _Walk:
     def _touch(self, words: Sequence[Word], kind: str) -> Part:
         """The effect on the files that words name: `last` writes the last and reads the others."""
         paths = [files.locate(word, self.cwd, self.where) for word in words]
-        first_written = len(paths) - {"last": 1, "reads": 0}.get(kind, len(paths))
-        effects = []
-        for path in paths[:first_written]:
-            if path is not None:
-                effect = files.read(path, self.where)
-                is_quiet = effect.risk == "unknown"
-                effects.append(replace(effect, risk="safe") if is_quiet else effect)
-        effects += [files.write(path, self.where) for path in paths[first_written:]]
-        return files.merge(effects)
+        at = len(paths) - {"last": 1, "reads": 0}.get(kind, len(paths))
+        reads = [files.read(path, self.where) for path in paths[:at] if path is not None]
+        quiet = [replace(it, risk="safe") if it.risk == "unknown" else it for it in reads]
+        return files.merge([*quiet, *(files.write(path, self.where) for path in paths[at:])])
 
     def _spares(self, words: tuple[Word, ...], rule: programs.Rule) -> bool:
         """Whether everything that it deletes is temporary or made again by a build."""

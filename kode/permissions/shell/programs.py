@@ -194,17 +194,15 @@ def subcommand_at(words: Sequence[Word]) -> list[int]:
     """The indices of the first three words that are not options of the program itself."""
     takes = _data()["globals"].get(os.path.basename(words[0].text), "").split()
     positions: list[int] = []
-    index = 1
-    while index < len(words) and len(positions) < 3:
+    rest = iter(range(1, len(words)))
+    for index in rest:
         word = words[index]
         if word.text in takes and word.kind == "literal" and not positions:
-            index += 2
-            continue
-        if word.kind == "open":
+            next(rest, None)
+        elif word.kind == "open" or len(positions) == 3:
             break
-        if not word.text.startswith(("-", "+")):
+        elif not word.text.startswith(("-", "+")):
             positions.append(index)
-        index += 1
     return positions
 
 
@@ -222,16 +220,14 @@ def operands_of(words: Sequence[Word], rule: Rule | None) -> list[Word]:
     option values that the rule knows, and without a first text."""
     values = rule.values.split() if rule else []
     operands: list[Word] = []
-    rest = list(reversed(words[1:]))
-    while rest:
-        word = rest.pop()
-        if word.text in values and rest:
-            rest.pop()
+    rest = iter(words[1:])
+    for word in rest:
+        if word.text in values:
+            next(rest, None)
         elif "=" in word.text and re.match(r"-|if=|of=", word.text) and word.kind != "open":
             operands.append(Word(word.text.partition("=")[2], "pattern"))
         elif word.text == "--":
-            operands.extend(reversed(rest))
-            break
+            operands.extend(rest)
         elif not word.text.startswith("-") or word.kind == "open":
             operands.append(word)
     has_text = rule is not None and rule.operands.startswith("text ")
@@ -276,12 +272,10 @@ def inner_of(words: Sequence[Word]) -> list[Inner]:
     if (wrapper := _data()["wrappers"].get(name)) is not None:
         return _behind_wrapper(words, wrapper)
     if name in names("shells"):
-        position = _skip_options(words, _options(_data()["shells"]["options"]))
-        if position is None or position >= len(words) or words[position].kind != "literal":
-            return []
-        options = (word.text for word in words[1:position])
-        has_text = any(re.fullmatch(r"-[a-z]*c[a-z]*", text) for text in options)
-        return [Inner(text=words[position].text)] if has_text else []
+        at = _skip_options(words, _options(_data()["shells"]["options"]))
+        script = words[at] if at is not None and at < len(words) else None
+        is_run = any(re.fullmatch(r"-[a-z]*c[a-z]*", word.text) for word in words[1:at])
+        return [Inner(text=script.text)] if script and script.kind == "literal" and is_run else []
     if name == "find":
         return _executed_by_find(words)
     if name in ("eval", "trap") and len(words) > 1 and all(w.kind == "literal" for w in words):
@@ -295,23 +289,14 @@ def _behind_wrapper(words: Sequence[Word], wrapper: Mapping[str, Any]) -> list[I
     position = first = _skip_options(words, _options(wrapper.get("options", "")))
     if position is None:
         return []
-    while position < len(words) and re.match(r"[A-Za-z_]\w*=", words[position].text):
-        if not wrapper.get("assigns"):
-            break
-        position += 1
-    assigns = position != first
-    position += wrapper.get("skip", 0)
-    if position >= len(words):
-        return []
+    if wrapper.get("assigns"):
+        while position < len(words) and re.match(r"[A-Za-z_]\w*=", words[position].text):
+            position += 1
     appends, system = wrapper.get("appends", False), wrapper.get("system", "")
-    return [
-        Inner(
-            words=tuple(words[position:]),
-            transparent=not assigns and not appends and not system,
-            appends=appends,
-            system=system,
-        )
-    ]
+    is_transparent = position == first and not appends and not system
+    rest = tuple(words[position + wrapper.get("skip", 0) :])
+    command = Inner(words=rest, transparent=is_transparent, appends=appends, system=system)
+    return [command] if rest else []
 
 
 def _executed_by_find(words: Sequence[Word]) -> list[Inner]:
