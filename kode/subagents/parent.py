@@ -541,15 +541,15 @@ async def run_children(children: Sequence[Child]) -> None:
 
 
 def child_environment(
-    environ: Mapping[str, str], secret_values: Sequence[str], kept: Sequence[str] = ()
+    environ: Mapping[str, str], secret_values: Sequence[str], passed_on: Sequence[str] = ()
 ) -> dict[str, str]:
     """The environment of a child itself: ours without variables that look secret by name, or
-    contain one of `secret_values`. `kept` are names the person passes on."""
+    contain one of `secret_values`. `passed_on` are names the person passes on."""
     words = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
     passed = {
         name: value
         for name, value in environ.items()
-        if (name in kept or not any(word in name.upper() for word in words))
+        if (name in passed_on or not any(word in name.upper() for word in words))
         and not any(secret in value for secret in secret_values)
     }
     return passed | one_deeper(environ)
@@ -557,13 +557,13 @@ def child_environment(
 
 async def finish(task: "asyncio.Future[None]") -> None:
     """Awaits a task to its end despite cancellations, then raises them."""
-    cancelled = False
+    is_cancelled = False
     while not task.done():
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
-            cancelled = True
-    if cancelled:
+            is_cancelled = True
+    if is_cancelled:
         raise asyncio.CancelledError
     task.result()
 

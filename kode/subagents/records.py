@@ -120,13 +120,13 @@ def create(
 def continue_task(agents: Path, id: str, task: Task) -> Task:
     """The task for the ended child that goes on with it, as the agent that it was. Raises:
     ToolError if there is none, or it still runs."""
-    ended = [
+    ids = [
         record.id
         for record in read_records(agents)
         if record.result and not record.is_alive and record.transcript.exists()
     ]
-    if id not in ended:
-        finished = ", ".join(ended) or "none"
+    if id not in ids:
+        finished = ", ".join(ids) or "none"
         raise ToolError(f"No finished subagent has the id {id!r}. Finished: {finished}.")
     before = _read_object(agents / id / "task.json")
     effort = task.effort or before.get("effort")

@@ -81,23 +81,23 @@ async def _outlives_call(children: Sequence[Child], context: ToolContext, backgr
         if background and jobs is not None:
             request.set()
         work = asyncio.create_task(run_children(children))
-        moved = asyncio.create_task(request.wait())
+        move_task = asyncio.create_task(request.wait())
         try:
-            await asyncio.wait((work, moved), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, move_task), return_when=asyncio.FIRST_COMPLETED)
             return not (work.done() and work.result() is None)
         except asyncio.CancelledError:
             work.cancel()
             await finish(work)
             raise
         finally:
-            moved.cancel()
+            move_task.cancel()
 
 
 def _name_call(arguments: Mapping[str, Any]) -> str:
     """What for; if the model does not say, the goals. The arguments may be unchecked."""
-    described, tasks = arguments.get("description"), arguments.get("tasks")
-    if isinstance(described, str) and described.strip():
-        return described
+    purpose, tasks = arguments.get("description"), arguments.get("tasks")
+    if isinstance(purpose, str) and purpose.strip():
+        return purpose
     goals = []
     for task in tasks if isinstance(tasks, list) else []:
         match task:
@@ -135,8 +135,8 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> None:
         if task.fork and (agent or task.effort or task.resume):
             fault = f"Task {number} is a fork, which works as you do"
             raise ToolError(f"{fault}: leave out `agent`, `effort` and `resume`, or `fork`.")
-    resumed = Counter(task.resume for task in tasks if task.resume)
-    if resumed.total() > len(resumed):
+    resumes = Counter(task.resume for task in tasks if task.resume)
+    if resumes.total() > len(resumes):
         raise ToolError("Two tasks resume the same subagent: put them into one.")
 
 
@@ -166,12 +166,12 @@ def _describe_work(children: Sequence[Child], siblings: Sequence[Child]) -> Tool
             continue
         is_alone = not any(other.has_edited for other in siblings if other is not child)
         for check in result.checks:
-            counted = late if check.after_last_edit and is_alone else early
-            counted.append((check.command, 0 if check.passed else 1))
+            steps = late if check.after_last_edit and is_alone else early
+            steps.append((check.command, 0 if check.passed else 1))
         cwd = child.delegation.agent().place.cwd
         files |= dict.fromkeys(os.path.join(cwd, name) for name in result.files_changed)
         ran_programs |= result.checked != "not_since_last_edit"
     is_edit = any(child.has_edited for child in children)
     last = WorkStep(checks=tuple(late), is_edit=is_edit, ran_programs=ran_programs)
-    steps = (WorkStep(checks=tuple(early)), last)
-    return ToolOutput(text="", files_changed=tuple(files), agent_steps=steps)
+    all_steps = (WorkStep(checks=tuple(early)), last)
+    return ToolOutput(text="", files_changed=tuple(files), agent_steps=all_steps)

@@ -51,7 +51,7 @@ class Survey:
     files: set[str] = field(default_factory=set)
     """What git would not give back: tracked files that differ from the commit, untracked files, and
     single ones that git ignores."""
-    closed: set[str] = field(default_factory=set)
+    unvisited: set[str] = field(default_factory=set)
     """Folders that nobody looks into: ignored ones, and nested repositories."""
     names: dict[str, int | None] = field(default_factory=dict)
     """All that is in it: of a folder its mode, of anything else None."""
@@ -180,7 +180,7 @@ def _ask_git(tree: Survey, *words: str) -> None:
             tree.head = value if key == "branch.oid" and value != "(initial)" else tree.head
             tree.branch = value if key == "branch.head" and value != "(detached)" else tree.branch
         elif ".." not in path.split("/"):  # somebody may have written the index, and git trusts it
-            (tree.closed if path.endswith("/") else tree.files).add(path.rstrip("/"))
+            (tree.unvisited if path.endswith("/") else tree.files).add(path.rstrip("/"))
     tree.is_git = True
 
 
@@ -198,12 +198,12 @@ def _walk(tree: Survey) -> tuple[dict[str, int | None], bool]:
             with os.scandir(folder) as scan:
                 entries = {entry.name: entry for entry in scan}
             if entries.pop(".git", None) is not None and folder != top:
-                tree.closed.add(folder)  # a tree of its own
+                tree.unvisited.add(folder)  # a tree of its own
                 continue
             for name, entry in entries.items():
                 if not entry.is_dir(follow_symlinks=False):
                     names[entry.path] = None
-                elif entry.path not in tree.closed and name not in skipped:
+                elif entry.path not in tree.unvisited and name not in skipped:
                     names[entry.path] = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
                     waiting.append(entry.path)
     return names, True
@@ -229,12 +229,12 @@ def _find_written(step: RunningStep, path: str, roots: Sequence[Path]) -> list[s
 def _compare_names(then: Survey, names: Mapping[str, int | None]) -> dict[str, Seen]:
     """The earlier states of what was made, and of folders that were removed or have another mode.
     Of too much, only the outermost: undo then names it."""
-    made = names.keys() - then.names.keys()
-    if len(made) > MAX_FILES:
-        made = {path for path in made if os.path.dirname(path) not in made}
+    new = names.keys() - then.names.keys()
+    if len(new) > MAX_FILES:
+        new = {path for path in new if os.path.dirname(path) not in new}
     folders = ((path, mode) for path, mode in then.names.items() if mode is not None)
     before = {path: Seen(FOLDER, mode) for path, mode in folders if names.get(path) != mode}
-    return before | dict.fromkeys(made, Seen(None))
+    return before | dict.fromkeys(new, Seen(None))
 
 
 def _compare_commit(contents: Contents, step: RunningStep, then: Survey) -> dict[str, Seen]:
@@ -250,15 +250,15 @@ def _compare_commit(contents: Contents, step: RunningStep, then: Survey) -> dict
     names = [name for name in inside if f"{root}/{name}" not in then.files]
     if not names:
         return {}
-    given = b"".join(os.fsencode(name) + b"\0" for name in names)
-    programs = split_names(_git(root, "check-attr", "-z", "--stdin", "filter", given=given))[2::3]
+    lines = b"".join(os.fsencode(name) + b"\0" for name in names)
+    programs = split_names(_git(root, "check-attr", "-z", "--stdin", "filter", given=lines))[2::3]
     with tempfile.TemporaryDirectory(prefix="kode-undo-") as folder:
         top, index = paths.real_path(folder), {"GIT_INDEX_FILE": f"{folder}/index"}
         _git(root, "read-tree", then.head, environ=index)
-        given = b"".join(os.fsencode(name) + b"\0" for name in names[:MAX_FILES])
+        lines = b"".join(os.fsencode(name) + b"\0" for name in names[:MAX_FILES])
         with contextlib.suppress(GitError):  # an object is missing: the others are there
             words = ("checkout-index", "-z", "--stdin", f"--prefix={top}/files/")
-            _git(root, *words, given=given, environ=index)
+            _git(root, *words, given=lines, environ=index)
         saved = contents.save(f"{top}/files/{name}" for name in names)
     before = {}
     for name, program, seen in zip(names, programs, saved.values(), strict=True):

@@ -65,7 +65,7 @@ class Contents:
     """Larger files are not saved."""
     max_bytes: int
     """Limit for all contents of the session; the oldest are deleted first."""
-    held_bytes: int | None = None
+    size_bytes: int | None = None
     """Size of the folder; counted once, then updated."""
 
     def see(self, path: str) -> Seen:
@@ -100,12 +100,12 @@ class Contents:
                     durable.sync_folder(self.folder)
         except StorageError as error:
             return dict.fromkeys(saved, error)
-        if self.held_bytes is None:
-            self.held_bytes = sum(size for _, size, _ in _saved_in(self.folder))
+        if self.size_bytes is None:
+            self.size_bytes = sum(size for _, size, _ in _saved_in(self.folder))
         else:
-            self.held_bytes += sum(sizes)
-        if self.held_bytes > self.max_bytes:
-            self.held_bytes = drop_oldest([self.folder], self.max_bytes)
+            self.size_bytes += sum(sizes)
+        if sizes and self.size_bytes > self.max_bytes:
+            self.size_bytes = drop_oldest([self.folder], self.max_bytes)
         return saved
 
     def data(self, state: str) -> bytes | None:
@@ -154,8 +154,8 @@ class Contents:
             if state == FOLDER:
                 if status is not None and not is_folder:
                     os.unlink(path.name, dir_fd=folder)
-                with beneath.open_below(folder, [path.name], make=beneath.usual_mode) as made:
-                    os.fchmod(made, mode)
+                with beneath.open_below(folder, [path.name], make=beneath.usual_mode) as target:
+                    os.fchmod(target, mode)
                 return
             if state.startswith(LINK):
                 beneath.link_in(state.removeprefix(LINK), folder, path.name)
@@ -201,13 +201,13 @@ def drop_oldest(folders: list[Path], max_bytes: int) -> int:
     """Deletes the oldest contents of these folders down to nine tenths of `max_bytes`, if they hold
     more than that; returns their size."""
     saved = sorted(entry for folder in folders for entry in _saved_in(folder))
-    held = sum(size for _, size, _ in saved)
-    for _, size, path in saved if held > max_bytes else ():
-        if held > max_bytes * 9 // 10:
+    total = sum(size for _, size, _ in saved)
+    for _, size, path in saved if total > max_bytes else ():
+        if total > max_bytes * 9 // 10:
             with contextlib.suppress(OSError):
                 path.unlink()
-                held -= size
-    return held
+                total -= size
+    return total
 
 
 def drop_oldest_of_all(home: Path, max_bytes: int) -> int:

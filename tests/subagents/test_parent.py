@@ -286,7 +286,7 @@ result(task()["goal"], status="error", error="Ended by a limit.", steps=3)
 async def test_no_command_line_file_or_environment_holds_the_key(family: Family) -> None:
     key = "sk-very-secret-value"
     environ = {"PATH": os.environ["PATH"], "OPENAI_API_KEY": key, "ODD": f"x{key}", "GH_TOKEN": "t"}
-    environment = child_environment(environ, (key,), kept=("GH_TOKEN",))
+    environment = child_environment(environ, (key,), passed_on=("GH_TOKEN",))
     code = """
 start = json.loads(sys.stdin.readline())
 result(json.dumps([dict(os.environ), sys.argv, start["config"]["api_key"]]))

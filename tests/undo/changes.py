@@ -1,5 +1,7 @@
 """Undo data in a folder, and turns that change files."""
 
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,3 +47,17 @@ def change(undo: Undo, turn: int | TurnId, path: Path, *texts: str | None) -> No
     for text in texts:
         with step(undo, turn, path):
             path.unlink() if text is None else path.write_text(text)
+
+
+def tree(root: Path) -> dict[str, tuple[object, ...]]:
+    """What is in a folder, but for the records of git: links, modes and contents."""
+    entries: dict[str, tuple[object, ...]] = {}
+    for path in sorted(root.rglob("*")):
+        name, mode = str(path.relative_to(root)), stat.S_IMODE(path.lstat().st_mode)
+        if name.split("/")[0] == ".git":
+            continue
+        if path.is_symlink():
+            entries[name] = ("link", os.readlink(path))
+        else:
+            entries[name] = ("folder" if path.is_dir() else path.read_bytes(), mode)
+    return entries

@@ -10,11 +10,9 @@ import pytest
 from kode.undo.outside import RunningStep
 from kode.undo.undo import Undo
 from tests.needs import needs
-from tests.undo.changes import turn_id, undo_in
+from tests.undo.changes import tree, turn_id, undo_in
 
 needs_git = needs("git")
-
-Tree = dict[str, str | None]
 
 
 @pytest.fixture
@@ -82,17 +80,6 @@ def run(root: Path, command: str, *writes: str) -> Undo:
 
 def before(root: Path, *writes: Path | str, **limits: int) -> RunningStep:
     return opened(root, **limits).begin_outside(turn_id(1), [*map(str, writes)])
-
-
-def tree(root: Path) -> Tree:
-    found: Tree = {}
-    for path in sorted(root.rglob("*")):
-        name = str(path.relative_to(root))
-        if name.split("/")[0] != ".git":
-            mode = oct(path.lstat().st_mode)
-            what = os.readlink(path) if path.is_symlink() else mode
-            found[name] = what if path.is_symlink() or path.is_dir() else mode + path.read_text()
-    return found
 
 
 @needs_git

@@ -7,7 +7,6 @@ Here a sample; `KODE_TEST_EFFORT` and `python -m tests.undo.test_stories 2000` t
 import os
 import random
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,7 @@ import pytest
 
 from kode.undo.undo import Undo
 from tests.effort import share
-from tests.undo.changes import turn_id, undo_in
+from tests.undo.changes import tree, turn_id, undo_in
 
 STORIES = 200
 KINDS = ("known", "known", "known", "walked", "git")
@@ -40,7 +39,6 @@ NAMES = (
 )
 EVENTS = ("fsync", "write", "rename", "unlink", "mkdir", "rmdir", "symlink", "fchmod")
 
-Tree = dict[str, tuple[object, ...]]
 Operation = Callable[[], None]
 
 
@@ -74,22 +72,6 @@ class Deadline:
                 yield
             except Killed:
                 pass
-
-
-def tree(root: Path) -> Tree:
-    found: Tree = {}
-    for path in sorted(root.rglob("*")):
-        name = str(path.relative_to(root))
-        if name.split("/")[0] == ".git":
-            continue
-        mode = stat.S_IMODE(path.lstat().st_mode)
-        if path.is_symlink():
-            found[name] = ("link", os.readlink(path))
-        elif path.is_dir():
-            found[name] = ("folder", mode)
-        else:
-            found[name] = (path.read_bytes(), mode)
-    return found
 
 
 def remove(path: Path) -> None:
