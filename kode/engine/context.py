@@ -42,7 +42,7 @@ from kode.session.masking import mask
 from kode.session.plan import plan_in_force
 from kode.session.requests import tool_object
 from kode.tool import CALLS_ANY
-from kode.tools.builtin import offered
+from kode.tools.builtin import format_tools
 
 MAX_FRUITLESS_COMPACTIONS = 3  # each costs a request, and frees too little
 KEPT_TAIL_SHARE = 0.1
@@ -136,7 +136,7 @@ def _begin(
     agent: Agent, session: Session, sections: Mapping[str, str], reason: InjectReason
 ) -> SystemEntry:
     """Records the beginning of the requests to come, unless it is the same."""
-    tools = offered(agent.tools, "kode" if agent.small else agent.tool_format)
+    tools = format_tools(agent.tools, "kode" if agent.small else agent.tool_format)
     specs = (tool.brief_spec if agent.small else tool.spec for tool in tools)
     last = session.entries[-1] if session.entries else None
     entry = SystemEntry(

@@ -11,9 +11,9 @@ from typing import Any
 
 from kode.permissions.tool_names import TOOLS
 from kode.tool import Tool
-from kode.tools.builtin import offered, with_formats
+from kode.tools.builtin import index_tools
 
-__all__ = ["arguments", "called", "offered"]
+__all__ = ["arguments", "called"]
 
 _PATH = dict.fromkeys(
     "file_path filePath filepath absolute_path target_file dir_path directory".split(), "path"
@@ -93,7 +93,7 @@ def called(tools: Sequence[Tool], name: str) -> Tool | None:
     for tool in tools:
         if tool.name == name:
             return tool
-    known = with_formats(tools)
+    known = index_tools(tools)
     return known.get(name) or known.get(TOOLS.get(name, ""))
 
 

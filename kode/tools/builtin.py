@@ -59,20 +59,20 @@ def _replacements(tool_format: ToolFormat) -> Mapping[str, Tool | None]:
     }
 
 
-def offered(tools: Sequence[Tool], tool_format: ToolFormat) -> Iterator[Tool]:
+def format_tools(tools: Sequence[Tool], tool_format: ToolFormat) -> Iterator[Tool]:
     """What is declared to the model; without all tools that a format stands for, those as they
     are."""
-    instead = _replacements(tool_format)
-    if not set(instead) <= {tool.name for tool in tools}:
-        instead = {}
-    return (shown for tool in tools if (shown := instead.get(tool.name, tool)) is not None)
+    replacements = _replacements(tool_format)
+    if not set(replacements) <= {tool.name for tool in tools}:
+        replacements = {}
+    return filter(None, (replacements.get(tool.name, tool) for tool in tools))
 
 
-def with_formats(tools: Sequence[Tool]) -> dict[str, Tool]:
+def index_tools(tools: Sequence[Tool]) -> dict[str, Tool]:
     """Every tool that a call may name: these, and the formats whose tools are all among them."""
-    known = {tool.name: tool for tool in tools}
-    for instead in map(_replacements, get_args(ToolFormat)):
-        if set(instead) <= set(known):
-            parts = {tool.name: tool for tool in instead.values() if tool and tool.parts}
-            known = {**parts, **known}
-    return known
+    by_name = {tool.name: tool for tool in tools}
+    for replacements in map(_replacements, get_args(ToolFormat)):
+        if set(replacements) <= set(by_name):
+            parts = {tool.name: tool for tool in replacements.values() if tool and tool.parts}
+            by_name = {**parts, **by_name}
+    return by_name
