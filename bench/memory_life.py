@@ -67,7 +67,7 @@ from bench.measure import report, sized
 from kode import paths
 from kode.events import silent
 from kode.memory.contract import MemoryContext, MemorySystem, NullMemory, Turn
-from kode.messages import Message, Text, user_message
+from kode.messages import Message, Text, text_of, user_message
 from kode.session.record import Project, SessionRecord
 
 T = TypeVar("T")
@@ -193,7 +193,8 @@ class Life:
         await figures.timed(system.close(15.0))
         figures.refused += self._hands.refused
         whole = self._window.chars if self._name == "window" else 0
-        self._window.add(self._at, "".join(f"{self._at} {m.parts[0].text}\n" for m in messages))  # type: ignore[union-attr]
+        spoken = filter(None, map(text_of, messages))
+        self._window.add(self._at, "".join(f"{self._at} {text}\n" for text in spoken))
         figures.unasked.append((whole or unasked) / CHARS_A_TOKEN)
         figures.tokens.append((whole or unasked + self._looked_up) / CHARS_A_TOKEN)
 
@@ -323,12 +324,14 @@ class Life:
         return f"{ANSWER}{'. '.join(texts)}." if texts else "I do not know."
 
     def _turn(self, number: int, said: Said, answer: str) -> Turn:
+        fact = said.fact if said.kind == "observed" else None
+        reading = writing.read_cited(self._project, fact) if fact else ()
         reply = Message(role="assistant", parts=(Text(text=answer),), stop="end")
         return Turn(
             number=number,
             text=said.text,
             answer=answer,
-            messages=(user_message(said.text), reply),
+            messages=(user_message(said.text), *reading, reply),
             tainted=self._calls.tainted,
         )
 

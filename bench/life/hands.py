@@ -5,6 +5,7 @@ as in a session; a person who is asked about one says yes to what they said them
 all else.
 """
 
+import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from bench.life.story import Fact, Said
 from kode.errors import KodeError
 from kode.events import silent
 from kode.memory.contract import MemorySystem
+from kode.messages import Message, ToolCall, ToolResult
 from kode.permissions import places
 from kode.permissions.decide import Call, decide_call
 from kode.permissions.rules import Rules
@@ -247,3 +249,13 @@ def write_cited(project: Path, fact: Fact, value: str, *, above: int = 0) -> Non
     file = project / fact.source.partition(":")[0]
     file.parent.mkdir(exist_ok=True)
     file.write_text("# moved\n" * above + "".join(CITED) + f'limit = "{value}"\n')
+
+
+def read_cited(project: Path, fact: Fact) -> tuple[Message, Message]:
+    """A call that reads the file of these lines, and what it shows."""
+    name = fact.source.partition(":")[0]
+    lines = enumerate((project / name).read_text().splitlines(), 1)
+    call = ToolCall(id=fact.value, name="read_file", arguments=json.dumps({"path": name}))
+    text = "\n".join(f"{number}\t{line}" for number, line in lines)
+    result = ToolResult(call_id=call.id, name=call.name, text=text)
+    return Message(role="assistant", parts=(call,)), Message(role="tool", parts=(result,))

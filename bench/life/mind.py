@@ -77,7 +77,7 @@ class Mind:
     def _said(self, transcript: str) -> list[tuple[str, Fact]]:
         """How each fact came into a conversation, and the fact."""
         found = []
-        for line in transcript.split("\n"):
+        for line in re.findall(r"(?m)^(?:User|Assistant): .*$", transcript):
             how = "answered" if ANSWER in line else "read" if READ in line else "told"
             until = _UNTIL.search(line)
             for fact in facts_in(line, self._facts):

@@ -83,9 +83,8 @@ class MemoryModel:
         self, request: Request, *, timeout_s: float = TIMEOUT_S, patient: bool = False
     ) -> Reply:
         """Makes one request for a full reply without the reasoning, whose drafts would be taken for
-        the answer; oversized texts lose their middle. A request is cancelled after `timeout_s`;
-        with `patient`, where nobody waits, a server measured as slow gets up to `MAX_TIMES` that.
-        Raises: nothing but CancelledError."""
+        the answer; oversized texts lose their middle. After `timeout_s` it is cancelled; `patient`
+        gives a server measured as slow up to `MAX_TIMES` that. Raises: only CancelledError."""
         if self._ask_reply is None or self.calls >= MAX_CALLS:
             return Reply(failure=f"no model may be asked after {self.calls} calls")
         bound = partial(keep_ends, max_chars=MAX_PROMPT_CHARS)
@@ -115,9 +114,8 @@ def _map_texts(message: Message, edit: Callable[[str], str]) -> Message:
 
 
 def read_object(answer: str, fields: Sequence[str]) -> tuple[dict[str, Any], bool]:
-    """The JSON object in an answer that has one of the `fields`, whatever stands around it, and
-    whether it is complete: of one that was cut off the last value may be half of one. Broken JSON
-    is repaired; an empty object for none."""
+    """The JSON object in an answer that has one of the `fields`, repaired, and whether it is
+    complete: of one that was cut off the last value may be half of one; an empty one for none."""
     for bracket in itertools.islice(re.finditer(r"\{", answer), MAX_BRACKETS):
         value, _ = broken_json.value_at(answer, bracket.start()) or (None, 0)
         if isinstance(value, dict) and any(name in value for name in fields):

@@ -87,12 +87,9 @@ class Drop:
 
 @dataclass(frozen=True, kw_only=True)
 class Hit:
-    score: float
     text: str
     where: str
     """The file or note it comes from."""
-    why: str = ""
-    """What matched."""
     match: Literal["exact", "near"] = "near"
     """`exact`: it contains every word of the query as it is spelled."""
 
@@ -104,9 +101,8 @@ class SnapshotSection:
 
 
 class MemorySystem:
-    """A way of remembering, whose hooks the engine calls. Here each gives the neutral answer and
-    changes nothing: a system defines those it needs. One may be slow or fail: `kode.memory.system`
-    stands between."""
+    """A way of remembering, whose hooks the engine calls behind a guard, `kode.memory.system`.
+    Here each gives the neutral answer and changes nothing: a system defines those it needs."""
 
     name: str = "none"
 

@@ -52,10 +52,8 @@ NO_DRAFTS: Mapping[str, str] = MappingProxyType({})
 
 @contextlib.asynccontextmanager
 async def locked(folder: Path) -> AsyncIterator[None]:
-    """Holds the exclusive lock of a folder across processes. The body must not await.
-
-    Raises: BusyError after 10 s; StorageError; CancelledError while waiting.
-    """
+    """Holds the exclusive lock of a folder across processes. The body must not await. Raises:
+    BusyError after 10 s; StorageError; CancelledError while waiting."""
     deadline = time.monotonic() + _LOCK_TIMEOUT_S
     with contextlib.ExitStack() as stack:
         while True:
@@ -70,11 +68,8 @@ async def locked(folder: Path) -> AsyncIterator[None]:
 
 @dataclass(eq=False)
 class FileStore:
-    """The log and the files of one memory folder, seen from one project by one system.
-
-    What changes something raises MemoryRefused, StorageError and BusyError; then nothing was
-    changed.
-    """
+    """The log and the files of one memory folder, seen from one project by one system. What raises
+    MemoryRefused, StorageError or BusyError has changed nothing."""
 
     root: Path
     system: str
@@ -188,11 +183,17 @@ class FileStore:
         return rank(statement, self.code_state(statement))
 
     def plan(self, view: View, new: Sequence[Statement], relations: Relations) -> Plan:
-        """What follows from relations between new statements and current ones."""
+        """What follows from relations between new statements and current ones; what contradicted
+        one of these before is left out."""
+        both = ({first.id, second.id} for first, second in view.conflicts())
+        before = [pair for pair in both if not pair.isdisjoint(relations.ids())]
+        conflict = (*relations.conflict, *((first, second) for first, second in before))
+        relations = replace(relations, conflict=conflict)
         alive = view.alive(relations.ids())
         statements = [*(old for old in alive if old.state != "waiting"), *new]
         times = {statement.id: statement.claimed_at for statement in statements}
-        return plan(relations, times, {new.id: self.rank(new) for new in statements})
+        result = plan(relations, times, {new.id: self.rank(new) for new in statements})
+        return replace(result, conflicts=tuple(p for p in result.conflicts if {*p} not in before))
 
     def settle(
         self, view: View, new: Sequence[Statement], relations: Relations, draft: Change
@@ -226,9 +227,8 @@ class FileStore:
     async def commit(
         self, make: Callable[[View], Changes], drafts: Mapping[str, str] = NO_DRAFTS
     ) -> list[Change]:
-        """Makes the changes that `make` gives for what counts, with the folder locked; returns them
-        as the log has them. `drafts`: whole texts of files, by name, that a writer gave. Raises:
-        MemoryRefused, StorageError, BusyError."""
+        """Makes the changes that `make` gives, with the folder locked; returns them as the log has
+        them. `drafts`: texts of files by name. Raises: MemoryRefused, StorageError, BusyError."""
         if self.read_only:
             raise MemoryRefused("This process may only read memory. Nothing was changed.")
         async with locked(self.root):
@@ -244,9 +244,8 @@ class FileStore:
                     return self._write(changes, after, touched, drafts) if changes else []
 
     async def reconcile(self, places: Iterable[str] | None = None) -> list[Notice]:
-        """Continues what a killed kode left, writes missing files again, and takes over what a
-        person edited in the files of these places, by default in those of facts; says what it
-        did. A process that may only read just says what it cannot read."""
+        """Continues what a killed kode left, writes missing files again, and takes over edits in
+        the files of these places, by default of facts; says what it did, or cannot read."""
         if not self.root.is_dir():  # nothing was ever stored
             return []
         places = self.fact_places() if places is None else places

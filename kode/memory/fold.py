@@ -121,18 +121,18 @@ class View:
         return [*self.part("waiting").proposals.values()]
 
     def conflicts(self) -> list[tuple[Statement, Statement]]:
-        """The pairs of current statements that contradict each other; the first one counts."""
+        """The pairs of current or archived statements that contradict each other; the first one
+        counts."""
         pairs, part = dict[frozenset[str], tuple[Statement, Statement]](), self.part("pairs")
         for pair in part.pairs:
-            both = [old for old in self.alive(pair) if old.state == "current"]
+            both = [old for old in self.alive(pair) if old.state != "waiting"]
             if len(both) == 2 and frozenset(pair) not in part.distinct:
                 pairs[frozenset(pair)] = (both[0], both[1])
         return list(pairs.values())
 
     def find(self, words: str, places: Iterable[str] | None = None) -> list[Entry]:
-        """The statements that were not withdrawn, in these places, which `words` may mean: the one
-        with this id, or the only one whose id begins with it, else those with this text, else those
-        that contain it."""
+        """The statements in these places that `words` may mean and that were not withdrawn: by id,
+        or the only beginning of one, else by their text, else by a part of it."""
         ids = [id for id in self.entries if len(words) >= 4 and id.startswith(words)]
         ids = [words] if words in self.entries else ids
         if len(ids) == 1 and self.entries[ids[0]].is_alive:

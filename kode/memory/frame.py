@@ -143,15 +143,15 @@ def _is_expired(fact: Statement, day: str) -> bool:
 
 
 def remarks(store: Store, today: date) -> Mapping[str, str]:
-    """The remark on each current fact of this project that needs one, by id: `expired on ...`, `may
-    be stale: a.py:7 changed`, `not settled, the user says otherwise`."""
-    remarks_by_id = dict[str, str]()
-    for statement in store.statements():
+    """The remark on each fact of this project that needs one, also an archived one, by id: `expired
+    on ...`, `may be stale: a.py:7 changed`, `not settled, the user says otherwise`."""
+    remarks_by_id, view = dict[str, str](), store.view()
+    for statement in (fact for place in store.fact_places() for fact in view.in_place(place)):
         if _is_expired(statement, today.isoformat()):
             remarks_by_id[statement.id] = f"expired on {statement.until}"
         elif state := _STATES.get(store.code_state(statement) or ""):
             remarks_by_id[statement.id] = f"may be stale: {statement.source} {state}"
-    for first, second in store.view().conflicts():
+    for first, second in view.conflicts():
         author = "another entry" if first.who == second.who else AUTHORS[first.who]
         author = AUTHORS["user"] if first.quote else author
         remarks_by_id.setdefault(second.id, f"not settled, {author} says otherwise")
@@ -159,9 +159,8 @@ def remarks(store: Store, today: date) -> Mapping[str, str]:
 
 
 def show_record(store: Store, record: Statement, text: str, today: date) -> str:
-    """A text of a record of past work without the withdrawn facts that it quotes whole. Below it
-    stands what else does not hold any more: of the facts of its session that others changed, and of
-    those that it quotes."""
+    """A text of a record of past work without the withdrawn facts that it quotes whole; below it,
+    what else does not hold any more of what it quotes, and of what its session said."""
     view, whole = store.view(), " ".join(record.text.split())
     doubts = remarks(store, today)
     lines = dict[str, None]()
@@ -177,22 +176,24 @@ def show_record(store: Store, record: Statement, text: str, today: date) -> str:
         elif end and end.kind not in _TIDYING and (is_quoted or is_of_session):
             if any(display(other.text) == words for other in view.current()):
                 continue
-            fate, is_by_others = _fate(entry, view), end.session != record.session
-            spaced = r"\s+".join(map(re.escape, words.split()))
-            pattern = rf"(?<!\w){spaced}(?!\w)"
-            is_forgotten = end.kind in _FORGETTING and not view.successors(fact.id)
-            if is_quoted and is_forgotten and re.search(pattern, text):
-                text = re.sub(pattern, f"(a fact that {WITHDRAWN})", text)
-            elif is_quoted or (is_of_session and is_by_others):
-                lines[f"- {_quoted(fact)} {fate}"] = None
+            is_taken_back = end.kind in _FORGETTING and not view.successors(fact.id)
+            if is_taken_back and is_quoted:
+                spaced = r"\s+".join(map(re.escape, words.split()))
+                text = re.sub(rf"(?<!\w){spaced}(?!\w)", "(forgotten)", text)
+            elif not is_taken_back and (is_quoted or end.session != record.session):
+                lines[f"- {_quoted(fact)} {_fate(entry, view, doubts)}"] = None
     return "\n".join((text, "Since then:", *lines)) if lines else text
 
 
-def _fate(entry: Entry, view: View) -> str:
+def _fate(entry: Entry, view: View, doubts: Mapping[str, str]) -> str:
     heirs = view.successors(entry.statement.id)
     while heirs and not heirs[-1].is_alive:
         heirs = view.successors(heirs[-1].statement.id)
-    return f"was superseded by {_quoted(heirs[-1].statement)}" if heirs else WITHDRAWN
+    if not heirs:
+        return WITHDRAWN
+    heir = heirs[-1].statement
+    doubt = f" ({doubts[heir.id]})" if heir.id in doubts else ""
+    return f"was superseded by {_quoted(heir)}{doubt}"
 
 
 def news(store: Store, last_change: str, last_day: str, today: date, session: str) -> str:

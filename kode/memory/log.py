@@ -182,9 +182,8 @@ class Log:
         self._inode, self._position, self._last_line = 0, 0, b""
 
     def _read_on(self, *, whole: bool = False, is_verified: bool = False) -> None:
-        """Reads what is new; if the file is another one, or has not the line that was read last
-        where it was, what its index does not know, or the `whole` of it. `is_verified`: what was
-        read before is unchanged."""
+        """Reads what is new; of another file, or one without the last line in its place, what its
+        index does not know, or the `whole`. `is_verified`: what was read before is unchanged."""
         with durable.storage_errors(self.path, "read"):
             if not self.path.exists():
                 self._forget()

@@ -45,20 +45,16 @@ class Pending:
         self._locks: dict[str, int] = {}
         """Session → the open file whose lock this process holds."""
 
-    def mark(self, session: str) -> bool:
-        """Notes durably that a session has to be summed up. Returns False while another process
-        sums up an earlier part of it: then mark it again after the next turn."""
-        if session in self._locks:
-            return True
-        if not _ID.fullmatch(session):
-            return False
+    def mark(self, session: str) -> None:
+        """Notes durably that a session has to be summed up. While another process sums up an
+        earlier part of it, nothing is noted: mark it again after the next turn."""
+        if session in self._locks or not _ID.fullmatch(session):
+            return
         durable.make_folder(self._folder)
-        is_free = self.take(session, create=True)
-        if is_free:
+        if self.take(session, create=True):
             durable.remove(self._file(session))  # about an earlier part of the session
             with durable.storage_errors(self._folder, "make durable"):
                 durable.sync_folder(self._folder)
-        return is_free
 
     def take(self, session: str, *, create: bool = False) -> bool:
         """Takes the right to sum up a pending session; False if it is not pending any more, or

@@ -5,7 +5,7 @@ is a module with its policy, and a row in `kode.registry.SYSTEMS`.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import date
@@ -34,7 +34,7 @@ from kode.memory.rendering import Layout
 from kode.memory.search import MAX_IN_MEMORY, IndexedText, Ranked, TextIndex, recall, search
 from kode.memory.statement import Author, Outcome, Statement, Who
 from kode.memory.store import Store, quoted
-from kode.messages import Message, shorten
+from kode.messages import Message, keep_ends, shorten, text_of
 from kode.registry import system_row
 from kode.session.record import Project, SessionRecord
 from kode.tool import Tool
@@ -50,6 +50,7 @@ INDEX_LIMIT_S = 0.5
 """How long a turn may wait for notes that are not indexed yet."""
 TURNS = "What the last turns of this session were about. Some are no longer shown in full."
 NOTE_CHARS = 200  # two lines of a terminal
+MAX_HIT_CHARS = 1_000  # the rest is a file to read
 SINCE_CHARS = 40  # a version or a day
 
 
@@ -255,11 +256,17 @@ class OpenMemory:
             remarks.append("`quote` was left out: the user did not state this in these words.")
         if lines.strip():
             try:
-                where, source_hash = source.cite(self.store.project.root, lines)
+                root, messages = self.store.project.root, self._messages()
+                where, source_hash = source.cite(root, lines, messages)
                 author = author._replace(source=where, source_hash=source_hash)
             except MemoryRefused as error:
                 remarks.append(f"It was left out: {error}")
         return author, " ".join(remarks)
+
+    def _messages(self) -> Iterator[Message]:
+        """The messages of this session, which are read from its file only when needed."""
+        record = self.context.session(self.context.session_id or "")
+        yield from record.messages if record else ()
 
     def verify_quote(self, quote: str) -> str:
         """The words if the person stated them in this session; else ""."""
@@ -301,10 +308,9 @@ class OpenMemory:
         frame.check_read(self.seen, old.id, old.text, text, label=label, removal=removal)
 
     async def save(self, new: Statement, *, old: Statement | None = None) -> Outcome:
-        """Stores a statement of the model or the person, and announces it. It takes the place of an
-        `old` one; without one, a question to the model finds what near it says the same or is
-        outdated. What ranks higher stays beside it until the person decides; after outside text,
-        what they did not type waits for their approval."""
+        """Stores a statement of the model or the person, and announces it: in the place of an `old`
+        one, or compared by one question with what is near. What ranks higher stays beside it until
+        the person decides; after outside text, what they did not type waits for approval."""
         remark = scan.check(new.text, author=new.who)
         scan.check(f"{new.since} {new.source}")
         new, relations, kind = self.hold_back(new), NO_RELATIONS, "add"
@@ -314,7 +320,9 @@ class OpenMemory:
             relations, kind = Relations(outdated=((old.id, new.id),)), "replace"
         elif new.state == "current":  # what holds everywhere also bears on a project's facts
             facts = [
-                f for f in self.store.statements() if f"{f.place}/".startswith(f"{new.place}/")
+                fact
+                for fact in (*self.store.statements(), *self.archived_facts())
+                if f"{fact.place}/".startswith(f"{new.place}/")
             ]
             relations = await judge.compare(new, facts, self.settings, self.model, self.embedder)
         outcome = await self.store.add(new, relations=relations, kind=kind)
@@ -346,11 +354,15 @@ class OpenMemory:
         ranked, store, today = await self.find(query, k), self.store, self.today()
         doubts, hits = remarks(store, today), list[Hit]()
         for result in ranked:
-            hit, statement = result.to_hit(), store.view().entries[result.text.id].statement
-            text = "\n".join(filter(None, (hit.text, doubts.get(statement.id))))
+            statement = store.view().entries[result.text.id].statement
+            text = keep_ends(credentials.redact(result.text.text), MAX_HIT_CHARS)
             if statement.kind in ("episode", "summary"):
-                text = show_record(store, statement, hit.text, today)
-            hits.append(replace(hit, text=text))
+                text = show_record(store, statement, text, today)
+            elif statement.id in doubts:
+                text += f"\n{doubts[statement.id]}"
+            where = f"{self.layout.label(statement.place)} {statement.id}"
+            match: Literal["exact", "near"] = "exact" if result.is_exact else "near"
+            hits.append(Hit(text=text, where=where, match=match))
         return hits
 
     async def find(
@@ -406,7 +418,6 @@ class OpenMemory:
         return IndexedText(
             statement.id,
             display(statement.text),
-            where=f"{self.layout.label(statement.place)} {statement.id}",
             at=statement.claimed_at,
             row=f"{statement.place} {day}" if day else "",
         )
@@ -467,9 +478,9 @@ class Policy(ABC):
     def question(self, memory: OpenMemory, record: SessionRecord) -> Question:
         """What the model is asked about a session."""
         store, text = memory.store, digest.transcript(record.messages)
-        lasting = (fact for fact in store.statements() if fact.kind in ("fact", "rule", "log"))
-        facts = [fact for fact in lasting if not fact.private]
-        shown = choose_known(facts, "\n".join(record.typed) or text, record.id)
+        known = (*store.statements(), *memory.archived_facts())
+        facts = [old for old in known if old.kind in ("fact", "rule", "log") and not old.private]
+        shown = choose_known(facts, filter(None, map(text_of, record.messages)), record.id)
         earlier = "\n".join(note.text for note in self.replaced_notes(store.view(), record))
         return build(text, shown, earlier=earlier), tuple(fact.id for fact in shown)
 

@@ -57,7 +57,7 @@ ALL_LINES = "There is no transcript: name all groups and pairs among the known l
 MAX_OUTPUT_TOKENS = 2_000  # a talkative model lost its last fact at 1,400
 MAX_KNOWN_CHARS = 4_000
 """How much of the known lines one question shows."""
-MAX_NEAREST = 20  # half of the room for facts of one line
+MAX_NEAREST = 3  # to each message
 MAX_NARRATIVE_CHARS = 2_000  # 120 words are asked for
 MAX_FACT_CHARS = 300  # a fifth of the smallest file of facts
 MAX_FACTS = 12  # one to three are asked for
@@ -106,14 +106,15 @@ def build(transcript: str, known: Sequence[Statement], *, earlier: str = "") -> 
     return "\n\n".join(filter(None, parts))
 
 
-def choose_known(facts: Sequence[Statement], about: str, session: str) -> list[Statement]:
-    """The known facts that a question shows: all, if they fit, else those of this session, the
-    nearest to what it is about, and the newest."""
-    if sum(len(fact.text) for fact in facts) <= MAX_KNOWN_CHARS:
-        return list(facts)
+def choose_known(
+    facts: Sequence[Statement], messages: Iterable[str], session: str
+) -> list[Statement]:
+    """The known facts that a question shows, as far as they fit: those of this session, the nearest
+    to each of its messages, and the newest."""
     index, by_id = TextIndex(), {f.id: f for f in facts if len(f.text) <= MAX_KNOWN_CHARS}
     index.update([IndexedText(id, fact.text) for id, fact in by_id.items()])
-    nearest = [result.text.id for result in index.search(about, MAX_NEAREST, datetime.now(UTC))]
+    ranked = (index.search(text, MAX_NEAREST, datetime.now(UTC)) for text in messages)
+    nearest = [result.text.id for results in ranked for result in results]
     newest = sorted(by_id, key=lambda id: by_id[id].claimed_at, reverse=True)
     of_session = [id for id in newest if session and by_id[id].session == session]
     order = dict.fromkeys((*of_session, *nearest, *newest))
@@ -211,10 +212,9 @@ NOTE, FACTS = "note", "learn"
 async def apply(
     store: Store, policy: "Policy", record: SessionRecord, answer: Answer, shown: Sequence[str]
 ) -> list[Change]:
-    """Writes the note of a session, and then its facts and relations, each unless that was done
-    before. `shown`: the ids of the known statements in the question, in order. Facts that the
-    system has no room for, the last first, stay in the note only. Raises: MemoryRefused,
-    StorageError, BusyError."""
+    """Writes the note of a session, and then its facts and relations, each unless that was done.
+    `shown`: the ids of the known statements, in order. Facts for which there is no room, the last
+    first, stay in the note only. Raises: MemoryRefused, StorageError, BusyError."""
     lesson = _Lesson(store, policy, record, answer, shown)
     changes = await store.commit(lesson.note)
     while True:
@@ -269,14 +269,20 @@ class _Lesson:
         if self.store.log.change(draft.id):
             return None
         answer, new, ended = self.answer, list[Statement](), list[str]()
-        current = {statement.id for statement in view.current()}
-        ids = {number: id for number, id in enumerate(self.shown, 1) if id in current}
+        repeats = list[tuple[str, ...]]()
+        alive = {statement.id for statement in view.alive(self.shown)}
+        ids = {number: id for number, id in enumerate(self.shown, 1) if id in alive}
         for number, fact in enumerate(answer.facts, len(self.shown) + 1):
             statement = self._statement(fact, number) if fact.text else None
             if statement is None:
                 continue
-            of_place = [old for old in view.entries.values() if old[0].place == statement.place]
-            equal = [old for old in of_place if old.statement.text == statement.text]
+            # What holds everywhere is not said again of a project.
+            equal = [
+                old
+                for old in view.entries.values()
+                if old.statement.text == statement.text
+                if f"{statement.place}/".startswith(f"{old.statement.place}/")
+            ]
             sessions = [entry.end.session for entry in equal if entry.end]
             # This session itself withdrew or changed it, or another one did and the person has not
             # said it again.
@@ -292,15 +298,17 @@ class _Lesson:
             stronger = [old.id for old in known if self.store.rank(old) >= rank]
             ids[number] = (*stronger, statement.id)[0]
             if not stronger:
-                new.append(replace(statement, replaces=tuple(replaced)))
+                new.append(statement)
                 ended += replaced
+                repeats.append((statement.id, *replaced))
         relations = _relations(view, answer, ids)
         if self.record.tainted_by:
             # Outside text may have worded the answer: nothing ends because of it alone.
             added = {statement.id for statement in new if statement.state == "current"}
             pairs = (*relations.outdated, *relations.conflict)
             relations = Relations(conflict=tuple(pair for pair in pairs if added & {*pair}))
-        ended += (id for id in self._withdrawn(view) if id in current)
+        relations = replace(relations, same=(*relations.same, *repeats))
+        ended += (id for id in self._withdrawn(view) if id in alive)
         change = self.store.settle(view, new, relations, draft)
         # What was said and changed again in the session was never current, but the log knows it.
         outdated, stays = {old for old, _ in relations.outdated}, {add.id for add in change.add}
@@ -321,7 +329,7 @@ class _Lesson:
             return replace(statement, state="waiting", quote="", source=record.tainted_by)
         if fact.source:
             with suppress(MemoryRefused):  # there are no such lines
-                source, source_hash = cite(self.store.project.root, fact.source)
+                source, source_hash = cite(self.store.project.root, fact.source, record.messages)
                 return replace(statement, source=source, source_hash=source_hash)
         return statement
 

@@ -43,12 +43,11 @@ class Plan:
 
 
 def plan(relations: Relations, claimed_at: Mapping[str, str], ranks: Mapping[str, Rank]) -> Plan:
-    """Which statements end, and which contradict each other. Ids that are not in `claimed_at` are
-    ignored.
+    """Which statements end, and which contradict each other, of those in `claimed_at`.
 
     Of statements that say the same, the one of the highest rank remains, and of these the newest. A
     statement is outdated only by one that is not older and not of a lower rank; else both remain,
-    in conflict.
+    in conflict. What contradicted a statement that ends contradicts the one that stands for it.
     """
 
     def weight(id: str) -> tuple[Rank, str, str]:
@@ -75,16 +74,17 @@ def plan(relations: Relations, claimed_at: Mapping[str, str], ranks: Mapping[str
         if left := [id for id in group if id not in ends]:
             remaining[group] = max(left, key=weight)
             ends |= {id: remaining[group] for id in left if id != remaining[group]}
-    pairs = {
-        tuple(sorted((remaining[first], remaining[second]), key=weight, reverse=True))
-        for first, second in outdated | between(relations.conflict)
-        if first in remaining and second in remaining
-    }
 
     def last(id: str) -> str:
         """Each step leads to a later claim, or to the one that remains: there is no circle."""
         return last(ends[id]) if id in ends else id
 
+    def heir(group: frozenset[str]) -> str:
+        return remaining.get(group) or last(max(group, key=weight))
+
+    rivals = {(first, second) for first, second in outdated if {first, second} <= {*remaining}}
+    both = ({heir(first), heir(second)} for first, second in rivals | between(relations.conflict))
+    pairs = {tuple(sorted(pair, key=weight, reverse=True)) for pair in both if len(pair) == 2}
     return Plan(
         ends={id: last(id) for id in sorted(ends)},
         conflicts=tuple(sorted((first, second) for first, second in pairs)),

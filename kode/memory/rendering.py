@@ -22,11 +22,8 @@ ALIKE = 0.6
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where the statements of a memory system stand: data and pure functions.
-
-    A place is what a statement names: the path of a file below the memory folder, or a plain name
-    such as `notes` for statements without a file.
-    """
+    """Where the statements of a memory system stand: data and pure functions. A place is what a
+    statement names: a file below the memory folder, or a plain name such as `notes`."""
 
     facts: Callable[[Project], Sequence[str]]
     """The places of facts in this project, in the order of a prompt. A `*` in a name stands for any
@@ -74,11 +71,8 @@ def fingerprint(text: str | None) -> str:
 
 
 def diff(format: Format, old: Sequence[Statement], text: str) -> Difference:
-    """How the text of a file differs from the statements that it had.
-
-    Which new text is a version of which old one is a guess, by `Key:` or likeness: only the history
-    of an entry rests on it.
-    """
+    """How the text of a file differs from the statements that it had. Which new text is a version
+    of which old one is a guess, by `Key:` or likeness: only the history of an entry rests on it."""
     texts = dict.fromkeys(map(redact, format.texts(text)))
     old_texts = {statement.text for statement in old}
     gone = [statement for statement in old if statement.text not in texts]

@@ -64,7 +64,11 @@ class Item:
     @property
     def texts(self) -> tuple[str, ...]:
         """The full texts, each with its origin, credentials masked."""
-        return tuple(map(_with_origin, self.statements))
+        return tuple(
+            f"{redact(display(old.text))}  ({AUTHORS[old.who]}, {old.claimed_at[:10]}"
+            f"{old.source and f', from {old.source}'})"
+            for old in self.statements
+        )
 
 
 async def items(system: MemorySystem) -> list[Item]:
@@ -144,12 +148,6 @@ async def list_items(system: MemorySystem, reason: str = "") -> str:
         lines.append(f"  {item.id}{f'  ({item.remark})' if item.remark else ''}")
         lines += [f"    {text}" for text in item.texts]
     return "\n".join(lines) or NOTHING_WAITS
-
-
-def _with_origin(statement: Statement) -> str:
-    source = f", from {statement.source}" if statement.source else ""
-    author = f"{AUTHORS[statement.who]}, {statement.claimed_at[:10]}{source}"
-    return f"{redact(display(statement.text))}  ({author})"
 
 
 # ── reports ──────────────────────────────────────────────────────────────────────────────────────
@@ -251,8 +249,7 @@ def list_changes(memory: Memory, count: int) -> str:
 
 def why(memory: Memory, words: Sequence[str]) -> str:
     """The history of the entry that an id or a part of its text means, current or not: all that it
-    replaced, newest first, and what became of it; or the list of those that it may mean. Raises:
-    MemoryRefused if there is none."""
+    replaced, newest first, and its end; or those it may mean. Raises: MemoryRefused for none."""
     view, text = memory.store.view(), " ".join(words).strip()
     ended = [entry for entry in view.entries.values() if not entry.is_alive]
     entries = (

@@ -151,7 +151,7 @@ _SPACELESS = "\u0e00-\u109f\u1780-\u17ff"
 """Thai, Lao, Burmese, Khmer, Tibetan: a zero-width space may mark where a word ends."""
 _EMOJI = "\u2190-\u2bff\U0001f000-\U0001faff"
 _IDEOGRAPHS = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_NATURAL = re.compile(
+_NATURAL = (
     "\U0001f3f4[\U000e0061-\U000e007a\U000e0030-\U000e0039]{3,6}\U000e007f"  # flags of regions
     f"|(?<=[{_ARABIC}])\u200c(?=[{_ARABIC}])|(?<=[{_INDIC}])\u200c(?=[{_INDIC}])"
     # A half form or an Arabic abbreviation may end its word with the joiner.
@@ -164,8 +164,8 @@ _NATURAL = re.compile(
     f"|(?<=[{_IDEOGRAPHS}])[\U000e0100-\U000e01ef]"
     "|(?<=[\u1820-\u18aa])[\u180b-\u180f]"
 )
-"""Hidden characters that belong to the spelling of a script, or to an emoji."""
-_DIRECTION = re.compile(
+"""Hidden characters that belong to the spelling of a script, or to an emoji; compiled when used."""
+_DIRECTION = (
     "[\u2066-\u2068][^\u2066-\u2069\n]{0,46}\u2069"  # around a few words
     # Not inside an English word, nor beside another hidden character.
     f"|(?<![{_SUSPICIOUS}])[\u061c\u200e\u200f](?![{_SUSPICIOUS}])"
@@ -181,9 +181,9 @@ def _find_hidden_character(text: str) -> Finding | None:
     Persian letters, but not inside an English word."""
     if not _HIDDEN.search(text):
         return None
-    plain = _NATURAL.sub(" ", text)
+    plain = re.sub(_NATURAL, " ", text)
     if _RIGHT_TO_LEFT.search(text):
-        plain = _DIRECTION.sub(lambda match: _MARKS.sub(" ", match[0]), plain)
+        plain = re.sub(_DIRECTION, lambda match: _MARKS.sub(" ", match[0]), plain)
     hidden = _HIDDEN.search(plain)
     if hidden is None:
         return None

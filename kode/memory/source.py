@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from kode.broken_json import object_of
 from kode.errors import MemoryRefused
 from kode.memory import scan
 from kode.memory.statement import CodeState
 from kode.memory.words import is_unspaced
+from kode.messages import Message, ToolCall, calls_of, results_of
 from kode.paths import path_hash, real_path
 
 MIN_WORDS = 2
@@ -26,13 +28,13 @@ REPEATED = "*"
 
 _MARKS = "\"'“”„«»‘’ "
 _END = re.compile(r"[.!?]+(?=[\s\"'”»)]|$)|[。！？؟\n]+")
+_NUMBERED = re.compile(r"^(\d+)\t(.*)$", re.MULTILINE)
 _CITED = re.compile(r"(.+?):([1-9]\d{0,6})(?:-([1-9]\d{0,6}))?")
 
 
 def verify_quote(quote: str, typed: Iterable[str]) -> str:
-    """The quotation if it stands in a message that the person typed; "" if not, if it is a part of
-    a word, or if its sentence ends in a question mark. Only white space and quotation marks around
-    it may differ."""
+    """The quotation as a message has it that the person typed, but for white space, and quotation
+    marks around it; "" if none has it, it ends within a word, or its sentence asks."""
     words = " ".join(quote.split()).strip(_MARKS).split()
     text = " ".join(words)
     if len(words) < MIN_WORDS and not is_unspaced(text):
@@ -53,22 +55,39 @@ def _is_in_word(text: str, at: int) -> bool:
     return len(pair) == 2 and all(map(str.isalnum, pair)) and not is_unspaced(pair)
 
 
-def cite(root: Path, source: str) -> tuple[str, str]:
-    """The cited lines of a file below `root` as they are stored, and their hash. Raises:
-    MemoryRefused if there are no such lines."""
+def cite(root: Path, source: str, messages: Iterable[Message] = ()) -> tuple[str, str]:
+    """The cited lines of a file below `root` as they are stored, and their hash: as these messages
+    of a session read them, else as they are now. Raises: MemoryRefused if there are none."""
     scan.check(source)
     path, first, last = _parse(source.strip())
-    lines = _lines(root, path)
-    if lines is None or not first <= last <= len(lines) or last - first >= MAX_LINES:
+    lines, count = _lines(root, path), last - first + 1
+    if lines is None or not first <= last <= len(lines) or count > MAX_LINES:
         raise MemoryRefused(
             f"`source` is {source!r}: give `path:line` or `path:line-line`, at most {MAX_LINES} "
             "lines of a text file in the project, or leave it out."
         )
-    digest, count = _hash(lines[first - 1 : last]), last - first + 1
-    repeated = REPEATED if _occurrences(lines, digest, count) > 1 else ""
     name = Path(real_path(root / path)).relative_to(real_path(root)).as_posix()
+    read = _read_lines(root, name, messages)
+    digest = _hash([read.get(n, lines[n - 1]) for n in range(first, last + 1)])
+    repeated = REPEATED if _occurrences(lines, digest, count) > 1 else ""
     where = f"{name}:{first}" if first == last else f"{name}:{first}-{last}"
     return where, f"{digest}{repeated}@{path_hash(root)}"
+
+
+def _read_lines(root: Path, name: str, messages: Iterable[Message]) -> dict[int, str]:
+    """The lines of a file by number as `read_file` last showed them, unless another tool changed
+    the file afterwards."""
+    calls, lines = dict[str, ToolCall](), dict[int, str]()
+    for message in messages:
+        calls |= {call.id: call for call in calls_of(message)}
+        for result in results_of(message):
+            call = calls.get(result.call_id)
+            arguments = object_of(call.arguments) or {} if call and not result.is_error else {}
+            path = real_path(root / str(arguments.get("path", "")))
+            if path == real_path(root / name) or name in str(arguments.get("input", "")):
+                numbered = {int(n): text for n, text in _NUMBERED.findall(result.text)}
+                lines = lines | numbered if numbered else {}
+    return lines
 
 
 def state(root: Path, source: str, source_hash: str) -> CodeState | None:

@@ -137,9 +137,8 @@ class Store(FileStore):
     async def write_file(
         self, place: str, text: str, author: Author, *, may_end: Rank = Rank.MODEL
     ) -> Outcome:
-        """Makes `text` the text of the file of a place. A statement that it leaves out ends, unless
-        it ranks higher than `may_end`: then it stays. Raises: MemoryRefused, StorageError,
-        BusyError."""
+        """Makes `text` the text of the file of a place; what it leaves out ends, unless that ranks
+        higher than `may_end`. Raises: MemoryRefused, StorageError, BusyError."""
         format = self.layout.format_of(place)
         if format is None:
             raise MemoryRefused(f"{place} is no file. Nothing was changed.")
@@ -158,9 +157,8 @@ class Store(FileStore):
         return replace(outcome, text=summary, statement=None)
 
     async def decide(self, id: str, choice: Choice, who: Who = "user") -> Outcome:
-        """Carries out what a person decided: on what waits (`approve`, `drop`), on two statements
-        in conflict, whose ids are joined by `+` (`first`, `second`, `both`), or on one that may not
-        hold any more (`confirm`, `remove`)."""
+        """Carries out a choice: on what waits (`approve`, `drop`), on a pair in conflict, as ids
+        joined by `+` (`first`, `second`, `both`), on what may be stale (`confirm`, `remove`)."""
 
         def make(view: View) -> Change:
             first, *others = (self._alive(view, part) for part in id.split("+"))

@@ -71,9 +71,8 @@ async def import_file(
     confirm: Confirm | None = None,
 ) -> str:
     """Imports an export of kode's, which counts at once if it `is_mine`, or what another agent
-    remembers, on which one question decides; all else waits. `projects`: `OLD=NEW` for each project
-    of an export that has another folder here. Raises: MemoryRefused, StorageError, BusyError; then
-    nothing was imported."""
+    remembers, on which one question decides; all else waits. `projects`: `OLD=NEW` for each with
+    another folder here. Raises: MemoryRefused, StorageError, BusyError, without a change."""
     store, batch, changes = memory.store, f"i{secrets.token_hex(3)}", list[Change]()
     header, text = None, _read(path) if path and not agent and path.is_file() else ""
     with suppress(ValueError):

@@ -118,12 +118,12 @@ def list_misspellings(word: str) -> list[str]:
         return []
     if not word.isascii():
         return [f"{word[: max(MIN_BEGINNING_CHARS, len(word) - 3)]}*"]
-    splits = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    first = int(len(word) < MIN_TYPO_CHARS)
+    splits = [(word[:at], word[at:]) for at in range(first, len(word) + 1)]
     edits = {left + right[1] + right[0] + right[2:] for left, right in splits if right[1:]}
-    for new in ("", *ascii_lowercase):
-        edits |= {left + new + rest for left, right in splits for rest in (right, right[1:])}
-    start = word[0] if len(word) < MIN_TYPO_CHARS else ""
-    return [edit for edit in sorted(edits - {word} - STOP_WORDS) if edit.startswith(start)]
+    rests = {(left, rest) for left, right in splits for rest in (right, right[1:])}
+    edits |= {left + new + rest for left, rest in rests for new in ("", *ascii_lowercase)}
+    return sorted(edits - {word} - STOP_WORDS)
 
 
 def is_unspaced(text: str) -> bool:

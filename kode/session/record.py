@@ -9,9 +9,6 @@ from typing import NamedTuple
 from kode import paths
 from kode.errors import SessionError, StorageError
 from kode.messages import Message, Text
-from kode.session.entries import TaintEntry
-from kode.session.messages import conversation_messages, turns_of
-from kode.session.reading import read, session_path
 
 
 class Project(NamedTuple):
@@ -53,6 +50,10 @@ class SessionRecord:
 
 def session_record(home: Path, id: str) -> SessionRecord | None:
     """The record of a session; None if it has no file that can be read, or nothing was said."""
+    from kode.session.entries import TaintEntry  # memory is also opened where nobody asks for one
+    from kode.session.messages import conversation_messages, turns_of
+    from kode.session.reading import read, session_path
+
     try:
         header, entries, _ = read(session_path(home, id))
     except (SessionError, StorageError):

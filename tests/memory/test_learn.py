@@ -155,6 +155,29 @@ async def test_cited_lines_that_are_there_become_the_source(tmp_path):
     assert ranks == [Rank.CODE, Rank.MODEL]
 
 
+@pytest.mark.parametrize(
+    ("text", "work", "rank"),
+    [
+        ("PORT = 7000", (), Rank.CODE),
+        ("# moved\nPORT = 7000", (), Rank.CODE),
+        ("PORT = 8000", (), Rank.MODEL),
+        ("PORT = 8000", did("edit_file", path="app.py"), Rank.CODE),
+        ("PORT = 8000", did("read_file", "1\tPORT = 8000", path="app.py"), Rank.CODE),
+        ("PORT = 7000", did("read_file", "1\tPORT = 8000", path="other.py"), Rank.CODE),
+    ],
+)
+async def test_cited_lines_count_as_the_session_read_them(tmp_path, text, work, rank):
+    life, forms = Life(tmp_path), Forms()
+    forms.keeps_unquoted_facts = True
+    (tmp_path / "app.py").write_text(text)
+    messages = [*did("read_file", "1\tPORT = 7000", path=str(tmp_path / "app.py")), *work]
+    fact = LearnedFact(text="Port is 7000", source="app.py:1")
+
+    await apply(life.store, forms, record(life, messages=messages), Answer(facts=(fact,)), ())
+
+    assert [life.store.rank(one) for one in life.store.view().current(ENV)] == [rank]
+
+
 # ── relations ────────────────────────────────────────────────────────────────────────────────
 
 OLD, SAME, NEW = (
@@ -257,6 +280,18 @@ async def test_a_decision_of_the_person_is_final(tmp_path):
 
     assert await apply(life.store, Forms(), record(life), answer, ids) == []
     assert {OLD, NEW} <= {*life.texts()}
+
+
+async def test_a_contradiction_passes_to_an_heir_of_one_side(tmp_path):
+    life = Life(tmp_path)
+    first, second = await add(life, OLD, NEW)
+    pair = replace(life.store.draft("learn", MODEL), conflicts=((first, second),))
+    await life.store.commit(lambda view: pair)
+
+    await life.store.edit(first, "The Android app needs JDK 11", PERSON)
+
+    (heirs,) = life.store.view().conflicts()
+    assert {one.text for one in heirs} == {"The Android app needs JDK 11", NEW}
 
 
 # ── outside text ─────────────────────────────────────────────────────────────────────────────
@@ -485,10 +520,10 @@ def test_a_question_shows_the_nearest_newest_and_own_facts():
     many = known(*(f"Sensor {n} of the barn reads {n}" + "." * 60 for n in range(100)))
     near = replace(known("The gateway port is 8080")[0], id="near")
     own = replace(known("Own words")[0], id="own", session=SESSION)
-    chosen = choose_known([*many, near, own], "Which gateway port?", SESSION)
+    chosen = choose_known([*many, near, own], ["Which gateway port?"], SESSION)
     assert {"near", "own", "s99"} & {one.id for one in chosen} >= {"near", "own"}
     assert sum(len(one.text) for one in chosen) <= 4_000
-    assert choose_known(many[:3], "x", "") == many[:3]
+    assert choose_known(many[:3], ["x"], "") == many[:3]
 
 
 FACT = {"fact": "Uses tabs here", "stated": True, "quote": "I use tabs", "about": "user"}

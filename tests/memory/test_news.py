@@ -9,6 +9,7 @@ import pytest
 from kode.memory.contract import Turn
 from kode.memory.policy import Addition
 from kode.memory.question import FACTS
+from kode.memory.statement import Amendment
 from tests.memory.sessions import Sessions, call
 from tests.memory.systems import TARGETS
 
@@ -71,16 +72,22 @@ async def test_a_note_leaves_withdrawn_facts_out_and_marks_superseded_ones(
     ids = []
     for text in facts:
         addition = Addition(target="env", text=text)
-        outcome = await memory.save(memory.new_statement(addition, memory.author("user")))
+        author = memory.author("user")._replace(session="s")
+        outcome = await memory.save(memory.new_statement(addition, author))
         assert outcome.statement
         ids.append(outcome.statement.id)
     text = f"The user said: {facts[0]}. {facts[0]}ish. {facts[1]}."
     note = memory.store.new_statement(memory.author("session"), "episodes/s1", text, kind="episode")
     forget = replace(memory.store.draft(kind, memory.author("session")), end=(ids[0],))
     await memory.store.commit(lambda view: forget)
-    await memory.store.edit(ids[1], "Builds go to the bucket green", memory.author("user"))
+    heir = await memory.store.edit(ids[1], "Builds go to the bucket green", memory.author("user"))
+    assert heir.statement
+    expiry = Amendment(until="2020-01-01")
+    await memory.store.amend(heir.statement.id, expiry, memory.author(), "expire")
 
     shown = memory.note_text(note)
 
     assert ("bucket red." in shown, "bucket redish" in shown) == (False, True)
-    assert f'"{facts[1]}" was superseded by "Builds go to the bucket green"' in shown
+    fate = 'superseded by "Builds go to the bucket green" (expired on 2020-01-01)'
+    assert f'"{facts[1]}" was {fate}' in shown
+    assert facts[0] not in memory.note_text(replace(note, text="Buckets", session="s"))

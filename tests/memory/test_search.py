@@ -93,8 +93,7 @@ def test_a_pasted_text_is_not_searched_for_typos() -> None:
     [("invoices of Alice", True), ("invoices of Bob", False), ("invoises of Alice", False)],
 )
 def test_a_result_with_every_word_as_spelled_is_exact(query, is_exact) -> None:
-    hit = ranked(query, TEXTS)[0].to_hit()
-    assert hit.match == ("exact" if is_exact else "near")
+    assert ranked(query, TEXTS)[0].is_exact is is_exact
 
 
 def test_a_turn_with_more_of_the_query_nearby_ranks_higher() -> None:
@@ -221,9 +220,8 @@ async def test_a_model_chooses_where_words_find_too_little(
     index = index_of(texts)
 
     results = await search([index], query, k, NOW, model=MemoryModel(model))
-    hits = [result.to_hit() for result in results]
 
-    assert [hit.text for hit in hits] == [FACTS[n] for n in found]
+    assert [result.text.text for result in results] == [FACTS[n] for n in found]
     assert len(model.requests) == requests
 
 

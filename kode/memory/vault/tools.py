@@ -48,7 +48,7 @@ async def memory_read(
     doubts = remarks(memory.store, memory.today())
     facts = (fact for fact in memory.store.view().current(place) if fact.id in doubts)
     lines = [f'- "{shorten(fact.text, 120)}": {doubts[fact.id]}' for fact in facts]
-    more = "\n".join(("\n\nWhat may not hold any more:", *lines)) if lines else ""
+    more = "\n".join(("\n\nSince then:", *lines)) if lines else ""
     body = f"{text.rstrip()}{more}" or "(empty)"
     framed = frame.wrap(f"The memory file {layout.label(place)}.", body)
     return ToolOutput(text=framed, summary=f"{text.count(chr(10))} lines")
@@ -158,8 +158,8 @@ async def _store(
     summary: str | None = None,
     patches: Sequence[Patch] = (),
 ) -> ToolOutput:
-    """Makes `text` the text of a file, or, with a summary, adds it as an entry. After outside text
-    only what is new is stored, and waits for the person."""
+    """Makes `text` the text of a file, or, with a summary, adds it as an entry. After outside text,
+    of what does more than remove only the new is stored, and waits for the person."""
     store, texts, is_entry = memory.store, layout.format_of(place).texts, summary is not None
     before = store.read_text(place) or ""
     _check_budget(memory, place, before, f"{before}\n{text}" if is_entry else text)
@@ -172,9 +172,9 @@ async def _store(
     details = {"summary": line} if (line := layout.clean_summary(summary or "")) else {}
     additions = (Addition(target=layout.label(place), text=part, details=details) for part in parts)
     new = [memory.new_statement(addition, author) for addition in additions]
-    if not is_entry and not memory.context.tainted():
+    is_removal = bool(patches) and not any(patch.newText.strip() for patch in patches)
+    if is_removal or not (is_entry or memory.context.tainted()):
         # What patches quote is named by them: it gives way to a line of its rank, and to a removal.
-        is_removal = bool(patches) and not any(patch.newText.strip() for patch in patches)
         least = Rank.QUOTED if is_removal else Rank.MODEL
         may_end = max(map(store.rank, new), default=least) if patches else least
         outcome = memory.announce(await store.write_file(place, text, author, may_end=may_end))

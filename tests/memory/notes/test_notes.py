@@ -467,3 +467,18 @@ def test_a_team_without_its_plugin_is_refused(monkeypatch: pytest.MonkeyPatch) -
     settings = MemoryConfig(system="notes", notes=NotesSettings(url="postgresql://db/kode"))
     with pytest.raises(ConfigError, match="kode plugin enable team"):
         make_system(settings)
+
+
+async def test_a_note_for_everywhere_is_not_repeated_for_a_project(tmp_path: Path) -> None:
+    fact, project = "Deploys are on Friday", tmp_path / "project"
+    project.mkdir()
+    row = {"fact": fact, "stated": True, "quote": fact, "about": "project"}
+    answer = json.dumps({"narrative": "Talked.", "facts": [row]})
+    settings = {"min_turns_for_extraction": 1}
+    home = Sessions(tmp_path, "notes", settings, lambda prompt: answer, project=project)
+    home.typed.append(fact)
+    await remember(await home.open(), fact, evidence=[fact])
+
+    await home.run("s2", fact)
+
+    assert texts(await home.open("s3")) == [fact]

@@ -155,3 +155,14 @@ async def test_the_last_turns_are_shown_after_messages_were_dropped(home: Sessio
     other = await home.open("s1", json.loads(json.dumps(dict(memory.state()))))
     assert (await other.inject("resume")).first_user == ""
     assert '"fix the parser"' in (await other.inject("trimmed")).first_user
+
+
+async def test_a_new_fact_outdates_an_archived_one(tmp_path):
+    memory = await Sessions(tmp_path, reply=lambda prompt: "update-1").open()
+    await call(memory, "memory", action="add", target="user", content="The proxy uses port 80")
+    await call(memory, "memory", action="archive", old_text="port 80")
+    assert memory.archived_facts()
+
+    await call(memory, "memory", action="add", target="user", content="The proxy uses port 81")
+
+    assert memory.archived_facts() == []
