@@ -19,12 +19,12 @@ from kode.errors import ConfigError, Setting
 from kode.provider import Api, ModelInfo
 
 FORMATS: Mapping[Api, str] = {
-    "responses": "kode.providers.openai_responses:OpenAIResponses",
-    "chat": "kode.providers.openai_chat:OpenAIChat",
-    "messages": "kode.providers.anthropic_messages:AnthropicMessages",
+    "responses": "kode.providers.responses:open_responses",
+    "chat": "kode.providers.chat:open_chat",
+    "messages": "kode.providers.messages:open_messages",
     "scripted": "kode.providers.scripted:Scripted",
 }
-"""Wire format → "module:Class", called with a `ProviderSettings`."""
+"""Wire format → "module:function", called with a `ProviderSettings`."""
 
 Switch = Literal[
     "", "reasoning_effort", "reasoning", "together", "thinking", "kimi", "zai", "template", "google"
@@ -56,13 +56,13 @@ class Dialect:
 
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     switch: Switch = "reasoning_effort"
-    unasked: bool = False
+    thinks_by_default: bool = False
     """Whether a level that the vendor recommends is sent where the person set none."""
     thinks_in: tuple[str, ...] = ("reasoning_details", "reasoning_content", "reasoning")
     """Fields in which thinking comes. The first of them that came goes back with its message."""
     is_open: bool = True
     """Whether it takes fields that the format does not have: those of a reply go back."""
-    stands_for_thinking: str | None = None
+    empty_thinking: str | None = None
     """What goes in the first field of `thinks_in` for a reply without thinking, such as another
     model's, which the server refuses otherwise. None: nothing."""
     stands_for_signature: str = ""

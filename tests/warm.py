@@ -30,7 +30,7 @@ KODE = str(Path(sys.executable).parent / "kode")
 LOCALE = {"LANG": "C.UTF-8"}
 LATER = (
     *("kode.conversation", "kode.memory.tiered", "kode.sandbox.trial"),
-    *("kode.subagents.tool", "kode.providers.openai_chat", "openai"),
+    *("kode.subagents.tool", "kode.providers.chat", "openai"),
 )
 """What commands import when they need it, most of the time that they take."""
 ENDS = ("p2cread", "c2pwrite", "errwrite")

@@ -1,6 +1,11 @@
 """Providers: one model behind one wire format each. `kode.registry` lists them.
 
-    provider.py            one request and its answer over HTTP
+    provider.py            one request and its answer over HTTP, in one of the formats:
+    messages.py            the Messages API
+    responses.py           Responses
+    chat.py, chat_stream.py  Chat Completions: requests; replies
+    clients.py             the clients of the official SDKs
+    request.py             prepares a request, and repairs it after a refusal
     errors.py              faults of servers and SDKs → kode's errors
     refusals.py            what of a request a server refuses, and what kode does then
     stream.py              the bytes of an answer → events, within limits of time and size
@@ -17,7 +22,6 @@ Only the chosen format's module is imported; its SDK is imported on the first re
 `warm_up`.
 """
 
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -109,9 +113,10 @@ def api_of(row: ProviderRow, base_url: str | None, model: str, info: ModelInfo) 
 
 def warm_up(provider: Provider) -> None:
     """Imports what the first request of a provider needs; call it in a thread."""
-    module = importlib.import_module(type(provider).__module__)
-    if hasattr(module, "warm_up"):
-        module.warm_up()
+    from kode.providers.provider import HttpProvider
+
+    if isinstance(provider, HttpProvider):
+        provider.warm_up()
 
 
 def _row(name: str) -> ProviderRow:

@@ -2,9 +2,7 @@
 
 The SDKs raise errors of many families (their own, the HTTP client's, JSON decoding, bare ValueError
 and AssertionError), and servers word the same thing in many ways. Everything that leaves a provider
-passes through here: `translated` around the exchange, `from_status` for a server's answer.
-
-`draft.py` builds a reply, `stream.py` reads the bytes of a stream.
+passes through here: `translate_errors` around a request, `from_status` for a server's answer.
 """
 
 import contextlib
@@ -29,15 +27,9 @@ from kode.errors import (
     ThinkingRefused,
     TransientError,
 )
+from kode.provider import Api
 from kode.providers.models import info_of, retirement_note
-from kode.providers.refusals import (
-    ANOTHER_MODEL,
-    MISSING,
-    fault_of,
-    names_fault,
-    read_table,
-    refused_setting,
-)
+from kode.providers.refusals import UNBOUND, find_rule, names_fault, read_table
 
 MAX_DETAIL_CHARS = 400
 """How much of a server's own words an error repeats."""
@@ -49,6 +41,8 @@ class Endpoint:
 
     base_url: str
     model: str
+    api: Api = ""
+    """The wire format, some of which have refusals of their own."""
     used: Mapping[str, Setting] = field(default_factory=dict)
     """As in `ProviderSettings`."""
     api_key: str = field(default="", repr=False)
@@ -188,74 +182,67 @@ def from_status(
         inside = _status_inside(body)
         status = inside if inside is not None else status
     detail = _clean(words.message, endpoint)
-    whole = f"{words.message} {words.kind}"
-    said = _said(detail)
-    words_said = f"{whole} {words.param}".strip()
+    said = _sentence_end(detail)
+    all_words = f"{words.message} {words.kind} {words.param}".strip()
+    url, model = endpoint.shown_url, endpoint.model
+    rule, parts = find_rule(status, all_words, endpoint.api), read_table().parts
+    means = rule.means if rule is not None else ""
 
-    def refused(text: str, key: str = "") -> RefusedError:
-        error = RefusedError(text, status=status, said=words_said)
+    def refuse(text: str, key: str = "", kind: type[RefusedError] = RefusedError) -> RefusedError:
+        error = kind(text, status=status, said=all_words, part=means if means in parts else "")
         return error.about(endpoint.setting(key)) if key else error
 
-    url, model = endpoint.shown_url, endpoint.model
     if status is not None and 300 <= status < 400:
         target = _clean(headers.get("location", "").partition("?")[0], endpoint)
         text = f"{url} sends requests on to {target or 'another address'} (HTTP {status})"
-        return refused(
+        return refuse(
             f"{text}, and kode does not follow with the key. If it is right, use it as base URL.",
             "base_url",
         )
-    if status in read_table().statuses and (
-        part := _refused_part(status, words_said, said, endpoint)
-    ):
-        return part
-    fault = fault_of(status, whole)
-    if status == 413 or fault == "overflow":
+    if means == "bound_thinking":
+        text = f"{url} did not accept the earlier thinking of {model}{said}"
+        text = f"{text} If it happens again, use another model with /model."
+        return refuse(text, kind=ThinkingRefused)
+    if means in parts and (part := parts[means]).what:
+        change = part.change.format(name=endpoint.name)
+        text = f"{model} at {url} does not take {part.what}{said} {change}."
+        return refuse(text, kind=ThinkingRefused if means in UNBOUND else RefusedError)
+    if means == "no_route":
+        text = f"{url} has no server for this request to {model}{said}"
+        return refuse(
+            f"{text} Choose another model with /model, or change what your account there allows."
+        )
+    if status == 413 or means == "overflow":
         text = f"The request is larger than the window of {model}{said} Start over with less"
-        window = _window_said(body, words.message)
+        window = _find_window(body, words.message)
         return ContextOverflow(f"{text}, {LARGER_WINDOW}", status=status, window=window)
-    if status == 402 or fault == "no_credit":
+    if status == 402 or means == "no_credit":
         text = f"The account behind the key has no credit or quota left{said}"
-        return refused(f"{text} See the provider's billing page, or use another key.", "api_key")
-    if status in (401, 403) or fault == "bad_key":
+        return refuse(f"{text} See the provider's billing page, or use another key.", "api_key")
+    if status in (401, 403) or means == "bad_key":
         return _bad_key(status, detail, endpoint)
+    if means == "retry":
+        return TransientError(f"{url} could not read a call of {model}{said}", status=status)
     if status is not None and (status in (408, 409, 425, 429) or status >= 500):
+        what = {429: "allows no more requests for now", 529: "is overloaded"}
+        what |= dict.fromkeys((408, 504), "took too long")
         return TransientError(
-            f"{_passing(status, endpoint)}{said}",
+            f"{url} {what.get(status, 'failed')} (HTTP {status}){said}",
             status=status,
             retry_after_s=retry_after_s(headers),
-            loading=fault == "loading",
+            loading=means == "loading",
         )
-    if fault == "thinking":
-        text = f"{url} does not accept the earlier thinking of {model}{said}"
-        return ThinkingRefused(text, status=status, said=words_said)
-    if fault == "no_model":
+    if means == "no_model":
         text = f"The server at {url} does not know the model {model}{said}"
-        return refused(f"{text} {_instead_of(model)}", "model")
+        return refuse(f"{text} {_replacement_of(model)}", "model")
     if status in (404, 405):
         text = f"There is no such endpoint at {url} (HTTP {status}){said}"
-        return refused(f"{text} {endpoint.if_missing}", "base_url")
+        return refuse(f"{text} {endpoint.if_missing}", "base_url")
     if status is None or status < 300:
         # An error in the middle of an answer that blames nobody is mostly transient.
         return TransientError(f"The server ended its answer with an error{said}", status=status)
     text = f"The server at {url} rejected the request (HTTP {status}){said}"
-    return refused(f"{text} Retrying will not help: change the request or the settings.")
-
-
-def _refused_part(
-    status: int, words_said: str, said: str, endpoint: Endpoint
-) -> RefusedError | None:
-    """The error for something in a request that the model does not take; None for another fault."""
-    if read_table().not_taken_back.matches(words_said):
-        text = f"{endpoint.shown_url} did not accept the earlier thinking of {endpoint.model}{said}"
-        text = f"{text} {ANOTHER_MODEL}."
-        return ThinkingRefused(text, status=status, said=words_said)
-    if not (name := refused_setting(words_said)):
-        return None
-    rule = read_table().settings[name]
-    text = f"{endpoint.model} at {endpoint.shown_url} does not take {rule.what}{said}"
-    change = rule.change.format(name=endpoint.name)
-    kind = ThinkingRefused if name in MISSING else RefusedError
-    return kind(f"{text} {change}.", status=status, said=words_said, part=name)
+    return refuse(f"{text} Retrying will not help: change the request or the settings.")
 
 
 def web_page(endpoint: Endpoint, content_type: str) -> RefusedError:
@@ -363,17 +350,17 @@ def _status_inside(body: Any) -> int | None:
     return next((known[word] for word in words if word in known), None)
 
 
-def _window_said(body: Any, message: str) -> int | None:
+def _find_window(body: Any, message: str) -> int | None:
     """The window's size in tokens, if an overflow error names it."""
     inner = body.get("error") if isinstance(body, Mapping) else None
-    given = inner.get("n_ctx") if isinstance(inner, Mapping) else None  # llama.cpp
-    if isinstance(given, int) and given > 0:
-        return given
+    tokens = inner.get("n_ctx") if isinstance(inner, Mapping) else None  # llama.cpp
+    if isinstance(tokens, int) and tokens > 0:
+        return tokens
     size = _SIZE.search(message)
     return int(size[1] or size[2]) if size else None
 
 
-def _instead_of(model: str) -> str:
+def _replacement_of(model: str) -> str:
     """What to do about a model that the server does not know."""
     info = info_of(model)
     if note := retirement_note(info, model, date.today()):
@@ -388,21 +375,15 @@ def _bad_key(status: int | None, detail: str, endpoint: Endpoint) -> Authenticat
     if status == 403:
         refused = f"does not allow this key to use {endpoint.model}"
     return AuthenticationError(
-        f"{endpoint.shown_url} {refused}{_said(detail)}", status=status
+        f"{endpoint.shown_url} {refused}{_sentence_end(detail)}", status=status
     ).about(endpoint.setting("api_key"))
 
 
-def _said(detail: str) -> str:
+def _sentence_end(detail: str) -> str:
     """A server's words as the end of a sentence."""
     if not detail:
         return "."
     return f": {detail}" if detail[-1] in ".!?…" else f": {detail}."
-
-
-def _passing(status: int, endpoint: Endpoint) -> str:
-    did = {429: "allows no more requests for now", 529: "is overloaded"}
-    did |= dict.fromkeys((408, 504), "took too long")
-    return f"{endpoint.shown_url} {did.get(status, 'failed')} (HTTP {status})"
 
 
 def plain_reason(text: str) -> str:

@@ -49,7 +49,7 @@ from kode.messages import (
     new_call_id,
 )
 from kode.provider import Request
-from kode.providers.encoding import Encoded, used_ids
+from kode.providers.encoding import EncodedMessages, used_ids
 from kode.providers.errors import Endpoint, from_status
 from kode.registry import ProviderSettings
 
@@ -117,7 +117,7 @@ class Scripted:
         self._next = 0
         self._following: dict[str, ScriptedReply] = {}
         """Call id → the reply that follows its result."""
-        self._sizes: Encoded[int] = Encoded(_chars_of)
+        self._sizes: EncodedMessages[int] = EncodedMessages(_chars_of)
 
     async def reply(self, request: Request, emit: Emit) -> Message:
         """Makes one attempt at one reply; see `kode.provider.Provider`. Raises: the error of the

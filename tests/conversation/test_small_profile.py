@@ -15,7 +15,7 @@ from kode.engine.context import NO_LONGER, fixed_tokens, open_context, record_pe
 from kode.events import Event, Notice
 from kode.memory.system import statements_of
 from kode.messages import text_of
-from kode.providers.encoding import CONTEXT_REPLY
+from kode.providers.request import CONTEXT_REPLY
 from kode.tools.builtin import BUILTIN, SMALL
 from tests.scripted_server import ScriptedServer
 

@@ -8,41 +8,44 @@ from typing import Any
 from kode.events import Emit, silent
 from kode.messages import Message, ToolResult, calls_of
 from kode.provider import Request
-from kode.providers.chat_in import Incoming
+from kode.providers.chat import open_chat
+from kode.providers.chat_stream import ReplyStream
 from kode.providers.draft import Draft
-from kode.providers.openai_chat import OpenAIChat
+from kode.providers.provider import HttpProvider
 from kode.providers.stream import Event
 from tests.providers.opened import settings_of
 
 Object = dict[str, Any]
 
 
-def host(name: str, model: str, **facts: Any) -> OpenAIChat:
+def host(name: str, model: str, **facts: Any) -> HttpProvider:
     """The provider of a row for a model of which `facts` are known."""
     settings = settings_of(name, model, api_key="k")
-    return OpenAIChat(replace(settings, info=replace(settings.info, **facts)))
+    return open_chat(replace(settings, info=replace(settings.info, **facts)))
 
 
-def sent_by(provider: OpenAIChat, messages: Sequence[Message], **more: Any) -> Object:
+def sent_by(provider: HttpProvider, messages: Sequence[Message], **more: Any) -> Object:
     """The body of a request."""
     given = {"system": "", **more}
-    body: Object = json.loads(provider._body(Request(messages=list(messages), **given)))
+    body: Object = json.loads(provider.encode(Request(messages=list(messages), **given)))
     return body
 
 
-def streamed(provider: OpenAIChat, deltas: Sequence[Object], emit: Emit = silent) -> Message:
+def streamed(provider: HttpProvider, deltas: Sequence[Object], emit: Emit = silent) -> Message:
     """The message that a stream of these deltas becomes."""
-    draft = Draft(provider.origin, emit)
-    incoming = Incoming(draft, provider.row.dialect, provider._endpoint)
+    draft = Draft(provider.target.origin, emit)
+    incoming = ReplyStream(draft, provider.row.dialect, provider._endpoint)
     for delta in deltas:
         data = delta if "choices" in delta else {"choices": [{"index": 0, "delta": delta}]}
-        incoming.take(Event("", data))
+        incoming.read_event(Event("", data))
     if not draft.stop:
         calls = any("tool_calls" in delta for delta in deltas)
         draft.stopped("tool_calls" if calls else "stop")
     incoming.finish()
     message = draft.finish(provider.model, ())
-    return replace(message, parts=tuple(provider._lean(part) for part in message.parts))
+    return replace(
+        message, parts=tuple(provider.drop_redundant_form(part) for part in message.parts)
+    )
 
 
 def answered(message: Message, text: str = "hi") -> Message:

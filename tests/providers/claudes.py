@@ -4,7 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from kode.provider import ModelInfo
-from kode.providers.anthropic_messages import AnthropicMessages
+from kode.providers.messages import open_messages
+from kode.providers.provider import HttpProvider
 from tests.providers.opened import settings_of
 
 LOW_TO_MAX = ("low", "medium", "high", "xhigh", "max")
@@ -40,10 +41,10 @@ CLAUDES = {
 }
 
 
-def claude(model: str, url: str, *, is_official: bool = False, **info: Any) -> AnthropicMessages:
+def claude(model: str, url: str, *, is_official: bool = False, **info: Any) -> HttpProvider:
     """A provider of one of these models at a server on the loopback, which is taken for the
     vendor's own where `is_official`. `info` changes what is known of the model."""
     settings = settings_of("anthropic", model, base_url=url, api_key="k")
     row = replace(settings.row, own_url=url) if is_official else settings.row
     known = replace(CLAUDES.get(model, settings.info), **info)
-    return AnthropicMessages(replace(settings, row=row, info=known))
+    return open_messages(replace(settings, row=row, info=known))

@@ -12,7 +12,8 @@ from kode.errors import AuthenticationError, ConfigError, RefusedError
 from kode.events import silent
 from kode.messages import Message, Text, text_of, user_message
 from kode.provider import Request
-from kode.providers.anthropic_messages import AnthropicMessages
+from kode.providers.messages import open_messages
+from kode.providers.provider import HttpProvider
 from tests.needs import needs
 from tests.providers.claudes import CLAUDES
 from tests.providers.opened import settings_of
@@ -38,12 +39,12 @@ def _no_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def cloud(name: str, **given: Any) -> AnthropicMessages:
+def cloud(name: str, **given: Any) -> HttpProvider:
     settings = settings_of(name, MODEL, **given)
-    return AnthropicMessages(replace(settings, info=CLAUDES[MODEL]))
+    return open_messages(replace(settings, info=CLAUDES[MODEL]))
 
 
-async def ask(provider: AnthropicMessages) -> Message:
+async def ask(provider: HttpProvider) -> Message:
     try:
         return await provider.reply(REQUEST, silent)
     finally:
@@ -61,7 +62,7 @@ def body_of(route: respx.Route) -> dict[str, Any]:
 
 
 def plain_body() -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(cloud("anthropic", api_key="k")._body(REQUEST))
+    body: dict[str, Any] = json.loads(cloud("anthropic", api_key="k").encode(REQUEST))
     return body
 
 

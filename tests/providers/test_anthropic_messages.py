@@ -19,9 +19,9 @@ from kode.messages import (
 )
 from kode.provider import Request, ToolSpec
 from kode.providers import open_provider
-from kode.providers.anthropic_messages import answer_format
+from kode.providers.clients import transform_schema
 from kode.providers.models import info_of
-from kode.providers.provider import default_max_tokens
+from kode.providers.request import default_max_tokens
 from tests.providers.conftest import Connect
 from tests.scripted_server import ScriptedServer
 
@@ -344,4 +344,4 @@ async def test_a_base_url_may_end_in_v1_or_not(connect: Connect) -> None:
 
 def test_a_schema_that_the_api_cannot_take_is_refused() -> None:
     with pytest.raises(RefusedError, match="cannot hold an answer"):
-        answer_format({"properties": {"a": {}}})
+        transform_schema({"properties": {"a": {}}})

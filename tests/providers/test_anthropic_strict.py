@@ -23,7 +23,7 @@ from kode.messages import (
     user_message,
 )
 from kode.provider import Request, ToolSpec
-from kode.providers.anthropic_messages import AnthropicMessages
+from kode.providers.provider import HttpProvider
 from kode.session.entries import MessageEntry, line_of, parse_line
 from tests.providers.claudes import CLAUDES, claude
 from tests.strict_server import StrictServer
@@ -52,7 +52,7 @@ TWO_ROUNDS = [
 class Talk:
     """A conversation whose calls are answered at once, and whose messages come from disk."""
 
-    def __init__(self, provider: AnthropicMessages, **rest: Any) -> None:
+    def __init__(self, provider: HttpProvider, **rest: Any) -> None:
         self.provider = provider
         self.rest = {"system": SYSTEM, "tools": (READ,), "conversation": "a-session", **rest}
         self.messages: list[Message] = []

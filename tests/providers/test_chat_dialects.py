@@ -24,8 +24,9 @@ from kode.messages import (
     user_message,
 )
 from kode.provider import Request, ToolSpec
-from kode.providers import wire
-from kode.providers.openai_chat import OpenAIChat, thinking_settings
+from kode.providers import encoding
+from kode.providers.chat import thinking_settings
+from kode.providers.provider import HttpProvider
 from kode.registry import PROVIDERS, Dialect, provider_row, row_at
 from tests import pictures
 from tests.providers.chat_hosts import Object, answered, call, fragments, host, sent_by, streamed
@@ -48,7 +49,7 @@ STYLE = {"format": "anthropic-claude-v1", "index": 0}
 MISTRALS = {**call(), "id": "D681PevKs"}
 
 
-def second(provider: OpenAIChat, deltas: list[Object]) -> list[Object]:
+def second(provider: HttpProvider, deltas: list[Object]) -> list[Object]:
     """The messages of the request that follows a reply with calls."""
     first = streamed(provider, deltas)
     messages: list[Object] = sent_by(provider, [ASKED, first, answered(first)])["messages"]
@@ -469,7 +470,7 @@ THINKING = {
 }  # fmt: skip
 
 
-def thinking_of(provider: OpenAIChat, effort: Any = None) -> Object:
+def thinking_of(provider: HttpProvider, effort: Any = None) -> Object:
     body = sent_by(provider, [ASKED], effort=effort)
     return {key: value for key, value in body.items() if key in THINKING}
 
@@ -534,7 +535,7 @@ def test_mistral_is_not_asked_for_usage() -> None:
 def test_a_pdf_goes_where_it_is_taken(
     monkeypatch: pytest.MonkeyPatch, name: str, is_sent: bool
 ) -> None:
-    monkeypatch.setattr(wire, "bytes_of", lambda image: b"%PDF-1.7")
+    monkeypatch.setattr(encoding, "bytes_of", lambda image: b"%PDF-1.7")
     facts: Object = {"width": 0, "height": 0, "size_bytes": 8, "kept_in": "/kept/a.pdf"}
     pdf = Image(name="a.pdf", media_type="application/pdf", **facts)
     asked = Message(role="user", parts=(pdf, Text(text="Read.")))

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.messages import Message, calls_of, text_of, user_message
-from kode.providers.chat_out import message_bytes
+from kode.providers.chat import message_bytes
 from kode.providers.encoding import encode_json
-from kode.providers.openai_chat import OpenAIChat
+from kode.providers.provider import HttpProvider
 from kode.session.entries import MessageEntry, line_of, parse_line
 from tests.providers.chat_hosts import Object, answered, host, sent_by, streamed
 
@@ -191,7 +191,7 @@ def test_no_shape_of_a_delta_breaks_a_reply(deltas: list[Object], name: str) -> 
 
 
 def test_no_own_form_is_kept_where_plain_suffices() -> None:
-    provider: OpenAIChat = host("deepseek", "deepseek-v4-pro")
+    provider: HttpProvider = host("deepseek", "deepseek-v4-pro")
     message = streamed(provider, [{"reasoning_content": "Hm."}, {"content": "Yes."}])
 
     assert [part.own for part in message.parts] == [None, None]  # type: ignore[union-attr]

@@ -11,7 +11,8 @@ from kode.events import Event, Notice
 from kode.messages import Message, ToolCall, text_of, user_message
 from kode.provider import Request
 from kode.providers.errors import from_status
-from kode.providers.refusals import read_table, setting_to_leave_out
+from kode.providers.refusals import read_table
+from kode.providers.request import Omissions, repair_request
 from kode.registry import provider_row
 from tests.providers.chat_hosts import Object, answered, host
 from tests.providers.conftest import Connect
@@ -30,7 +31,8 @@ def test_a_refusal_has_a_kind_and_a_droppable_setting(
     assert isinstance(refused, RefusedError)
 
     assert type(refused).__name__ == case.get("kind", "RefusedError")
-    assert setting_to_leave_out("chat", refused) == case.get("left_out", "")
+    repair = repair_request(refused, Request(system="", messages=[]), Omissions(), "chat")
+    assert (*(repair.omitted.parts if repair else ()), "")[0] == case.get("left_out", "")
     assert case.get("names", "") in str(refused)
 
 
@@ -67,7 +69,7 @@ async def test_a_refused_parameter_is_left_out_from_then_on(
         assert kept <= sent.keys()
     notices = [event.text for event in events if isinstance(event, Notice)]
     assert len(notices) == 1
-    assert read_table().then[key] in notices[0]
+    assert read_table().parts[key].then in notices[0]
 
 
 async def test_fields_a_host_refuses_stay_away_from_then_on(

@@ -19,13 +19,18 @@ from kode.messages import (
     calls_of,
     user_message,
 )
-from kode.provider import ModelInfo, Request
-from kode.providers.anthropic_messages import AnthropicMessages
+from kode.provider import Request
 from kode.providers.draft import Draft
-from kode.providers.encoding import encode_json
+from kode.providers.encoding import WireForm, encode_json
 from kode.providers.errors import Endpoint
-from kode.providers.messages_in import Begun, take
-from kode.providers.messages_out import blocks_of, turns_of, wire_turns
+from kode.providers.messages import (
+    OpenBlock,
+    blocks_of,
+    open_messages,
+    read_event,
+    turns_of,
+    wire_turns,
+)
 from kode.providers.stream import Event
 from kode.session.entries import MessageEntry, line_of, parse_line
 from tests.providers.opened import settings_of
@@ -34,9 +39,8 @@ from tests.tables import for_each
 Object = dict[str, Any]
 
 ENDPOINT = Endpoint(base_url="https://api.example.com", model="m")
-PROVIDER = AnthropicMessages(settings_of("anthropic", "m", api_key="k"))
-ORIGIN = PROVIDER.origin
-INFO = ModelInfo(context_window=200_000, max_output_tokens=8_192)
+PROVIDER = open_messages(settings_of("anthropic", "m", api_key="k"))
+ORIGIN = PROVIDER.target.origin
 WORDS = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 SAID = WORDS.filter(str.strip)
 SEALED = st.text("abcdefghijkl+/=", min_size=1, max_size=30)
@@ -126,11 +130,13 @@ def events(content: list[Object], sizes: Sequence[int], stop: str) -> Iterator[O
 
 def received(content: list[Object], sizes: Sequence[int] = (), stop: str = "end_turn") -> Message:
     """The message that a stream becomes, from disk."""
-    draft, begun = Draft(ORIGIN, lambda event: None), dict[int, Begun]()
+    draft, begun = Draft(ORIGIN, lambda event: None), dict[int, OpenBlock]()
     for event in events(content, sizes, stop):
-        take(Event(event["type"], event), draft, begun, ENDPOINT)
+        read_event(Event(event["type"], event), draft, begun, ENDPOINT)
     message = draft.finish("m", ())
-    message = replace(message, parts=tuple(PROVIDER._lean(part) for part in message.parts))
+    message = replace(
+        message, parts=tuple(PROVIDER.drop_redundant_form(part) for part in message.parts)
+    )
     return from_disk(message)
 
 
@@ -142,7 +148,8 @@ def from_disk(message: Message) -> Message:
 
 def sent(*messages: Message, origin: str = ORIGIN) -> list[Object]:
     """The turns of a request."""
-    turns = turns_of([blocks_of(message, origin, INFO) for message in messages])
+    form = WireForm(origin=origin, drops_moved=True)
+    turns = turns_of([blocks_of(message, form) for message in messages])
     return [json.loads(turn) for turn in wire_turns(turns, marks=False)]
 
 
@@ -156,7 +163,8 @@ def test_a_reply_goes_back_as_it_came(content: list[Object], sizes: list[int]) -
     message = received(content, sizes)
     after = results_for(message) if calls_of(message) else user_message("on")
 
-    turns = wire_turns(turns_of([blocks_of(m, ORIGIN, INFO) for m in (message, after)]))
+    form = WireForm(origin=ORIGIN)
+    turns = wire_turns(turns_of([blocks_of(m, form) for m in (message, after)]))
 
     assert turns[0] == b'{"role":"assistant","content":%b}' % encode_json(content)
 
@@ -255,7 +263,7 @@ def test_a_paused_reply_and_its_continuation_are_one_turn() -> None:
 
 
 def test_a_call_cut_by_the_limit_keeps_no_own_form() -> None:
-    draft, begun = Draft(ORIGIN, lambda event: None), dict[int, Begun]()
+    draft, begun = Draft(ORIGIN, lambda event: None), dict[int, OpenBlock]()
     start = {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {}, "caller": "x"}
     stream: list[Object] = [
         {"type": "content_block_start", "index": 0, "content_block": start},
@@ -268,7 +276,7 @@ def test_a_call_cut_by_the_limit_keeps_no_own_form() -> None:
         {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}},
     ]
     for event in stream:
-        take(Event(event["type"], event), draft, begun, ENDPOINT)
+        read_event(Event(event["type"], event), draft, begun, ENDPOINT)
 
     (call,) = calls_of(draft.finish("m", ()))
     assert (call.own, call.arguments) == (None, '{"path": "a')
@@ -306,4 +314,4 @@ async def test_requests_of_a_provider_are_made_of_these_turns() -> None:
     message = received([THOUGHT, SPOKEN])
     request = Request(system="", messages=(user_message("go"), message, user_message("on")))
 
-    assert json.loads(PROVIDER._body(request))["messages"][1]["content"] == [THOUGHT, SPOKEN]
+    assert json.loads(PROVIDER.encode(request))["messages"][1]["content"] == [THOUGHT, SPOKEN]

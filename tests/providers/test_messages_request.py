@@ -18,6 +18,7 @@ from kode.messages import (
     user_message,
 )
 from kode.provider import Request, ToolSpec
+from kode.providers.provider import HttpProvider
 from tests import pictures
 from tests.providers.claudes import CLAUDES, claude
 from tests.tables import for_each
@@ -33,7 +34,7 @@ def body(
 ) -> dict[str, Any]:
     given = {"system": "s", "conversation": "a-session", **request}
     asked = Request(messages=messages or (user_message("hi"),), **given)
-    decoded: dict[str, Any] = json.loads(claude(model, URL, **(info or {}))._body(asked))
+    decoded: dict[str, Any] = json.loads(claude(model, URL, **(info or {})).encode(asked))
     return decoded
 
 
@@ -234,16 +235,18 @@ def test_a_model_that_reads_no_pdf_is_told_of_it(tmp_path: Path) -> None:
     assert "a.x" in block["text"]
 
 
+def betas_of(provider: HttpProvider) -> str | None:
+    return provider._format.headers(provider.target).get("anthropic-beta")
+
+
 def test_the_header_for_interleaved_thinking_joins_the_users() -> None:
     provider = claude("claude-haiku-4-5", URL, is_official=True)
     provider._settings = replace(provider._settings, headers={"Anthropic-Beta": "mine"})
 
-    betas = provider._headers()["anthropic-beta"].split(",")
-
-    assert betas == ["mine", "interleaved-thinking-2025-05-14"]
-    assert claude("claude-haiku-4-5", URL)._headers() == {}
-    assert all(
-        claude(model, URL, is_official=True)._headers() == {}
+    assert betas_of(provider) == "mine,interleaved-thinking-2025-05-14"
+    assert betas_of(claude("claude-haiku-4-5", URL)) is None
+    assert not any(
+        betas_of(claude(model, URL, is_official=True))
         for model, info in CLAUDES.items()
         if "adaptive" in info.thinking
     )

@@ -20,7 +20,7 @@ from kode.messages import (
 )
 from kode.provider import Request, ToolSpec
 from kode.providers import open_provider
-from kode.providers.chat_out import answer_format
+from kode.providers.chat import answer_schema
 from tests.providers.conftest import Connect
 from tests.scripted_server import ScriptedServer
 
@@ -387,7 +387,7 @@ def test_a_limit_of_output_is_named_as_openai_names_it() -> None:
     provider = open_provider("openai", "m", api_key="k", api="chat", base_url=url)
     request = Request(system="", messages=HISTORY[:1], max_output_tokens=50)
 
-    body = json.loads(provider._body(request))  # type: ignore[attr-defined]
+    body = json.loads(provider.encode(request))  # type: ignore[attr-defined]
 
     assert body["max_completion_tokens"] == 50
     assert "max_tokens" not in body
@@ -453,4 +453,4 @@ async def test_a_full_quota_is_refused_and_not_asked_again(connect: Connect) -> 
 def test_a_schema_is_kept_to_the_letter_where_openai_can(
     schema: dict[str, Any], strict: bool
 ) -> None:
-    assert answer_format(schema)["response_format"]["json_schema"]["strict"] is strict
+    assert answer_schema(schema)["strict"] is strict

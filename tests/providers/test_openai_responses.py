@@ -41,11 +41,10 @@ from kode.messages import (
 )
 from kode.provider import ModelInfo, Request, ToolSpec
 from kode.providers.draft import Draft
-from kode.providers.encoding import encode_json
+from kode.providers.encoding import WireForm, encode_json
 from kode.providers.errors import Endpoint
-from kode.providers.openai_responses import OpenAIResponses
-from kode.providers.responses_in import take
-from kode.providers.responses_out import Form, message_items
+from kode.providers.provider import HttpProvider
+from kode.providers.responses import message_items, open_responses, read_event
 from kode.providers.stream import Event
 from kode.session.entries import MessageEntry, line_of, parse_line
 from tests.effort import share
@@ -56,7 +55,7 @@ from tests.strict_server import StrictServer
 from tests.tables import for_each
 
 ORIGIN = "responses:openai/some-model"
-FORM = Form(origin=ORIGIN)
+FORM = WireForm(origin=ORIGIN)
 HELLO = Request(system="You are kode.", messages=[user_message("Hello")])
 READ = ToolSpec(
     name="read_file", description="Read.", parameters={"type": "object", "properties": {}}
@@ -71,9 +70,9 @@ REASONS = ModelInfo(
 ENDPOINT = Endpoint(base_url="http://host/v1", model="m")
 
 
-def opened(url: str, info: ModelInfo = REASONS, model: str = "some-model") -> OpenAIResponses:
+def opened(url: str, info: ModelInfo = REASONS, model: str = "some-model") -> HttpProvider:
     given = settings_of("openai", model, base_url=url, api_key="k")
-    return OpenAIResponses(replace(given, info=info))
+    return open_responses(replace(given, info=info))
 
 
 @pytest.fixture
@@ -89,7 +88,7 @@ async def sent(server: ScriptedServer, request: Request, **known: Any) -> dict[s
     return server.requests[-1].json
 
 
-def items_of(*messages: Message, form: Form = FORM) -> list[Any]:
+def items_of(*messages: Message, form: WireForm = FORM) -> list[Any]:
     custom: set[str] = set()
     return [item for message in messages for item in message_items(message, form, custom)]
 
@@ -295,7 +294,7 @@ async def test_sent_bytes_begin_every_later_request(server: ScriptedServer) -> N
 
 async def test_a_server_of_ones_own_gets_no_second_system_message() -> None:
     given = settings_of("llamacpp", "qwen", base_url="http://127.0.0.1:9/v1")
-    body = json.loads(OpenAIResponses(given)._body(replace(HELLO, messages=[ASKED])))
+    body = json.loads(open_responses(given).encode(replace(HELLO, messages=[ASKED])))
 
     assert [item["role"] for item in body["input"]] == ["user"]
     assert body["input"][0]["content"][0]["text"] == "[folder]\n\n[memory]\n\nRead a"
@@ -444,7 +443,7 @@ def test_a_result_holds_the_pictures_and_files_that_it_shows(kept: None) -> None
 
 
 def test_pictures_follow_results_that_may_hold_only_text(kept: None) -> None:
-    result, after = items_of(SHOWN, form=replace(FORM, pictures_in_results=False))
+    result, after = items_of(SHOWN, form=replace(FORM, images_in_results=False))
 
     assert result["output"] == "é"
     assert [part["type"] for part in after["content"]] == ["input_image", "input_file"]
@@ -518,7 +517,7 @@ def taken(frames: list[dict[str, Any]], emit: Any = silent) -> Message:
     """The message that these events make."""
     draft = Draft(ORIGIN, emit)
     for frame in frames:
-        take(Event("", frame), draft, ENDPOINT)
+        read_event(Event("", frame), draft, ENDPOINT)
     return draft.finish("some-model", ())
 
 
@@ -734,7 +733,7 @@ def test_items_that_come_at_the_same_time_keep_their_order() -> None:
 def test_a_whole_response_is_a_message() -> None:
     draft = Draft(ORIGIN, silent)
     response = frames_of(WHOLE)[-1]["response"]
-    take(Event("whole", response), draft, ENDPOINT)
+    read_event(Event("whole", response), draft, ENDPOINT)
 
     assert draft.finish("some-model", ()) == taken(frames_of(WHOLE))
 
@@ -821,7 +820,7 @@ async def test_a_call_that_used_up_the_limit_does_not_run(connect: Connect) -> N
 async def test_openai_is_believed_how_an_answer_ended(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(OpenAIResponses, "is_official", True)
+    monkeypatch.setattr(HttpProvider, "is_official", True)
 
     message = await replay(connect, "responses_cut_stream", max_output_tokens=16)
 
@@ -1069,7 +1068,7 @@ DONE = "".join(f"data: {json.dumps(frame)}\n\n" for frame in frames_of([message_
 async def reached(mock: respx.Router, url: str, name: str, **given: Any) -> Any:
     headers = {"content-type": "text/event-stream"}
     route = mock.post(url).respond(200, headers=headers, content=DONE.encode())
-    provider = OpenAIResponses(settings_of(name, "openai.gpt-5.4", **given))
+    provider = open_responses(settings_of(name, "openai.gpt-5.4", **given))
     assert text_of(await provider.reply(HELLO, silent)) == "Hi"
     await provider.aclose()
     return route.calls.last.request
@@ -1111,7 +1110,7 @@ async def test_azure_is_reached_at_the_address_of_the_account(
 async def test_missing_settings_of_a_cloud_stop_the_request(
     no_cloud: None, name: str, given: dict[str, Any], named: str
 ) -> None:
-    provider = OpenAIResponses(settings_of(name, "m", **given))
+    provider = open_responses(settings_of(name, "m", **given))
 
     with pytest.raises(ConfigError, match=named):
         await provider.reply(HELLO, silent)

@@ -12,18 +12,16 @@ from jsonschema import Draft202012Validator
 from kode.events import Notice
 from kode.messages import text_of, user_message
 from kode.provider import Request, ToolSpec
-from kode.providers.anthropic_messages import AnthropicMessages
-from kode.providers.openai_chat import OpenAIChat
-from kode.providers.openai_responses import OpenAIResponses
+from kode.providers.request import Omissions, fit_tools
 from kode.providers.schemas import (
     ANTHROPIC_FORM,
     ANY_FORM,
     GOOGLE_FORM,
-    FittedTools,
     SchemaForm,
     UnfitSchemaError,
     fit_schema,
 )
+from kode.registry import opener_of
 from tests.effort import share
 from tests.providers.conftest import Connect
 from tests.providers.opened import settings_of
@@ -224,20 +222,15 @@ def test_google_is_told_in_a_description_what_it_lacks() -> None:
     ],
 )
 def test_a_tool_without_a_fit_is_left_out_by_name(unfit: Schema, form: SchemaForm) -> None:
-    said: list[Any] = []
-    tools = FittedTools(form)
     good, bad = (
         ToolSpec(name=n, description="", parameters=p) for n, p in (("g", {}), ("b", unfit))
     )
 
-    first = tools.of((good, bad), said.append)
-    again = tools.of((bad, good), said.append)
+    fitted, notes = fit_tools((good, bad), form, Omissions())
 
-    assert [tool.name for tool in first] == [tool.name for tool in again] == ["g"]
-    assert again[0] is first[0]
-    (notice,) = said
-    assert isinstance(notice, Notice)
-    assert " b:" in notice.text
+    assert [tool.name for tool in fitted] == ["g"]
+    (note,) = notes
+    assert " b:" in note
 
 
 def test_references_that_stand_for_more_and_more_end() -> None:
@@ -273,24 +266,22 @@ ODD: dict[str, Schema] = {
 
 
 @pytest.mark.parametrize(
-    ("provider_class", "row", "model", "vendor"),
+    ("api", "vendor", "model"),
     [
-        (AnthropicMessages, "anthropic", "claude-sonnet-5-5", "anthropic"),
-        (OpenAIResponses, "openai", "gpt-6.1-sol", "openai"),
-        (OpenAIChat, "gemini", "gemini-3.1-pro-preview", "gemini"),
-        (OpenAIChat, "moonshot", "kimi-k3", "moonshot"),
+        ("messages", "anthropic", "claude-sonnet-5-5"),
+        ("responses", "openai", "gpt-6.1-sol"),
+        ("chat", "gemini", "gemini-3.1-pro-preview"),
+        ("chat", "moonshot", "kimi-k3"),
     ],
 )
-async def test_no_schema_makes_a_vendor_refuse_a_request(
-    provider_class: Any, row: str, model: str, vendor: str
-) -> None:
+async def test_no_schema_makes_a_vendor_refuse_a_request(api: str, vendor: str, model: str) -> None:
     tools = tuple(
         ToolSpec(name=f"tool_{at}", description="", parameters=schema)
         for at, schema in enumerate(ODD.values())
     )
     with StrictServer([{"text": "Done."}], vendor=vendor) as server:
-        settings = settings_of(row, model, api_key="k", base_url=server.url)
-        provider = provider_class(settings)
+        settings = settings_of(vendor, model, api_key="k", base_url=server.url)
+        provider = opener_of(api)(settings)
         request = Request(system="", messages=[user_message("Hi")], tools=tools)
         said: list[Any] = []
         reply = await provider.reply(request, said.append)

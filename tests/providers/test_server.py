@@ -212,7 +212,7 @@ def keep(far: ScriptedServer, facts: Any, age: timedelta, key: str = "") -> None
     server.keep_facts(facts_file(far), key, facts, datetime.now(UTC) - age)
 
 
-async def test_a_far_server_is_asked_once_a_day_and_only_values_are_kept(
+async def test_a_far_server_is_asked_once_a_day(
     far: ScriptedServer,
 ) -> None:
     assert await ask_claude(far, "sk-secret-1") == CLAUDE_FACTS

@@ -1,12 +1,15 @@
 import json
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.messages import Message, Part, Text, user_message
-from kode.providers.chat_out import message_bytes
-from kode.providers.encoding import CONTEXT_REPLY, FEW, Encoded, Joined, split_context_message
+from kode.providers.chat import message_bytes
+from kode.providers.encoding import FEW, EncodedMessages, WireForm
+from kode.providers.request import CONTEXT_REPLY, split_context_message
 
 STEPS = st.lists(
     st.sampled_from(["append", "append", "silent", "replace", "shorten", "another"]), max_size=40
@@ -31,12 +34,20 @@ def walk(steps: list[str], check: Callable[[list[Message]], None]) -> None:
         check(messages)
 
 
-@given(STEPS)
-def test_joining_step_by_step_equals_joining_afresh(steps: list[str]) -> None:
-    joined = Joined(message_bytes)
+encode = partial(message_bytes, form=WireForm())
+
+
+def joined(messages: list[Message]) -> list[Any]:
+    wires = EncodedMessages(encode, joins_users=True).of(messages)
+    return [json.loads(wire) for wire in wires if wire]
+
+
+@given(STEPS, st.booleans())
+def test_encoding_step_by_step_equals_encoding_afresh(steps: list[str], joins: bool) -> None:
+    encoded = EncodedMessages(encode, joins_users=joins)
 
     def check(messages: list[Message]) -> None:
-        assert joined.of(messages) == Joined(message_bytes).of(tuple(messages))
+        assert encoded.of(messages) == EncodedMessages(encode, joins_users=joins).of(messages)
 
     walk(steps, check)
 
@@ -46,9 +57,7 @@ def test_user_messages_in_a_row_become_one() -> None:
     silent = Message(role="assistant", parts=(), stop="end")
     messages = [user_message("a"), user_message("b"), answer, user_message("c"), silent]
 
-    wire = json.loads(b"[" + Joined(message_bytes).of([*messages, user_message("d")]) + b"]")
-
-    assert [(m["role"], m["content"]) for m in wire] == [
+    assert [(m["role"], m["content"]) for m in joined([*messages, user_message("d")])] == [
         ("user", "a\n\nb"),
         ("assistant", "yes"),
         ("user", "c\n\nd"),
@@ -58,52 +67,28 @@ def test_user_messages_in_a_row_become_one() -> None:
 def test_memory_before_the_first_message_stays_a_message() -> None:
     index = Message(role="user", parts=(Text(text="Available memory: ...", source="memory"),))
     recalled = (Text(text="an episode", source="memory"), Text(text="a"))
+    messages = [index, Message(role="user", parts=recalled), user_message("b")]
 
-    wire = json.loads(
-        b"["
-        + Joined(message_bytes).of([index, Message(role="user", parts=recalled), user_message("b")])
-        + b"]"
-    )
-
-    assert [m["content"] for m in wire] == ["Available memory: ...", "an episode\n\na\n\nb"]
-
-
-def test_joined_bytes_begin_the_next_request() -> None:
-    answer = Message(role="assistant", parts=(Text(text="yes"),), stop="end")
-    joined, messages = Joined(message_bytes), [user_message("a"), user_message("b")]
-    before = joined.of(messages)
-    for number in range(2 * FEW):
-        messages += [answer, user_message(f"message {number}")]
-        now = joined.of(messages)
-        assert now.startswith(before)
-        before = now
-
-
-@given(STEPS)
-def test_encoding_step_by_step_equals_encoding_afresh(steps: list[str]) -> None:
-    known = Encoded(message_bytes)
-    walk(steps, lambda messages: _same(known.of(messages), list(map(message_bytes, messages))))
-
-
-def _same(a: object, b: object) -> None:
-    assert a == b
+    contents = [message["content"] for message in joined(messages)]
+    assert contents == ["Available memory: ...", "an episode\n\na\n\nb"]
 
 
 def test_a_message_is_encoded_once_while_its_list_grows() -> None:
     seen: list[Message] = []
 
-    def encode(message: Message) -> bytes:
+    def note(message: Message) -> bytes:
         seen.append(message)
-        return message_bytes(message)
+        return encode(message)
 
     messages = [Message(role="assistant", parts=(Text(text=str(n)),)) for n in range(FEW)]
-    for known in (Joined(encode), Encoded(encode)):
-        known.of(messages)
+    for joins in (True, False):
+        encoded = EncodedMessages(note, joins_users=joins)
+        encoded.of(messages)
         seen.clear()
         for number in range(5):
-            known.of([user_message("a question beside")])
+            encoded.of([user_message("a question beside")])
             messages.append(Message(role="assistant", parts=(Text(text=f"more {number}"),)))
-            known.of(messages)
+            encoded.of(messages)
         assert seen.count(messages[0]) == 0
         assert len(seen) == 10
 

@@ -25,7 +25,7 @@ THOUGHT, END_OF_THOUGHT = "<thought>", "</thought>"
 """Around what Gemini thought, within the text."""
 
 
-class Incoming:
+class ReplyStream:
     """The state of one reply while it streams. `finish` completes the draft's own forms."""
 
     def __init__(self, draft: Draft, dialect: Dialect, endpoint: Endpoint) -> None:
@@ -41,7 +41,7 @@ class Incoming:
 
     # ── what arrives ─────────────────────────────────────────────────────────────────────────
 
-    def take(self, event: Event) -> None:
+    def read_event(self, event: Event) -> None:
         """Adds one event to the draft.
 
         Raises: ProviderError for an error object, which some servers send with HTTP 200.

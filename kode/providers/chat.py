@@ -1,0 +1,427 @@
+"""Chat Completions: OpenAI and the many servers that imitate it, in the dialect of a host.
+
+What came with a reply goes back to the model that sent it: fields beside the text in
+`Thinking.own`, a call's in `ToolCall.own`. Others get the plain form. `Dialect` in `kode.registry`
+says how hosts differ; `chat_stream.py` reads the replies.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from kode.messages import (
+    Image,
+    Message,
+    Own,
+    Part,
+    ServerItem,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    calls_of,
+    images_of,
+)
+from kode.provider import Effort, Request, ToolSpec
+from kode.providers.chat_stream import ReplyStream
+from kode.providers.draft import Draft
+from kode.providers.encoding import WireForm, encode_json, sendable_arguments, sendable_id
+from kode.providers.errors import Endpoint
+from kode.providers.provider import Format, HttpProvider, ReplyReader
+from kode.providers.request import Target
+from kode.providers.schemas import ANY_FORM, GOOGLE_FORM
+from kode.registry import UNSIGNED, Dialect, ProviderSettings
+
+Object = dict[str, Any]
+
+MARK = {"type": "ephemeral"}
+MARKS = 2
+"""Cache marks on messages, beside the one on the system prompt, which covers the tools."""
+BRIDGE = encode_json({"role": "assistant", "content": "I have the results."})
+"""Stands between a result and a user message where the server wants one there."""
+
+
+# ── the request ──────────────────────────────────────────────────────────────────────────────
+
+
+def form_of(target: Target) -> WireForm:
+    """The form of messages, by what is known of the model and what its server has refused."""
+    dialect = target.row.dialect
+    if target.omits("thoughts"):
+        dialect = replace(dialect, thinks_in=("reasoning_content",), empty_thinking=" ")
+    if target.omits("signatures"):
+        dialect = replace(dialect, stands_for_signature=UNSIGNED, older_models=())
+    model = target.model.removeprefix("models/")
+    return replace(
+        target.form,
+        dialect=dialect,
+        origin="" if target.omits("own_fields", "signatures") else target.origin,
+        model=model,
+        sees_pdf=dialect.takes_pdf and target.info.sees_pdf is not False,
+        marks=model.startswith(dialect.marks_cache_of),
+        drops_moved=model.startswith(dialect.binds_thinking_of),
+    )
+
+
+def encode_request(
+    request: Request, target: Target, messages: Sequence[bytes], tools: bytes
+) -> bytes:
+    dialect, form = target.row.dialect, form_of(target)
+    kind = dialect.search if request.search and not target.omits("search") else ""
+    search = encode_json({"type": kind}) if kind else b""
+    declared = b",".join(each for each in (tools[1:-1], search) if each)
+    pieces = bridge_results(messages) if not dialect.user_after_result else list(messages)
+    if form.marks:
+        pieces = mark_messages(pieces, MARKS)
+    if request.system:
+        content: Any = request.system
+        if form.marks:
+            content = [{"type": "text", "text": request.system, "cache_control": MARK}]
+        pieces.insert(0, encode_json({"role": "system", "content": content}))
+    head = encode_json(_head(request, target, has_tools=bool(declared)))
+    listed = b',"tools":[' + declared + b"]" if declared else b""
+    return head[:-1] + listed + b',"messages":[' + b",".join(pieces) + b"]}"
+
+
+def _head(request: Request, target: Target, *, has_tools: bool) -> Object:
+    dialect = target.row.dialect
+    head: Object = {"model": target.model, "stream": True}
+    if dialect.counts_usage and not target.omits("usage"):
+        head["stream_options"] = {"include_usage": True}
+    other = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+    name = other[dialect.limit] if target.omits("limit") else dialect.limit
+    head[name] = request.max_output_tokens
+    if target.takes_likeliest(request):
+        head["temperature"] = 0
+    if not target.omits("thinking"):
+        head |= _thinking(request, target)
+    if dialect.remembers_by and request.conversation:
+        head[dialect.remembers_by] = request.conversation
+    if has_tools:
+        head |= dialect.with_tools
+    if request.answer_schema is not None:
+        schema = answer_schema(request.answer_schema)
+        head["response_format"] = {"type": "json_schema", "json_schema": schema}
+        if has_tools:
+            head["tool_choice"] = "none"
+    return head
+
+
+def _effort(request: Request, target: Target) -> Effort | None:
+    """How much to think. A level that a person set is sent to a model of which no levels are known,
+    too, and "none" to each: the server decides."""
+    is_default = request.effort is None and not target.row.dialect.thinks_by_default
+    if is_default or target.omits("thinking"):
+        return None
+    if request.effort == "none" or not target.info.efforts:
+        return request.effort
+    return target.effort(request)
+
+
+def _thinking(request: Request, target: Target) -> Object:
+    """The parameters that ask for a level of thinking, by the switch of the host."""
+    dialect, info, level = target.row.dialect, target.info, _effort(request, target)
+    if dialect.switch == "google":
+        # Gemini shows what it thinks if it is asked to, where the level is asked for, too.
+        is_older = target.model.removeprefix("models/").startswith(dialect.older_models)
+        if is_older or level == "none" or not info.efforts:
+            return {"reasoning_effort": level} if level else {}
+        config = {"include_thoughts": True} | ({"thinking_level": level} if level else {})
+        return {"extra_body": {"google": {"thinking_config": config}}}
+    if dialect.switch == "reasoning" and level is None:
+        thinks = any(kind != "disabled" for kind in info.thinking)
+        return {"reasoning": {"enabled": True}} if thinks else {}
+    return thinking_settings(dialect.switch, level, has_levels=bool(info.efforts))
+
+
+def thinking_settings(switch: str, level: Effort | None, *, has_levels: bool = True) -> Object:
+    """The parameters that ask for a level; `has_levels`: whether levels of the model are known."""
+    is_on = level != "none"
+    kind = "enabled" if is_on else "disabled"
+    leveled: Object = {"reasoning_effort": level} if level and is_on else {}
+    match switch:
+        case "zai":
+            # Else the server drops what was thought in earlier turns, although it goes back.
+            keeps: Object = {"clear_thinking": False} if is_on else {}
+            return {"thinking": {"type": kind, **keeps}, **leveled}
+        case _ if level is None:
+            return {}
+        case "reasoning_effort":
+            return {"reasoning_effort": level}
+        case "reasoning":
+            return {"reasoning": {"effort": level}}
+        case "together":
+            return {"reasoning": {"enabled": is_on}, **leveled}
+        case "thinking":
+            return {"thinking": {"type": kind}, **leveled}
+        case "kimi":
+            return leveled if is_on and has_levels else {"thinking": {"type": kind}}
+        case "template":
+            return {"chat_template_kwargs": {"enable_thinking": is_on}}
+    return {}
+
+
+def _tool_object(tool: ToolSpec, target: Target) -> Object:
+    about = {"name": tool.name, "description": tool.description}
+    return {"type": "function", "function": {**about, "parameters": dict(tool.parameters)}}
+
+
+def answer_schema(schema: Mapping[str, Any]) -> Object:
+    """A schema for an answer. OpenAI enforces one exactly (`strict`) only if every property of
+    every object is required, and refuses others."""
+    return {"name": "answer", "schema": dict(schema), "strict": _is_strict(schema)}
+
+
+def _is_strict(schema: Any) -> bool:
+    """Whether each object of a schema allows exactly the properties it names."""
+    if isinstance(schema, Mapping):
+        if schema.get("type") == "object" and (
+            schema.get("additionalProperties") is not False
+            or {*schema.get("required", ())} != {*schema.get("properties", ())}
+        ):
+            return False
+        return all(map(_is_strict, schema.values()))
+    return not isinstance(schema, list) or all(map(_is_strict, schema))
+
+
+# ── messages ─────────────────────────────────────────────────────────────────────────────────
+
+
+def message_bytes(message: Message, form: WireForm) -> bytes:
+    """The objects of one message, joined by commas: a tool message has one object per result."""
+    return b",".join(encode_json(value) for value in message_objects(message, form))
+
+
+def message_objects(message: Message, form: WireForm) -> list[Object]:
+    """The same for a message in every request: nothing depends on what stands around it."""
+    if message.role == "user":
+        return [_user(message, _text_of(message) or "(no text)", form)]
+    if message.role == "tool":
+        return _results(message, form)
+    return _assistant(message, form)
+
+
+def _text_of(message: Message) -> str:
+    return "\n\n".join(p.text for p in message.parts if isinstance(p, Text) and p.text)
+
+
+def _user(message: Message, text: str, form: WireForm) -> Object:
+    """A user message with the images and the text of a message."""
+    shown = [_image(image, form) for image in images_of(message)]
+    if not shown and not form.marks:
+        return {"role": "user", "content": text}
+    return {"role": "user", "content": [*shown, *([_part(text)] if text else [])]}
+
+
+def _results(message: Message, form: WireForm) -> list[Object]:
+    results: list[Object] = []
+    for part in message.parts:
+        if isinstance(part, ToolResult):
+            named = {"name": part.name or "unnamed"} if form.dialect.names_results else {}
+            text = part.text or ("(no output)" if form.marks else "")
+            content = [_part(text)] if form.marks else text
+            answers = {"tool_call_id": wire_id(part.call_id, form.dialect)}
+            results.append({"role": "tool", **answers, **named, "content": content})
+    text, images = _text_of(message), images_of(message)
+    if not text and not images:
+        return results
+    # A result cannot hold an image in this format: it follows as a message, which is not to be
+    # taken for one of the person.
+    if any(image.call_id for image in images):
+        text = "\n\n".join(["[Shown by the tool results above.]", *([text] if text else [])])
+    return [*results, _user(message, text, form)]
+
+
+def _image(image: Image, form: WireForm) -> Object:
+    data, note = form.image_data(image)
+    if data is None:
+        return _part(note)
+    url = f"data:{image.media_type};base64,{data}"
+    if image.media_type == "application/pdf":
+        return {"type": "file", "file": {"filename": image.name, "file_data": url}}
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _part(text: str) -> Object:
+    return {"type": "text", "text": text}
+
+
+# ── replies ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _assistant(message: Message, form: WireForm) -> list[Object]:
+    is_own = message.origin == form.origin != ""
+    content = _content(message, is_own=is_own)
+    calls = list(_calls(message, form, is_own=is_own))
+    if not content and not calls:
+        # An empty answer says nothing, and many servers refuse it.
+        return []
+    fields = _fields(message, form) if is_own else {}
+    stand_in, names = form.dialect.empty_thinking, form.dialect.thinks_in
+    if stand_in is not None and not any(fields.get(name) for name in names):
+        fields[names[0]] = stand_in
+    made = {"tool_calls": calls} if calls else {}
+    return [{"role": "assistant", "content": content or None, **fields, **made}]
+
+
+def _content(message: Message, *, is_own: bool) -> str | list[Any]:
+    """The text; the parts of a reply whose thinking came as one of them."""
+    parts = message.parts
+    if is_own and any(isinstance(p, Thinking) and is_content_part(p.own) for p in parts):
+        listed = (_content_part(p) for p in parts if isinstance(p, Text | Thinking))
+        return [part for part in listed if part is not None]
+    found = next((p.text for p in parts if isinstance(p, ServerItem) and p.text), "")
+    return _text_of(message) or ("" if calls_of(message) or is_own else found)
+
+
+def _content_part(part: Text | Thinking) -> Mapping[str, Any] | None:
+    if is_content_part(part.own):
+        return part.own
+    return _part(part.text) if isinstance(part, Text) and part.text else None
+
+
+def is_content_part(own: Own) -> bool:
+    """Whether a part's own form is a part of the content, as Mistral sends what was thought; else
+    it holds fields of the message."""
+    return own is not None and own.get("type") in ("thinking", "text")
+
+
+def _fields(message: Message, form: WireForm) -> Object:
+    """What came beside the text of a reply, as it came."""
+    fields: Object = {}
+    for part in message.parts:
+        match part:
+            case Thinking() if not is_content_part(part.own):
+                fields |= part.own if part.own is not None else thinking_fields(part, form.dialect)
+            case ServerItem() if form.dialect.search:
+                fields |= part.own
+    if message.moved and form.drops_moved:
+        for name in form.dialect.thinks_in:
+            fields.pop(name, None)
+    return fields
+
+
+def thinking_fields(part: Thinking, dialect: Dialect) -> Object:
+    """How thinking without an own form goes back: as the text that it was."""
+    names = [name for name in dialect.thinks_in if name != "reasoning_details"]
+    return {names[0]: part.text} if names and part.text else {}
+
+
+def _calls(message: Message, form: WireForm, *, is_own: bool) -> Iterator[Object]:
+    for number, call in enumerate(calls_of(message)):
+        made = plain_call(call, form.dialect)
+        if is_own and call.own is not None:
+            own = dict(call.own)
+            made = {**own, **made, "function": {**_function(own), **made["function"]}}
+            made["id"] = wire_id(call.id, form.dialect)
+        elif (
+            number == 0
+            and form.dialect.stands_for_signature
+            and not form.model.startswith(form.dialect.older_models)
+        ):
+            signature = {"thought_signature": form.dialect.stands_for_signature}
+            made["extra_content"] = {"google": signature}
+        yield made
+
+
+def _function(own: Mapping[str, Any]) -> Mapping[str, Any]:
+    function = own.get("function")
+    return function if isinstance(function, Mapping) else {}
+
+
+def plain_call(call: ToolCall, dialect: Dialect) -> Object:
+    function = {"name": call.name, "arguments": sendable_arguments(call)}
+    return {"id": wire_id(call.id, dialect), "type": "function", "function": function}
+
+
+def wire_id(call_id: str, dialect: Dialect) -> str:
+    """A call's id as the host takes it, the same in the call and in its result."""
+    match dialect.ids:
+        case "any":
+            return call_id or "call"
+        case "nine":
+            if re.fullmatch("[A-Za-z0-9]{9}", call_id):
+                return call_id
+            return hashlib.sha256(call_id.encode("utf-8", "replace")).hexdigest()[:9]
+        case "short":
+            return sendable_id(call_id, strict=False)
+
+
+# ── around messages ──────────────────────────────────────────────────────────────────────────
+
+_USER, _TOOL = b'{"role":"user"', b'{"role":"tool"'
+
+
+def bridge_results(pieces: Sequence[bytes]) -> list[bytes]:
+    """The messages with `BRIDGE` between a result and a user message."""
+    found: list[bytes] = []
+    for piece in pieces:
+        position = piece.find(_USER) if piece.startswith(_TOOL) else -1
+        if position > 0:
+            piece = b",".join((piece[: position - 1], BRIDGE, piece[position:]))
+        elif piece.startswith(_USER) and found and _ends_in_result(found[-1]):
+            found.append(BRIDGE)
+        found.append(piece)
+    return found
+
+
+def _ends_in_result(piece: bytes) -> bool:
+    # In a string the quotes are escaped, so that this is only found where an object begins.
+    return piece.startswith(_TOOL) and piece.rfind(_USER) < 0
+
+
+def mark_messages(pieces: Sequence[bytes], most: int) -> list[bytes]:
+    """The messages with marks on the last that are the user's or a tool's: on the end of this
+    request, and on the end of the one before, which the server still has."""
+    found = list(pieces)
+    mark = b',"cache_control":%b}]}' % encode_json(MARK)
+    for index in range(len(found) - 1, -1, -1):
+        if most and found[index].startswith((_USER, _TOOL)) and found[index].endswith(b'"}]}'):
+            found[index] = found[index][: -len(b"}]}")] + mark
+            most -= 1
+    return found
+
+
+def _plain_part(part: Part, form: WireForm) -> Mapping[str, Any] | None:
+    match part:
+        case Thinking():
+            return thinking_fields(part, form.dialect) or None
+        case Text():
+            return {"type": "text", "text": part.text}
+        case ToolCall():
+            return plain_call(part, form.dialect)
+    return None
+
+
+def _reply_reader(
+    draft: Draft, endpoint: Endpoint, target: Target, request: Request
+) -> ReplyReader:
+    stream = ReplyStream(draft, target.row.dialect, endpoint)
+    return ReplyReader(stream.read_event, stream.finish)
+
+
+def _message_encoder(form: WireForm) -> Callable[[Message], bytes]:
+    return partial(message_bytes, form=form)
+
+
+CHAT = Format(
+    api="chat",
+    path="/chat/completions",
+    schema_form=lambda dialect: GOOGLE_FORM if dialect.schemas == "google" else ANY_FORM,
+    form_of=form_of,
+    message_encoder=_message_encoder,
+    encode_request=encode_request,
+    tool_object=_tool_object,
+    reply_reader=_reply_reader,
+    plain_part=_plain_part,
+    effort=_effort,
+    joins_users=True,
+)
+
+
+def open_chat(settings: ProviderSettings) -> HttpProvider:
+    """A provider over Chat Completions. Servers other than OpenAI's own may need no key."""
+    return HttpProvider(settings, CHAT)

@@ -1,0 +1,702 @@
+"""The Messages API.
+
+A reply goes back to the model that wrote it as it came: each block in its own form, in order, in
+one turn, with fields and deltas of any name. What the API refuses is left out: blank text, thinking
+with nothing after it, and a search that never got its result; of a reply whose past has changed
+(`Message.moved`) the thinking, which is bound to that past; of another model's reply whatever only
+that model can read.
+
+Cache marks stand where the last request to this model ended and where this one ends, beside the
+one on the system prompt. The first of them finds what that request wrote, however many blocks the
+reply and its results have: the server looks back only 20 blocks from a mark. They live five
+minutes: an hour costs 2 instead of 1.25 of the input price to write. A mark is no part of what the
+server compares.
+
+How much a model thinks is decided by what is known of it (`ModelInfo`), and nothing is sent to a
+model of which nothing is known:
+
+    adaptive   it decides itself, between its calls too; `output_config.effort` says how much
+    enabled    older models think up to a budget of tokens, see `BUDGETS`
+    disabled   for effort `none`; a model without it always thinks, and gets its lowest level
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
+
+from kode.messages import Image, Message, Part, ServerItem, Text, Thinking, ToolCall, ToolResult
+from kode.provider import Effort, Request, ToolSpec
+from kode.providers.clients import transform_schema
+from kode.providers.draft import (
+    Draft,
+    DraftCall,
+    DraftItem,
+    DraftText,
+    DraftThinking,
+    is_whole_object,
+    join_surrogates,
+)
+from kode.providers.encoding import WireForm, encode_json, sendable_arguments, sendable_id
+from kode.providers.errors import Endpoint, from_status
+from kode.providers.provider import Format, HttpProvider, ReplyReader
+from kode.providers.request import Target
+from kode.providers.schemas import ANTHROPIC_FORM
+from kode.providers.stream import Event
+from kode.registry import ProviderSettings
+
+BUDGETS: Mapping[Effort, int] = {
+    "minimal": 1_024,
+    "low": 4_000,
+    "medium": 10_000,
+    "high": 16_000,
+    "xhigh": 24_000,
+    "max": 32_000,
+}
+"""Tokens to think with, for a model without levels of effort. The least is the API's; the reference
+advises 16,000 and more for complex tasks, and sees little gain above 32,000. They depend on the
+level alone: another budget makes the server read the conversation again."""
+
+LEAST_ANSWER = 8_192
+"""Tokens of the output limit that stay for the answer beside a budget, if as many were asked."""
+
+INTERLEAVED = "interleaved-thinking-2025-05-14"
+"""The beta header with which a model that thinks by budget does so between its calls too. Known to
+Anthropic's own server, which ignores it for other models; clouds refuse it for some."""
+
+WEB_SEARCH = {
+    "type": "web_search_20260318",
+    "name": "web_search",
+    # Else newer models search from code that runs in a container, of which a later request would
+    # have to name the id, and others refuse the tool.
+    "allowed_callers": ["direct"],
+}
+
+BREAKPOINT = b',"cache_control":{"type":"ephemeral"}}'
+
+KODE_SOURCES = ("opening", "news")
+"""Sources of text that is kode's own word; see `Text.source`."""
+
+BLOCK_TYPES = ("text", "thinking", "redacted_thinking", "tool_use")
+"""Types of blocks that kode has words for; others go back unread."""
+
+# ── the request ──────────────────────────────────────────────────────────────────────────────
+
+
+def form_of(target: Target) -> WireForm:
+    """A model that thinks by budget binds its thinking to nothing, and wants it back amid its calls
+    whatever became of the past."""
+    drops_moved = "enabled" not in target.info.thinking or target.form.drops_moved
+    return replace(target.form, drops_moved=drops_moved)
+
+
+def encode_request(
+    request: Request, target: Target, messages: Sequence[Blocks], tools: bytes
+) -> bytes:
+    # A single question is never asked again: writing it to the cache would only cost.
+    caches = not target.omits("cache") and request.conversation != ""
+    turns = turns_of(messages)
+    pieces = [encode_json(_head(request, target, may_think(turns)))[:-1]]
+    if target.searches(request):
+        comma = b"," if request.tools else b""
+        tools = tools[:-1] + comma + encode_json(WEB_SEARCH) + b"]"
+    if tools != b"[]":
+        pieces.append(b',"tools":' + tools)
+    if request.system.strip():
+        block = encode_json({"type": "text", "text": request.system})
+        pieces.append(b',"system":[' + (_with_mark(block) if caches else block) + b"]")
+    later_system = target.info.later_system and not target.omits("later_system")
+    wires = wire_turns(turns, later_system=later_system, marks=caches)
+    pieces.append(b',"messages":[' + b",".join(wires) + b"]}")
+    return b"".join(pieces)
+
+
+def _head(request: Request, target: Target, may_think: bool) -> dict[str, Any]:
+    """The parameters before tools, system prompt and messages."""
+    thinking, effort = _thinking(request, target, may_think)
+    limit = request.max_output_tokens or 1
+    budget = (thinking or {}).get("budget_tokens", 0)
+    if budget:
+        limit = max(limit, budget + min(limit, LEAST_ANSWER))
+        limit = min(limit, target.info.max_output_tokens)
+    head: dict[str, Any] = {"model": target.model, "max_tokens": limit, "stream": True}
+    if thinking is not None:
+        head["thinking"] = thinking
+    if target.takes_likeliest(request) and (thinking or {}).get("type") in (None, "disabled"):
+        head["temperature"] = 0
+    output: dict[str, Any] = {} if effort is None else {"effort": effort}
+    if request.answer_schema is not None:
+        schema = transform_schema(dict(request.answer_schema))
+        output["format"] = {"type": "json_schema", "schema": schema}
+        if request.tools:
+            head["tool_choice"] = {"type": "none"}
+    return {**head, "output_config": output} if output else head
+
+
+def _thinking(
+    request: Request, target: Target, may_think: bool
+) -> tuple[dict[str, Any] | None, Effort | None]:
+    """The `thinking` parameter and the level of effort; None where none is sent."""
+    info = target.info
+    wanted = request.effort or info.default_effort
+    types = () if target.omits("thinking") else info.thinking
+    level = target.effort(request)
+    if wanted == "none" and "disabled" in types:
+        return {"type": "disabled"}, None
+    level = None if level == "none" else level
+    if "adaptive" in types:
+        return {"type": "adaptive", "display": "summarized"}, level
+    budget = min(BUDGETS.get(wanted or "high", 0), info.max_output_tokens // 2)
+    if "enabled" in types and may_think and budget >= BUDGETS["minimal"]:
+        return {"type": "enabled", "budget_tokens": budget}, level
+    return None, level
+
+
+def _headers(target: Target) -> Mapping[str, str]:
+    """The header for interleaved thinking, added to the user's own betas."""
+    types = target.info.thinking
+    is_old = "enabled" in types and "adaptive" not in types
+    if not is_old or not target.is_official or target.row.client:
+        return {}
+    headers = {name.lower(): value for name, value in target.headers.items()}
+    betas = filter(None, (headers.get("anthropic-beta"), INTERLEAVED))
+    return {"anthropic-beta": ",".join(betas)}
+
+
+def _tool_object(tool: ToolSpec, target: Target) -> dict[str, Any]:
+    if tool.api_type:
+        return {"type": tool.api_type, "name": tool.name}
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": dict(tool.parameters),
+    }
+
+
+# ── one message ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Block:
+    wire: bytes
+    holds_mark: bool = True
+    """Whether a cache mark may stand on it."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The content blocks of one message. Results come first in a turn, so they are apart."""
+
+    role: str
+    blocks: tuple[Block, ...] = ()
+    """All but the results."""
+    results: tuple[Block, ...] = ()
+    kode_words: tuple[Block, ...] = ()
+    """Kode's own words, which are among the blocks too."""
+    others: tuple[Block, ...] = ()
+    """The blocks without them."""
+    is_own: bool = False
+    """Whether this model wrote it."""
+    thinks_first: bool = False
+    paused: Blocks | None = None
+    """The form of a paused reply while nothing but its continuation follows."""
+
+    @cached_property
+    def turn(self) -> bytes:
+        """The turn that this message alone makes, without a mark."""
+        return _turn(self.role, [block.wire for block in (*self.results, *self.blocks)])
+
+
+def blocks_of(message: Message, form: WireForm) -> Blocks:
+    """The blocks of a message."""
+    if message.role != "assistant":
+        return _of_user(message, form)
+    if message.origin != form.origin:
+        return _of_another(message)
+    return _of_reply(message, drops_thinking=message.moved and form.drops_moved)
+
+
+def _of_user(message: Message, form: WireForm) -> Blocks:
+    results = [part for part in message.parts if isinstance(part, ToolResult)]
+    called = {result.call_id for result in results}
+    images: dict[str, list[Image]] = {}
+    kode_words: list[Block] = []
+    others: list[Block] = []
+    blocks: list[Block] = []
+    for part in message.parts:
+        if isinstance(part, Image) and part.call_id in called:
+            images.setdefault(part.call_id, []).append(part)
+        elif isinstance(part, Image):
+            others.append(_block(_image(part, form)))
+            blocks.append(others[-1])
+        elif isinstance(part, Text) and part.text.strip():
+            kind = kode_words if part.source in KODE_SOURCES else others
+            kind.append(_block({"type": "text", "text": part.text}))
+            blocks.append(kind[-1])
+    if not blocks and not results:
+        blocks = others = [_block({"type": "text", "text": "(no text)"})]
+    return Blocks(
+        "user",
+        blocks=tuple(blocks),
+        results=tuple(_result(result, images.get(result.call_id, ()), form) for result in results),
+        kode_words=tuple(kode_words),
+        others=tuple(others),
+    )
+
+
+def _of_reply(message: Message, *, drops_thinking: bool) -> Blocks:
+    """A reply of this model. Paused, it goes back whole; see `Blocks.paused`."""
+    unfit: tuple[type[Part], ...] = (Thinking,) if drops_thinking else ()
+    if any(isinstance(part, ServerItem) and not part.own for part in message.parts):
+        unfit += (ServerItem,)  # one was masked on disk: a search and its result go together
+    parts = [
+        part
+        for part in message.parts
+        if not isinstance(part, unfit) and _wire_form(part) is not None
+    ]
+    settled = _blocks_of_reply(_settled(parts, message.stop))
+    if message.stop != "paused":
+        return settled
+    return replace(settled, paused=_blocks_of_reply(parts))
+
+
+def _blocks_of_reply(parts: Sequence[Part]) -> Blocks:
+    return Blocks(
+        "assistant",
+        blocks=tuple(_block(_wire_form(part), not isinstance(part, Thinking)) for part in parts),
+        is_own=True,
+        thinks_first=bool(parts) and isinstance(parts[0], Thinking),
+    )
+
+
+def _settled(parts: list[Part], stop: str | None) -> list[Part]:
+    """The parts of a reply that something else follows: no thinking at its end, which the API
+    refuses, and no search without its result. One beside calls is still to come."""
+    if stop != "tool_calls":
+        answered = {part.own.get("tool_use_id") for part in parts if isinstance(part, ServerItem)}
+        parts = [part for part in parts if not _is_pending(part, answered)]
+    last = max((index for index, p in enumerate(parts) if not isinstance(p, Thinking)), default=-1)
+    return parts[: last + 1]
+
+
+def _is_pending(part: Part, answered: set[Any]) -> bool:
+    is_use = isinstance(part, ServerItem) and part.own.get("type") == "server_tool_use"
+    return is_use and part.own.get("id") not in answered  # type: ignore[union-attr]
+
+
+def _of_another(message: Message) -> Blocks:
+    """A reply of another model: text and calls, or else what a server's tools said."""
+    plain = [_plain_form(p) for p in message.parts if isinstance(p, Text | ToolCall)]
+    if not any(plain):
+        said = [part.text for part in message.parts if isinstance(part, ServerItem)]
+        plain = [_plain_form(Text(text="\n".join(filter(None, said))))]
+    return Blocks("assistant", blocks=tuple(_block(form) for form in plain if form is not None))
+
+
+def _wire_form(part: Part) -> dict[str, Any] | None:
+    """A part of this model's own reply: its own form, or else the plain one; None if it cannot go
+    back."""
+    own = getattr(part, "own", None)
+    if not own:
+        return _plain_form(part)
+    if isinstance(part, Text) and not part.text.strip():
+        return None
+    # Else the call and its result would have different ids.
+    if isinstance(part, ToolCall) and sendable_id(part.id, strict=True) != part.id:
+        return _plain_form(part)
+    return dict(own)
+
+
+def _plain_form(part: Part) -> dict[str, Any] | None:
+    """A part of a reply as far as kode understands it; None if that is nothing to send."""
+    match part:
+        case Text():
+            return {"type": "text", "text": part.text} if part.text.strip() else None
+        case Thinking(redacted=data) if data:
+            return {"type": "redacted_thinking", "data": data}
+        case Thinking() if part.signature:
+            return {"type": "thinking", "thinking": part.text, "signature": part.signature}
+        case ToolCall():
+            return {
+                "type": "tool_use",
+                "id": sendable_id(part.id, strict=True),
+                "name": part.name,
+                "input": json.loads(sendable_arguments(part)),
+            }
+    # Thinking without a signature, of an interrupted reply or a local server, is refused.
+    return None
+
+
+def _image(image: Image, form: WireForm) -> dict[str, Any]:
+    data, note = form.image_data(image)
+    if data is None:
+        return {"type": "text", "text": note}
+    source = {"type": "base64", "media_type": image.media_type, "data": data}
+    if image.media_type == "application/pdf":
+        return {"type": "document", "source": source, "title": image.name}
+    return {"type": "image", "source": source}
+
+
+def _result(result: ToolResult, images: Iterable[Image], form: WireForm) -> Block:
+    shown = [_image(image, form) for image in images]
+    text = [{"type": "text", "text": result.text}] if result.text.strip() else []
+    block: dict[str, Any] = {
+        "type": "tool_result",
+        "tool_use_id": sendable_id(result.call_id, strict=True),
+        "content": [*text, *shown] if shown else result.text,
+    }
+    if result.is_error:
+        block["is_error"] = True
+    return _block(block, bool(text or shown))
+
+
+def _block(form: dict[str, Any] | None, holds_mark: bool = True) -> Block:
+    return Block(encode_json(form), holds_mark)
+
+
+# ── all of them ──────────────────────────────────────────────────────────────────────────────
+
+
+Turn = list[Blocks]
+"""Neighbouring messages of one role."""
+
+
+def turns_of(messages: Sequence[Blocks]) -> list[Turn]:
+    """The messages as turns of alternating roles, without empty ones."""
+    turns: list[Turn] = []
+    for index, message in enumerate(messages):
+        goes_on = index + 1 == len(messages) or messages[index + 1].role == "assistant"
+        if message.paused is not None and goes_on:
+            message = message.paused
+        if not message.blocks and not message.results:
+            continue
+        if turns and turns[-1][0].role == message.role:
+            turns[-1].append(message)
+        else:
+            turns.append([message])
+    return turns
+
+
+def may_think(turns: Sequence[Turn]) -> bool:
+    """Whether thinking of type `enabled` may be asked for: a model that is in the middle of its
+    calls must have begun them with thinking, or the API refuses the request. A reply to a person's
+    words may always be thought over."""
+    begun: Turn | None = None
+    for turn in reversed(turns):
+        if turn[0].role == "assistant":
+            begun = turn
+        elif not any(message.results for message in turn):
+            break
+    if begun is None or turns[-1][0].role == "assistant":
+        return True
+    return begun[0].thinks_first
+
+
+def wire_turns(
+    turns: Sequence[Turn], *, later_system: bool = False, marks: bool = True
+) -> list[bytes]:
+    """The turns as bytes. With `later_system` kode's own words are a message of role `system`
+    after the user's, where the API accepts one: not at the beginning, and not beside results."""
+    ends = _ends(turns) if marks else set()
+    wires = []
+    for index, turn in enumerate(turns):
+        words = [block for message in turn for block in message.kode_words] if index > 0 else []
+        if len(turn) == 1 and index not in ends and not words:
+            wires.append(turn[0].turn)
+            continue
+        rest = [block for message in turn for block in message.others]
+        results = [block for message in turn for block in message.results]
+        if words and rest and later_system and not results:
+            wires.append(_turn("user", [block.wire for block in rest]))
+            wires.append(_turn("system", _wires(words, marked=index in ends)))
+        else:
+            blocks = [*results, *(block for message in turn for block in message.blocks)]
+            wires.append(_turn(turn[0].role, _wires(blocks, marked=index in ends)))
+    return wires
+
+
+def _ends(turns: Sequence[Turn]) -> set[int]:
+    """The user turns that end this request and the last one that this model answered."""
+    last = max((index for index, turn in enumerate(turns) if turn[0].role == "user"), default=-1)
+    own = (index for index, turn in enumerate(turns) if any(message.is_own for message in turn))
+    answered = max(own, default=0) - 1
+    return {position for position in (last, answered) if position >= 0}
+
+
+def _wires(blocks: Sequence[Block], *, marked: bool) -> list[bytes]:
+    wires = [block.wire for block in blocks]
+    fit = [index for index, block in enumerate(blocks) if block.holds_mark]
+    if marked and fit:
+        wires[fit[-1]] = _with_mark(wires[fit[-1]])
+    return wires
+
+
+def _turn(role: str, blocks: Sequence[bytes]) -> bytes:
+    return b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks))
+
+
+def _with_mark(block: bytes) -> bytes:
+    return block[:-1] + BREAKPOINT
+
+
+# ── the reply ────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class OpenBlock:
+    """A content block that is still coming."""
+
+    block: dict[str, Any]
+    arguments: list[str] = field(default_factory=list)
+    """Pieces of the JSON that becomes its `input`."""
+
+
+def read_event(
+    event: Event, draft: Draft, blocks: dict[int, OpenBlock], endpoint: Endpoint
+) -> None:
+    """Adds one event to the draft. `blocks` holds the blocks that are still coming.
+
+    Raises: ProviderError for an error event, which comes with HTTP 200.
+    """
+    data = event.data
+    kind = data.get("type")
+    if event.name == "error" or kind == "error" or data.get("error"):
+        raise from_status(None, data, {}, endpoint)
+    if not isinstance(kind, str) or kind == "whole":
+        kind = event.name
+    match kind:
+        case "message_start":
+            message = data.get("message")
+            _take_usage(message.get("usage") if isinstance(message, Mapping) else None, draft)
+        case "content_block_start":
+            _start(_index(data), data.get("content_block"), draft, blocks)
+        case "content_block_delta":
+            _add(_index(data), data.get("delta"), draft, blocks)
+        case "content_block_stop":
+            _complete(_index(data), draft, blocks)
+        case "message_delta":
+            _take_usage(data.get("usage"), draft)
+            _take_stop(data.get("delta"), draft)
+        case "message_stop":
+            draft.done = True
+        case "message":
+            _take_message(data, draft, blocks)
+
+
+def _index(data: Mapping[str, Any]) -> int:
+    index = data.get("index")
+    return index if isinstance(index, int) else 0
+
+
+def _take_message(message: Mapping[str, Any], draft: Draft, blocks: dict[int, OpenBlock]) -> None:
+    """Adds a complete message, from a server that does not stream."""
+    content = message.get("content")
+    for index, block in enumerate(content if isinstance(content, list) else ()):
+        _start(index, block, draft, blocks)
+        _complete(index, draft, blocks)
+    _take_usage(message.get("usage"), draft)
+    _take_stop(message, draft)
+
+
+def _start(key: int, block: Any, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
+    if not isinstance(block, Mapping):
+        return
+    blocks[key] = OpenBlock(dict(block))
+    match block.get("type"):
+        case "text":
+            draft.add_text(key, block.get("text"))
+        case "thinking":
+            draft.begin_thinking(key)
+            draft.add_thinking(key, block.get("thinking"))
+            draft.sign_thinking(key, signature=block.get("signature"))
+        case "redacted_thinking":
+            draft.begin_thinking(key)
+            draft.sign_thinking(key, redacted=block.get("data"))
+        case "tool_use":
+            _start_call(key, block, draft)
+        case str():
+            draft.item(key)
+
+
+def _start_call(key: int, block: Mapping[str, Any], draft: Draft) -> None:
+    call = draft.call(key)
+    given, name = block.get("id"), block.get("name")
+    if call.id and isinstance(given, str) and given != call.id:
+        # Two calls under one index.
+        call = draft.call(("again", key, draft.calls))
+        draft.redirect(key, call)
+    call.id = given if isinstance(given, str) else call.id
+    call.add_name(name if isinstance(name, str) else "")
+    # The format opens a block with an empty object; one with content is the full input.
+    if block.get("input"):
+        draft.add_arguments(call, block["input"])
+
+
+def _add(key: int, delta: Any, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
+    if not isinstance(delta, Mapping):
+        return
+    coming = blocks.get(key)
+    if coming is not None:
+        _extend(coming, delta)
+        if coming.block.get("type") not in BLOCK_TYPES:
+            draft.count("".join(piece for piece in delta.values() if isinstance(piece, str)))
+            return
+    match delta.get("type"):
+        case "text_delta":
+            draft.add_text(key, delta.get("text"))
+        case "thinking_delta":
+            draft.add_thinking(key, delta.get("thinking"))
+        case "signature_delta":
+            draft.sign_thinking(key, signature=delta.get("signature"))
+        case "input_json_delta":
+            draft.add_arguments(draft.call(key), delta.get("partial_json"))
+
+
+def _extend(coming: OpenBlock, delta: Mapping[str, Any]) -> None:
+    """Applies a delta of any type: text is added to the field of the same name, a list extends it,
+    anything else replaces it."""
+    block = coming.block
+    for name, value in delta.items():
+        known = block.get(name)
+        if name == "type":
+            continue
+        if name == "partial_json":
+            coming.arguments.append(value if isinstance(value, str) else json.dumps(value))
+        elif name == "citation":
+            citations = block.get("citations")
+            block["citations"] = [*(citations if isinstance(citations, list) else ()), value]
+        elif name == "signature":
+            block[name] = value
+        elif (isinstance(value, str) and isinstance(known, str)) or (
+            isinstance(value, list) and isinstance(known, list)
+        ):
+            block[name] = known + value  # type: ignore[operator]
+        else:
+            block[name] = value
+
+
+def _complete(key: int, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
+    """Keeps a block in its own form, unless it is broken or differs from what kode understood."""
+    coming = blocks.pop(key, None)
+    if coming is None:
+        return
+    own = {
+        name: join_surrogates(value) if isinstance(value, str) else value
+        for name, value in coming.block.items()
+    }
+    match own.get("type"):
+        case "text":
+            text = draft.block("text", key)
+            if isinstance(text, DraftText) and own.get("text") == "".join(text.pieces):
+                text.own = own
+        case "thinking":
+            thinking = draft.block("thinking", key)
+            signature = own.get("signature")
+            if not isinstance(thinking, DraftThinking) or not isinstance(signature, str):
+                return
+            # Without its signature no server takes it back.
+            if signature and own.get("thinking") == "".join(thinking.pieces):
+                thinking.own, thinking.signature = own, signature
+        case "redacted_thinking":
+            thinking = draft.block("thinking", key)
+            if isinstance(thinking, DraftThinking) and own.get("data") == thinking.redacted:
+                thinking.own = own
+        case "tool_use":
+            call = draft.block("call", key)
+            if not isinstance(call, DraftCall) or own.get("id") != call.id:
+                return
+            arguments = join_surrogates(call.text) or "{}"
+            if own.get("name") == call.name and is_whole_object(arguments):
+                call.own = {**own, "input": json.loads(arguments)}
+        case str():
+            _complete_item(own, "".join(coming.arguments), draft.item(key))
+
+
+def _complete_item(own: dict[str, Any], arguments: str, item: DraftItem) -> None:
+    if arguments and not is_whole_object(arguments):
+        return
+    item.own = {**own, "input": json.loads(arguments)} if arguments else own
+    item.text = _search_text(own)
+
+
+def _search_text(block: Mapping[str, Any]) -> str:
+    """What a search found, or why it failed, for a person and for another model."""
+    if block.get("type") != "web_search_tool_result":
+        return ""
+    content = block.get("content")
+    if isinstance(content, Mapping):
+        return f"The web search failed: {content.get('error_code')}"
+    found = [one for one in (content if isinstance(content, list) else ()) if _is_page(one)]
+    lines = (f"{one.get('title')}\n{one.get('url')}" for one in found)
+    return "\n".join(("Found on the web:", *lines)) if found else "Nothing was found on the web."
+
+
+def _is_page(result: Any) -> bool:
+    return isinstance(result, Mapping) and bool(result.get("url"))
+
+
+def _take_stop(end: Any, draft: Draft) -> None:
+    """Takes the stop reason, and the vendor's explanation of a refusal as the reply's text."""
+    if not isinstance(end, Mapping):
+        return
+    details = end.get("stop_details")
+    if end.get("stop_reason") == "refusal" and isinstance(details, Mapping):
+        category, why = details.get("category"), details.get("explanation")
+        fallback = f"The reply was refused ({category})." if category else ""
+        draft.refuse("refusal", why if why else fallback)
+    draft.stopped(end.get("stop_reason"))
+
+
+def _take_usage(usage: Any, draft: Draft) -> None:
+    """The API counts cached and written tokens separately from the input; `Usage` includes them.
+    Fields missing from a later event keep their value."""
+    if not isinstance(usage, Mapping):
+        return
+    details = usage.get("output_tokens_details")
+    draft.count_usage(
+        plain_tokens=usage.get("input_tokens"),
+        output_tokens=usage.get("output_tokens"),
+        cached_tokens=usage.get("cache_read_input_tokens"),
+        cache_write_tokens=usage.get("cache_creation_input_tokens"),
+        thinking_tokens=details.get("thinking_tokens") if isinstance(details, Mapping) else None,
+    )
+    counts = draft.usage
+    parts = ("plain_tokens", "cached_tokens", "cache_write_tokens")
+    draft.count_usage(input_tokens=sum(counts.get(name, 0) for name in parts))
+
+
+def _reply_reader(
+    draft: Draft, endpoint: Endpoint, target: Target, request: Request
+) -> ReplyReader:
+    return ReplyReader(partial(read_event, draft=draft, blocks={}, endpoint=endpoint))
+
+
+def _message_encoder(form: WireForm) -> Callable[[Message], Blocks]:
+    return partial(blocks_of, form=form)
+
+
+def _plain_part(part: Part, form: WireForm) -> Mapping[str, Any] | None:
+    return None if isinstance(part, ServerItem) else _plain_form(part)
+
+
+MESSAGES = Format(
+    api="messages",
+    path="/v1/messages",
+    schema_form=lambda dialect: ANTHROPIC_FORM,
+    form_of=form_of,
+    message_encoder=_message_encoder,
+    encode_request=encode_request,
+    tool_object=_tool_object,
+    reply_reader=_reply_reader,
+    plain_part=_plain_part,
+    headers=_headers,
+)
+
+
+def open_messages(settings: ProviderSettings) -> HttpProvider:
+    """A provider over the Messages API. Without a key, the SDK uses another credential: a token, a
+    profile. Other servers than Anthropic's may need none. A base URL may end in `/v1` or not."""
+    return HttpProvider(settings, MESSAGES)

@@ -1,0 +1,243 @@
+"""Prepares each request for its server, and repairs it after a refusal.
+
+Both are functions of the request and of what this server has refused before, which stays away as
+long as the provider is open. A refusal is repaired once for each part that can be left out, with
+one notice; what it means is in `refusals.toml`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kode.errors import RefusedError, ThinkingRefused
+from kode.messages import Message, Part, Text, images_of
+from kode.provider import EFFORTS, Api, Effort, ModelInfo, Request, ToolSpec
+from kode.providers.encoding import WireForm
+from kode.providers.refusals import read_table
+from kode.providers.schemas import SchemaForm, UnfitSchemaError, fit_schema
+from kode.registry import ProviderRow
+
+CONTEXT_REPLY = Message(
+    role="assistant",
+    parts=(Text(text="I know this now. Ask me a question or give me a task."),),
+    stop="end",
+)
+"""Stands between the context of a request and the person's words. A small model repeats words that
+could be an answer: asked for a fact in memory, it said "Noted.", or "I have read it. What is the
+task?", in four of five cases."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Omissions:
+    """What this server has refused, and is not sent again."""
+
+    parts: frozenset[str] = frozenset()
+    """Keys of `RefusalTable.parts`, and `bound_thinking`: it did not take thinking back, and that
+    of moved messages stays away."""
+    tools: frozenset[str] = frozenset()
+    """Tools whose schema it refused."""
+    images: frozenset[str] = frozenset()
+    """The copies of pictures and PDFs that it refused, as in `Image.kept_in`."""
+    output_tokens: int | None = None
+    """The most that it said it takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """One model at one server, which requests are encoded for."""
+
+    api: Api
+    row: ProviderRow
+    model: str
+    info: ModelInfo
+    is_official: bool
+    """Whether it is the vendor's own server, or a cloud's."""
+    omitted: Omissions
+    headers: Mapping[str, str]
+    """The user's own."""
+
+    @property
+    def origin(self) -> str:
+        """Marks this model's replies: only it gets them back in their own form."""
+        return f"{self.api}:{self.row.name}/{self.model}"
+
+    def omits(self, *parts: str) -> bool:
+        """Whether one of these parts was refused."""
+        return not self.omitted.parts.isdisjoint(parts)
+
+    def effort(self, request: Request) -> Effort | None:
+        """How much to think, as a level that this model has; None sends nothing."""
+        if self.omits("thinking", "effort"):
+            return None
+        return nearest_effort(request.effort or self.info.default_effort, self.info.efforts)
+
+    def takes_likeliest(self, request: Request) -> bool:
+        """Whether to ask for temperature 0: for a small model, but not at the vendor's host, whose
+        models may refuse the parameter."""
+        is_refused = self.omits("temperature") or self.info.takes_temperature is False
+        return request.small and not self.is_official and not is_refused
+
+    def searches(self, request: Request) -> bool:
+        """Whether to offer the vendor's web search."""
+        return request.search and self.info.searches and not self.omits("search")
+
+    @property
+    def form(self) -> WireForm:
+        """The form of messages that all formats share."""
+        return WireForm(
+            origin=self.origin,
+            model=self.model,
+            sees_images=self.info.sees_images is not False,
+            sees_pdf=self.info.sees_pdf is not False,
+            omitted_images=self.omitted.images,
+            drops_moved=self.omits("bound_thinking"),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repair:
+    """What else to leave out, and the sentence that says so."""
+
+    omitted: Omissions
+    note: str
+
+
+def fit_tools(
+    tools: Sequence[ToolSpec], form: SchemaForm, omitted: Omissions
+) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
+    """The tools with schemas that the vendor takes, in order, and a sentence for each that has
+    none."""
+    fitted, notes = [], []
+    for tool in tools:
+        if tool.name in omitted.tools:
+            continue
+        try:
+            fitted.append(replace(tool, parameters=fit_schema(tool.parameters, form)))
+        except UnfitSchemaError as error:
+            notes.append(f"The model does not get the tool {tool.name}: {error}.")
+    return tuple(fitted), tuple(notes)
+
+
+def prepare_request(
+    request: Request, tools: tuple[ToolSpec, ...], info: ModelInfo, omitted: Omissions
+) -> Request:
+    """The request as this server takes it, with its tools and a limit of output."""
+    messages = split_context_message(request.messages) if request.small else request.messages
+    limit = request.max_output_tokens or default_max_tokens(info)
+    if omitted.output_tokens is not None:
+        limit = min(limit, omitted.output_tokens)
+    return replace(request, messages=messages, tools=tools, max_output_tokens=limit)
+
+
+def repair_request(
+    refused: RefusedError, request: Request, omitted: Omissions, api: Api
+) -> Repair | None:
+    """What to leave out after a refusal; None where that does not help, or was tried."""
+    if tool := _refused_tool(refused, [tool.name for tool in request.tools]):
+        return Repair(
+            omitted=replace(omitted, tools=omitted.tools | {tool}),
+            note=f"{refused} kode continues without the tool {tool}.",
+        )
+    name = refused.part
+    part = read_table().parts.get(name)
+    if part is None or not part.then or (isinstance(refused, ThinkingRefused) and api != "chat"):
+        return None
+    note = f"{refused} {part.then}"
+    if name == "attachment":
+        images = {image.kept_in for m in request.messages for image in images_of(m)}
+        if images <= omitted.images:
+            return None
+        return Repair(omitted=replace(omitted, images=omitted.images | images), note=note)
+    if name == "output_limit":
+        rules = (rule for rule in read_table().rules if rule.means == name)
+        match = next(filter(None, (rule.search(refused.said) for rule in rules)), None)
+        tokens = int(match["tokens"]) if match else 0
+        if not 0 < tokens < (omitted.output_tokens or request.max_output_tokens or 0):
+            return None
+        return Repair(omitted=replace(omitted, output_tokens=tokens), note=note)
+    if name in omitted.parts:
+        return None
+    return Repair(omitted=replace(omitted, parts=omitted.parts | {name}), note=note)
+
+
+def _refused_tool(refused: RefusedError, names: Sequence[str]) -> str:
+    """The tool of a request, of all in order, whose schema a refusal is about; "" for none."""
+    is_about_tools = re.search("schema|parameters|declarations", refused.said, re.IGNORECASE)
+    if refused.status not in (400, 403, 404, 422) or not is_about_tools:
+        return ""
+    quoted = re.findall(r"['`\"]([\w-]+)['`\"]", refused.said)
+    if named := next((name for name in quoted if name in names), ""):
+        return named
+    places = (r"function_declarations\[(\d+)", r"tools[.\[](\d+)")
+    place = next(filter(None, (re.search(place, refused.said) for place in places)), None)
+    return names[int(place[1])] if place and int(place[1]) < len(names) else ""
+
+
+def explain_images(refused: RefusedError, request: Request) -> RefusedError:
+    """The error of a request with pictures, where nobody said what was refused: they may be the
+    cause, and every later request would contain them too."""
+    names = [image.name for message in request.messages for image in images_of(message)]
+    is_explained = bool(refused.part) or isinstance(refused, ThinkingRefused)
+    if is_explained or not names or refused.status not in (400, 404, 415, 422, 500, None):
+        return refused
+    return RefusedError(
+        f"{refused} The request shows an image ({names[-1]}). If the model cannot see, "
+        "take the message back (Esc Esc), choose another with /model, or set "
+        "`context.sees_images` to false in the config.",
+        status=refused.status,
+        said=refused.said,
+    )
+
+
+# ── limits and levels ────────────────────────────────────────────────────────────────────────
+
+
+def default_max_tokens(info: ModelInfo) -> int:
+    """The output limit of a request that sets none: without one, a model that repeats itself never
+    ends. Servers refuse a request whose input and limit together exceed the window, so the model's
+    maximum is used only if it leaves five sixths of the window to the conversation."""
+    return max(1, min(info.max_output_tokens, info.context_window // 6))
+
+
+def nearest_effort(wanted: Effort | None, accepted: Sequence[Effort]) -> Effort | None:
+    """The accepted level next to the wanted one, the lower of two as near; None for none."""
+    if wanted is None or not accepted:
+        return None
+    position = EFFORTS.index(wanted)
+    return min(
+        accepted, key=lambda level: (abs(EFFORTS.index(level) - position), EFFORTS.index(level))
+    )
+
+
+# ── small models ─────────────────────────────────────────────────────────────────────────────
+
+
+def split_context_message(messages: Sequence[Message]) -> list[Message]:
+    """The messages with the context before a person's words as a separate exchange, if memory is
+    part of it; see `Request.small`."""
+    split: list[Message] = []
+    ahead: tuple[Part, ...] = ()
+    for message in messages:
+        if message.role == "user":
+            parts = (*ahead, *message.parts)
+            begins = next((n for n, part in enumerate(parts) if not _is_context(part)), len(parts))
+            ahead, rest = parts[:begins], parts[begins:]
+            if not rest:
+                continue
+            if any(_source(part) == "memory" for part in ahead):
+                split += [Message(role="user", parts=ahead), CONTEXT_REPLY]
+                ahead = ()
+            message = replace(message, parts=(*ahead, *rest))
+        elif ahead:
+            split.append(Message(role="user", parts=ahead))
+        ahead = ()
+        split.append(message)
+    return [*split, Message(role="user", parts=ahead)] if ahead else split
+
+
+def _is_context(part: Part) -> bool:
+    return _source(part) in ("opening", "memory")
+
+
+def _source(part: Part) -> str:
+    return part.source if isinstance(part, Text) else ""

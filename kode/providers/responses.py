@@ -1,0 +1,565 @@
+"""Responses: what OpenAI's own host, Azure and Bedrock speak.
+
+The server keeps nothing (`store: false`): each request holds the whole conversation, and what the
+model thought goes back encrypted. A reply is a list of items. Each goes back as it came, unknown
+fields and all, because an item names others: thinking without the item after it is refused, and so
+is an item without its thinking. So the items of a reply go back all or none; what is left of a
+reply that lost one, and what another model wrote, goes in a plain form without ids.
+
+The system prompt is sent as `instructions`, which every server of this format reads ahead of the
+input, so that the beginning that its cache compares is the same as with a first message.
+
+Servers that imitate the format leave out indexes, events and items: what a delta did not bring is
+taken from the item when it is done, and what no item brought from the end of the response.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeGuard
+
+from kode.errors import ProviderError, TransientError
+from kode.events import TextDelta
+from kode.messages import (
+    Image,
+    Message,
+    Part,
+    ServerItem,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    calls_of,
+    images_of,
+    results_of,
+)
+from kode.provider import Request, ToolSpec
+from kode.providers.chat import answer_schema
+from kode.providers.draft import Draft, DraftCall, DraftText, DraftThinking, is_whole_object
+from kode.providers.encoding import WireForm, encode_json, sendable_arguments, sendable_id
+from kode.providers.errors import Endpoint, from_status
+from kode.providers.provider import Format, HttpProvider, ReplyReader
+from kode.providers.request import Target
+from kode.providers.schemas import ANY_FORM
+from kode.providers.stream import Event
+from kode.registry import ProviderSettings
+
+LEAST_OUTPUT_TOKENS = 16
+"""OpenAI refuses a smaller `max_output_tokens`."""
+
+WEB_SEARCH = encode_json({"type": "web_search"})
+
+CUSTOM_CALL = "custom_tool_call"
+
+# ── the request ──────────────────────────────────────────────────────────────────────────────
+
+
+def form_of(target: Target) -> WireForm:
+    """Thinking goes back until the server refuses it once: it is not bound to what stands before
+    it here."""
+    is_vendor = target.row.needs_key or bool(target.row.client)
+    return replace(
+        target.form,
+        developer=is_vendor and not target.omits("later_system"),
+        marks=target.info.cache_marks and not target.omits("cache_marks"),
+        images_in_results=not target.omits("pictures_in_results"),
+    )
+
+
+def encode_request(
+    request: Request, target: Target, messages: Sequence[bytes], tools: bytes
+) -> bytes:
+    searches = target.searches(request)
+    head: dict[str, Any] = {
+        "model": target.model,
+        "stream": True,
+        "store": False,
+        # Else the server silently drops the oldest items of a conversation that is too long.
+        "truncation": "disabled",
+        "max_output_tokens": _limit(request),
+        **_thinking(request, target),
+    }
+    if request.conversation and not target.omits("cache_key"):
+        head["prompt_cache_key"] = request.conversation
+    if target.takes_likeliest(request):
+        head["temperature"] = 0
+    # Older models send the encrypted thinking only when it is asked for; a model that does not
+    # think refuses to.
+    thinks = bool(target.info.efforts) and not target.omits("thinking_back")
+    include = ["reasoning.encrypted_content"] if thinks else []
+    include += ["web_search_call.action.sources"] if searches else []
+    if include:
+        head["include"] = include
+    if request.answer_schema is not None:
+        schema = answer_schema(request.answer_schema)
+        head["text"] = {"format": {"type": "json_schema", **schema}}
+        if request.tools or searches:
+            head["tool_choice"] = "none"
+    if request.system:
+        head["instructions"] = request.system
+    declared = [each for each in (tools[1:-1], WEB_SEARCH if searches else b"") if each]
+    listed = b',"tools":[' + b",".join(declared) + b"]" if declared else b""
+    return encode_json(head)[:-1] + listed + b',"input":[' + b",".join(messages) + b"]}"
+
+
+def _limit(request: Request) -> int:
+    """The tokens that an answer may have, thinking included."""
+    return max(request.max_output_tokens or 0, LEAST_OUTPUT_TOKENS)
+
+
+def _thinking(request: Request, target: Target) -> dict[str, Any]:
+    """The parameter that says how much to think, for a model that thinks. A summary is asked for:
+    without it a person sees nothing while the model thinks."""
+    if not target.info.efforts:
+        return {}
+    effort = target.effort(request)
+    if effort == "none":
+        return {"reasoning": {"effort": "none"}}
+    reasoning: dict[str, str] = {"effort": effort} if effort else {}
+    if not target.omits("summary"):
+        reasoning["summary"] = "auto"
+    return {"reasoning": reasoning} if reasoning else {}
+
+
+def _tool_object(tool: ToolSpec, target: Target) -> dict[str, Any]:
+    """A tool: one of free text, or a function; not `strict`, which demands every property of every
+    object."""
+    about = {"name": tool.name, "description": tool.description}
+    if tool.grammar and not target.omits("free_text"):
+        grammar = {"type": "grammar", "syntax": "lark", "definition": tool.grammar}
+        return {"type": "custom", **about, "format": grammar}
+    return {"type": "function", **about, "parameters": dict(tool.parameters), "strict": False}
+
+
+# ── messages ─────────────────────────────────────────────────────────────────────────────────
+
+
+def message_bytes(message: Message, *, form: WireForm, custom: set[str]) -> bytes:
+    """The items of one message, joined by commas; see `message_items`."""
+    return b",".join(map(encode_json, message_items(message, form, custom)))
+
+
+def message_items(message: Message, form: WireForm, custom: set[str]) -> list[Mapping[str, Any]]:
+    """The items of one message. `custom` holds the ids of calls of custom tools, whose results are
+    items of another type: a reply adds to it, its results look there."""
+    if message.role == "assistant":
+        return reply_items(message, form, custom)
+    if message.role == "tool":
+        return result_items(message, form, custom)
+    return user_items(message.parts, form) or [_user([_text("(no text)")])]
+
+
+def user_items(parts: tuple[Part, ...], form: WireForm) -> list[Mapping[str, Any]]:
+    """What kode says of the session, as an item of its own, and the rest.
+
+    Models from gpt-5.6 on read from the cache up to a mark, and write one by themselves only at the
+    end of a request, where no other session's request ends. So the end of the opening is marked:
+    from there back, prompt, tools and project instructions are the same in every session and
+    subagent of a project. Writing costs no more, since the end of the request is written anyway.
+    """
+    words = [p for p in parts if isinstance(p, Text) and p.source in ("opening", "news") and p.text]
+    words = words if form.developer else []
+    content = [_text(part.text) for part in words]
+    opening = max((index for index, p in enumerate(words) if p.source == "opening"), default=-1)
+    if form.marks and opening >= 0:
+        content[opening]["prompt_cache_breakpoint"] = {"mode": "explicit"}
+    items: list[Mapping[str, Any]] = [_message("developer", content)] if content else []
+    rest = list(_contents([part for part in parts if part not in words], form))
+    return [*items, *([_user(rest)] if rest else [])]
+
+
+def result_items(message: Message, form: WireForm, custom: set[str]) -> list[Mapping[str, Any]]:
+    """Results with their pictures, and what else is in the message after them."""
+    results, images = results_of(message), images_of(message)
+    answered = {result.call_id for result in results} if form.images_in_results else set()
+    items: list[Mapping[str, Any]] = []
+    for result in results:
+        shown = [image for image in images if image.call_id == result.call_id and answered]
+        kind = "custom_tool_call_output" if result.call_id in custom else "function_call_output"
+        text = {"type": "input_text", "text": result.text}
+        output = [text, *(_image(image, form) for image in shown)] if shown else result.text
+        call_id = sendable_id(result.call_id, strict=False)
+        items.append({"type": kind, "call_id": call_id, "output": output})
+    others = tuple(
+        part
+        for part in message.parts
+        if not isinstance(part, ToolResult)
+        and not (isinstance(part, Image) and part.call_id in answered)
+    )
+    return [*items, *user_items(others, form)]
+
+
+def reply_items(message: Message, form: WireForm, custom: set[str]) -> list[Mapping[str, Any]]:
+    """A reply, as it came or in the plain form. Thinking at its end goes: nothing came of it, and
+    the API refuses it without the item that follows."""
+    custom.difference_update(call.id for call in calls_of(message))
+    if message.origin != form.origin or not is_intact(message, form):
+        return plain_items(message)
+    custom.update(call.id for call in calls_of(message) if _type_of(call) == CUSTOM_CALL)
+    items = [own for part in message.parts if (own := getattr(part, "own", None))]
+    while items and items[-1].get("type") == "reasoning":
+        items.pop()
+    return items
+
+
+def is_intact(message: Message, form: WireForm) -> bool:
+    """Whether every part of a reply has its own form, and one that will be taken back."""
+    if message.moved and form.drops_moved and any(isinstance(p, Thinking) for p in message.parts):
+        return False
+    return all(_is_intact(part) for part in message.parts)
+
+
+def _is_intact(part: Part) -> bool:
+    match part:
+        case Text(own=own) | ServerItem(own=own):
+            return bool(own)
+        case Thinking(own=own):
+            # A summary alone stands for thinking that the server would have had to keep.
+            return bool(own and (own.get("encrypted_content") or own.get("content")))
+        case ToolCall(own=own):
+            plain = (sendable_id(part.id, strict=False), part.name)
+            sendable = _type_of(part) == CUSTOM_CALL or is_whole_object(part.arguments)
+            return bool(own) and plain == (part.id, part.name) and sendable
+        case _:
+            return False
+
+
+def _type_of(call: ToolCall) -> Any:
+    return call.own.get("type") if call.own else None
+
+
+def plain_items(message: Message) -> list[Mapping[str, Any]]:
+    """A reply without ids and thinking. Its text keeps its phase: without it a model takes what it
+    said between calls for a final answer."""
+    items: list[Mapping[str, Any]] = []
+    for part in message.parts:
+        if isinstance(part, Text) and part.text:
+            phase = part.own.get("phase") if part.own else None
+            said = {"type": "message", "role": "assistant", "content": part.text}
+            items.append({**said, "phase": phase} if isinstance(phase, str) else said)
+        elif isinstance(part, ToolCall):
+            call_id = sendable_id(part.id, strict=False)
+            named = {"name": part.name, "arguments": sendable_arguments(part)}
+            items.append({"type": "function_call", "call_id": call_id, **named})
+    if items:
+        return items
+    found = [p.text for p in message.parts if isinstance(p, ServerItem) and p.text]
+    said = {"type": "message", "role": "assistant", "content": "\n\n".join(found)}
+    return [said] if found else []
+
+
+def _contents(parts: list[Part], form: WireForm) -> Iterator[dict[str, Any]]:
+    """Pictures, and texts joined where one follows another."""
+    texts: list[str] = []
+    for part in parts:
+        if isinstance(part, Text) and part.text:
+            texts.append(part.text)
+        elif isinstance(part, Image):
+            if texts:
+                yield _text("\n\n".join(texts))
+            texts = []
+            yield _image(part, form)
+    if texts:
+        yield _text("\n\n".join(texts))
+
+
+def _image(image: Image, form: WireForm) -> dict[str, Any]:
+    data, note = form.image_data(image)
+    if data is None:
+        return _text(note)
+    url = f"data:{image.media_type};base64,{data}"
+    if image.media_type == "application/pdf":
+        return {"type": "input_file", "filename": image.name, "file_data": url}
+    return {"type": "input_image", "image_url": url, "detail": "auto"}
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "input_text", "text": text}
+
+
+def _user(content: list[dict[str, Any]]) -> Mapping[str, Any]:
+    return _message("user", content)
+
+
+def _message(role: str, content: list[dict[str, Any]]) -> Mapping[str, Any]:
+    return {"type": "message", "role": role, "content": content}
+
+
+# ── the reply ────────────────────────────────────────────────────────────────────────────────
+
+_WAIT = re.compile(r"try again in (\d+(?:\.\d+)?) ?(ms|s)\b", re.IGNORECASE)
+
+
+def read_event(event: Event, draft: Draft, endpoint: Endpoint) -> None:
+    """Adds one event to the draft.
+
+    Raises: ProviderError for a response that failed, and for an error event.
+    """
+    data = event.data
+    kind = data.get("type")
+    kind = kind if isinstance(kind, str) and event.name != "whole" else event.name
+    is_response = data.get("object") == "response"
+    if "error" in (kind, data.get("object")) or (data.get("error") and not is_response):
+        raise failure(data.get("error") or data, endpoint)
+    item = data.get("item")
+    item = item if isinstance(item, Mapping) else {}
+    key = _key(data, item)
+    match kind.removeprefix("response."):
+        case "output_item.added":
+            _open_item(key, item, draft)
+        case "output_item.done":
+            _take_item(key, item, draft)
+        case "output_text.delta":
+            draft.add_text(key, data.get("delta"))
+        case "refusal.delta":
+            draft.refuse(key, data.get("delta"))
+        case "reasoning_summary_part.added" if draft.block("thinking", key):
+            draft.add_thinking(key, _blank_line(draft, key))
+        case "reasoning_summary_text.delta" | "reasoning_text.delta":
+            draft.add_thinking(key, data.get("delta"))
+        case "function_call_arguments.delta" | "custom_tool_call_input.delta":
+            draft.add_arguments(draft.call(key), data.get("delta"))
+        case "function_call_arguments.done":
+            _set_arguments(draft.call(key), data.get("arguments"), draft)
+        case "custom_tool_call_input.done":
+            _set_arguments(draft.call(key), data.get("input"), draft)
+        case "completed" | "incomplete" | "failed" | "cancelled" | "done":
+            response = data.get("response")
+            _take_end(response if isinstance(response, Mapping) else {}, kind, draft, endpoint)
+        case "whole" if is_response:
+            _take_end(data, "", draft, endpoint)
+
+
+def failure(error: Any, endpoint: Endpoint) -> ProviderError:
+    """The error for an error object, which comes with HTTP 200. One that names a code is about the
+    request, unless the code says that it may pass; one without mostly passes."""
+    said = error if isinstance(error, Mapping) else {}
+    found = from_status(None, {"error": error}, _headers(said.get("message")), endpoint)
+    passes = isinstance(found, TransientError) and not found.status
+    return (
+        from_status(400, {"error": error}, {}, endpoint) if passes and said.get("code") else found
+    )
+
+
+def _headers(message: Any) -> dict[str, str]:
+    """The pause that a server asks for, which in a stream only its words say."""
+    wait = _WAIT.search(message) if isinstance(message, str) else None
+    if wait is None:
+        return {}
+    return {"retry-after-ms": str(float(wait[1]) * (1 if wait[2].lower() == "ms" else 1000))}
+
+
+def _key(data: Mapping[str, Any], item: Mapping[str, Any]) -> int | str:
+    """Names an item of the answer: its index, which some servers leave out, else its id."""
+    index = data.get("output_index")
+    if isinstance(index, int) and not isinstance(index, bool):
+        return index
+    given = data.get("item_id") or item.get("id")
+    return given if isinstance(given, str) else 0
+
+
+KINDS: Mapping[Any, str] = {
+    "message": "text",
+    "reasoning": "thinking",
+    "function_call": "call",
+    CUSTOM_CALL: "call",
+}
+"""Type of an item → what `Draft.block` calls it; others are "item"."""
+
+
+def _open_item(key: int | str, item: Mapping[str, Any], draft: Draft) -> None:
+    """Gives an item its place, which is before those that begin while it still comes."""
+    match item.get("type"):
+        case "message":
+            if any(
+                isinstance(block, DraftText) and block.pieces for block in draft.blocks.values()
+            ):
+                # Only shown: what a model says between two steps of thinking is an item each.
+                draft.emit(TextDelta(text="\n\n"))
+            _text_block(draft, key)
+        case "reasoning":
+            draft.begin_thinking(key)
+        case "function_call" | "custom_tool_call":
+            _name_call(draft.call(key), item)
+        case str():
+            draft.item(key)
+
+
+def _take_item(key: int | str, item: Mapping[str, Any], draft: Draft) -> None:
+    """Takes an item that is complete, with what no delta has brought of it."""
+    match item.get("type"):
+        case "message":
+            text, refusal = _message_text(item.get("content"))
+            block = _text_block(draft, key)
+            add = draft.refuse if refusal else draft.add_text
+            add(key, _missing("".join((text, refusal)), block.pieces))
+            block.own = dict(item)
+        case "reasoning":
+            thinking = _thinking_block(draft, key)
+            draft.add_thinking(key, _missing(_thought(item), thinking.pieces))
+            thinking.own = dict(item)
+        case "function_call" | "custom_tool_call" as kind:
+            call = draft.call(key)
+            _name_call(call, item)
+            is_custom = kind == CUSTOM_CALL
+            _set_arguments(call, item.get("input" if is_custom else "arguments"), draft)
+            call.own = dict(item) if is_custom or is_whole_object(call.text) else None
+        case str():
+            other = draft.item(key)
+            other.own, other.text = dict(item), words_of(item)
+
+
+def _take_end(response: Mapping[str, Any], kind: str, draft: Draft, endpoint: Endpoint) -> None:
+    """Takes the response as it ended: items that came in no event of their own, usage, and why."""
+    status = response.get("status")
+    status = status if isinstance(status, str) else kind.removeprefix("response.")
+    output = response.get("output")
+    for index, item in enumerate(output if isinstance(output, list) else ()):
+        if not isinstance(item, Mapping):
+            continue
+        block = KINDS.get(item.get("type"), "item")
+        given = _key({}, item)
+        key = given if given and draft.block(block, given) is not None else index
+        have = draft.block(block, key)
+        if have is None or have.own is None:
+            _take_item(key, item, draft)
+    _take_usage(response.get("usage"), draft)
+    if status == "failed":
+        raise failure(response.get("error") or {}, endpoint)
+    if status == "incomplete":
+        details = response.get("incomplete_details")
+        reason = details.get("reason") if isinstance(details, Mapping) else None
+        # Whatever ended it, it is not whole, and its calls must not run.
+        status = reason if reason == "content_filter" else "max_output_tokens"
+    if status in ("queued", "in_progress"):
+        return
+    draft.stopped("completed" if status == "done" else status)
+    draft.done = True
+
+
+def _take_usage(usage: Any, draft: Draft) -> None:
+    if not isinstance(usage, Mapping):
+        return
+    given, said = usage.get("input_tokens_details"), usage.get("output_tokens_details")
+    given, said = (one if isinstance(one, Mapping) else {} for one in (given, said))
+    draft.count_usage(
+        input_tokens=usage.get("input_tokens"),
+        output_tokens=usage.get("output_tokens"),
+        cached_tokens=given.get("cached_tokens"),
+        cache_write_tokens=given.get("cache_write_tokens"),
+        thinking_tokens=said.get("reasoning_tokens"),
+    )
+
+
+def words_of(item: Mapping[str, Any]) -> str:
+    """What the vendor's server did by itself, with the addresses of what it read; "" for items that
+    bring nothing from outside."""
+    if item.get("type") != "web_search_call":
+        return ""
+    action = item.get("action")
+    action = action if isinstance(action, Mapping) else {}
+    queries = action.get("queries")
+    asked = queries if isinstance(queries, list) else [action.get("query")]
+    sources = action.get("sources")
+    found = [one for one in (sources if isinstance(sources, list) else ()) if isinstance(one, dict)]
+    lines = [
+        f"Web search: {', '.join(filter(_is_text, asked)) or action.get('type') or 'done'}",
+        *filter(_is_text, (action.get("pattern"), action.get("url"))),
+        *(" ".join(filter(_is_text, (one.get("title"), one.get("url")))) for one in found),
+    ]
+    return "\n".join(filter(None, lines))
+
+
+def _is_text(value: Any) -> TypeGuard[str]:
+    return isinstance(value, str) and bool(value)
+
+
+def _name_call(call: DraftCall, item: Mapping[str, Any]) -> None:
+    given = item.get("call_id") or item.get("id")
+    call.id = given if isinstance(given, str) else call.id
+    call.name = item["name"] if _is_text(item.get("name")) else call.name
+
+
+def _set_arguments(call: DraftCall, whole: Any, draft: Draft) -> None:
+    """Replaces the pieces by the whole text, if it says another."""
+    if whole and whole != call.text:
+        call.arguments.clear()
+        draft.add_arguments(call, whole)
+
+
+def _message_text(content: Any) -> tuple[str, str]:
+    """The text and the refusal in the content of a message."""
+    parts = [p for p in (content if isinstance(content, list) else ()) if isinstance(p, Mapping)]
+    text = "".join(p["text"] for p in parts if _is_text(p.get("text")))
+    return text, "".join(p["refusal"] for p in parts if _is_text(p.get("refusal")))
+
+
+def _thought(item: Mapping[str, Any]) -> str:
+    """The summary of an item of thinking; the thinking itself, where the server shows it."""
+    for key in ("summary", "content"):
+        parts = item.get(key)
+        parts = [p for p in (parts if isinstance(parts, list) else ()) if isinstance(p, Mapping)]
+        if texts := [p["text"] for p in parts if _is_text(p.get("text"))]:
+            return "\n\n".join(texts)
+    return ""
+
+
+def _blank_line(draft: Draft, key: int | str) -> str:
+    """A blank line between two parts of a summary."""
+    return "\n\n" if _thinking_block(draft, key).pieces else ""
+
+
+def _missing(whole: str, pieces: list[str]) -> str:
+    """What the pieces so far lack of the whole text."""
+    have = "".join(pieces)
+    return whole[len(have) :] if whole.startswith(have) else ""
+
+
+def _text_block(draft: Draft, key: int | str) -> DraftText:
+    block = draft.blocks.setdefault(("text", key), DraftText())
+    assert isinstance(block, DraftText)
+    return block
+
+
+def _thinking_block(draft: Draft, key: int | str) -> DraftThinking:
+    block = draft.blocks.setdefault(("thinking", key), DraftThinking())
+    assert isinstance(block, DraftThinking)
+    return block
+
+
+def _reply_reader(
+    draft: Draft, endpoint: Endpoint, target: Target, request: Request
+) -> ReplyReader:
+    def finish() -> None:
+        # llama.cpp (7e4c0a9) calls an answer completed that its limit cut: half an answer must not
+        # pass for a whole one, nor half a call run.
+        used = draft.usage.get("output_tokens", 0)
+        if not target.is_official and draft.stop == "completed" and used >= _limit(request):
+            draft.stopped("max_output_tokens")
+
+    return ReplyReader(partial(read_event, draft=draft, endpoint=endpoint), finish)
+
+
+def _message_encoder(form: WireForm) -> Callable[[Message], bytes]:
+    return partial(message_bytes, form=form, custom=set())
+
+
+RESPONSES = Format(
+    api="responses",
+    path="/responses",
+    schema_form=lambda dialect: ANY_FORM,
+    form_of=form_of,
+    message_encoder=_message_encoder,
+    encode_request=encode_request,
+    tool_object=_tool_object,
+    reply_reader=_reply_reader,
+    plain_part=lambda part, form: None,
+    if_missing='Where only Chat Completions is spoken, set `providers.{name}.api` to "chat" in the '
+    "config; else check the base URL, which mostly ends in /v1.",
+)
+
+
+def open_responses(settings: ProviderSettings) -> HttpProvider:
+    """A provider over Responses."""
+    return HttpProvider(settings, RESPONSES)
