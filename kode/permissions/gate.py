@@ -151,14 +151,11 @@ class Gate:
                 await asyncio.to_thread(self.sandbox.is_available)
         advice, decision = action.advice, self.decide(action)
         if advice is not None and advice.run_in == "read_only":
-            if not decision.is_allowed:
-                return deny(advice.reason)
-            return replace(decision, reason=advice.reason)
+            is_allowed = decision.is_allowed
+            return replace(decision, reason=advice.reason) if is_allowed else deny(advice.reason)
         if decision.outcome != "ask":
             return decision
         if self._ask is None:
-            if advice is not None:
-                decision = replace(decision, reason=advice.reason)
             return _with_nobody(decision)
         preview = ""
         if action.tool.preview:
@@ -171,8 +168,7 @@ class Gate:
             saved = ""
             if self.save_first is not None and decision.consent.dangers and decision.line:
                 saved = await self.save_first(decision.line.writes)
-            reason = decision.reason if advice is None else advice.reason
-            reason = "\n".join(filter(None, (reason, action.change, saved)))
+            reason = "\n".join(filter(None, (decision.reason, action.change, saved)))
             question = self._question(action, decision, preview=preview, reason=reason)
             return self._apply_answer(await self._ask(question), decision)
 
@@ -294,15 +290,18 @@ class Gate:
         as written and as the real path that the tool is bound to: links may be swapped at any
         moment, and rules can be about either."""
         call, path = self._call(action), action.path
-        written = decide_call(call)
-        if not path or path in (call.arguments.get("path"), path_of(call)):
-            return written
-        # It is one of this machine: in `/tmp`, it is not in the session's own.
-        place = replace(self.place, private_tmp=lambda: None)
-        real = decide_call(replace(call, arguments={**call.arguments, "path": path}, place=place))
-        graver = max(written, real, key=lambda decision: _SEVERITY.index(decision.outcome))
-        must_read = written.must_read_first or real.must_read_first
-        return replace(graver, must_read_first=must_read)
+        decision = decide_call(call)
+        if path and path not in (call.arguments.get("path"), path_of(call)):
+            # It is one of this machine: in `/tmp`, it is not in the session's own.
+            place = replace(self.place, private_tmp=lambda: None)
+            arguments = {**call.arguments, "path": path}
+            real = decide_call(replace(call, arguments=arguments, place=place))
+            must_read = decision.must_read_first or real.must_read_first
+            graver = max(decision, real, key=lambda it: _SEVERITY.index(it.outcome))
+            decision = replace(graver, must_read_first=must_read)
+        if action.advice is not None and decision.outcome == "ask":
+            return replace(decision, reason=action.advice.reason)
+        return decision
 
     def _call(self, action: Action) -> Call:
         tool, advice = action.tool, action.advice

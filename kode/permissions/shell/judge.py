@@ -7,7 +7,6 @@ so is the line. No state passes from one part to the next except `cd DIR && ...`
 import itertools
 import os
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -38,7 +37,7 @@ _LOOPBACK = re.compile(
 """This machine's own, as the host of an address or a word of its own."""
 
 _NOT_FOLLOWED = "uses the shell in ways that kode cannot check"
-_NOT_SHOWN = frozenset("Cc Cf Cs Co Zl Zp".split())
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def judge(command: str, where: PathRules) -> Line:
@@ -335,15 +334,10 @@ def _clip(text: str) -> str:
 
 
 def _holds_controls(text: str) -> bool:
-    return any(c < " " and c not in "\t\n" for c in text) or "\x7f" in text
+    return _CONTROL.search(text) is not None
 
 
 def _hides(text: str) -> bool:
     """Whether it contains control, format or odd space characters, which a reader or a shell may
     misread."""
-    if text.isascii():
-        return _holds_controls(text)
-    return any(
-        c not in "\t\n" and (unicodedata.category(c) in _NOT_SHOWN or (c != " " and c.isspace()))
-        for c in text
-    )
+    return not text.translate({9: None, 10: None}).isprintable()
