@@ -194,7 +194,7 @@ def _is_bare(rule: Rule, loosely: bool) -> bool:
 
 def _matcher(call: Call) -> Matches:
     """What it takes of a rule to be about a call, but for commands."""
-    match call.tool.effect:
+    match call.tool.effect_on(call.arguments):
         case "read" | "edit":
             return call.matches_path(path_of(call))
         case "fetch":
