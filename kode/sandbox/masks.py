@@ -33,10 +33,10 @@ class _Folder:
 
     at: tuple[int, int]
     """Its inode and change time, which no program can set."""
-    folders: tuple[str, ...]
-    candidates: tuple[str, ...]
+    folders: tuple[str, ...] = ()
+    candidates: tuple[str, ...] = ()
     """Names that may hold keys, or that a rule denies."""
-    entries: int
+    entries: int = 0
 
 
 @dataclass
@@ -48,55 +48,41 @@ class Masks:
     """Whether a rule of the person denies reading this path."""
     skipped: frozenset[str] = frozenset()
     """Folders that are not searched, as those of git."""
-    _known: dict[str, _Folder] = field(default_factory=dict)
+    _scanned: dict[str, _Folder] = field(default_factory=dict)
 
     def paths(self) -> tuple[Path, ...]:
         """The current files and folders with keys."""
-        masked: list[Path] = []
-        left = MAX_ENTRIES
-        waiting = deque([str(self.root)])
-        folders: dict[str, _Folder] = {}
+        masked, left = list[Path](), MAX_ENTRIES
+        waiting, folders = deque([str(self.root)]), dict[str, _Folder]()
         while waiting and left > 0:
             path = waiting.popleft()
-            folder = self._look(path)
-            if folder is None:
-                continue
-            folders[path] = folder
-            left -= folder.entries
-            masked += [Path(found) for found in folder.candidates if self._holds(found)]
-            waiting.extend(folder.folders)
-        self._known = folders
+            with contextlib.suppress(OSError):
+                folder = folders[path] = self._scan(path)
+                left -= folder.entries
+                masked += [Path(found) for found in folder.candidates if self._holds(found)]
+                waiting.extend(folder.folders)
+        self._scanned = folders
         return tuple(masked)
 
-    def _look(self, path: str) -> _Folder | None:
-        try:
-            status = os.stat(path, follow_symlinks=False)
-            at = (status.st_ino, status.st_ctime_ns)
-            folder = self._known.get(path)
-            if folder is not None and folder.at == at:
-                return folder
-            # A folder that is changing now may change again within the same clock tick.
-            is_new = time.time_ns() - status.st_ctime_ns < _TICK_NS
-            return self._read(path, (0, 0) if is_new else at)
-        except OSError:
-            return None
-
-    def _read(self, path: str, at: tuple[int, int]) -> _Folder:
-        folders, candidates, entries = [], [], 0
+    def _scan(self, path: str) -> _Folder:
+        status = os.stat(path, follow_symlinks=False)
+        at = (status.st_ino, status.st_ctime_ns)
+        if path in self._scanned and self._scanned[path].at == at:
+            return self._scanned[path]
+        # A folder that is changing now may change again within the same clock tick.
+        at = (0, 0) if time.time_ns() - status.st_ctime_ns < _TICK_NS else at
+        folders, candidates = list[str](), list[str]()
+        entries = 0
         with os.scandir(path) as iterator:
-            for entry in iterator:
-                entries += 1
+            for entries, entry in enumerate(iterator, 1):  # noqa: B007
                 if entry.is_symlink():
                     continue  # its target is masked where it lies, or hidden
                 is_folder = entry.is_dir(follow_symlinks=False)
-                if self.also(entry.path) or places.is_named_like_keys(
-                    entry.path, is_folder=is_folder
-                ):
+                is_named = places.is_named_like_keys(entry.path, is_folder=is_folder)
+                if is_named or self.also(entry.path):
                     candidates.append(entry.path)
-                elif not is_folder or entry.path in self.skipped:
-                    continue
-                elif not places.is_made_by_tools(entry.name):
-                    folders.append(entry.path)
+                elif is_folder and entry.path not in self.skipped:
+                    folders += [] if places.is_made_by_tools(entry.name) else [entry.path]
         return _Folder(at, tuple(folders), tuple(candidates), entries)
 
     def _holds(self, path: str) -> bool:

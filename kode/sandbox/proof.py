@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -139,21 +140,24 @@ def _list_tries(sandbox: Sandbox, stack: contextlib.ExitStack) -> list[Try]:
         Try("project", "cannot write there", ("write", str(project)), lambda did: not did),
         Try("temporary", "cannot write there", ("write", inside), lambda did: not did),
         Try("temporary", "reads the machine's", ("read", str(planted), SECRET), bool),
+        Try(
+            "processes",
+            "ended another process",
+            ("end", bystander.pid, int(signal.SIGTERM)),
+            lambda _: _ends(bystander),
+        ),
     ]
     for key in (*keys, Path(f"/proc/{bystander.pid}/environ")):
         tries.append(Try("keys", f"read {key}", ("read", str(key), SECRET), bool))
-    places = (folder, home, Path(tempfile.gettempdir()), paths.user_home() or folder)
-    for promise, path in (
-        *(("outside", place / f"{folder.name}-written") for place in places),
-        ("git", git / "hooks" / "update"),
-    ):
+    around = (folder, home, Path(tempfile.gettempdir()), paths.user_home() or folder)
+    new = (*(("outside", place / f"{folder.name}-written") for place in around),
+           ("git", git / "hooks" / "update"))  # fmt: skip
+    for promise, path in (*new, ("outside", file), ("git", config)):
+        before = path.read_text() if path.exists() else ""
         stack.callback(path.unlink, missing_ok=True)
-        exists = path.exists
-        tries.append(Try(promise, f"wrote {path}", ("append", str(path)), lambda _, e=exists: e()))  # type: ignore[misc]
-    for promise, path in (("outside", file), ("git", config)):
-        for act in ("append", "delete"):
-            changed = lambda _, p=path: not p.exists() or p.read_text() != SECRET  # noqa: E731
-            tries.append(Try(promise, f"changed {path}", (act, str(path)), changed))
+        is_changed = partial(_is_changed, path, before)
+        for act in ("append", "delete") if before else ("append",):
+            tries.append(Try(promise, f"changed {path}", (act, str(path)), is_changed))
     for how, family, kind, address in (
         ("TCP", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
         ("UDP", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
@@ -164,10 +168,17 @@ def _list_tries(sandbox: Sandbox, stack: contextlib.ExitStack) -> list[Try]:
         if kind == socket.SOCK_STREAM:
             listener.listen()
         send = ("send", int(family), int(kind), listener.getsockname())
-        is_reached = lambda _, it=listener: bool(select.select([it], [], [], 0)[0])  # noqa: E731
-        tries.append(Try("network", f"reached this machine by {how}", send, is_reached))
-    end = ("end", bystander.pid, int(signal.SIGTERM))
-    return [*tries, Try("processes", "ended another process", end, lambda _: _ends(bystander))]
+        fault = f"reached this machine by {how}"
+        tries.append(Try("network", fault, send, partial(_has_data, listener)))
+    return tries
+
+
+def _is_changed(path: Path, before: str, _: bool) -> bool:
+    return (path.read_text() if path.exists() else "") != before
+
+
+def _has_data(listener: socket.socket, _: bool) -> bool:
+    return bool(select.select([listener], [], [], 0)[0])
 
 
 def _ends(process: "subprocess.Popen[bytes]") -> bool:

@@ -211,15 +211,15 @@ def tool_chains() -> tuple[Path, ...]:
     homes = own_homes()
     shown = [home / name for home in homes for name in SHOWN_IN_HOME]
     shown += map(Path, (os.environ.get(name) or "/" for name in _TOOL_CHAINS))
-    for folder in map(_real, map(Path, filter(None, os.get_exec_path()))):
+    for folder in map(_real, map(Path, filter(os.path.isabs, os.get_exec_path()))):
         prefix = folder.parent
         is_prefix = any((prefix / mark).exists() for mark in _MARKS_OF_PREFIX)
         shown.append(prefix if is_prefix and not (prefix / ".git").exists() else folder)
         if folder.name == "bin" and prefix not in homes:
             shown += (prefix / "lib", prefix / "libexec")
-        for name in ("python3", "node"):  # of a virtual environment: a link to the real one
-            if os.path.islink(folder / name):
-                shown += [_real(folder / name).parent.parent / part for part in ("bin", "lib")]
+        python = _real(folder / "python3")  # of a virtual environment: a link to the real one
+        if python.name.startswith("python") and python.is_file():
+            shown += (python.parent, python.parent.parent / "lib")
     there = {path for path in map(_real, shown) if path.exists() and _is_for_all(path, homes)}
     outermost = (path for path in there if there.isdisjoint(path.parents))
     return tuple(sorted(path for path in outermost if not below_any(str(path), SYSTEM)))
@@ -242,10 +242,11 @@ def named_siblings(place: Workplace) -> tuple[Path, ...]:
 
 
 def _is_for_all(path: Path, homes: Sequence[Path]) -> bool:
-    """Whether a folder may be shown: none with a home in it, nor one of keys."""
+    """Whether a folder may be shown: not all, none with a home in it, nor one of keys."""
     around = [home for home in homes if path.is_relative_to(home)]
     keys = [str(home / name) for home in around for name in names("key_folders")]
-    return not any(home.is_relative_to(path) for home in homes) and not below_any(str(path), keys)
+    holds_all = any(home.is_relative_to(path) for home in (*homes, Path("/")))
+    return not holds_all and not below_any(str(path), keys)
 
 
 def make_reach(

@@ -100,6 +100,17 @@ def test_a_manifest_changed_by_a_command_shows_nothing_more(base: Path) -> None:
     assert access(sandbox.reach("bubblewrap"), f"{base}/lib/a") == "private"
 
 
+def test_a_path_or_variable_never_shows_everything(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", ".:/:/usr/bin")
+    monkeypatch.setenv("JAVA_HOME", "/")
+    monkeypatch.setattr("kode.sandbox.reach.own_homes", tuple)
+    monkeypatch.chdir("/srv")
+    reach = made(base).reach("bubblewrap")
+    assert {access(reach, path) for path in ("/", "/srv/x", "/root/x", "/data")} == {"hidden"}
+
+
 @pytest.mark.parametrize(
     ("mark", "shown"),
     [("pyvenv.cfg", True), ("conda-meta", True), ("VERSION", True), ("", False), (".git", False)],
@@ -153,6 +164,23 @@ def test_a_file_outside_is_not_there_and_named_once(
         attempt.close()
     assert named == [f"{place}/sibling/data"]
     assert os.listdir(work) == [".git"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_named_sibling_is_read_without_its_keys(
+    home: Path, work: Path, place: Path, kind: Kind
+) -> None:
+    (work / "package.json").write_text('{"dependencies": {"lib": "file:../../lib"}}')
+    (place / "lib").mkdir()
+    for name, text in (("package.json", "{}"), (".env", "KEY=canary-value"), ("code", "code")):
+        (place / "lib" / name).write_text(text)
+    sandbox = opened(home, work)
+    if why := fault(sandbox, kind):
+        lacking_sandbox(kind, why)
+    done = attempted_in(sandbox, kind, f"cd {place}/lib; cat code .env; touch new")
+    assert done.out == "code"
+    assert sorted(os.listdir(place / "lib")) == [".env", "code", "package.json"]
 
 
 @pytest.mark.slow
