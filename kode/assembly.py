@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from kode.sandbox.named import Named
     from kode.subagents.task import Start
     from kode.tools.background import BackgroundCommands
-    from kode.tools.program import Ran
+    from kode.tools.program import ProgramRun
 
 SMALL_WINDOW = 16_384
 """Below this size the prompt and all tools would take too much of the window."""
@@ -382,7 +382,7 @@ def open_sandbox(config: Config, place: Workplace) -> Sandbox | None:
 
 async def run_check(
     command: str, *, cwd: Path, mode: PermissionMode | None = None, timeout_s: float
-) -> "Ran":
+) -> "ProgramRun":
     """Runs a shell command that checks the work in `cwd`, as the model's commands run there: in the
     sandbox, which drops its changes; in mode `full` without one. The mode defaults to the
     configured one.
@@ -400,7 +400,7 @@ async def run_check(
 
 async def run_beside(
     config: Config, place: Workplace, argv: Sequence[str], timeout_s: float
-) -> "tuple[Ran, Opens]":
+) -> "tuple[ProgramRun, Opens]":
     """Runs a program in a sandbox of its own, which drops its changes, and returns what it opens;
     without a sandbox where this machine has none, and nothing then."""
     sandbox = open_sandbox(config, place)
@@ -417,7 +417,7 @@ async def _run_in(
     timeout_s: float,
     *,
     records_opens: bool = False,
-) -> "Ran":
+) -> "ProgramRun":
     from kode.tools.program import run_program
 
     try:

@@ -20,7 +20,7 @@ from kode.extensions.hooks import Hook
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer
 from kode.extensions.trust import Item
-from kode.tools.program import Ran
+from kode.tools.program import ProgramRun
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
@@ -188,7 +188,7 @@ def test_a_hook_without_its_program_names_its_entry(tmp_path: Path) -> None:
     item = Item(kind="hook", name="lint", origin=origin, scope="home", content="gone")
     hook = Hook(item=item, event="PostToolUse", matcher="", command="gone")
 
-    answer = answer_of(hook, Ran(exit_code=127, stderr="gone: not found"))
+    answer = answer_of(hook, ProgramRun(exit_code=127, stderr="gone: not found"))
 
     assert answer.setting == Setting("hooks.PostToolUse", str(origin))
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from kode.sandbox.reach import Opens
     from kode.session.spending import Spending
     from kode.subagents.parent import Delegation
-    from kode.tools.program import Ran
+    from kode.tools.program import ProgramRun
 
 BegunBy = Literal["startup", "clear", "resume"]
 """How a session began, in the words of hooks."""
@@ -232,7 +232,9 @@ class Conversation:
         self.background.add(task)
         task.add_done_callback(self.background.discard)
 
-    async def run_program(self, argv: Sequence[str], timeout_s: float) -> "tuple[Ran, Opens]":
+    async def run_program(
+        self, argv: Sequence[str], timeout_s: float
+    ) -> "tuple[ProgramRun, Opens]":
         """Runs a program beside the session; see `assembly.run_beside`."""
         return await run_beside(self.config, self.place, argv, timeout_s)
 

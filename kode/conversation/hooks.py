@@ -25,7 +25,7 @@ from kode.extensions.session import Extensions
 from kode.sandbox.reach import NO_GRANTS, Grants
 from kode.session.entries import TaintEntry
 from kode.tool import Action, FileChange, ToolContext
-from kode.tools.program import Ran, run_program
+from kode.tools.program import ProgramRun, run_program
 from kode.tools.shell import shell
 from kode.workplace import Workplace, below_any
 
@@ -94,7 +94,7 @@ def _runner(conversation: "Conversation", common: Callable[[], Mapping[str, Any]
     every hook's input."""
     settings, lock = conversation.settings, asyncio.Lock()
 
-    async def run(hook: Hook, stdin: bytes, leave: Callable[[], None]) -> Ran:
+    async def run(hook: Hook, stdin: bytes, leave: Callable[[], None]) -> ProgramRun:
         agent = conversation.agent
         if conversation.end_by is not None:
             left_s = max(LEAST_S, conversation.end_by - time.monotonic())
@@ -104,9 +104,9 @@ def _runner(conversation: "Conversation", common: Callable[[], Mapping[str, Any]
                 try:
                     line = sample_line(hook.event, hook.matcher, common(), agent.place.cwd)
                     if not await _is_as_approved(hook, agent, line, conversation.extensions):
-                        return Ran(exit_code=None, begun=False, fault=CHANGED)
+                        return ProgramRun(exit_code=None, begun=False, fault=CHANGED)
                 except KodeError as error:
-                    return Ran(exit_code=None, begun=False, fault=f"was not run ({error})")
+                    return ProgramRun(exit_code=None, begun=False, fault=f"was not run ({error})")
         # Like a command, it may read, repeat and rewrite what a marked session left in the project.
         if source := await asyncio.to_thread(agent.marks.find_source, None):
             conversation.session.append(TaintEntry(source=source))
@@ -169,7 +169,7 @@ async def run_hook(
     *,
     required: bool = False,
     grants: Grants = NO_GRANTS,
-) -> Ran:
+) -> ProgramRun:
     """Runs a hook; of its changes, those in the folders of `grants` are kept, and `settle` decides
     about the others. `leave` is called once it says that nobody is to wait for it: `settle` does
     not count from then. Without a sandbox, a project's hook runs only if a person approved just
@@ -179,13 +179,13 @@ async def run_hook(
             grants.outside or sandbox is None or not await asyncio.to_thread(sandbox.is_available)
         )
     except SandboxUnknownError as error:
-        return Ran(exit_code=None, begun=False, fault=f"was not run. {error}")
+        return ProgramRun(exit_code=None, begun=False, fault=f"was not run. {error}")
     if outside and not grants.outside and hook.item.scope in trust.FOREIGN:
         approvals = trust.load(place.home, place.project)
         if required or trust.state(trust.outside(hook.item), approvals) != "trusted":
             why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
             fault = f"was not run: {why}, and nobody approved running it without one"
-            return Ran(exit_code=None, begun=False, fault=fault)
+            return ProgramRun(exit_code=None, begun=False, fault=fault)
     dropped: list[str] = []
 
     def is_granted(change: FileChange) -> bool:

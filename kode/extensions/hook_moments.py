@@ -29,9 +29,9 @@ from kode.extensions.hooks import Event, Hook
 from kode.permissions.question import Answer, Ask, Question
 from kode.session.entries import HookEntry
 from kode.tool import Action, CallDecision, Decision, ToolOutput
-from kode.tools.program import Ran
+from kode.tools.program import ProgramRun
 
-RunHook = Callable[[Hook, bytes, Callable[[], None]], Awaitable[Ran]]
+RunHook = Callable[[Hook, bytes, Callable[[], None]], Awaitable[ProgramRun]]
 """`await run(hook, stdin, leave)` runs a hook, and calls `leave` once it says that nobody is to
 wait for it. Never raises but CancelledError."""
 
@@ -253,7 +253,7 @@ class Hooks:
         line = line_of(event, self.common(), fields).decode("utf-8", "replace")
         given = self._mask(line).encode("utf-8", "replace")
         if not await asyncio.to_thread(self.is_current, hook):
-            ran = Ran(exit_code=None, begun=False, fault=CHANGED)
+            ran = ProgramRun(exit_code=None, begun=False, fault=CHANGED)
         else:
             ran = await self.run(hook, given, leave)
         answer = answer_of(hook, ran)

@@ -27,7 +27,7 @@ from kode.messages import first_of
 from kode.permissions.modes import PermissionMode
 from kode.permissions.tool_names import TOOLS
 from kode.tool import Tool, ToolOutput
-from kode.tools.program import Ran
+from kode.tools.program import ProgramRun
 
 MAX_TEXT_CHARS = 100_000
 """Limit of a tool's output."""
@@ -212,7 +212,7 @@ class HookAnswer:
     """For the person, once in a session: what the hook does in vain."""
 
 
-def answer_of(hook: Hook, ran: Ran) -> HookAnswer:
+def answer_of(hook: Hook, ran: ProgramRun) -> HookAnswer:
     """The answer of a hook that has run. Never raises."""
     name, blocked = hook.item.name, ", ".join(hit.words for hit in ran.blocked)
     if ran.exit_code == _BLOCKS:
@@ -270,7 +270,7 @@ def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
     )
 
 
-def lost_of(hook: Hook, ran: Ran) -> str:
+def lost_of(hook: Hook, ran: ProgramRun) -> str:
     """What a hook did in vain because of the sandbox, and what would let it, in sentences; "" for
     nothing."""
     blocked, files = ran.blocked, [Path(path).name for path in ran.dropped]
@@ -295,7 +295,7 @@ def _together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
     return {name: value for one in several for name, value in one.items()}
 
 
-def _fault(ran: Ran) -> str:
+def _fault(ran: ProgramRun) -> str:
     if ran.fault or ran.exit_code == 0:
         return ran.fault
     said = ran.stderr.strip().rpartition("\n")[2][:200]

@@ -34,7 +34,7 @@ Keep = Callable[["Attempt"], Awaitable[tuple[str, ...]]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ran:
+class ProgramRun:
     """How a program ended."""
 
     exit_code: int | None
@@ -71,7 +71,7 @@ async def run_program(
     keep: Keep | None = None,
     has_grace: bool = True,
     take_first_line: Callable[[bytes], bool] = lambda line: False,
-) -> Ran:
+) -> ProgramRun:
     """Runs a program to its end or its time limit, in `sandbox` if there is one. With `has_grace`
     it gets a moment to exit at its limit; `records_opens`, `grants`: see `Sandbox.begin`;
     `take_first_line` gets the first line that it prints, as soon as it has, and says whether to
@@ -99,13 +99,13 @@ async def run_program(
                 fault = f"did not end within {timeout_s:.3g} s"
             opened = attempt.opened() if attempt is not None else None
         stdout, stderr = (data.decode("utf-8", "replace") for data in (out, err))
-        ran = Ran(exit_code=code, stdout=stdout, stderr=stderr, fault=fault, opened=opened)
+        ran = ProgramRun(exit_code=code, stdout=stdout, stderr=stderr, fault=fault, opened=opened)
         if attempt is not None:
             notes = await keep(attempt) if keep is not None and not fault else ()
             ran = replace(ran, blocked=attempt.blocked(stdout + stderr), notes=notes)
     except OSError as error:
         fault = f"could not be started ({error.strerror or error})"
-        ran = Ran(exit_code=None, begun=False, fault=fault)
+        ran = ProgramRun(exit_code=None, begun=False, fault=fault)
     finally:
         if attempt is not None:
             await asyncio.to_thread(attempt.close)

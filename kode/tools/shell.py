@@ -68,9 +68,8 @@ async def shell(
     and exit status. All it started ends with it."""
     if not command.strip() or "\0" in command:
         raise ToolError("`command` is empty or has a NUL character: give one command line.")
-    timeout_s = timeout_s or DEFAULT_TIMEOUT_S  # some models fill in 0 for what they leave out
-    if not timeout_s > 0:
-        raise ToolError("`timeout_s` must be more than 0: leave it out for 120 seconds.")
+    # Some models fill in 0 or -1 for what they leave out.
+    timeout_s = timeout_s if timeout_s > 0 else DEFAULT_TIMEOUT_S
     limit_s = min(timeout_s, MAX_TIMEOUT_S)
     cwd = context.place.cwd
     if not cwd.is_dir():

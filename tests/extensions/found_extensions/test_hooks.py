@@ -11,7 +11,7 @@ from kode.extensions.hook_protocol import answer_of, call_fields, join_answers, 
 from kode.extensions.hooks import EVENTS, Hook, is_current
 from kode.tool import ToolOutput
 from kode.tools.apply_patch import apply_patch
-from kode.tools.program import Ran
+from kode.tools.program import ProgramRun
 from tests.extensions.found_extensions.conftest import Open, World
 
 
@@ -174,27 +174,29 @@ def test_a_call_is_told_in_the_words_of_hooks(
 
 
 ANSWERS = [
-    (Ran(exit_code=0), "", ""),
-    (Ran(exit_code=2, stderr="no secrets"), "deny", "no secrets"),
-    (Ran(exit_code=1, stderr="oops"), "", "failed with exit status 1 (oops)"),
-    (Ran(exit_code=127), "", "its program was not found"),
-    (Ran(exit_code=None, fault="did not end within 1 s"), "", "did not end within 1 s"),
-    (Ran(exit_code=0, stdout="{broken"), "", "printed invalid JSON"),
-    (Ran(exit_code=0, stdout='{"decision": "block", "reason": "r"}'), "deny", "r"),
-    (Ran(exit_code=0, stdout='{"decision": "approve"}'), "allow", ""),
-    (Ran(exit_code=0, stdout='{"continue": false, "stopReason": "s"}'), "deny", "s"),
+    (ProgramRun(exit_code=0), "", ""),
+    (ProgramRun(exit_code=2, stderr="no secrets"), "deny", "no secrets"),
+    (ProgramRun(exit_code=1, stderr="oops"), "", "failed with exit status 1 (oops)"),
+    (ProgramRun(exit_code=127), "", "its program was not found"),
+    (ProgramRun(exit_code=None, fault="did not end within 1 s"), "", "did not end within 1 s"),
+    (ProgramRun(exit_code=0, stdout="{broken"), "", "printed invalid JSON"),
+    (ProgramRun(exit_code=0, stdout='{"decision": "block", "reason": "r"}'), "deny", "r"),
+    (ProgramRun(exit_code=0, stdout='{"decision": "approve"}'), "allow", ""),
+    (ProgramRun(exit_code=0, stdout='{"continue": false, "stopReason": "s"}'), "deny", "s"),
     (
-        Ran(exit_code=0, stdout='{"hookSpecificOutput": {"permissionDecision": "ask"}}'),
+        ProgramRun(exit_code=0, stdout='{"hookSpecificOutput": {"permissionDecision": "ask"}}'),
         "ask",
         "wants you to decide",
     ),
     (
-        Ran(exit_code=0, stdout='{"hookSpecificOutput": {"updatedInput": "ls"}}'),
+        ProgramRun(exit_code=0, stdout='{"hookSpecificOutput": {"updatedInput": "ls"}}'),
         "deny",
         "updatedInput is no object",
     ),
     (
-        Ran(exit_code=0, stdout='{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'),
+        ProgramRun(
+            exit_code=0, stdout='{"hookSpecificOutput": {"decision": {"behavior": "allow"}}}'
+        ),
         "allow",
         "",
     ),
@@ -203,7 +205,7 @@ ANSWERS = [
 
 @pytest.mark.parametrize(("ran", "outcome", "said"), ANSWERS)
 def test_exit_code_and_output_give_a_hooks_answer(
-    world: World, ran: Ran, outcome: str, said: str
+    world: World, ran: ProgramRun, outcome: str, said: str
 ) -> None:
     world.write("~/.claude/settings.json", settings("PreToolUse", "x"))
 
@@ -216,14 +218,14 @@ def test_exit_code_and_output_give_a_hooks_answer(
 @pytest.mark.parametrize(
     "ran",
     [
-        Ran(exit_code=1),
-        Ran(exit_code=127),
-        Ran(exit_code=-9),
-        Ran(exit_code=None, fault="did not end within 1 s"),
-        Ran(exit_code=0, stdout="{broken"),
+        ProgramRun(exit_code=1),
+        ProgramRun(exit_code=127),
+        ProgramRun(exit_code=-9),
+        ProgramRun(exit_code=None, fault="did not end within 1 s"),
+        ProgramRun(exit_code=0, stdout="{broken"),
     ],
 )
-def test_a_guard_that_does_not_run_to_its_end_refuses(world: World, ran: Ran) -> None:
+def test_a_guard_that_does_not_run_to_its_end_refuses(world: World, ran: ProgramRun) -> None:
     world.write("~/.claude/settings.json", settings("PreToolUse", "x", guard=True))
 
     assert answer_of(the_hook(world), ran).outcome == "deny"
@@ -233,10 +235,10 @@ def test_a_refusal_beats_other_answers_and_all_context_stays(world: World) -> No
     world.write("~/.claude/settings.json", settings("UserPromptSubmit", "x"))
     hook = the_hook(world)
     ran = [
-        Ran(exit_code=0, stdout="note one"),
-        Ran(exit_code=0, stdout='{"decision": "approve"}'),
-        Ran(exit_code=2, stderr="no"),
-        Ran(exit_code=0, stdout="note two"),
+        ProgramRun(exit_code=0, stdout="note one"),
+        ProgramRun(exit_code=0, stdout='{"decision": "approve"}'),
+        ProgramRun(exit_code=2, stderr="no"),
+        ProgramRun(exit_code=0, stdout="note two"),
     ]
 
     answer = join_answers(answer_of(hook, one) for one in ran)
@@ -248,7 +250,7 @@ def test_a_refusal_beats_other_answers_and_all_context_stays(world: World) -> No
 def test_plain_output_is_context_only_where_the_model_reads_it(world: World) -> None:
     world.write("~/.claude/settings.json", settings("PostToolUse", "x"))
 
-    assert answer_of(the_hook(world), Ran(exit_code=0, stdout="formatted")).context == ""
+    assert answer_of(the_hook(world), ProgramRun(exit_code=0, stdout="formatted")).context == ""
 
 
 def test_an_output_is_told_with_its_exit_code() -> None:
