@@ -18,8 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
+from kode import registry
 from kode.errors import ConfigError
 from kode.permissions.places import real
 from kode.tool import Effect, Tool
@@ -221,13 +221,8 @@ def matches_mcp(rule: Rule, target: str) -> bool:
 
 def host_of(url: str) -> str:
     """The host of an http or https URL in lower case; "" if in doubt."""
-    try:
-        parts = urlsplit(url.strip())
-        host = parts.hostname or ""
-    except ValueError:
-        return ""
-    is_web = parts.scheme.lower() in ("http", "https") and "\\" not in url
-    return host.lower().rstrip(".") if is_web else ""
+    is_clear = re.match(r"\s*https?://", url, re.IGNORECASE) and "\\" not in url
+    return registry.host_of(url.strip()).lower().rstrip(".") if is_clear else ""
 
 
 def strip_system_folder(program: str) -> str:

@@ -160,18 +160,6 @@ def test_a_refusal_names_only_the_part_that_leaves(command, decisive):
 
 
 @for_each(
-    ("command", "rule"),
-    [
-        ("python3 -m pytest -q", "shell(python3 -m pytest:*)"),
-        ("git push origin main", "shell(git push:*)"),
-    ],
-)
-def test_always_is_as_narrow_as_the_subcommand(command, rule):
-    decision = ask_outside(call("ask", "shell", command), [Blocked("connection", "10.0.0.1:80")])
-    assert decision.consent.rules == (rule,)
-
-
-@for_each(
     ("command", "more", "is_outside"),
     [
         ("curl http://x.test", {"mode": "full"}, True),
@@ -186,8 +174,10 @@ def test_outside_text_that_a_command_read_marks_the_session(command, more, is_ou
 
 
 def test_a_command_that_wanted_the_network_marks_the_session():
-    pytest_run = call("ask", "shell", "pytest")
-    assert ask_outside(pytest_run, [Blocked("lookup")]).untrusted
+    pytest_run = call("ask", "shell", "python3 -m pytest -q")
+    question = ask_outside(pytest_run, [Blocked("lookup")])
+    assert question.untrusted
+    assert question.consent.rules == ("shell(python3 -m pytest:*)",)
     assert not ask_outside(pytest_run, [Blocked("write", "/etc/x")]).untrusted
 
 

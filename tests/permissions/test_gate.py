@@ -186,34 +186,27 @@ def test_visible_spells_out_what_does_not_show(text, shown):
     assert visible(text) == shown
 
 
-async def test_standing_rules_say_where_each_is_from(room):
-    gate = room.gate(Person(SESSION), allow=["shell(ls:*)"], deny=["fetch"])
-
-    await room.check(gate, "pytest")
-
-    found = [(one.effect, one.rule, one.source) for one in gate.standing_rules()]
-    assert found == [
-        ("deny", "fetch", "settings"),
-        ("allow", "shell(ls:*)", "settings"),
-        ("allow", "shell(pytest:*)", "session"),
-    ]
-
-
 @pytest.mark.parametrize("choice", ["session", "project"])
 async def test_a_removed_answer_is_asked_again_until_restored(room, choice):
-    gate = room.gate(Person(Answer(choice=choice), NO))
+    gate = room.gate(Person(Answer(choice=choice), NO), allow=["shell(ls:*)"], deny=["fetch"])
     assert (await room.check(gate, "pytest -q")).is_allowed
-    (given,) = gate.standing_rules()
+    *_, given = rules = gate.standing_rules()
+    assert [(rule.effect, rule.rule, rule.source) for rule in rules] == [
+        ("deny", "fetch", "settings"),
+        ("allow", "shell(ls:*)", "settings"),
+        ("allow", "shell(pytest:*)", choice),
+    ]
 
     gate.change_approvals(remove=given.id)
 
-    assert [one.removed for one in gate.standing_rules()] == [True]
+    assert [rule.removed for rule in gate.standing_rules()] == [False, False, True]
     assert not (await room.check(gate, "pytest -q")).is_allowed
     gate.change_approvals(restore="shell(pytest:*)")
     assert (await room.check(gate, "pytest -q")).is_allowed
     gate.change_approvals(remove=given.id, give="shell(pytest -q)")
     assert (await room.check(gate, "pytest -q")).is_allowed
-    assert [one.rule for one in gate.standing_rules() if not one.removed] == ["shell(pytest -q)"]
+    rules = [rule.rule for rule in gate.standing_rules() if not rule.removed]
+    assert rules == ["fetch", "shell(ls:*)", "shell(pytest -q)"]
 
 
 async def test_an_answer_another_kode_removed_counts_no_more(room):
