@@ -68,10 +68,9 @@ class PathRules:
     git: tuple[GitFolder, ...] = ()
 
 
-def path_rules(workplace: Workplace) -> PathRules:
+def path_rules(at: Workplace) -> PathRules:
     """The folders of a workplace: the working directory is always a root, `~/.kode` always
     protected, `/tmp` always temporary, and saved outputs are readable."""
-    at = workplace
     return PathRules(
         cwd=os.path.abspath(at.cwd),
         roots=_spellings((at.cwd, *at.roots)),

@@ -175,8 +175,7 @@ class _Walk:
                 self.judge_text(command.text, depth=depth + 1)
                 self.cwd, self.has_moved = folder
             else:
-                more = (Word("", "open"),) if command.appends else ()
-                self._judge_command(text, (*command.words, *more), is_plain=False, depth=depth)
+                self._judge_command(text, command.words, is_plain=False, depth=depth)
             self.parts[first:] = [_at_least_unknown(part) for part in self.parts[first:]]
 
     def _judge_program(

@@ -84,8 +84,6 @@ class Inner:
     text: str | None = None
     transparent: bool = True
     """Whether these words are everything: nothing is set, nothing added."""
-    appends: bool = False
-    """Whether words that it reads are appended."""
     system: str = ""
     """What the wrapper itself does to the machine."""
 
@@ -294,8 +292,9 @@ def _behind_wrapper(words: Sequence[Word], wrapper: Mapping[str, Any]) -> list[I
             position += 1
     appends, system = wrapper.get("appends", False), wrapper.get("system", "")
     is_transparent = position == first and not appends and not system
-    rest = tuple(words[position + wrapper.get("skip", 0) :])
-    command = Inner(words=rest, transparent=is_transparent, appends=appends, system=system)
+    rest = words[position + wrapper.get("skip", 0) :]
+    read = [Word("", "open")] if appends else []  # what it appends to them
+    command = Inner(words=(*rest, *read), transparent=is_transparent, system=system)
     return [command] if rest else []
 
 
