@@ -136,7 +136,10 @@ class Attempt:
         missing; each is named once in a session."""
         for line in output.splitlines():
             for path in _PATH.findall(line) if _MISSING.search(line) else ():
-                real = real_path(path)
+                try:
+                    real = real_path(path)
+                except OSError:  # a link in it may not be read, such as /proc/1/cwd
+                    continue
                 # Of homes and of kode's folders not even what exists is said.
                 if reach.is_outside(self.reach, real) and os.path.exists(path):
                     is_new = real not in self.sandbox.named
