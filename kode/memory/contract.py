@@ -204,6 +204,5 @@ class RemoteLog(Protocol):
         """What a person calls it: `platform on db.example/kode`."""
 
     async def exchange(self, after: int, lines: Sequence[RemoteLine]) -> RemoteAnswer:
-        """Sends lines, of which each counts once however often it is sent, and returns those that
-        follow the line with the number `after`. Raises: MemoryRefused, whose text says what is
-        wrong and what happens to what was not sent."""
+        """Sends lines, of which each counts once, and returns those after the line with the number
+        `after`. Raises: MemoryRefused: what is wrong, and what becomes of what was not sent."""

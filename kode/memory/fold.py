@@ -27,8 +27,7 @@ LAYOUT = "layout"
 """The kind of an edit of headings and blank lines alone."""
 _LISTED = 8
 """How many entries an error lists."""
-MANY_PLACES = 1_000
-"""Of more places than that, a long log is read as a whole."""
+MANY_PARTS = 50  # then a long log is read as a whole
 
 
 class Entry(NamedTuple):
@@ -233,11 +232,16 @@ class PartView(View):
         """A field of the whole view, which is read now."""
         if name not in _FIELDS:
             raise AttributeError(name)
-        self._log.changes()  # from here on, the log has the whole view
-        vars(self).update(vars(self._log.view()))
+        self._read_whole()
         return vars(self)[name]
 
+    def _read_whole(self) -> None:
+        self._log.changes()  # from here on, the log has the whole view
+        vars(self).update(vars(self._log.view()))
+
     def part(self, *topics: str) -> View:
+        if len(self._parts) >= MANY_PARTS and not self._is_whole:
+            self._read_whole()
         if self._is_whole:
             return self
         if topics not in self._parts:
@@ -249,7 +253,7 @@ class PartView(View):
 
     def list_places(self, pattern: str) -> list[str]:
         names = None if self._is_whole else self._log.list_places(pattern.partition("*")[0])
-        if names is None or len(names) > MANY_PLACES:
+        if names is None:
             return super().list_places(pattern)
         return [name for name in names if matches(name, pattern)]
 

@@ -168,9 +168,9 @@ class OpenMemory:
         facts = (fact for place in places for fact in view.in_place(place))
         return [fact for fact in facts if fact.state == "archived" and not fact.private]
 
-    def notes(self) -> list[Statement]:
-        """The records of past work here that a model may see, oldest first."""
-        places, view = self.store.record_places(), self.store.view()
+    def notes(self, places: Sequence[str] | None = None) -> list[Statement]:
+        """Records of past work that a model may see, here or in some places, oldest first."""
+        places, view = places or self.store.record_places(), self.store.view()
         notes = (note for place in places for note in view.current(place))
         return sorted((n for n in notes if not n.private), key=lambda note: note.claimed_at)
 
@@ -415,12 +415,8 @@ class OpenMemory:
 
     def _indexed_text(self, statement: Statement, day: str = "") -> IndexedText:
         """With a day, texts of the same place and day are neighbours."""
-        return IndexedText(
-            statement.id,
-            display(statement.text),
-            at=statement.claimed_at,
-            row=f"{statement.place} {day}" if day else "",
-        )
+        row = f"{statement.place} {day}" if day else ""
+        return IndexedText(statement.id, display(statement.text), statement.claimed_at, row)
 
 
 class Policy(ABC):

@@ -152,7 +152,7 @@ async def list_items(system: MemorySystem, reason: str = "") -> str:
 
 # ── reports ──────────────────────────────────────────────────────────────────────────────────────
 
-LATEST, NOTE_CHARS = 5, 300  # of the notes on sessions in `show`
+LATEST, MAX_READ, NOTE_CHARS = 5, 20, 300  # of the notes on sessions in `show`
 MAX_TEXTS, TEXT_CHARS = 5, 100  # of one change in `log`
 MAX_LINKS = 60  # older versions in `why`; the rest is in the log
 MAX_LISTED = 10  # more is a reason to ask again
@@ -170,10 +170,11 @@ def show(memory: Memory) -> str:
             path = f" · {memory.store.root / place}" if memory.layout.format_of(place) else ""
             lines = [line for fact in facts for line in _entry(fact, doubts.get(fact.id, ""))]
             sections.append([f"{fill}{path}", *lines])
-    if notes := memory.notes():
-        latest = notes[: -LATEST - 1 : -1]
+    places = memory.store.record_places()  # many, where each note has its own
+    if notes := memory.notes(places[-MAX_READ:]):
+        latest, count = notes[: -LATEST - 1 : -1], max(len(notes), len(places))
         lines = [line for note in latest for line in _entry(note, "", NOTE_CHARS)]
-        sections.append([f"session notes, the latest of {len(notes)}", *lines])
+        sections.append([f"session notes, the latest of {count}", *lines])
     return "\n\n".join(map("\n".join, sections)) or "Nothing is remembered yet."
 
 

@@ -178,9 +178,8 @@ class Store(FileStore):
         return await self._commit(make)
 
     async def undo(self, id: str = "", *, group: str = "", with_derived: bool = False) -> Outcome:
-        """Undoes a change, by default the last one here, also an undo; or all of a `group`: of a
-        batch, such as an import, or of a session. `with_derived` first undoes the later changes
-        that rest on them. Raises: MemoryRefused, StorageError, BusyError."""
+        """Undoes a change, by default the last one here, or all of a `group`, a batch or a session;
+        `with_derived`, also what rests on them. Raises: MemoryRefused, StorageError, BusyError."""
         newest_first = reversed(self.view().changes)
         if group:
             meant = [
