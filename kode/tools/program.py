@@ -8,6 +8,7 @@ the caller keeps them.
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -120,15 +121,20 @@ async def open_program(
     cwd: Path | None = None,
     *,
     has_grace: bool = False,
+    is_alone: bool = False,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Starts a program with pipes; it has ended with all it started on leaving. Raises: OSError."""
+    """Starts a program with pipes; it has ended with all it started on leaving. One that `is_alone`
+    starts no others, so that nobody has to look for them. Raises: OSError."""
     process: asyncio.subprocess.Process | None = None
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
     try:
         process = await tree.start(*argv, environment=environment, cwd=cwd, **pipes)
         yield process
     finally:
-        if has_grace:
+        if process is not None and is_alone:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        elif has_grace:
             await tree.end()
         else:
             tree.kill()
@@ -185,6 +191,6 @@ async def ask_worker(script: str, question: bytes) -> bytes | None:
     Raises: OSError if it cannot be started.
     """
     argv = (*_LIMITED, *PYTHON, script)
-    async with open_program(ProcessTree(), argv, worker_environment()) as process:
+    async with open_program(ProcessTree(), argv, worker_environment(), is_alone=True) as process:
         answer, _ = await process.communicate(question)
     return answer if process.returncode == 0 else None

@@ -419,7 +419,7 @@ async def run_search(
         words = {"pattern": pattern, "ignore_case": ignore_case, "context": context}
         question = json.dumps({"root": folder, **words}).encode()
     timed_out, dropped, stderr = False, 0, b""
-    async with open_program(ProcessTree(), argv, worker_environment()) as process:
+    async with open_program(ProcessTree(), argv, worker_environment(), is_alone=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         try:
