@@ -30,24 +30,23 @@ Nothing here knows a wire format; the statuses of errors mean what they mean on 
 import asyncio
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from kode.errors import ConfigError, RefusedError
 from kode.events import Emit, TextDelta, ThinkingDelta
-from kode.messages import (
-    Message,
-    Part,
-    StopReason,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-    Usage,
-    new_call_id,
-)
+from kode.messages import Message, Part, Text, Thinking, ToolCall, ToolResult, Usage, new_call_id
 from kode.provider import Request
 from kode.providers.encoding import EncodedMessages, used_ids
 from kode.providers.errors import Endpoint, from_status
@@ -60,39 +59,89 @@ CHARS_PER_TOKEN = 4
 """OpenAI's rule of thumb for English text."""
 
 _STATUS_WORDS = {"overflow": 413, "auth": 401, "refused": 400, "transient": 503}
-_STOPS = ("end", "tool_calls", "length", "refusal")
-_USAGE = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")
+
+Seconds = Annotated[float, Field(ge=0)]
+Tokens = Annotated[int, Field(ge=0)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScriptedCall:
-    name: str
-    arguments: str
+class ScriptPart(BaseModel):
+    """An object in a script."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_wire(cls, value: Any) -> Any:
+        """Drops what says how the tests' scripted server, which plays the same files, misbehaves,
+        and keys without a value."""
+        if not isinstance(value, dict):
+            return value
+        return {key: each for key, each in value.items() if key != "wire" and each is not None}
+
+
+class ScriptedCall(ScriptPart):
+    name: Annotated[str, Field(min_length=1)]
+    arguments: Annotated[
+        str,
+        BeforeValidator(
+            lambda it: it if isinstance(it, str) else json.dumps(it, ensure_ascii=False)
+        ),
+    ] = "{}"
     id: str = ""
     """"" for a generated one."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScriptedError:
-    status: int
-    text: str
-    retry_after_s: float | None = None
+class ScriptedError(ScriptPart):
+    status: Annotated[
+        int,
+        Field(ge=400, le=599),
+        BeforeValidator(lambda it: _STATUS_WORDS.get(it, it) if isinstance(it, str) else it),
+    ]
+    text: str = "a scripted error"
+    retry_after_s: Seconds | None = None
+    code: Any = None
+    type: Any = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScriptedReply:
+class ScriptedUsage(ScriptPart):
+    input_tokens: Tokens = 0
+    output_tokens: Tokens = 0
+    cached_tokens: Tokens = 0
+    cache_write_tokens: Tokens = 0
+
+
+class Expectation(ScriptPart):
+    last_user_contains: str = ""
+
+
+class ScriptedReply(ScriptPart):
     """One reply of a script; the module's docstring explains the fields."""
 
     text: str = ""
     thinking: str = ""
-    calls: tuple[ScriptedCall, ...] = ()
-    stop: StopReason = "end"
-    usage: Usage | None = None
-    delay_s: float = 0.0
+    calls: list[ScriptedCall] = []
+    stop: Literal["end", "tool_calls", "length", "refusal", ""] = ""
+    usage: ScriptedUsage | None = None
+    delay_s: Seconds = 0.0
     error: ScriptedError | None = None
-    expected: str = ""
+    expect: Expectation = Expectation()
     match: str = ""
-    then: "tuple[ScriptedReply, ...]" = ()
+    then: "list[ScriptedReply]" = []
+
+    @field_validator("match")
+    @classmethod
+    def _compile(cls, match: str) -> str:
+        try:
+            re.compile(match)
+        except re.error as error:
+            raise ValueError(f"it is no regular expression: {error}") from error
+        return match
+
+    @model_validator(mode="after")
+    def _check_calls(self) -> "ScriptedReply":
+        if self.then and not self.calls:
+            raise ValueError("`then` follows the results of calls; give `calls` before it")
+        return self
 
 
 class Scripted:
@@ -134,14 +183,17 @@ class Scripted:
             await asyncio.sleep(0)
         parts = tuple(self._parts(reply, used_ids(request.messages) if reply.calls else set()))
         if reply.then:
-            following = replace(reply.then[0], then=(*reply.then[0].then, *reply.then[1:]))
+            then = [*reply.then[0].then, *reply.then[1:]]
+            following = reply.then[0].model_copy(update={"then": then})
             ids = (part.id for part in parts if isinstance(part, ToolCall))
             self._following |= dict.fromkeys(ids, following)
         return Message(
             role="assistant",
             parts=parts,
-            stop=reply.stop,
-            usage=reply.usage or self._estimate_usage(request, reply),
+            stop=reply.stop or ("tool_calls" if reply.calls else "end"),
+            usage=Usage(**reply.usage.model_dump())
+            if reply.usage is not None
+            else self._estimate_usage(request, reply),
             model=self.model,
         )
 
@@ -164,10 +216,11 @@ class Scripted:
             )
         reply = self._ordered[self._next]
         self._next += 1
-        if reply.expected and reply.expected not in _last_user_text(request):
+        if reply.expect.last_user_contains not in _last_user_text(request):
             raise RefusedError(
                 f"Reply {self._next} of the script expects the user's last message to contain "
-                f"{reply.expected!r}, and it does not. Change the script or what is said."
+                f"{reply.expect.last_user_contains!r}, and it does not. Change the script or the "
+                "message."
             )
         return reply
 
@@ -206,133 +259,61 @@ def load_script(path: Path) -> tuple[ScriptedReply, ...]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ConfigError(f"The script {path} cannot be read: {reason}.") from error
-    return tuple(reply_of(value, where) for value, where in _values(text, path))
+    return tuple(_read_reply(value, where) for value, where in _values(text, path))
 
 
-def reply_of(value: Any, where: str) -> ScriptedReply:
-    """One reply from its JSON; `where` names its place for errors.
-
-    Raises: ConfigError.
-    """
-    allowed = "text, thinking, calls, stop, usage, delay_s, error, expect, match, then"
-    given = _object(value, where, "a reply", allowed)
-    calls = _typed(given, "calls", list, [], where)
-    stop = given.get("stop", "tool_calls" if calls else "end")
-    if stop not in _STOPS:
-        raise ConfigError(f"{where}: `stop` is {stop!r}; allowed are {', '.join(_STOPS)}.")
-    expect = _object(given.get("expect", {}), where, "`expect`", "last_user_contains")
-    match = _typed(given, "match", str, "", where)
-    then = _typed(given, "then", list, [], where)
-    if then and not calls:
-        raise ConfigError(f"{where}: `then` follows the results of calls; give `calls` before it.")
+def _read_reply(value: Any, where: str) -> ScriptedReply:
+    """One reply from its JSON; `where` names its place for errors. Raises: ConfigError."""
     try:
-        re.compile(match)
-    except re.error as error:
-        raise ConfigError(f"{where}: `match` is no regular expression: {error}.") from error
-    return ScriptedReply(
-        text=_typed(given, "text", str, "", where),
-        thinking=_typed(given, "thinking", str, "", where),
-        calls=tuple(_call(call, where) for call in calls),
-        stop=stop,
-        usage=_usage(given["usage"], where) if given.get("usage") is not None else None,
-        delay_s=_seconds(given, "delay_s", where) or 0.0,
-        error=_scripted_error(given["error"], where) if given.get("error") is not None else None,
-        expected=_typed(expect, "last_user_contains", str, "", where),
-        match=match,
-        then=tuple(
-            reply_of(value, f"{where}, `then` {number}") for number, value in enumerate(then, 1)
-        ),
-    )
+        return ScriptedReply.model_validate(value)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        places = [str(part + 1) if isinstance(part, int) else part for part in fault["loc"]]
+        fault_in = f"`{'.'.join(places)}`: " if places else ""
+        if fault["type"] in ("missing", "extra_forbidden"):
+            parents = [part for part in fault["loc"][:-1] if isinstance(part, str)]
+            allowed = _FIELDS[parents[-1] if parents else "then"].model_fields
+            kind = "is missing" if fault["type"] == "missing" else "is no key"
+            text = f"{where}: `{'.'.join(places)}` {kind}; allowed are {', '.join(allowed)}."
+            raise ConfigError(text) from None
+        if fault["type"] == "model_type":
+            raise ConfigError(f"{where}: {fault_in}this must be a JSON object.") from None
+        words = fault["msg"].removeprefix("Value error, ")
+        raise ConfigError(
+            f"{where}: {fault_in}{repr(fault['input'])[:80]} cannot be used: {words}."
+        ) from None
+
+
+_FIELDS: dict[str, type[ScriptPart]] = {
+    "then": ScriptedReply,
+    "calls": ScriptedCall,
+    "error": ScriptedError,
+    "usage": ScriptedUsage,
+    "expect": Expectation,
+}
 
 
 def _values(text: str, path: Path) -> Iterator[tuple[Any, str]]:
     """Each reply's JSON with the name of its place: one list, or one object per line."""
     if text.lstrip().startswith("["):
-        for number, value in enumerate(_json(text, path, 1), start=1):
+        for number, value in enumerate(_parse(text, path, 1), start=1):
             yield value, f"{path}, reply {number}"
         return
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip():
-            yield _json(line, path, number), f"{path}, line {number}"
+            yield _parse(line, path, number), f"{path}, line {number}"
 
 
-def _json(text: str, path: Path, first_line: int) -> Any:
+def _parse(text: str, path: Path, line: int) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        line = first_line + error.lineno - 1
+    except (ValueError, RecursionError) as error:  # a number too long or a list too deep, too
+        if isinstance(error, json.JSONDecodeError):
+            line += error.lineno - 1
         raise ConfigError(
-            f"{path}, line {line}, column {error.colno}: this is not JSON ({error.msg}). "
-            "A script is a JSON list of replies, or one JSON object a line."
+            f"{path}, line {line}: this is not JSON ({error}). A script is a JSON list of replies, "
+            "or one JSON object a line."
         ) from error
-    except (ValueError, RecursionError) as error:  # a number too long, a list too deep
-        raise ConfigError(
-            f"{path}, line {first_line}: this cannot be read ({error}). "
-            "A script is a JSON list of replies, or one JSON object a line."
-        ) from error
-
-
-def _call(value: Any, where: str) -> ScriptedCall:
-    call = _object(value, where, "a call", "name, arguments, id")
-    name = _typed(call, "name", str, "", where)
-    if not name:
-        raise ConfigError(f"{where}: a call has no `name`; give the name of a tool.")
-    arguments = call.get("arguments", {})
-    if not isinstance(arguments, str):
-        arguments = json.dumps(arguments, ensure_ascii=False)
-    return ScriptedCall(name=name, arguments=arguments, id=_typed(call, "id", str, "", where))
-
-
-def _usage(value: Any, where: str) -> Usage:
-    given = _object(value, where, "`usage`", ", ".join(_USAGE))
-    for key, count in given.items():
-        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-            raise ConfigError(f"{where}: `{key}` is {count!r}; it must be a number of tokens.")
-    return Usage(**given)
-
-
-def _scripted_error(value: Any, where: str) -> ScriptedError:
-    error = _object(value, where, "`error`", "status, text, retry_after_s, code, type")
-    word = error.get("status")
-    status = _STATUS_WORDS.get(word, 0) if isinstance(word, str) else word
-    if not isinstance(status, int) or isinstance(status, bool) or not 400 <= status <= 599:
-        words = ", ".join(_STATUS_WORDS)
-        raise ConfigError(
-            f"{where}: the `status` of an error is {word!r}; allowed are 400 to 599, {words}."
-        )
-    text = _typed(error, "text", str, f"a scripted error {word}", where)
-    return ScriptedError(
-        status=status, text=text, retry_after_s=_seconds(error, "retry_after_s", where)
-    )
-
-
-def _object(value: Any, where: str, what: str, allowed: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{where}: {what} must be a JSON object with {allowed}.")
-    # `wire` says how the tests' scripted server misbehaves; it plays the same files.
-    unknown = sorted(set(value) - {*allowed.split(", "), "wire"})
-    if unknown:
-        raise ConfigError(f"{where}: {what} has no key `{unknown[0]}`; allowed are {allowed}.")
-    return value
-
-
-def _typed(given: Mapping[str, Any], key: str, kind: type, default: Any, where: str) -> Any:
-    value = given.get(key)
-    if value is None:
-        return default
-    if not isinstance(value, kind):
-        expected = "text" if kind is str else "a list"
-        raise ConfigError(f"{where}: `{key}` is {value!r}; it must be {expected}.")
-    return value
-
-
-def _seconds(given: Mapping[str, Any], key: str, where: str) -> float | None:
-    value = given.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-        raise ConfigError(f"{where}: `{key}` is {value!r}; it must be a number of seconds.")
-    return float(value)
 
 
 def _last_user_text(request: Request) -> str:

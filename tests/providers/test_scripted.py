@@ -81,10 +81,7 @@ def test_json_lines_are_read_too(tmp_path: Path) -> None:
 
     replies = load_script(path)
 
-    assert [(reply.text, reply.stop) for reply in replies] == [
-        ("one", "end"),
-        ("two", "tool_calls"),
-    ]
+    assert [(reply.text, len(reply.calls)) for reply in replies] == [("one", 0), ("two", 1)]
 
 
 @pytest.mark.parametrize(
@@ -93,19 +90,19 @@ def test_json_lines_are_read_too(tmp_path: Path) -> None:
         ('{"text": "a"}\n{"text": }\n', "line 2"),
         ('[\n{"text": "a"},\n{"text"}\n]', "line 3"),
         ('[{"text": "a"}, {"txt": "b"}]', "reply 2.*`txt`.*allowed are text"),
-        ('{"text": 5}', "`text` is 5"),
-        ('{"stop": "tired"}', "'tired'.*end, tool_calls"),
-        ('{"calls": [{}]}', "no `name`"),
+        ('{"text": 5}', "`text`: 5"),
+        ('{"stop": "tired"}', "'tired'.*tool_calls"),
+        ('{"calls": [{}]}', "`calls.1.name` is missing"),
         ('{"calls": "todo"}', "`calls`"),
         ('{"text": "a", "then": [{"text": "b"}]}', "`then` follows"),
-        ('{"calls": [{"name": "todo"}], "then": [{"txt": "b"}]}', "`then` 1.*`txt`"),
-        ('{"usage": {"input_tokens": -1}}', "`input_tokens` is -1"),
-        ('{"usage": {"tokens": 1}}', "`tokens`"),
-        ('{"error": {"status": 200}}', "400 to 599, overflow"),
+        ('{"calls": [{"name": "todo"}], "then": [{"txt": "b"}]}', "`then.1.txt`"),
+        ('{"usage": {"input_tokens": -1}}', "`usage.input_tokens`: -1"),
+        ('{"usage": {"tokens": 1}}', "`usage.tokens`"),
+        ('{"error": {"status": 200}}', "`error.status`: 200"),
         ('{"delay_s": "long"}', "`delay_s`"),
         ('{"match": "("}', "regular expression"),
         ('"hello"', "a JSON object"),
-        ('{"expect": {"said": "x"}}', "`said`.*last_user_contains"),
+        ('{"expect": {"said": "x"}}', "`expect.said`.*last_user_contains"),
     ],
 )
 def test_a_bad_script_names_the_place_and_what_is_allowed(
