@@ -7,7 +7,7 @@ says how hosts differ; `chat_stream.py` reads the replies.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -403,16 +403,12 @@ def _reply_reader(
     return ReplyReader(stream.read_event, stream.finish)
 
 
-def _message_encoder(form: WireForm) -> Callable[[Message], bytes]:
-    return partial(message_bytes, form=form)
-
-
 CHAT = Format(
     api="chat",
     path="/chat/completions",
     schema_form=lambda dialect: GOOGLE_FORM if dialect.schemas == "google" else ANY_FORM,
     form_of=form_of,
-    message_encoder=_message_encoder,
+    message_encoder=lambda form: partial(message_bytes, form=form),
     encode_request=encode_request,
     tool_object=_tool_object,
     reply_reader=_reply_reader,

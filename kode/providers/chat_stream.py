@@ -6,8 +6,6 @@ from typing import Any
 from kode.providers.draft import (
     Draft,
     DraftCall,
-    DraftText,
-    DraftThinking,
     is_whole_object,
     join_surrogates,
 )
@@ -72,7 +70,7 @@ class ReplyStream:
         draft = self.draft
         # Some servers send the same thinking under several names.
         thought = delta.get("reasoning_content") or delta.get("reasoning")
-        draft.add_thinking("thinking", thought or _shown(delta.get("reasoning_details")))
+        draft.add_thinking("thinking", thought or _readable(delta.get("reasoning_details")))
         self._take_content(delta.get("content"), is_thought=_is_thought(delta))
         draft.refuse("text", delta.get("refusal"))
         fragments = delta.get("tool_calls")
@@ -98,7 +96,7 @@ class ReplyStream:
             for piece in value if isinstance(value, list) else ():
                 add_detail(details, piece)
         else:
-            self._fields[name] = merged(self._fields.get(name), value)
+            self._fields[name] = merge(self._fields.get(name), value)
 
     def _take_content(self, content: Any, *, is_thought: bool) -> None:
         """Adds content: text, or with some servers a list of parts."""
@@ -107,9 +105,9 @@ class ReplyStream:
                 if isinstance(part, Mapping):
                     self._take_part(part)
         elif isinstance(content, str) and is_thought:
-            thought, _, said = content.removeprefix(THOUGHT).partition(END_OF_THOUGHT)
+            thought, _, answer = content.removeprefix(THOUGHT).partition(END_OF_THOUGHT)
             self.draft.add_thinking("thinking", thought)
-            self.draft.add_text("text", said)
+            self.draft.add_text("text", answer)
         elif isinstance(content, str) and self._parts and content:
             self._take_part({"type": "text", "text": content})
         elif isinstance(content, str):
@@ -131,7 +129,7 @@ class ReplyStream:
     def _take_usage(self, usage: Any) -> None:
         if not isinstance(usage, Mapping):
             return
-        details, said = _details(usage, "prompt"), _details(usage, "completion")
+        details, answer = _details(usage, "prompt"), _details(usage, "completion")
         cached = (
             details.get("cached_tokens"),
             usage.get("prompt_cache_hit_tokens"),
@@ -142,7 +140,7 @@ class ReplyStream:
             output_tokens=usage.get("completion_tokens"),
             cached_tokens=next((value for value in cached if value is not None), None),
             cache_write_tokens=details.get("cache_write_tokens"),
-            thinking_tokens=said.get("reasoning_tokens"),
+            thinking_tokens=answer.get("reasoning_tokens"),
             total_tokens=usage.get("total_tokens"),
         )
         counts = self.draft.usage
@@ -159,33 +157,29 @@ class ReplyStream:
         self.calls.finish()
         for index, part in enumerate(self._parts, start=1):
             kind = "thinking" if part.get("type") == "thinking" else "text"
-            block = self.draft.block(kind, index)
-            if isinstance(block, DraftText | DraftThinking):
-                block.own = whole(part)
-        if fields := self._returned():
-            self.draft.sign_thinking("thinking")
-            block = self.draft.block("thinking", "thinking")
-            assert isinstance(block, DraftThinking)
-            block.own = fields
+            if (block := self.draft.block(kind, index)) is not None:
+                block.own = join_all(part)
+        if fields := self._fields_to_return():
+            self.draft.thinking("thinking").own = fields
         if self._annotations:
             item = self.draft.item("annotations")
-            item.own = {"annotations": whole(self._annotations)}
-            item.text = "\n".join(map(_cited, self._annotations)).strip()
+            item.own = {"annotations": join_all(self._annotations)}
+            item.text = "\n".join(map(_citation, self._annotations)).strip()
 
-    def _returned(self) -> dict[str, Any]:
+    def _fields_to_return(self) -> dict[str, Any]:
         """The fields that go back with the message."""
-        found = self._fields
-        thinking = next((name for name in self.dialect.thinks_in if name in found), "")
-        kept = {
-            name: whole(value)
-            for name, value in found.items()
+        fields = self._fields
+        thinking = next((name for name in self.dialect.thinks_in if name in fields), "")
+        returned = {
+            name: join_all(value)
+            for name, value in fields.items()
             if name == thinking or (name not in KNOWN and self.dialect.is_open)
         }
-        if details := kept.get("reasoning_details"):
-            kept["reasoning_details"] = [each for each in details if is_complete(each)]
-            if not kept["reasoning_details"]:
-                del kept["reasoning_details"]
-        return kept
+        if details := returned.get("reasoning_details"):
+            returned["reasoning_details"] = [each for each in details if is_complete(each)]
+            if not returned["reasoning_details"]:
+                del returned["reasoning_details"]
+        return returned
 
 
 def _is_thought(delta: Mapping[str, Any]) -> bool:
@@ -202,8 +196,8 @@ def _without_flag(delta: Mapping[str, Any]) -> Mapping[str, Any]:
     extra = delta["extra_content"]
     google = {name: value for name, value in extra["google"].items() if name != "thought"}
     others = {name: value for name, value in extra.items() if name != "google"}
-    said = {**others, **({"google": google} if google else {})}
-    return {**delta, "extra_content": said or None}
+    extra = {**others, **({"google": google} if google else {})}
+    return {**delta, "extra_content": extra or None}
 
 
 def _details(usage: Mapping[str, Any], of: str) -> Mapping[str, Any]:
@@ -211,7 +205,7 @@ def _details(usage: Mapping[str, Any], of: str) -> Mapping[str, Any]:
     return details if isinstance(details, Mapping) else {}
 
 
-def _cited(annotation: Any) -> str:
+def _citation(annotation: Any) -> str:
     """The title and the address of a page that the answer cites."""
     cited = annotation.get("url_citation") if isinstance(annotation, Mapping) else None
     if not isinstance(cited, Mapping):
@@ -223,10 +217,10 @@ def _cited(annotation: Any) -> str:
 
 
 class Pieces(list[str]):
-    """A string that comes in pieces; `whole` joins them."""
+    """A string that comes in pieces; `join_all` joins them."""
 
 
-def _longer(before: Any, piece: Any) -> Any:
+def _append(before: Any, piece: Any) -> Any:
     """A string with a further piece of it; the piece if one of them is none."""
     if not isinstance(before, str | Pieces) or not isinstance(piece, str):
         return piece
@@ -243,18 +237,18 @@ def add_detail(details: list[Any], piece: Any) -> None:
     """Adds a streamed piece of `reasoning_details`: it goes on with the last detail if it is of the
     same type, index and id; its other fields are those of the detail."""
     last = details[-1] if details else None
-    if not isinstance(piece, Mapping) or not isinstance(last, dict) or not _goes_on(last, piece):
+    if not isinstance(piece, Mapping) or not isinstance(last, dict) or not _continues(last, piece):
         details.append(dict(piece) if isinstance(piece, Mapping) else piece)
         return
     for name, value in piece.items():
         before = last.get(name)
         if name in _STREAMED and value is not None:
-            last[name] = _longer(before, value)
+            last[name] = _append(before, value)
         elif before is None or before == "":
             last[name] = value
 
 
-def _goes_on(last: Mapping[str, Any], piece: Mapping[str, Any]) -> bool:
+def _continues(last: Mapping[str, Any], piece: Mapping[str, Any]) -> bool:
     if last.get("type") != piece.get("type"):
         return False
     if piece.get("type") == "reasoning.encrypted" and last.get("index") is None:
@@ -271,7 +265,7 @@ def is_complete(detail: Any) -> bool:
     return bool(detail.get("signature")) or detail.get("format") != "anthropic-claude-v1"
 
 
-def _shown(details: Any) -> str:
+def _readable(details: Any) -> str:
     """What a person can read of reasoning details."""
     found = details if isinstance(details, list) else ()
     texts = (d.get("text") or d.get("summary") for d in found if isinstance(d, Mapping))
@@ -283,9 +277,9 @@ def add_to_part(part: dict[str, Any], piece: Mapping[str, Any]) -> None:
     for name, value in piece.items():
         before = part.get(name)
         if name == "thinking":
-            part[name] = _joined([*_pieces(before), *_pieces(value)])
+            part[name] = _join_texts([*_pieces(before), *_pieces(value)])
         elif name == "text" and value is not None:
-            part[name] = _longer(before, value)
+            part[name] = _append(before, value)
         elif value is not None or name not in part:
             part[name] = value
 
@@ -296,18 +290,18 @@ def _pieces(thinking: Any) -> list[dict[str, Any]]:
     return [piece for piece in found if isinstance(piece, dict) and piece.get("text") is not None]
 
 
-def _joined(pieces: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _join_texts(pieces: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Consecutive pieces of text as one."""
     found: list[dict[str, Any]] = []
     for piece in pieces:
         if found and {**found[-1], "text": ""} == {**piece, "text": ""}:
-            found[-1]["text"] = _longer(found[-1]["text"], piece["text"])
+            found[-1]["text"] = _append(found[-1]["text"], piece["text"])
         else:
             found.append(dict(piece))
     return found
 
 
-def merged(before: Any, value: Any) -> Any:
+def merge(before: Any, value: Any) -> Any:
     """A value of a field that kode does not know, with another piece of it. A string that comes
     again is the same; others are pieces."""
     if before is None:
@@ -317,20 +311,20 @@ def merged(before: Any, value: Any) -> Any:
     if isinstance(before, list) and isinstance(value, list):
         return [*before, *value]
     if isinstance(before, Mapping) and isinstance(value, Mapping):
-        inner = {name: merged(before.get(name), each) for name, each in value.items()}
+        inner = {name: merge(before.get(name), each) for name, each in value.items()}
         return {**before, **inner}
     return value
 
 
-def whole(value: Any) -> Any:
+def join_all(value: Any) -> Any:
     """The value with pieces joined, and surrogate pairs that were split between chunks."""
     if isinstance(value, Pieces):
         return join_surrogates("".join(value))
     if isinstance(value, str):
         return join_surrogates(value)
     if isinstance(value, Mapping):
-        return {join_surrogates(str(name)): whole(each) for name, each in value.items()}
-    return [whole(each) for each in value] if isinstance(value, list) else value
+        return {join_surrogates(str(name)): join_all(each) for name, each in value.items()}
+    return [join_all(each) for each in value] if isinstance(value, list) else value
 
 
 # ── calls ────────────────────────────────────────────────────────────────────────────────────
@@ -375,7 +369,7 @@ class CallSorter:
                 continue
             function = {**came.get("function", {}), "name": call.name, "arguments": call.text}
             own = {"id": call.id, "type": "function", **came, "function": function}
-            call.own = {name: whole(value) for name, value in own.items()}
+            call.own = {name: join_all(value) for name, value in own.items()}
 
     def _keep(self, call: DraftCall, fragment: Mapping[str, Any]) -> None:
         came = next((fields for other, fields in self.came if other is call), None)
@@ -389,7 +383,7 @@ class CallSorter:
                 came[name] = value
             elif name not in _NOT_OF_A_CALL and value is not None:
                 self.draft.grow(len(repr(value)))
-                came[name] = merged(came.get(name), value)
+                came[name] = merge(came.get(name), value)
 
     def _call_of(
         self, fragment: Mapping[str, Any], name: str, arguments: Any, touched: list[DraftCall]
@@ -432,5 +426,5 @@ def _function(before: Any, piece: Mapping[str, Any]) -> dict[str, Any]:
         if name in ("name", "arguments"):
             found.setdefault(name, "")
         elif value is not None:
-            found[name] = merged(found.get(name), value)
+            found[name] = merge(found.get(name), value)
     return found

@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kode.errors import RefusedError, TransientError
+from kode.errors import LARGER_WINDOW, ContextOverflow, RefusedError, TransientError
 from kode.events import Emit, TextDelta, ThinkingDelta
 from kode.messages import (
     Message,
@@ -25,7 +25,6 @@ from kode.messages import (
     Usage,
     new_call_id,
 )
-from kode.providers.repetition import Repetition
 
 MAX_CALLS = 128
 """Calls in one reply. A model that asks for more runs in circles."""
@@ -49,7 +48,6 @@ STOP_REASONS: Mapping[str, StopReason] = {
     "max_tokens": "length",
     "max_output_tokens": "length",
     "model_length": "length",
-    "model_context_window_exceeded": "length",
     "content_filter": "refusal",
     "refusal": "refusal",
     "safety": "refusal",
@@ -58,6 +56,12 @@ STOP_REASONS: Mapping[str, StopReason] = {
     "blocklist": "refusal",
 }
 """Those of both wire formats and of servers that imitate them."""
+
+WINDOW = 8_000  # 2,000 tokens: no honest text repeats itself for so long
+LONGEST = 1_000
+"""A text of this length has to come eight times in a row, a shorter one more often."""
+STEP = 1_000
+"""Checked again after this many characters."""
 
 BROKEN_OFF = {"error", "abort", "aborted", "cancelled", "canceled", "insufficient_system_resource"}
 """Stop reasons of a server for an incomplete reply."""
@@ -120,7 +124,7 @@ class Draft:
         self.blocks: dict[Hashable, Block] = {}
         self.stop = ""
         """The server's stop reason; "" before it sends one."""
-        self.said_since_stop = False
+        self.continues_after_stop = False
         self.done = False
         """Whether the stream's own end mark arrived."""
         self.refused = False
@@ -134,13 +138,8 @@ class Draft:
     # ── what arrives ─────────────────────────────────────────────────────────────────────────
 
     def add_text(self, key: Hashable, piece: Any) -> None:
-        if not isinstance(piece, str) or not piece:
-            return
-        key = ("text", key)
-        block = self.blocks.setdefault(key, DraftText())
-        whole = self._whole(key, piece)
-        if isinstance(block, DraftText) and whole:
-            block.pieces.append(whole)
+        if isinstance(piece, str) and piece and (whole := self._join(("text", key), piece)):
+            self.text(key).pieces.append(whole)
             self.count(whole)
             self.emit(TextDelta(text=whole))
 
@@ -157,24 +156,28 @@ class Draft:
             self.emit(ThinkingDelta(text=""))
 
     def add_thinking(self, key: Hashable, piece: Any) -> None:
-        if not isinstance(piece, str) or not piece:
-            return
-        key = ("thinking", key)
-        block = self.blocks.setdefault(key, DraftThinking())
-        whole = self._whole(key, piece)
-        if isinstance(block, DraftThinking) and whole:
-            block.pieces.append(whole)
+        if isinstance(piece, str) and piece and (whole := self._join(("thinking", key), piece)):
+            self.thinking(key).pieces.append(whole)
             self.count(whole)
             self.emit(ThinkingDelta(text=whole))
 
     def sign_thinking(self, key: Hashable, *, signature: Any = "", redacted: Any = "") -> None:
-        block = self.blocks.setdefault(("thinking", key), DraftThinking())
-        if not isinstance(block, DraftThinking):
-            return
+        block = self.thinking(key)
         for piece in (signature, redacted):
             self.count(piece if isinstance(piece, str) else "")
         block.signature += signature if isinstance(signature, str) else ""
         block.redacted += redacted if isinstance(redacted, str) else ""
+
+    def text(self, key: Hashable) -> DraftText:
+        """The text under a key; here and below: created on first use."""
+        block = self.blocks.setdefault(("text", key), DraftText())
+        assert isinstance(block, DraftText)
+        return block
+
+    def thinking(self, key: Hashable) -> DraftThinking:
+        block = self.blocks.setdefault(("thinking", key), DraftThinking())
+        assert isinstance(block, DraftThinking)
+        return block
 
     def block(self, kind: str, key: Hashable) -> Block | None:
         """What has arrived as `text`, `thinking`, `call` or `item` under a key."""
@@ -183,14 +186,13 @@ class Draft:
         return self.blocks.get((kind, key))
 
     def item(self, key: Hashable) -> DraftItem:
-        """The item without a word of kode's under a key, created on first use."""
+        """What kode has no word for."""
         block = self.blocks.setdefault(("item", key), DraftItem())
         assert isinstance(block, DraftItem)
         return block
 
     def call(self, key: Hashable) -> DraftCall:
-        """The call under a key, created on first use. Raises: RefusedError for more than
-        `MAX_CALLS`."""
+        """Raises: RefusedError for more than `MAX_CALLS`."""
         block = self._redirected.get(key) or self.blocks.get(("call", key))
         if isinstance(block, DraftCall):
             return block
@@ -224,7 +226,7 @@ class Draft:
         """Records the server's stop reason; the last one counts."""
         if isinstance(reason, str) and reason:
             self.stop = reason
-            self.said_since_stop = False
+            self.continues_after_stop = False
 
     def count_usage(self, **counts: Any) -> None:
         """Sets tokens by the names of `Usage`; later figures replace earlier ones, field by
@@ -237,7 +239,7 @@ class Draft:
     @property
     def complete(self) -> bool:
         """Whether the reply may end here: a stop reason with nothing after it."""
-        return bool(self.stop) and not self.said_since_stop
+        return bool(self.stop) and not self.continues_after_stop
 
     # ── what becomes of it ───────────────────────────────────────────────────────────────────
 
@@ -250,7 +252,7 @@ class Draft:
 
         Raises: TransientError if the reply is incomplete.
         """
-        if not self.stop or (self.said_since_stop and not self.done):
+        if not self.stop or (self.continues_after_stop and not self.done):
             raise TransientError(
                 "The reply was cut off: the stream ended without a stop reason. Try again."
             )
@@ -274,9 +276,11 @@ class Draft:
 
     def _stop_reason(self, has_calls: bool) -> StopReason:
         reason = self.stop.lower()
-        known = STOP_REASONS.get(reason)
-        if known is not None:
-            return "refusal" if known == "end" and self.refused and not has_calls else known
+        if stop := STOP_REASONS.get(reason):
+            return "refusal" if stop == "end" and self.refused and not has_calls else stop
+        if reason == "model_context_window_exceeded":
+            text = "The reply did not fit into what the window of the model had left. Start over"
+            raise ContextOverflow(f"{text} with less, {LARGER_WINDOW}")
         if reason in BROKEN_OFF:
             raise TransientError(f"The server broke the reply off ({reason!r}). Try again.")
         if has_calls:
@@ -341,7 +345,7 @@ class Draft:
 
     def count(self, piece: str) -> None:
         """Notes that something has arrived. Raises: RefusedError for a reply without an end."""
-        self.said_since_stop = self.said_since_stop or bool(piece)
+        self.continues_after_stop = self.continues_after_stop or bool(piece)
         self._repetition.add(piece)
         self.grow(len(piece))
 
@@ -357,7 +361,7 @@ class Draft:
                 "Ask for less at a time, or use another model."
             )
 
-    def _whole(self, key: Hashable, piece: str) -> str:
+    def _join(self, key: Hashable, piece: str) -> str:
         """The piece without lone surrogates: the first half of a pair split between two chunks
         waits for the second; a half that stays alone is replaced."""
         piece = self._held.pop(key, "") + piece
@@ -397,3 +401,45 @@ def _tokens(value: Any) -> int | None:
     if not math.isfinite(value) or value < 0:
         return None
     return int(value)
+
+
+# ── loops ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Repetition:
+    """Watches a reply as it arrives: small models fall into loops until a limit ends them. Only the
+    form counts: the last `WINDOW` characters repeat one text of at most `LONGEST` characters, which
+    is far beyond the rules, tables and blank lines of ordinary text."""
+
+    def __init__(self) -> None:
+        self._end = ""
+        self._new: list[str] = []
+        self._new_chars = 0
+
+    def add(self, piece: str) -> None:
+        """Adds a piece. Raises: RefusedError once the reply repeats itself."""
+        self._new.append(piece)
+        self._new_chars += len(piece)
+        if self._new_chars < STEP:
+            return
+        self._end = (self._end + "".join(self._new))[-WINDOW:]
+        self._new.clear()
+        self._new_chars = 0
+        unit = find_repetition(self._end) if len(self._end) == WINDOW else ""
+        if unit:
+            raise RefusedError(
+                f"The model repeated itself (the same {len(unit)} characters for {WINDOW} in a "
+                "row), and the reply was ended. Ask in other words or for less; where the server "
+                "is yours, set a repeat penalty there or use a larger model."
+            )
+
+
+def find_repetition(text: str) -> str:
+    """The shortest text of at most `LONGEST` characters of which `text` is repetitions, the first
+    possibly cut; "" if there is none."""
+    last = text[-LONGEST:]
+    before = text.rfind(last, 0, len(text) - 1)
+    length = len(text) - len(last) - before
+    if before < 0 or length > LONGEST or text[length:] != text[:-length]:
+        return ""
+    return text[-length:]

@@ -23,7 +23,7 @@ model of which nothing is known:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -36,7 +36,6 @@ from kode.providers.draft import (
     DraftCall,
     DraftItem,
     DraftText,
-    DraftThinking,
     is_whole_object,
     join_surrogates,
 )
@@ -257,10 +256,10 @@ def _of_reply(message: Message, *, drops_thinking: bool) -> Blocks:
         for part in message.parts
         if not isinstance(part, unfit) and _wire_form(part) is not None
     ]
-    settled = _blocks_of_reply(_settled(parts, message.stop))
+    blocks = _blocks_of_reply(_without_loose_ends(parts, message.stop))
     if message.stop != "paused":
-        return settled
-    return replace(settled, paused=_blocks_of_reply(parts))
+        return blocks
+    return replace(blocks, paused=_blocks_of_reply(parts))
 
 
 def _blocks_of_reply(parts: Sequence[Part]) -> Blocks:
@@ -272,7 +271,7 @@ def _blocks_of_reply(parts: Sequence[Part]) -> Blocks:
     )
 
 
-def _settled(parts: list[Part], stop: str | None) -> list[Part]:
+def _without_loose_ends(parts: list[Part], stop: str | None) -> list[Part]:
     """The parts of a reply that something else follows: no thinking at its end, which the API
     refuses, and no search without its result. One beside calls is still to come."""
     if stop != "tool_calls":
@@ -593,16 +592,16 @@ def _complete(key: int, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
             if isinstance(text, DraftText) and own.get("text") == "".join(text.pieces):
                 text.own = own
         case "thinking":
-            thinking = draft.block("thinking", key)
+            thinking = draft.thinking(key)
             signature = own.get("signature")
-            if not isinstance(thinking, DraftThinking) or not isinstance(signature, str):
+            if not isinstance(signature, str):
                 return
             # Without its signature no server takes it back.
             if signature and own.get("thinking") == "".join(thinking.pieces):
                 thinking.own, thinking.signature = own, signature
         case "redacted_thinking":
-            thinking = draft.block("thinking", key)
-            if isinstance(thinking, DraftThinking) and own.get("data") == thinking.redacted:
+            thinking = draft.thinking(key)
+            if own.get("data") == thinking.redacted:
                 thinking.own = own
         case "tool_use":
             call = draft.block("call", key)
@@ -674,10 +673,6 @@ def _reply_reader(
     return ReplyReader(partial(read_event, draft=draft, blocks={}, endpoint=endpoint))
 
 
-def _message_encoder(form: WireForm) -> Callable[[Message], Blocks]:
-    return partial(blocks_of, form=form)
-
-
 def _plain_part(part: Part, form: WireForm) -> Mapping[str, Any] | None:
     return None if isinstance(part, ServerItem) else _plain_form(part)
 
@@ -687,7 +682,7 @@ MESSAGES = Format(
     path="/v1/messages",
     schema_form=lambda dialect: ANTHROPIC_FORM,
     form_of=form_of,
-    message_encoder=_message_encoder,
+    message_encoder=lambda form: partial(blocks_of, form=form),
     encode_request=encode_request,
     tool_object=_tool_object,
     reply_reader=_reply_reader,

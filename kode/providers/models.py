@@ -84,7 +84,7 @@ def info_of(
     Raises: ConfigError for an unknown key or an impossible value; nothing without overrides.
     """
     names = _names(model)
-    info = _known(names, provider) or _guess(names) or UNKNOWN
+    info = _find_info(names, provider) or _guess(names) or UNKNOWN
     if not sold:
         free: dict[str, Any] = dict.fromkeys(_PRICES)
         info = replace(info, **free)
@@ -117,20 +117,20 @@ def overrides_of(model: str, overrides: Mapping[str, Fields] | None) -> dict[str
     return given
 
 
-def refined(
+def refine_info(
     info: ModelInfo, facts: Fields, model: str, given: Collection[str] = frozenset()
 ) -> ModelInfo:
     """What is known once a server has said `facts`, fields of `ModelInfo`; those in `given` are the
     user's and stay. A window without an output limit leaves half of itself to the request."""
-    told = {key: value for key, value in facts.items() if key not in given}
-    window = told.get("context_window", info.context_window)
-    if "max_output_tokens" in told:
-        told["max_output_tokens"] = min(told["max_output_tokens"], window)
-    elif "context_window" in told and "max_output_tokens" not in given:
-        told["max_output_tokens"] = min(info.max_output_tokens, max(1, window // 2))
-    if "efforts" in told and "default_effort" not in given:
-        told["default_effort"] = recommended_effort(model, told["efforts"])
-    return replace(info, **told, known=info.known or "context_window" in told)
+    news = {key: value for key, value in facts.items() if key not in given}
+    window = news.get("context_window", info.context_window)
+    if "max_output_tokens" in news:
+        news["max_output_tokens"] = min(news["max_output_tokens"], window)
+    elif "context_window" in news and "max_output_tokens" not in given:
+        news["max_output_tokens"] = min(info.max_output_tokens, max(1, window // 2))
+    if "efforts" in news and "default_effort" not in given:
+        news["default_effort"] = recommended_effort(model, news["efforts"])
+    return replace(info, **news, known=info.known or "context_window" in news)
 
 
 def recommended_effort(model: str, efforts: Collection[str]) -> Effort | None:
@@ -285,21 +285,21 @@ def _editions(name: str) -> Iterator[str]:
         yield name
 
 
-def _found(names: tuple[str, ...], rows: Mapping[str, Fields]) -> str | None:
+def _find_key(names: tuple[str, ...], rows: Mapping[str, Fields]) -> str | None:
     """The key of the row for a model of this name."""
     return next((edition for name in names for edition in _editions(name) if edition in rows), None)
 
 
-def _known(names: tuple[str, ...], provider: str) -> ModelInfo | None:
+def _find_info(names: tuple[str, ...], provider: str) -> ModelInfo | None:
     own = _table().get(provider, {})
-    if (name := _found(names, own)) is not None:
+    if (name := _find_key(names, own)) is not None:
         return _info(own[name])
-    if (name := _found(names, _closed())) is not None:
+    if (name := _find_key(names, _closed())) is not None:
         info = _info(_closed()[name])
         # Clouds that sell a vendor's models retire them on days of their own.
         return replace(info, retires_on="", successor="") if provider else info
     fitting = _matching_rows(names, open_weights())
-    made = _found(names, _of_makers())
+    made = _find_key(names, _of_makers())
     # The longer name says more; of the same, the weights' own window holds wherever they are.
     if fitting and (made is None or len(fitting[-1][0]) >= len(made)):
         return fitting[-1][1]
@@ -315,17 +315,17 @@ def _guess(names: tuple[str, ...]) -> ModelInfo | None:
             if fields is None and (newest := _closed_families().get(_family(piece))):
                 fields = newest[1]
             if fields is not None:
-                return _guessed(fields)
+                return _without_offer(fields)
     for name in names:
         newest = _makers_families().get(_family(name))
         # An older one may have been smaller.
         if newest is not None and _version(name) > newest[0]:
-            return _guessed(newest[1])
+            return _without_offer(newest[1])
     fitting = _matching_rows(names, _LAST_GUESS)
     return fitting[-1][1] if fitting else None
 
 
-def _guessed(fields: Fields) -> ModelInfo:
+def _without_offer(fields: Fields) -> ModelInfo:
     kept = {key: value for key, value in fields.items() if key not in _OF_THE_OFFER}
     return _info(kept, known=False)
 

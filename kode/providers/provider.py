@@ -21,7 +21,7 @@ from kode.providers.clients import open_client, sdk_of
 from kode.providers.draft import Draft
 from kode.providers.encoding import EncodedMessages, WireForm, encode_json, used_ids
 from kode.providers.errors import Endpoint, translate_errors
-from kode.providers.models import refined
+from kode.providers.models import refine_info
 from kode.providers.request import (
     Omissions,
     Target,
@@ -153,7 +153,7 @@ class HttpProvider:
             if "context_window" in facts or not is_near(self._endpoint.base_url):
                 self._questions = 2
             self.learned.update(facts)
-            self.info = refined(self.info, facts, self.model, fixed)
+            self.info = refine_info(self.info, facts, self.model, fixed)
         return self._questions == 2
 
     async def reply(self, request: Request, emit: Emit) -> Message:

@@ -14,7 +14,7 @@ taken from the item when it is done, and what no item brought from the end of th
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeGuard
@@ -36,7 +36,7 @@ from kode.messages import (
 )
 from kode.provider import Request, ToolSpec
 from kode.providers.chat import answer_schema
-from kode.providers.draft import Draft, DraftCall, DraftText, DraftThinking, is_whole_object
+from kode.providers.draft import Draft, DraftCall, DraftText, is_whole_object
 from kode.providers.encoding import WireForm, encode_json, sendable_arguments, sendable_id
 from kode.providers.errors import Endpoint, from_status
 from kode.providers.provider import Format, HttpProvider, ReplyReader
@@ -334,12 +334,11 @@ def read_event(event: Event, draft: Draft, endpoint: Endpoint) -> None:
 def failure(error: Any, endpoint: Endpoint) -> ProviderError:
     """The error for an error object, which comes with HTTP 200. One that names a code is about the
     request, unless the code says that it may pass; one without mostly passes."""
-    said = error if isinstance(error, Mapping) else {}
-    found = from_status(None, {"error": error}, _headers(said.get("message")), endpoint)
-    passes = isinstance(found, TransientError) and not found.status
-    return (
-        from_status(400, {"error": error}, {}, endpoint) if passes and said.get("code") else found
-    )
+    words = error if isinstance(error, Mapping) else {}
+    fault = from_status(None, {"error": error}, _headers(words.get("message")), endpoint)
+    if isinstance(fault, TransientError) and not fault.status and words.get("code"):
+        return from_status(400, {"error": error}, {}, endpoint)
+    return fault
 
 
 def _headers(message: Any) -> dict[str, str]:
@@ -377,7 +376,7 @@ def _open_item(key: int | str, item: Mapping[str, Any], draft: Draft) -> None:
             ):
                 # Only shown: what a model says between two steps of thinking is an item each.
                 draft.emit(TextDelta(text="\n\n"))
-            _text_block(draft, key)
+            draft.text(key)
         case "reasoning":
             draft.begin_thinking(key)
         case "function_call" | "custom_tool_call":
@@ -391,13 +390,13 @@ def _take_item(key: int | str, item: Mapping[str, Any], draft: Draft) -> None:
     match item.get("type"):
         case "message":
             text, refusal = _message_text(item.get("content"))
-            block = _text_block(draft, key)
+            block = draft.text(key)
             add = draft.refuse if refusal else draft.add_text
-            add(key, _missing("".join((text, refusal)), block.pieces))
+            add(key, _rest_of("".join((text, refusal)), block.pieces))
             block.own = dict(item)
         case "reasoning":
-            thinking = _thinking_block(draft, key)
-            draft.add_thinking(key, _missing(_thought(item), thinking.pieces))
+            thinking = draft.thinking(key)
+            draft.add_thinking(key, _rest_of(_thought(item), thinking.pieces))
             thinking.own = dict(item)
         case "function_call" | "custom_tool_call" as kind:
             call = draft.call(key)
@@ -507,25 +506,13 @@ def _thought(item: Mapping[str, Any]) -> str:
 
 def _blank_line(draft: Draft, key: int | str) -> str:
     """A blank line between two parts of a summary."""
-    return "\n\n" if _thinking_block(draft, key).pieces else ""
+    return "\n\n" if draft.thinking(key).pieces else ""
 
 
-def _missing(whole: str, pieces: list[str]) -> str:
+def _rest_of(whole: str, pieces: list[str]) -> str:
     """What the pieces so far lack of the whole text."""
     have = "".join(pieces)
     return whole[len(have) :] if whole.startswith(have) else ""
-
-
-def _text_block(draft: Draft, key: int | str) -> DraftText:
-    block = draft.blocks.setdefault(("text", key), DraftText())
-    assert isinstance(block, DraftText)
-    return block
-
-
-def _thinking_block(draft: Draft, key: int | str) -> DraftThinking:
-    block = draft.blocks.setdefault(("thinking", key), DraftThinking())
-    assert isinstance(block, DraftThinking)
-    return block
 
 
 def _reply_reader(
@@ -541,16 +528,12 @@ def _reply_reader(
     return ReplyReader(partial(read_event, draft=draft, endpoint=endpoint), finish)
 
 
-def _message_encoder(form: WireForm) -> Callable[[Message], bytes]:
-    return partial(message_bytes, form=form, custom=set())
-
-
 RESPONSES = Format(
     api="responses",
     path="/responses",
     schema_form=lambda dialect: ANY_FORM,
     form_of=form_of,
-    message_encoder=_message_encoder,
+    message_encoder=lambda form: partial(message_bytes, form=form, custom=set()),
     encode_request=encode_request,
     tool_object=_tool_object,
     reply_reader=_reply_reader,

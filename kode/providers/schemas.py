@@ -10,11 +10,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-
-from kode.events import Emit, Notice
-from kode.provider import ToolSpec
 
 Schema = dict[str, Any]
 
@@ -110,42 +107,6 @@ def fit_schema(schema: Mapping[str, Any], form: SchemaForm) -> Schema:
     fitted = _Fitting(dict(schema), form).whole()
     fitted.pop("nullable", None)  # the arguments of a call are never null
     return fitted | {"type": "object"}
-
-
-class FittedTools:
-    """The tools of requests with schemas of one form, each fitted once."""
-
-    def __init__(self, form: SchemaForm) -> None:
-        self._form = form
-        self._tools: tuple[ToolSpec, ...] = ()
-        self._fitted: tuple[ToolSpec, ...] = ()
-        self._known: dict[str, tuple[ToolSpec, ToolSpec | None]] = {}
-        """Name → a tool, and it with a schema that fits; None if there is none."""
-
-    def of(self, tools: tuple[ToolSpec, ...], emit: Emit) -> tuple[ToolSpec, ...]:
-        """The tools in order. One that cannot be fitted is left out, with one line for a person."""
-        if tools is not self._tools:
-            self._tools = tools
-            fitted = [self._fit(tool, emit) for tool in tools]
-            self._fitted = tuple(tool for tool in fitted if tool is not None)
-        return self._fitted
-
-    def leave_out(self, name: str) -> tuple[ToolSpec, ...]:
-        """The tools from now on, without one whose schema was refused all the same."""
-        self._known[name] = (self._known[name][0], None)
-        self._fitted = tuple(tool for tool in self._fitted if tool.name != name)
-        return self._fitted
-
-    def _fit(self, tool: ToolSpec, emit: Emit) -> ToolSpec | None:
-        known = self._known.get(tool.name)
-        if known is None or known[0] != tool:
-            try:
-                fitted = replace(tool, parameters=fit_schema(tool.parameters, self._form))
-            except UnfitSchemaError as error:
-                fitted = None
-                emit(Notice(text=f"The model does not get the tool {tool.name}: {error}."))
-            known = self._known[tool.name] = (tool, fitted)
-        return known[1]
 
 
 class _Fitting:

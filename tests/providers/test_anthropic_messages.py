@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kode.errors import RefusedError, TransientError
+from kode.errors import ContextOverflow, RefusedError, TransientError
 from kode.messages import (
     Message,
     Text,
@@ -314,7 +314,6 @@ async def test_events_without_names_and_blocks_without_a_start_are_understood(
         ("stop_sequence", "end"),
         ("pause_turn", "paused"),
         ("max_tokens", "length"),
-        ("model_context_window_exceeded", "length"),
         ("refusal", "refusal"),
     ],
 )
@@ -324,6 +323,13 @@ async def test_stop_reasons_of_the_api_are_understood(
     message = await play(connect, start(0, type="text", text="Hi"), stop(reason), STOPPED)
 
     assert message.stop == expected
+
+
+async def test_a_window_that_a_reply_fills_is_an_overflow(connect: Connect) -> None:
+    end = stop("model_context_window_exceeded")
+
+    with pytest.raises(ContextOverflow):
+        await play(connect, start(0, type="text", text="Hi"), end, STOPPED)
 
 
 async def test_a_stop_without_a_reason_is_transient(connect: Connect) -> None:

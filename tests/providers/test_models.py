@@ -18,7 +18,7 @@ from kode.providers.models import (
     names_of,
     open_weights,
     recommended_effort,
-    refined,
+    refine_info,
     retirement_note,
 )
 from kode.registry import PROVIDERS, ProviderRow
@@ -353,20 +353,20 @@ def test_the_server_beats_the_table_and_loses_to_users() -> None:
     info = info_of("claude-opus-5-5", {"claude-opus-5-5": {"sees_pdf": False}})
     facts = {"context_window": 50_000, "efforts": ("low", "high"), "sees_pdf": True}
 
-    told = refined(info, facts, "claude-opus-5-5", {"sees_pdf"})
+    told = refine_info(info, facts, "claude-opus-5-5", {"sees_pdf"})
 
     assert (told.context_window, told.max_output_tokens) == (50_000, 25_000)
     assert (told.efforts, told.default_effort) == (("low", "high"), "high")
     assert told.sees_pdf is False
     assert told.input_price == info.input_price
-    assert refined(info, {}, "claude-opus-5-5") == info
+    assert refine_info(info, {}, "claude-opus-5-5") == info
 
 
 def test_a_window_from_the_server_makes_a_model_known() -> None:
-    told = refined(UNKNOWN, {"context_window": 8_192, "max_output_tokens": 9_000}, "m")
+    told = refine_info(UNKNOWN, {"context_window": 8_192, "max_output_tokens": 9_000}, "m")
 
     assert (told.context_window, told.max_output_tokens, told.known) == (8_192, 8_192, True)
-    assert not refined(UNKNOWN, {"sees_images": True}, "m").known
+    assert not refine_info(UNKNOWN, {"sees_images": True}, "m").known
 
 
 @for_each(

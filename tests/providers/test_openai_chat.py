@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kode.errors import ProviderError, RefusedError, TransientError
+from kode.errors import ProviderError, TransientError
 from kode.events import Event, TextDelta, ThinkingDelta
 from kode.messages import (
     Message,
@@ -55,104 +55,41 @@ READ_B = ("read_file", {"path": "b"})
 A, B = '{"path": "a"}', '{"path": "b"}'
 
 
-@pytest.mark.parametrize(
-    "frames",
-    [
-        pytest.param(
-            [
-                calls_chunk(fragment(index=0, id="x", name="read_file", arguments="")),
-                calls_chunk(fragment(index=1, id="y", name="read_file", arguments="")),
-                calls_chunk(fragment(index=1, arguments=B[:5])),
-                calls_chunk(fragment(index=0, arguments=A)),
-                calls_chunk(fragment(index=1, arguments=B[5:])),
-            ],
-            id="interleaved by index",
-        ),
-        pytest.param(
-            [
-                calls_chunk(fragment(index=0, id="x", name="read_file", arguments=A[:4])),
-                calls_chunk(fragment(index=0, arguments=A[4:])),
-                calls_chunk(fragment(index=0, id="y", name="read_file", arguments=B)),
-            ],
-            id="index 0 for all with different ids",
-        ),
-        pytest.param(
-            [
-                calls_chunk(fragment(index=0, id="", name="read_file", arguments=A)),
-                calls_chunk(fragment(index=0, id="", name="read_file", arguments=B)),
-            ],
-            id="index 0 for all and no ids",
-        ),
-        pytest.param(
-            [
-                calls_chunk(fragment(id="x", name="read_file", arguments=A[:4])),
-                calls_chunk(fragment(id="x", arguments=A[4:])),
-                calls_chunk(fragment(id="y", name="read_file", arguments=B)),
-            ],
-            id="no index",
-        ),
-        pytest.param(
-            [
-                calls_chunk(
-                    fragment(name="read_file", arguments=A), fragment(name="read_file", arguments=B)
-                )
-            ],
-            id="no index and no ids, in one chunk",
-        ),
-        pytest.param(
-            [
-                calls_chunk(fragment(name="read_file", arguments=A)),
-                calls_chunk(fragment(name="read_file", arguments=B)),
-            ],
-            id="no index and no ids, in two chunks",
-        ),
-        pytest.param(
-            [
-                calls_chunk(fragment(index=0, id="x", name="read_", arguments="")),
-                calls_chunk(fragment(index=0, name="file", arguments="")),
-                calls_chunk(fragment(index=0, arguments=A)),
-                calls_chunk(fragment(index=1, id="x", name="read_file", arguments=B)),
-            ],
-            id="name in pieces, the id again",
-        ),
-        pytest.param(
-            [
-                calls_chunk(fragment(index=0, id="x", name="read_file", arguments=A[:6])),
-                calls_chunk(fragment(index=0, id="x", name="read_file", arguments=A[6:])),
-                calls_chunk(fragment(index=1, id="y", name="read_file", arguments=B)),
-            ],
-            id="name and id in each chunk",
-        ),
-        pytest.param(
-            [
-                calls_chunk(fragment(index=0, id="x", name="read_file", arguments={"path": "a"})),
-                calls_chunk(fragment(index=1, id="y", name="read_file", arguments={"path": "b"})),
-            ],
-            id="arguments as objects",
-        ),
-        pytest.param(
-            [
-                {
-                    "choices": [
-                        {
-                            "message": {
-                                "tool_calls": [
-                                    fragment(id="x", name="read_file", arguments=A),
-                                    fragment(id="y", name="read_file", arguments=B),
-                                ]
-                            }
-                        }
-                    ]
-                },
-            ],
-            id="a whole message in the stream",
-        ),
-    ],
-)
+def f(index: int | None, call_id: str | None, name: str | None, arguments: Any) -> dict[str, Any]:
+    """A fragment of a call, without what is None."""
+    fields = {"index": index, "id": call_id, "name": name, "arguments": arguments}
+    return fragment(**{key: value for key, value in fields.items() if value is not None})
+
+
+READ = "read_file"
+WHOLE = {"tool_calls": [f(None, "x", READ, A), f(None, "y", READ, B)]}
+FRAGMENTS: dict[str, list[Any]] = {
+    "interleaved by index": [f(0, "x", READ, ""), f(1, "y", READ, ""), f(1, None, None, B[:5]),
+                             f(0, None, None, A), f(1, None, None, B[5:])],
+    "index 0 for all with different ids": [
+        f(0, "x", READ, A[:4]), f(0, None, None, A[4:]), f(0, "y", READ, B)],
+    "index 0 for all and no ids": [f(0, "", READ, A), f(0, "", READ, B)],
+    "no index": [f(None, "x", READ, A[:4]), f(None, "x", None, A[4:]), f(None, "y", READ, B)],
+    "no index and no ids, in one chunk": [[f(None, None, READ, A), f(None, None, READ, B)]],
+    "no index and no ids, in two chunks": [f(None, None, READ, A), f(None, None, READ, B)],
+    "name in pieces, the id again": [f(0, "x", "read_", ""), f(0, None, "file", ""),
+                                     f(0, None, None, A), f(1, "x", READ, B)],
+    "name and id in each chunk": [
+        f(0, "x", READ, A[:6]), f(0, "x", READ, A[6:]), f(1, "y", READ, B)],
+    "arguments as objects": [f(0, "x", READ, {"path": "a"}), f(1, "y", READ, {"path": "b"})],
+    "a whole message in the stream": [{"choices": [{"message": WHOLE}]}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", FRAGMENTS)
 @pytest.mark.parametrize("finish", ["tool_calls", "stop"])
-async def test_fragments_of_calls_find_together(
-    connect: Connect, frames: list[Any], finish: str
-) -> None:
+async def test_fragments_of_calls_find_together(connect: Connect, way: str, finish: str) -> None:
+    frames = [
+        piece
+        if "choices" in piece
+        else calls_chunk(*(piece if isinstance(piece, list) else [piece]))
+        for piece in FRAGMENTS[way]
+    ]
     message = await play(connect, [*frames, chunk(finish=finish)])
 
     assert made(message) == [READ_A, READ_B]
@@ -430,14 +367,6 @@ async def test_sent_bytes_begin_every_later_request() -> None:
     bodies = [request.body.removesuffix(b"]}") for request in server.requests]
     for earlier, later in itertools.pairwise(bodies):
         assert later.startswith(earlier)
-
-
-async def test_a_full_quota_is_refused_and_not_asked_again(connect: Connect) -> None:
-    error = {"status": 429, "code": "insufficient_quota", "text": "You exceeded your current quota"}
-    provider, _ = connect("openai", [{"error": error}])
-
-    with pytest.raises(RefusedError, match="credit or quota"):
-        await provider.reply(HELLO, lambda event: None)
 
 
 @pytest.mark.parametrize(

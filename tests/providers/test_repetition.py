@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.errors import RefusedError
-from kode.providers.repetition import LONGEST, WINDOW, Repetition, find_repetition
+from kode.providers.draft import LONGEST, WINDOW, Repetition, find_repetition
 from tests.providers.conftest import Connect
 from tests.providers.test_openai_chat import HELLO
 
