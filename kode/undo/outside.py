@@ -35,7 +35,7 @@ SKIPPED = frozenset(
 """Not walked outside git, where nothing says what is ignored: tools regenerate them."""
 
 _STATUS = "status --porcelain=v2 -z --branch --no-ahead-behind --ignore-submodules=all --no-renames"
-_DIFFERS = "diff-index -z --name-only --no-renames --ignore-submodules=all --diff-filter=a"
+_DIFFERS = "diff-index -z --no-renames --ignore-submodules=all --diff-filter=a"
 
 
 @dataclass(kw_only=True)
@@ -245,8 +245,11 @@ def _compare_commit(contents: Contents, step: RunningStep, then: Survey) -> dict
     _ask_git(now, "--untracked-files=no", "--", ".git")
     if then.head and (then.head, then.branch) != (now.head, now.branch):
         step.heads.append(f"{then.branch or 'HEAD'} was at {then.head[:12]}")
-    differing = split_names(_git(root, *_DIFFERS.split(), then.head, "--")) if then.head else []
-    inside = (name for name in sorted({*differing}) if ".." not in name.split("/"))
+    output = split_names(_git(root, *_DIFFERS.split(), then.head, "--")) if then.head else []
+    committed = {
+        name: about[1:].split(" ") for about, name in zip(*[iter(output)] * 2, strict=True)
+    }
+    inside = (name for name in sorted(committed) if ".." not in name.split("/"))
     names = [name for name in inside if f"{root}/{name}" not in then.files]
     if not names:
         return {}
@@ -254,11 +257,14 @@ def _compare_commit(contents: Contents, step: RunningStep, then: Survey) -> dict
     programs = split_names(_git(root, "check-attr", "-z", "--stdin", "filter", given=lines))[2::3]
     with tempfile.TemporaryDirectory(prefix="kode-undo-") as folder:
         top, index = paths.real_path(folder), {"GIT_INDEX_FILE": f"{folder}/index"}
-        _git(root, "read-tree", then.head, environ=index)
-        lines = b"".join(os.fsencode(name) + b"\0" for name in names[:MAX_FILES])
+        lines = b"".join(
+            b"%s %s\t%s\0" % (mode.encode(), object_id.encode(), os.fsencode(name))
+            for name in names[:MAX_FILES]
+            for mode, _, object_id, *_ in [committed[name]]
+        )
+        _git(root, "update-index", "-z", "--index-info", given=lines, environ=index)
         with contextlib.suppress(GitError):  # an object is missing: the others are there
-            words = ("checkout-index", "-z", "--stdin", f"--prefix={top}/files/")
-            _git(root, *words, given=lines, environ=index)
+            _git(root, "checkout-index", "--all", f"--prefix={top}/files/", environ=index)
         saved = contents.save(f"{top}/files/{name}" for name in names)
     before = {}
     for name, program, seen in zip(names, programs, saved.values(), strict=True):

@@ -100,6 +100,8 @@ def before(root: Path, *writes: Path | str, **limits: int) -> RunningStep:
         "mkdir dist; echo dist/ >> .gitignore; mkdir dist/js; echo 1 > dist/js/app.js",
         "mv clean.py moved.py; echo 1 > 'li\nne'; git add moved.py",
         "printf '*.py -text\\n' > .gitattributes; echo 1 >> clean.py",
+        "git stash -q; git checkout -qb x; echo x > clean.py; git commit -qam x; git checkout -q "
+        "main; echo y > clean.py; git commit -qam y; git merge -q x; git ls-files -u | grep -q .",
         "git rm -q --cached clean.py; echo 2 > clean.py; echo clean.py >> .gitignore",
     ],
 )
