@@ -134,12 +134,10 @@ class Attempt:
     def _find_hidden(self, output: str) -> list[str]:
         """The first path that exists, but not for the command, and that its output names as
         missing; each is named once in a session."""
-        for line in output.splitlines():
-            for path in _PATH.findall(line) if _MISSING.search(line) else ():
-                try:
-                    real = real_path(path)
-                except OSError:  # a link in it may not be read, such as /proc/1/cwd
-                    continue
+        lines = (line for line in output.splitlines() if _MISSING.search(line))
+        for path in (path for line in lines for path in _PATH.findall(line)):
+            with contextlib.suppress(OSError, ValueError):  # nobody may look there
+                real = real_path(path)
                 # Of homes and of kode's folders not even what exists is said.
                 if reach.is_outside(self.reach, real) and os.path.exists(path):
                     is_new = real not in self.sandbox.named
@@ -153,11 +151,8 @@ class Attempt:
 
     def files(self, change: FileChange) -> tuple[str, ...]:
         """The paths that become real with a change, a new folder's own before those in it."""
-        layer, version = self._layer_of(change.path), self.version(change.path)
-        is_folder = version is not None and version.is_dir() and not version.is_symlink()
-        if layer is None or change.change == "deleted" or not is_folder:
-            return (change.path,)
-        return layers.new_files(layer, change.path)
+        layer = self._layer_of(change.path)
+        return (change.path,) if layer is None else layers.files(layer, change)
 
     def version(self, path: str) -> Path | None:
         """Where its version of a real path lies; None for a path outside the layers."""
@@ -239,7 +234,7 @@ class Attempt:
         """The beginning of a command's argument list; keeps the descriptors it names open."""
         sandbox, alone = self.sandbox, self.kind == "landlock"
         masked, store = sandbox.masked(), sandbox.store()
-        masks = {} if alone else {path: _mask_for(path, store) for path in masked}
+        masks = {} if alone else {path: make_mask(store, path) for path in masked}
         staged = ((str(path), mask.replace(str(store), STAGE)) for path, mask in masks.items())
         orders = limits.launch(
             paths=reach.to_landlock(self.reach.hide(masked) if alone else self.reach, alone=alone),
@@ -318,16 +313,6 @@ def refresh_file(view: int, root: Path, path: Path) -> None:
             beneath.link_in(os.readlink(name, dir_fd=real), folder, name)
         elif stat.S_ISREG(status.st_mode):
             beneath.copy_in(real, name, folder, name, stat.S_IMODE(status.st_mode) & 0o777)
-
-
-def _mask_for(path: Path, store: Path | None) -> str:
-    """The empty file that masks one with keys; "" for a folder."""
-    if path.is_dir() or store is None:
-        return "" if path.is_dir() else "/dev/null"
-    try:
-        return str(make_mask(store, path))
-    except OSError:
-        return "/dev/null"
 
 
 def _carried(data: bytes, descriptors: list[int]) -> int:

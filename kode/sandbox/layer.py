@@ -127,13 +127,13 @@ def _change(layer: Layer, path: Path, change: str) -> FileChange:
     return replace(file_change, files=sum(len(names) for _, _, names in os.walk(above)))
 
 
-def new_files(layer: Layer, path: str) -> tuple[str, ...]:
-    """The real paths of a new folder, and of the folders and files that come with it."""
-    found = [path]
-    for folder, folders, names in os.walk(version(layer, path)):
+def files(layer: Layer, change: FileChange) -> tuple[str, ...]:
+    """The real paths that a change is of: of a new folder also those that come with it."""
+    files, above = [change.path], version(layer, change.path)
+    for folder, folders, names in os.walk(above) if _is_folder(above) else ():
         real = layer.root / Path(folder).relative_to(layer.upper)
-        found += (str(real / name) for name in (*folders, *names))
-    return tuple(found)
+        files += (str(real / name) for name in (*folders, *names))
+    return tuple(files)
 
 
 def version(layer: Layer, path: str) -> Path:

@@ -91,17 +91,24 @@ class Masks:
         return os.path.isfile(path) and places.holds_keys(path)
 
 
-def make_mask(store: Path, path: Path) -> Path:
-    """Creates an empty file without permissions, with the size and time of `path`: it cannot be
-    read, and git considers it unchanged. Raises: OSError."""
-    status = os.stat(path, follow_symlinks=False)
-    mask = store / f"mask-{status.st_dev}-{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
-    if not mask.exists():
-        with open(mask, "wb") as file:
-            file.truncate(min(status.st_size, 1 << 30))
-        os.chmod(mask, 0)
-        os.utime(mask, ns=(status.st_atime_ns, status.st_mtime_ns))
-    return mask
+def make_mask(store: Path | None, path: Path) -> str:
+    """The file to show in the place of one with keys: empty and without permissions, with the size
+    and time of `path`, so that it cannot be read, and git considers it unchanged. The null device
+    where none can be made; "" for a folder. Never raises."""
+    if path.is_dir():
+        return ""
+    try:
+        status = os.stat(path, follow_symlinks=False)
+        name = f"mask-{status.st_dev}-{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
+        mask = (store or Path(os.devnull)) / name
+        if not mask.exists():
+            with open(mask, "wb") as file:
+                file.truncate(min(status.st_size, 1 << 30))
+            os.chmod(mask, 0)
+            os.utime(mask, ns=(status.st_atime_ns, status.st_mtime_ns))
+        return str(mask)
+    except OSError:
+        return os.devnull
 
 
 def settle_indexes(masked: Iterable[Path], git: Iterable[GitFolder]) -> None:

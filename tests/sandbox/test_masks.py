@@ -87,7 +87,7 @@ def test_a_mask_has_the_files_length_and_age_but_nothing(tmp_path, content):
     (tmp_path / ".env").write_text(content)
     os.utime(tmp_path / ".env", ns=(1, 12_345_678_901))
 
-    mask = make_mask(tmp_path, tmp_path / ".env")
+    mask = Path(make_mask(tmp_path, tmp_path / ".env"))
 
     status = mask.stat()
     assert (status.st_size, status.st_mtime_ns) == (len(content), 12_345_678_901)
