@@ -145,13 +145,14 @@ def tool_format_of(config: Config, provider: Provider) -> ToolFormat:
 
 def model_parts(config: Config, choice: ProviderChoice, provider: Provider) -> dict[str, Any]:
     """The fields of an agent that depend on its model."""
+    secrets = (choice.api_key, *choice.headers.values())  # masked in everything a tool returns
     return {
         "provider": provider,
         "effort": choice.effort,
         "search": can_search(config, provider),
         "cost_usd": cost_function(provider),
         "tool_format": tool_format_of(config, provider),
-        "secrets": secrets_of(choice),
+        "secrets": tuple(text for key in secrets if key and is_key(key) for text in spellings(key)),
     }
 
 
@@ -168,10 +169,8 @@ def simplify(agent: Agent, config: Config) -> Agent:
 
 
 def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
-    """The workplace for `cwd`, not yet of a session: see `of_session`.
-
-    Raises: ConfigError for a memory folder that contains the work: no tool could write there.
-    """
+    """The workplace for `cwd`, not yet of a session: see `of_session`. Raises: ConfigError for a
+    memory folder that contains the work: no tool could write there."""
     protected, roots = paths.own_folders(home, config.memory.data_dir), config.roots(cwd)
     for folder in protected[1:]:
         if any(Path(real_path(root)).is_relative_to(Path(real_path(folder))) for root in roots):
@@ -274,11 +273,19 @@ def make_agent(
     marks = Provenance(
         home=place.home, folders=place.roots, source=lambda: session.tainted_by, emit=emit
     )
-    limits, spend = _limits(config), Spend(shared=_shared_budget(config, session, start))
+    limits = Limits(
+        max_steps=config.max_steps,
+        max_tree_steps=config.max_steps if start is None else start.max_tree_steps,
+        timeout_s=config.timeout_s,
+        max_budget_usd=config.max_budget_usd,
+        max_attempts=config.retry.max_attempts,
+        compact_at=config.context.compact_at,
+        keep_user_tokens=config.context.keep_user_tokens,
+    )
+    spend = Spend(shared=_shared_budget(config, session, start))
     if start is not None:
-        limits = replace(limits, max_tree_steps=start.max_tree_steps)
-        usd, steps = start.rest_of_tree_usd, start.rest_of_tree_steps
-        spend = replace(spend, rest_of_tree_usd=usd, rest_of_tree_steps=steps)
+        spend.rest_of_tree_usd = start.rest_of_tree_usd
+        spend.rest_of_tree_steps = start.rest_of_tree_steps
     return Agent(
         **model_parts(config, choice, provider),
         tools=(*BUILTIN, *settings.tools),
@@ -385,10 +392,7 @@ async def run_check(
 ) -> "ProgramRun":
     """Runs a shell command that checks the work in `cwd`, as the model's commands run there: in the
     sandbox, which drops its changes; in mode `full` without one. The mode defaults to the
-    configured one.
-
-    Raises: ConfigError.
-    """
+    configured one. Raises: ConfigError."""
     home = paths.home()
     config = load_config(home, cwd, environ=os.environ, flags={}).config
     is_full = (mode or config.permissions.mode) == "full"
@@ -450,18 +454,6 @@ def _shared_budget(config: Config, session: Session, start: "Start | None") -> S
     return budget
 
 
-def _limits(config: Config) -> Limits:
-    return Limits(
-        max_steps=config.max_steps,
-        max_tree_steps=config.max_steps,
-        timeout_s=config.timeout_s,
-        max_budget_usd=config.max_budget_usd,
-        max_attempts=config.retry.max_attempts,
-        compact_at=config.context.compact_at,
-        keep_user_tokens=config.context.keep_user_tokens,
-    )
-
-
 def _opening_renderer(
     config: Config, place: Workplace, marks: Provenance, emit: Emit
 ) -> Callable[[int], Mapping[str, str]]:
@@ -501,9 +493,3 @@ def child_environment(environ: Mapping[str, str], extra: tuple[str, ...]) -> dic
         if name in PASSED_ON or name.startswith("LC_") or name in extra
     }
     return passed | one_deeper(environ)
-
-
-def secrets_of(choice: ProviderChoice) -> tuple[str, ...]:
-    """Values to mask in everything a tool returns."""
-    given = (choice.api_key, *choice.headers.values())
-    return tuple(text for one in given if one and is_key(one) for text in spellings(one))

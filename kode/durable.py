@@ -2,11 +2,15 @@
 
 The common idioms do not: a plain write can be torn, a rename without fsync can leave an empty file,
 and a rename whose folder was not synced can be undone by a power cut.
+Lines of JSON may have a checksum that tells when they have been damaged: the last member of each
+object, `sum`, is the CRC-32 of the line without it; whoever edits a line by hand leaves it out. A
+file that is one object has its `sum` over all its members, in any layout.
 """
 
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import re
 import secrets
@@ -14,9 +18,9 @@ import stat
 import time
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 from kode import beneath
 from kode.beneath import TEMPORARY_PREFIX
@@ -411,3 +415,88 @@ def _open_note(log: Path, flags: int) -> Iterator[int]:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise OSError(errno.EINVAL, "no file")
         yield file
+
+
+_SUM = re.compile(rb',"sum":"([0-9a-f]{8})"}\s*$')
+"""Unescaped quotes: no string inside the object can look like it."""
+
+
+def seal(line: bytes) -> bytes:
+    """A line, one JSON object with at least one member, with its checksum."""
+    return b'%s,"sum":"%08x"}' % (line[:-1], zlib.crc32(line))
+
+
+def is_intact(line: bytes) -> bool:
+    """Whether a line is as it was sealed; one without a checksum, written by hand, is."""
+    match = _SUM.search(line)
+    return match is None or zlib.crc32(line[: match.start()] + b"}") == int(match[1], 16)
+
+
+def seal_object(value: Mapping[str, Any]) -> dict[str, Any]:
+    """An object that becomes a file, with its checksum."""
+    return {**value, "sum": f"{zlib.crc32(json.dumps(value, sort_keys=True).encode()):08x}"}
+
+
+def unseal_object(value: Mapping[str, Any]) -> dict[str, Any]:
+    """The object without its checksum, if it has one. Raises: ValueError if that is wrong."""
+    content = {key: item for key, item in value.items() if key != "sum"}
+    if "sum" in value and value != seal_object(content):
+        raise ValueError("its checksum does not fit")
+    return content
+
+
+class RecordLog:
+    """The log in one file, as far as this object has read it. Each line is unlike every other. What
+    was damaged is counted."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damaged = 0
+        """How many lines cannot be read."""
+        self.duplicates = 0
+        """How many lines were there before; they count once."""
+        self.lost_bytes = 0
+        """How many bytes of its end are missing."""
+        self._read_to = 0
+        self._hashes: set[int] = set()
+        self._locked: IO[bytes] | None = None
+
+    def read(self) -> Iterator[bytes]:
+        """The whole lines that are new. What follows the last line feed is still being written, or
+        was cut off by a crash. Raises: StorageError."""
+        noted = noted_length(self.path)
+        size, data = 0, b""
+        with storage_errors(self.path, "read"), contextlib.suppress(FileNotFoundError):
+            with self.path.open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                data = os.pread(file.fileno(), max(0, size - self._read_to), self._read_to)
+        self.lost_bytes = max(0, noted - size)
+        lines_read = data[: data.rfind(b"\n") + 1]
+        self._read_to += len(lines_read)
+        for line in lines_read.splitlines():
+            if not is_intact(line):
+                self.damaged += 1
+            elif hash(line) in self._hashes:
+                self.duplicates += 1
+            else:
+                self._hashes.add(hash(line))
+                yield line
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the file's lock for `append`, creating the file if missing. Raises:
+        StorageError."""
+        with locked_log(self.path) as self._locked:
+            try:
+                yield
+            finally:
+                self._locked = None
+
+    def append(self, line: bytes) -> None:
+        """Appends one JSON object, without a line feed, durably. Raises: OSError."""
+        assert self._locked is not None
+        lost = lost_bytes(self.path)
+        # Not sealed, and no record to any reader: it counts as damaged from then on.
+        loss = [b'{"lost_bytes":%d}' % lost] if lost else []
+        lines = b"\n".join([*loss, seal(line)])
+        append_to(self._locked, lines, self.path)

@@ -28,7 +28,9 @@ HOMES = {
     "kode.conversation.bare": "BareSession",
     "kode.conversation.plugins": "PluginSession Prompt",
     "kode.credentials": "keep_secret redact_secrets=redact_values",
-    "kode.durable": "lock_file=locked make_folder replace_file=replace storage_errors set_aside",
+    "kode.durable": (
+        "RecordLog lock_file=locked make_folder replace_file=replace storage_errors set_aside"
+    ),
     "kode.errors": (
         "ConfigError ContextOverflow GitError KodeError MemoryRefused ProviderError SessionError "
         "StorageError ToolError UserError"
@@ -49,7 +51,6 @@ HOMES = {
     "kode.process_end": "cancelled_by_signals describe_fault",
     "kode.provider": "Request ToolSpec",
     "kode.providers.models": "model_info_of=info_of",
-    "kode.record_log": "RecordLog",
     "kode.registry": "Dialect ProviderRow",
     "kode.session.entries": "AnyEntry CompactionEntry MessageEntry",
     "kode.session.index": "find_session=find list_sessions",
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from kode.conversation.plugins import Prompt as Prompt
     from kode.credentials import keep_secret as keep_secret
     from kode.credentials import redact_values as _redact_secrets
+    from kode.durable import RecordLog as RecordLog
     from kode.durable import locked as _lock_file
     from kode.durable import make_folder as make_folder
     from kode.durable import replace as _replace_file
@@ -156,7 +158,6 @@ if TYPE_CHECKING:
     from kode.provider import Request as Request
     from kode.provider import ToolSpec as ToolSpec
     from kode.providers.models import info_of as _model_info_of
-    from kode.record_log import RecordLog as RecordLog
     from kode.registry import Dialect as Dialect
     from kode.registry import ProviderRow as ProviderRow
     from kode.session.entries import AnyEntry as AnyEntry

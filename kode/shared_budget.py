@@ -12,8 +12,8 @@ import secrets
 from collections import defaultdict
 from pathlib import Path
 
+from kode.durable import RecordLog
 from kode.errors import LimitError
-from kode.record_log import RecordLog
 
 
 class SharedBudget:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kode.durable import is_intact, seal, seal_object, unseal_object
 from kode.memory import log, statement
 from kode.messages import Text
-from kode.record_log import is_intact, seal, seal_object, unseal_object
 from kode.session import entries
 
 

@@ -24,9 +24,9 @@ from pydantic import AnyUrl, BaseModel, ValidationError
 
 from kode import durable, paths
 from kode.broken_json import object_of
+from kode.durable import seal_object, unseal_object
 from kode.errors import ServerError
 from kode.extensions.mcp_config import Server
-from kode.record_log import seal_object, unseal_object
 
 CALLBACK = "/kode/callback"
 _FIRST_PORT, _PORTS = 49_152, 16_000  # the ports that IANA leaves to everybody

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from kode import durable, paths
+from kode.durable import seal_object, unseal_object
 from kode.errors import ConfigError, StorageError
 from kode.permissions.modes import StandingRule
 from kode.permissions.rules import Rule, Rules, parse
-from kode.record_log import seal_object, unseal_object
 
 Item = TypeVar("Item")
 

@@ -12,9 +12,9 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
+from kode.durable import is_intact, seal
 from kode.events import FINISHED, Check, Denial, Status
 from kode.messages import Message, Part, Text, Usage
-from kode.record_log import is_intact, seal
 from kode.session.masking import mask
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from functools import lru_cache
 from json import dumps
 from pathlib import Path
 
-from kode import durable, paths, record_log
+from kode import durable, paths
 from kode.broken_json import object_of
 from kode.credentials import redact
 from kode.errors import StorageError
@@ -322,12 +322,12 @@ def _digest(path: str) -> str:
 
 
 def _line(mark: Mark) -> bytes:
-    return record_log.seal(dumps(asdict(mark)).encode())
+    return durable.seal(dumps(asdict(mark)).encode())
 
 
 def _mark(line: bytes) -> Mark | None:
     """None for a damaged line."""
-    match object_of(line) if record_log.is_intact(line) else None:
+    match object_of(line) if durable.is_intact(line) else None:
         case {"path": str(path), "sha256": str(sha256), "source": str(source), "size": int(size)}:
             return Mark(path=path, sha256=sha256, source=source, size=size)
     return None

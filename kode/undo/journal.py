@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from kode import durable
+from kode.durable import RecordLog, seal
 from kode.messages import plural
-from kode.record_log import RecordLog, seal
 from kode.undo.store import Seen
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kode.durable import seal
 from kode.messages import (
     Message,
     Part,
@@ -17,7 +18,6 @@ from kode.messages import (
     Usage,
     calls_of,
 )
-from kode.record_log import seal
 from kode.session.entries import (
     OWN_TYPES,
     CompactionEntry,
