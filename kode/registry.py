@@ -154,7 +154,7 @@ class ProviderSettings:
     row: ProviderRow
     model: str
     info: ModelInfo
-    given: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
     """The fields of `info` that are the user's, which no server may change."""
     base_url: str | None = None
     """None: the row's own."""

@@ -63,7 +63,7 @@ def open_provider(
     config's defaults. `overrides` are the user's figures for models, see `models.info_of`; `used`
     is as in `ProviderSettings`.
 
-    Raises: ConfigError for an unknown name, a missing model, a bad script or a bad override.
+    Raises: ConfigError for an unknown name, a missing model or a bad script.
     """
     row = _row(name) if isinstance(name, str) else name
     # Imported here: a caller that only lists providers should not wait for pydantic.
@@ -81,7 +81,7 @@ def open_provider(
         row=row_at(row, base_url),
         model=model,
         info=info,
-        given=frozenset(overrides_of(model, overrides)),
+        fixed=frozenset(overrides_of(model, overrides)),
         base_url=base_url or None,
         api_key=api_key or None,
         headers=headers or {},

@@ -210,21 +210,21 @@ def _text_of(message: Message) -> str:
 
 def _user(message: Message, text: str, form: WireForm) -> Object:
     """A user message with the images and the text of a message."""
-    shown = [_image(image, form) for image in images_of(message)]
-    if not shown and not form.marks:
+    images = [_image(image, form) for image in images_of(message)]
+    if not images and not form.marks:
         return {"role": "user", "content": text}
-    return {"role": "user", "content": [*shown, *([_part(text)] if text else [])]}
+    return {"role": "user", "content": [*images, *([_part(text)] if text else [])]}
 
 
 def _results(message: Message, form: WireForm) -> list[Object]:
     results: list[Object] = []
     for part in message.parts:
         if isinstance(part, ToolResult):
-            named = {"name": part.name or "unnamed"} if form.dialect.names_results else {}
+            name = {"name": part.name or "unnamed"} if form.dialect.names_results else {}
             text = part.text or ("(no output)" if form.marks else "")
             content = [_part(text)] if form.marks else text
             answers = {"tool_call_id": wire_id(part.call_id, form.dialect)}
-            results.append({"role": "tool", **answers, **named, "content": content})
+            results.append({"role": "tool", **answers, **name, "content": content})
     text, images = _text_of(message), images_of(message)
     if not text and not images:
         return results
@@ -263,8 +263,8 @@ def _assistant(message: Message, form: WireForm) -> list[Object]:
     stand_in, names = form.dialect.empty_thinking, form.dialect.thinks_in
     if stand_in is not None and not any(fields.get(name) for name in names):
         fields[names[0]] = stand_in
-    made = {"tool_calls": calls} if calls else {}
-    return [{"role": "assistant", "content": content or None, **fields, **made}]
+    call_fields = {"tool_calls": calls} if calls else {}
+    return [{"role": "assistant", "content": content or None, **fields, **call_fields}]
 
 
 def _content(message: Message, *, is_own: bool) -> str | list[Any]:
@@ -273,8 +273,8 @@ def _content(message: Message, *, is_own: bool) -> str | list[Any]:
     if is_own and any(isinstance(p, Thinking) and is_content_part(p.own) for p in parts):
         listed = (_content_part(p) for p in parts if isinstance(p, Text | Thinking))
         return [part for part in listed if part is not None]
-    found = next((p.text for p in parts if isinstance(p, ServerItem) and p.text), "")
-    return _text_of(message) or ("" if calls_of(message) or is_own else found)
+    server_text = next((p.text for p in parts if isinstance(p, ServerItem) and p.text), "")
+    return _text_of(message) or ("" if calls_of(message) or is_own else server_text)
 
 
 def _content_part(part: Text | Thinking) -> Mapping[str, Any] | None:
@@ -312,19 +312,19 @@ def thinking_fields(part: Thinking, dialect: Dialect) -> Object:
 
 def _calls(message: Message, form: WireForm, *, is_own: bool) -> Iterator[Object]:
     for number, call in enumerate(calls_of(message)):
-        made = plain_call(call, form.dialect)
+        wire = plain_call(call, form.dialect)
         if is_own and call.own is not None:
             own = dict(call.own)
-            made = {**own, **made, "function": {**_function(own), **made["function"]}}
-            made["id"] = wire_id(call.id, form.dialect)
+            wire = {**own, **wire, "function": {**_function(own), **wire["function"]}}
+            wire["id"] = wire_id(call.id, form.dialect)
         elif (
             number == 0
             and form.dialect.stands_for_signature
             and not form.model.startswith(form.dialect.older_models)
         ):
             signature = {"thought_signature": form.dialect.stands_for_signature}
-            made["extra_content"] = {"google": signature}
-        yield made
+            wire["extra_content"] = {"google": signature}
+        yield wire
 
 
 def _function(own: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -357,15 +357,15 @@ _USER, _TOOL = b'{"role":"user"', b'{"role":"tool"'
 
 def bridge_results(pieces: Sequence[bytes]) -> list[bytes]:
     """The messages with `BRIDGE` between a result and a user message."""
-    found: list[bytes] = []
+    bridged: list[bytes] = []
     for piece in pieces:
         position = piece.find(_USER) if piece.startswith(_TOOL) else -1
         if position > 0:
             piece = b",".join((piece[: position - 1], BRIDGE, piece[position:]))
-        elif piece.startswith(_USER) and found and _ends_in_result(found[-1]):
-            found.append(BRIDGE)
-        found.append(piece)
-    return found
+        elif piece.startswith(_USER) and bridged and _ends_in_result(bridged[-1]):
+            bridged.append(BRIDGE)
+        bridged.append(piece)
+    return bridged
 
 
 def _ends_in_result(piece: bytes) -> bool:
@@ -376,13 +376,13 @@ def _ends_in_result(piece: bytes) -> bool:
 def mark_messages(pieces: Sequence[bytes], most: int) -> list[bytes]:
     """The messages with marks on the last that are the user's or a tool's: on the end of this
     request, and on the end of the one before, which the server still has."""
-    found = list(pieces)
+    marked = list(pieces)
     mark = b',"cache_control":%b}]}' % encode_json(MARK)
-    for index in range(len(found) - 1, -1, -1):
-        if most and found[index].startswith((_USER, _TOOL)) and found[index].endswith(b'"}]}'):
-            found[index] = found[index][: -len(b"}]}")] + mark
+    for index in range(len(marked) - 1, -1, -1):
+        if most and marked[index].startswith((_USER, _TOOL)) and marked[index].endswith(b'"}]}'):
+            marked[index] = marked[index][: -len(b"}]}")] + mark
             most -= 1
-    return found
+    return marked
 
 
 def _plain_part(part: Part, form: WireForm) -> Mapping[str, Any] | None:

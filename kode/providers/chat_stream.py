@@ -207,10 +207,10 @@ def _details(usage: Mapping[str, Any], of: str) -> Mapping[str, Any]:
 
 def _citation(annotation: Any) -> str:
     """The title and the address of a page that the answer cites."""
-    cited = annotation.get("url_citation") if isinstance(annotation, Mapping) else None
-    if not isinstance(cited, Mapping):
+    page = annotation.get("url_citation") if isinstance(annotation, Mapping) else None
+    if not isinstance(page, Mapping):
         return ""
-    return " ".join(str(cited[name]) for name in ("title", "url") if cited.get(name))
+    return " ".join(str(page[name]) for name in ("title", "url") if page.get(name))
 
 
 # ── pieces ───────────────────────────────────────────────────────────────────────────────────
@@ -267,8 +267,8 @@ def is_complete(detail: Any) -> bool:
 
 def _readable(details: Any) -> str:
     """What a person can read of reasoning details."""
-    found = details if isinstance(details, list) else ()
-    texts = (d.get("text") or d.get("summary") for d in found if isinstance(d, Mapping))
+    entries = details if isinstance(details, list) else ()
+    texts = (d.get("text") or d.get("summary") for d in entries if isinstance(d, Mapping))
     return "".join(text for text in texts if isinstance(text, str))
 
 
@@ -286,19 +286,19 @@ def add_to_part(part: dict[str, Any], piece: Mapping[str, Any]) -> None:
 
 def _pieces(thinking: Any) -> list[dict[str, Any]]:
     """The texts of a thinking part: a list of them, or one."""
-    found = thinking if isinstance(thinking, list) else [{"type": "text", "text": thinking}]
-    return [piece for piece in found if isinstance(piece, dict) and piece.get("text") is not None]
+    pieces = thinking if isinstance(thinking, list) else [{"type": "text", "text": thinking}]
+    return [piece for piece in pieces if isinstance(piece, dict) and piece.get("text") is not None]
 
 
 def _join_texts(pieces: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Consecutive pieces of text as one."""
-    found: list[dict[str, Any]] = []
+    texts: list[dict[str, Any]] = []
     for piece in pieces:
-        if found and {**found[-1], "text": ""} == {**piece, "text": ""}:
-            found[-1]["text"] = _append(found[-1]["text"], piece["text"])
+        if texts and {**texts[-1], "text": ""} == {**piece, "text": ""}:
+            texts[-1]["text"] = _append(texts[-1]["text"], piece["text"])
         else:
-            found.append(dict(piece))
-    return found
+            texts.append(dict(piece))
+    return texts
 
 
 def merge(before: Any, value: Any) -> Any:
@@ -390,15 +390,15 @@ class CallSorter:
     ) -> DraftCall:
         index = fragment.get("index")
         index = index if isinstance(index, int) and not isinstance(index, bool) else None
-        given = fragment.get("id")
-        given = given if isinstance(given, str) else ""
+        call_id = fragment.get("id")
+        call_id = call_id if isinstance(call_id, str) else ""
         call = self.last if index is None else self.at_index.get(index)
-        if call is None or self._begins_another(call, given, name, arguments, touched):
+        if call is None or self._begins_another(call, call_id, name, arguments, touched):
             call = self.draft.call(self.draft.calls)
             if index is not None:
                 self.at_index[index] = call
-        if given and not call.id:
-            call.id = given
+        if call_id and not call.id:
+            call.id = call_id
         return call
 
     def _begins_another(
@@ -421,10 +421,10 @@ _NOT_OF_A_CALL = ("index", "id", "type", "name", "arguments", "function")
 
 def _function(before: Any, piece: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a call's function; name and arguments, which the draft joins, as places."""
-    found = dict(before) if isinstance(before, dict) else {}
+    function = dict(before) if isinstance(before, dict) else {}
     for name, value in piece.items():
         if name in ("name", "arguments"):
-            found.setdefault(name, "")
+            function.setdefault(name, "")
         elif value is not None:
-            found[name] = merge(found.get(name), value)
-    return found
+            function[name] = merge(function.get(name), value)
+    return function

@@ -307,8 +307,8 @@ class Draft:
                         redacted=block.redacted,
                         own=block.own,
                     )
-                    kept = text or block.signature or block.redacted or block.own
-                    parts.extend([thinking] if kept else [])
+                    has_content = text or block.signature or block.redacted or block.own
+                    parts.extend([thinking] if has_content else [])
                 case DraftItem():
                     item = ServerItem(own=block.own or {}, text=block.text)
                     parts.extend([item] if block.own else [])

@@ -136,39 +136,62 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
             f"There are no credentials for {url} ({detail.rstrip('.')}). Set a key, or log in with "
             "the cloud's own tool (`aws configure`, `gcloud auth application-default login`)."
         ).about(endpoint.setting("api_key"))
-    if "ProxyError" in names:
-        return TransientError(
-            f"The proxy on the way to {url} failed ({detail}). Check HTTPS_PROXY and NO_PROXY."
-        )
-    if {"SSLError", "ConnectError"} <= names:  # not in a stream that breaks off
-        return TransientError(
-            f"No encrypted connection to {url} could be made ({detail}). "
-            "If the server speaks plain HTTP, write http:// in the base URL."
-        ).about(endpoint.setting("base_url"))
-    if names & {"ConnectError", "ConnectionRefusedError", "gaierror", "ConnectTimeout"}:
-        return TransientError(
-            f"No server answers at {url} ({detail}). "
-            "Check that it is running, the base URL, and your network."
-        ).about(endpoint.setting("base_url"))
-    if names & {"TimeoutException", "TimeoutError", "APITimeoutError"}:
-        return TransientError(
-            f"The server at {url} took too long to answer. If it keeps happening, wait longer."
-        ).about(endpoint.setting("retry.idle_timeout_s"))
-    if names & {"LocalProtocolError", "UnicodeEncodeError", "CookieConflict"}:
-        return RefusedError(
-            f"The request to {url} could not be written ({detail}). "
-            "Check the key and the base URL for stray characters."
-        )
-    if names & {"JSONDecodeError", "DecodingError", "UnicodeDecodeError", "RecursionError"}:
-        return TransientError(
-            f"The answer of {url} could not be read: it is cut or not what the wire format "
-            "demands. If it keeps happening, check the base URL and the server's log."
-        )
+    for kinds, kind, text, key in _TRANSPORT:
+        if names & kinds and (kinds != _TLS or names >= _TLS):  # not in a stream that breaks off
+            error = kind(text.format(url=url, detail=detail))
+            return error.about(endpoint.setting(key)) if key else error
     detail = detail.rstrip(".") or type(chain[-1]).__name__
     return TransientError(
         f"The connection to {url} was lost ({detail}). "
         "If it keeps happening, check the server and your network."
     )
+
+
+_TLS = {"SSLError", "ConnectError"}
+_TRANSPORT: tuple[tuple[set[str], type[ProviderError], str, str], ...] = (
+    (
+        {"ProxyError"},
+        TransientError,
+        "The proxy on the way to {url} failed ({detail}). Check HTTPS_PROXY and NO_PROXY.",
+        "",
+    ),
+    (
+        _TLS,
+        TransientError,
+        "No encrypted connection to {url} could be made ({detail}). If the server speaks plain "
+        "HTTP, write http:// in the base URL.",
+        "base_url",
+    ),
+    (
+        {"ConnectError", "ConnectionRefusedError", "gaierror", "ConnectTimeout"},
+        TransientError,
+        "No server answers at {url} ({detail}). Check that it is running, the base URL, and your "
+        "network.",
+        "base_url",
+    ),
+    (
+        {"TimeoutException", "TimeoutError", "APITimeoutError"},
+        TransientError,
+        "The server at {url} took too long to answer. If it keeps happening, wait longer.",
+        "retry.idle_timeout_s",
+    ),
+    (
+        {"LocalProtocolError", "UnicodeEncodeError", "CookieConflict"},
+        RefusedError,
+        "The request to {url} could not be written ({detail}). Check the key and the base URL for "
+        "stray characters.",
+        "",
+    ),
+    (
+        {"JSONDecodeError", "DecodingError", "UnicodeDecodeError", "RecursionError"},
+        TransientError,
+        "The answer of {url} could not be read: it is cut or not what the wire format demands. If "
+        "it keeps happening, check the base URL and the server's log.",
+        "",
+    ),
+)
+"""Names of exceptions → the error, its text, and the setting to change; the first row that fits
+counts."""
 
 
 def from_status(

@@ -128,16 +128,16 @@ def _sort_models(row: ProviderRow | None, names: Sequence[str]) -> list[str]:
     if row is None or not row.models:
         return list(names)
     fitting = [name for name in names if name.startswith(row.models)] or list(names)
-    known = [name for name in model_names(row.name, ()) if name in fitting]
-    return list(dict.fromkeys((*known, *fitting)))
+    first = [name for name in model_names(row.name, ()) if name in fitting]
+    return list(dict.fromkeys((*first, *fitting)))
 
 
 def model_names(provider: str | None, configured: Iterable[str]) -> list[str]:
     """The models to choose from for a provider (None: for all) without asking a server: those in
     the config, then those that kode knows for it."""
     vendors = provider_names() if provider is None else (provider,)
-    known = [name for vendor in vendors for name in names_of(vendor, date.today())]
-    return list(dict.fromkeys(name for name in (*configured, *known) if name))
+    table_names = [name for vendor in vendors for name in names_of(vendor, date.today())]
+    return list(dict.fromkeys(name for name in (*configured, *table_names) if name))
 
 
 def find_model(

@@ -223,26 +223,26 @@ def _of_user(message: Message, form: WireForm) -> Blocks:
     called = {result.call_id for result in results}
     images: dict[str, list[Image]] = {}
     kode_words: list[Block] = []
-    others: list[Block] = []
+    person_blocks: list[Block] = []
     blocks: list[Block] = []
     for part in message.parts:
         if isinstance(part, Image) and part.call_id in called:
             images.setdefault(part.call_id, []).append(part)
         elif isinstance(part, Image):
-            others.append(_block(_image(part, form)))
-            blocks.append(others[-1])
+            person_blocks.append(_block(_image(part, form)))
+            blocks.append(person_blocks[-1])
         elif isinstance(part, Text) and part.text.strip():
-            kind = kode_words if part.source in KODE_SOURCES else others
+            kind = kode_words if part.source in KODE_SOURCES else person_blocks
             kind.append(_block({"type": "text", "text": part.text}))
             blocks.append(kind[-1])
     if not blocks and not results:
-        blocks = others = [_block({"type": "text", "text": "(no text)"})]
+        blocks = person_blocks = [_block({"type": "text", "text": "(no text)"})]
     return Blocks(
         "user",
         blocks=tuple(blocks),
         results=tuple(_result(result, images.get(result.call_id, ()), form) for result in results),
         kode_words=tuple(kode_words),
-        others=tuple(others),
+        others=tuple(person_blocks),
     )
 
 
@@ -288,11 +288,11 @@ def _is_pending(part: Part, answered: set[Any]) -> bool:
 
 def _of_another(message: Message) -> Blocks:
     """A reply of another model: text and calls, or else what a server's tools said."""
-    plain = [_plain_form(p) for p in message.parts if isinstance(p, Text | ToolCall)]
-    if not any(plain):
-        said = [part.text for part in message.parts if isinstance(part, ServerItem)]
-        plain = [_plain_form(Text(text="\n".join(filter(None, said))))]
-    return Blocks("assistant", blocks=tuple(_block(form) for form in plain if form is not None))
+    forms = [_plain_form(p) for p in message.parts if isinstance(p, Text | ToolCall)]
+    if not any(forms):
+        texts = [part.text for part in message.parts if isinstance(part, ServerItem)]
+        forms = [_plain_form(Text(text="\n".join(filter(None, texts))))]
+    return Blocks("assistant", blocks=tuple(_block(form) for form in forms if form is not None))
 
 
 def _wire_form(part: Part) -> dict[str, Any] | None:
@@ -340,16 +340,16 @@ def _image(image: Image, form: WireForm) -> dict[str, Any]:
 
 
 def _result(result: ToolResult, images: Iterable[Image], form: WireForm) -> Block:
-    shown = [_image(image, form) for image in images]
-    text = [{"type": "text", "text": result.text}] if result.text.strip() else []
+    pictures = [_image(image, form) for image in images]
+    texts = [{"type": "text", "text": result.text}] if result.text.strip() else []
     block: dict[str, Any] = {
         "type": "tool_result",
         "tool_use_id": sendable_id(result.call_id, strict=True),
-        "content": [*text, *shown] if shown else result.text,
+        "content": [*texts, *pictures] if pictures else result.text,
     }
     if result.is_error:
         block["is_error"] = True
-    return _block(block, bool(text or shown))
+    return _block(block, bool(texts or pictures))
 
 
 def _block(form: dict[str, Any] | None, holds_mark: bool = True) -> Block:
@@ -522,12 +522,12 @@ def _start(key: int, block: Any, draft: Draft, blocks: dict[int, OpenBlock]) -> 
 
 def _start_call(key: int, block: Mapping[str, Any], draft: Draft) -> None:
     call = draft.call(key)
-    given, name = block.get("id"), block.get("name")
-    if call.id and isinstance(given, str) and given != call.id:
+    call_id, name = block.get("id"), block.get("name")
+    if call.id and isinstance(call_id, str) and call_id != call.id:
         # Two calls under one index.
         call = draft.call(("again", key, draft.calls))
         draft.redirect(key, call)
-    call.id = given if isinstance(given, str) else call.id
+    call.id = call_id if isinstance(call_id, str) else call.id
     call.add_name(name if isinstance(name, str) else "")
     # The format opens a block with an empty object; one with content is the full input.
     if block.get("input"):
@@ -559,7 +559,7 @@ def _extend(coming: OpenBlock, delta: Mapping[str, Any]) -> None:
     anything else replaces it."""
     block = coming.block
     for name, value in delta.items():
-        known = block.get(name)
+        before = block.get(name)
         if name == "type":
             continue
         if name == "partial_json":
@@ -569,10 +569,10 @@ def _extend(coming: OpenBlock, delta: Mapping[str, Any]) -> None:
             block["citations"] = [*(citations if isinstance(citations, list) else ()), value]
         elif name == "signature":
             block[name] = value
-        elif (isinstance(value, str) and isinstance(known, str)) or (
-            isinstance(value, list) and isinstance(known, list)
+        elif (isinstance(value, str) and isinstance(before, str)) or (
+            isinstance(value, list) and isinstance(before, list)
         ):
-            block[name] = known + value  # type: ignore[operator]
+            block[name] = before + value  # type: ignore[operator]
         else:
             block[name] = value
 
@@ -628,9 +628,9 @@ def _search_text(block: Mapping[str, Any]) -> str:
     content = block.get("content")
     if isinstance(content, Mapping):
         return f"The web search failed: {content.get('error_code')}"
-    found = [one for one in (content if isinstance(content, list) else ()) if _is_page(one)]
-    lines = (f"{one.get('title')}\n{one.get('url')}" for one in found)
-    return "\n".join(("Found on the web:", *lines)) if found else "Nothing was found on the web."
+    pages = [page for page in (content if isinstance(content, list) else ()) if _is_page(page)]
+    lines = (f"{page.get('title')}\n{page.get('url')}" for page in pages)
+    return "\n".join(("Found on the web:", *lines)) if pages else "Nothing was found on the web."
 
 
 def _is_page(result: Any) -> bool:

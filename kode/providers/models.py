@@ -26,9 +26,8 @@ from datetime import date
 from importlib import resources
 from typing import Any, TypeVar
 
-from kode.errors import ConfigError
 from kode.messages import Usage
-from kode.provider import EFFORTS, Effort, ModelInfo
+from kode.provider import Effort, ModelInfo
 
 UNKNOWN = ModelInfo(context_window=32_768, max_output_tokens=4_096)
 """Small enough for nearly every model of today; a larger one is only compacted too early."""
@@ -54,10 +53,6 @@ Row = TypeVar("Row")
 Fields = Mapping[str, Any]
 
 _PRICES = ("input_price", "output_price", "cached_price", "cache_write_price")
-_OVERRIDABLE = (
-    *("context_window", "max_output_tokens", *_PRICES),
-    *("sees_images", "sees_pdf", "efforts", "default_effort"),
-)
 
 
 # ── what is asked ────────────────────────────────────────────────────────────────────────────
@@ -74,61 +69,47 @@ def info_of(
 
     `overrides` maps a model name, or a prefix of one, to any of `context_window`,
     `max_output_tokens` (tokens), `input_price`, `output_price`, `cached_price`, `cache_write_price`
-    (dollars per million tokens), `sees_images`, `sees_pdf` (true or false), `efforts` (a list of
-    `provider.EFFORTS`) and `default_effort` (one of them). If several prefixes match, the longest
-    wins, key by key. A window given there counts as known.
+    (dollars per million tokens), `sees_images` and `sees_pdf` (true or false). If several prefixes
+    match, the longest wins, key by key. A window given there counts as known.
 
     `provider` is the name of the row in `kode.registry`: vendors of open weights have prices and
     dates of their own. "" is any. Not `sold` has only the prices in `overrides`.
-
-    Raises: ConfigError for an unknown key or an impossible value; nothing without overrides.
     """
     names = _names(model)
     info = _find_info(names, provider) or _guess(names) or UNKNOWN
     if not sold:
         free: dict[str, Any] = dict.fromkeys(_PRICES)
         info = replace(info, **free)
-    given = overrides_of(model, overrides)
-    for key, value in given.items():
-        _check_override(model, key, value)
-    if "context_window" in given:
+    fixed = overrides_of(model, overrides)
+    if "context_window" in fixed:
         # A smaller window must leave room for the request too.
-        half = max(1, given["context_window"] // 2)
-        given.setdefault("max_output_tokens", min(info.max_output_tokens, half))
-    if "efforts" in given:
-        given["efforts"] = _in_order(given["efforts"])
-    info = replace(info, **given, known=info.known or "context_window" in given)
-    if "default_effort" not in given:
-        return replace(info, default_effort=recommended_effort(model, info.efforts))
-    if info.efforts and info.default_effort not in info.efforts:
-        raise ConfigError(
-            f"`default_effort` for the model {model} is {info.default_effort!r}; it takes "
-            f"{', '.join(info.efforts)}."
-        )
-    return info
+        half = max(1, fixed["context_window"] // 2)
+        fixed.setdefault("max_output_tokens", min(info.max_output_tokens, half))
+    info = replace(info, **fixed, known=info.known or "context_window" in fixed)
+    return replace(info, default_effort=recommended_effort(model, info.efforts))
 
 
 def overrides_of(model: str, overrides: Mapping[str, Fields] | None) -> dict[str, Any]:
-    """The user's figures for a model, unchecked."""
-    given: dict[str, Any] = {}
+    """The user's figures for a model."""
+    fixed: dict[str, Any] = {}
     lower = {prefix.lower(): values for prefix, values in (overrides or {}).items()}
     for _, values in _matching_rows(_names(model), lower):
-        given.update(values)
-    return given
+        fixed.update(values)
+    return fixed
 
 
 def refine_info(
-    info: ModelInfo, facts: Fields, model: str, given: Collection[str] = frozenset()
+    info: ModelInfo, facts: Fields, model: str, fixed: Collection[str] = frozenset()
 ) -> ModelInfo:
-    """What is known once a server has said `facts`, fields of `ModelInfo`; those in `given` are the
+    """What is known once a server has said `facts`, fields of `ModelInfo`; those in `fixed` are the
     user's and stay. A window without an output limit leaves half of itself to the request."""
-    news = {key: value for key, value in facts.items() if key not in given}
+    news = {key: value for key, value in facts.items() if key not in fixed}
     window = news.get("context_window", info.context_window)
     if "max_output_tokens" in news:
         news["max_output_tokens"] = min(news["max_output_tokens"], window)
-    elif "context_window" in news and "max_output_tokens" not in given:
+    elif "context_window" in news and "max_output_tokens" not in fixed:
         news["max_output_tokens"] = min(info.max_output_tokens, max(1, window // 2))
-    if "efforts" in news and "default_effort" not in given:
+    if "efforts" in news and "default_effort" not in fixed:
         news["default_effort"] = recommended_effort(model, news["efforts"])
     return replace(info, **news, known=info.known or "context_window" in news)
 
@@ -164,8 +145,8 @@ def is_retired(info: ModelInfo, today: date) -> bool:
 def names_of(provider: str, today: date) -> list[str]:
     """The models of a vendor that it serves, newest first; [] for one that the table lacks."""
     rows = _table().get(provider, {})
-    served = [name for name, row in rows.items() if not is_retired(_info(row), today)]
-    return sorted(served, key=lambda name: (-_version(name), name))
+    names = [name for name, row in rows.items() if not is_retired(_info(row), today)]
+    return sorted(names, key=lambda name: (-_version(name), name))
 
 
 def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
@@ -291,19 +272,19 @@ def _find_key(names: tuple[str, ...], rows: Mapping[str, Fields]) -> str | None:
 
 
 def _find_info(names: tuple[str, ...], provider: str) -> ModelInfo | None:
-    own = _table().get(provider, {})
-    if (name := _find_key(names, own)) is not None:
-        return _info(own[name])
+    rows = _table().get(provider, {})
+    if (name := _find_key(names, rows)) is not None:
+        return _info(rows[name])
     if (name := _find_key(names, _closed())) is not None:
         info = _info(_closed()[name])
         # Clouds that sell a vendor's models retire them on days of their own.
         return replace(info, retires_on="", successor="") if provider else info
     fitting = _matching_rows(names, open_weights())
-    made = _find_key(names, _of_makers())
+    maker_key = _find_key(names, _of_makers())
     # The longer name says more; of the same, the weights' own window holds wherever they are.
-    if fitting and (made is None or len(fitting[-1][0]) >= len(made)):
+    if fitting and (maker_key is None or len(fitting[-1][0]) >= len(maker_key)):
         return fitting[-1][1]
-    return None if made is None else _info(_of_makers()[made])
+    return None if maker_key is None else _info(_of_makers()[maker_key])
 
 
 def _guess(names: tuple[str, ...]) -> ModelInfo | None:
@@ -326,8 +307,8 @@ def _guess(names: tuple[str, ...]) -> ModelInfo | None:
 
 
 def _without_offer(fields: Fields) -> ModelInfo:
-    kept = {key: value for key, value in fields.items() if key not in _OF_THE_OFFER}
-    return _info(kept, known=False)
+    rest = {key: value for key, value in fields.items() if key not in _OF_THE_OFFER}
+    return _info(rest, known=False)
 
 
 def _pieces(name: str) -> Iterator[tuple[str, str]]:
@@ -386,33 +367,3 @@ def _begins(name: str, prefix: str) -> bool:
     if not name.startswith(prefix):
         return False
     return re.match(r"$|[-:@_ ]|\.gguf", name[len(prefix) :]) is not None
-
-
-def _in_order(efforts: Collection[str]) -> tuple[Effort, ...]:
-    return tuple(level for level in EFFORTS if level in efforts)
-
-
-def _check_override(model: str, key: str, value: Any) -> None:
-    if key not in _OVERRIDABLE:
-        raise ConfigError(
-            f"The settings for the model {model} have no key `{key}`. "
-            f"Allowed are: {', '.join(_OVERRIDABLE)}."
-        )
-    fits, allowed = _fits(key, value)
-    if not fits:
-        raise ConfigError(f"`{key}` for the model {model} is {value!r}; it must be {allowed}.")
-
-
-def _fits(key: str, value: Any) -> tuple[bool, str]:
-    """Whether a value is possible for a field, and what is."""
-    if key in ("sees_images", "sees_pdf"):
-        return isinstance(value, bool), "a boolean"
-    if key == "default_effort":
-        return value in EFFORTS, f"one of {', '.join(EFFORTS)}"
-    if key == "efforts":
-        is_list = isinstance(value, list | tuple) and all(level in EFFORTS for level in value)
-        return is_list, f"a list of {', '.join(EFFORTS)}"
-    whole = key in ("context_window", "max_output_tokens")
-    is_number = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-    allowed = "a whole number of tokens above 0" if whole else "dollars per million tokens"
-    return is_number and value >= (1 if whole else 0), allowed

@@ -147,7 +147,7 @@ class HttpProvider:
         it will not ask again. Never raises."""
         if self._questions < 2:
             self._questions += 1
-            fixed = self._settings.given
+            fixed = self._settings.fixed
             report = partial(emit, loading_notice(self.model))
             facts = await ask_facts(self.row, self._endpoint, fixed, report, patience_s)
             if "context_window" in facts or not is_near(self._endpoint.base_url):

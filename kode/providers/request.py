@@ -166,8 +166,8 @@ def _refused_tool(refused: RefusedError, names: Sequence[str]) -> str:
     if refused.status not in (400, 403, 404, 422) or not is_about_tools:
         return ""
     quoted = re.findall(r"['`\"]([\w-]+)['`\"]", refused.said)
-    if named := next((name for name in quoted if name in names), ""):
-        return named
+    if name_of_tool := next((name for name in quoted if name in names), ""):
+        return name_of_tool
     places = (r"function_declarations\[(\d+)", r"tools[.\[](\d+)")
     place = next(filter(None, (re.search(place, refused.said) for place in places)), None)
     return names[int(place[1])] if place and int(place[1]) < len(names) else ""

@@ -175,19 +175,19 @@ def result_items(message: Message, form: WireForm, custom: set[str]) -> list[Map
     answered = {result.call_id for result in results} if form.images_in_results else set()
     items: list[Mapping[str, Any]] = []
     for result in results:
-        shown = [image for image in images if image.call_id == result.call_id and answered]
+        pictures = [image for image in images if image.call_id == result.call_id and answered]
         kind = "custom_tool_call_output" if result.call_id in custom else "function_call_output"
         text = {"type": "input_text", "text": result.text}
-        output = [text, *(_image(image, form) for image in shown)] if shown else result.text
+        output = [text, *(_image(image, form) for image in pictures)] if pictures else result.text
         call_id = sendable_id(result.call_id, strict=False)
         items.append({"type": kind, "call_id": call_id, "output": output})
-    others = tuple(
+    rest = tuple(
         part
         for part in message.parts
         if not isinstance(part, ToolResult)
         and not (isinstance(part, Image) and part.call_id in answered)
     )
-    return [*items, *user_items(others, form)]
+    return [*items, *user_items(rest, form)]
 
 
 def reply_items(message: Message, form: WireForm, custom: set[str]) -> list[Mapping[str, Any]]:
@@ -236,17 +236,17 @@ def plain_items(message: Message) -> list[Mapping[str, Any]]:
     for part in message.parts:
         if isinstance(part, Text) and part.text:
             phase = part.own.get("phase") if part.own else None
-            said = {"type": "message", "role": "assistant", "content": part.text}
-            items.append({**said, "phase": phase} if isinstance(phase, str) else said)
+            plain = {"type": "message", "role": "assistant", "content": part.text}
+            items.append({**plain, "phase": phase} if isinstance(phase, str) else plain)
         elif isinstance(part, ToolCall):
             call_id = sendable_id(part.id, strict=False)
-            named = {"name": part.name, "arguments": sendable_arguments(part)}
-            items.append({"type": "function_call", "call_id": call_id, **named})
+            call_fields = {"name": part.name, "arguments": sendable_arguments(part)}
+            items.append({"type": "function_call", "call_id": call_id, **call_fields})
     if items:
         return items
-    found = [p.text for p in message.parts if isinstance(p, ServerItem) and p.text]
-    said = {"type": "message", "role": "assistant", "content": "\n\n".join(found)}
-    return [said] if found else []
+    texts = [p.text for p in message.parts if isinstance(p, ServerItem) and p.text]
+    plain = {"type": "message", "role": "assistant", "content": "\n\n".join(texts)}
+    return [plain] if texts else []
 
 
 def _contents(parts: list[Part], form: WireForm) -> Iterator[dict[str, Any]]:
@@ -302,8 +302,7 @@ def read_event(event: Event, draft: Draft, endpoint: Endpoint) -> None:
     is_response = data.get("object") == "response"
     if "error" in (kind, data.get("object")) or (data.get("error") and not is_response):
         raise failure(data.get("error") or data, endpoint)
-    item = data.get("item")
-    item = item if isinstance(item, Mapping) else {}
+    item = _mapping(data.get("item"))
     key = _key(data, item)
     match kind.removeprefix("response."):
         case "output_item.added":
@@ -325,8 +324,7 @@ def read_event(event: Event, draft: Draft, endpoint: Endpoint) -> None:
         case "custom_tool_call_input.done":
             _set_arguments(draft.call(key), data.get("input"), draft)
         case "completed" | "incomplete" | "failed" | "cancelled" | "done":
-            response = data.get("response")
-            _take_end(response if isinstance(response, Mapping) else {}, kind, draft, endpoint)
+            _take_end(_mapping(data.get("response")), kind, draft, endpoint)
         case "whole" if is_response:
             _take_end(data, "", draft, endpoint)
 
@@ -334,7 +332,7 @@ def read_event(event: Event, draft: Draft, endpoint: Endpoint) -> None:
 def failure(error: Any, endpoint: Endpoint) -> ProviderError:
     """The error for an error object, which comes with HTTP 200. One that names a code is about the
     request, unless the code says that it may pass; one without mostly passes."""
-    words = error if isinstance(error, Mapping) else {}
+    words = _mapping(error)
     fault = from_status(None, {"error": error}, _headers(words.get("message")), endpoint)
     if isinstance(fault, TransientError) and not fault.status and words.get("code"):
         return from_status(400, {"error": error}, {}, endpoint)
@@ -354,8 +352,8 @@ def _key(data: Mapping[str, Any], item: Mapping[str, Any]) -> int | str:
     index = data.get("output_index")
     if isinstance(index, int) and not isinstance(index, bool):
         return index
-    given = data.get("item_id") or item.get("id")
-    return given if isinstance(given, str) else 0
+    item_id = data.get("item_id") or item.get("id")
+    return item_id if isinstance(item_id, str) else 0
 
 
 KINDS: Mapping[Any, str] = {
@@ -418,17 +416,16 @@ def _take_end(response: Mapping[str, Any], kind: str, draft: Draft, endpoint: En
         if not isinstance(item, Mapping):
             continue
         block = KINDS.get(item.get("type"), "item")
-        given = _key({}, item)
-        key = given if given and draft.block(block, given) is not None else index
-        have = draft.block(block, key)
-        if have is None or have.own is None:
+        item_id = _key({}, item)
+        key = item_id if item_id and draft.block(block, item_id) is not None else index
+        before = draft.block(block, key)
+        if before is None or before.own is None:
             _take_item(key, item, draft)
     _take_usage(response.get("usage"), draft)
     if status == "failed":
         raise failure(response.get("error") or {}, endpoint)
     if status == "incomplete":
-        details = response.get("incomplete_details")
-        reason = details.get("reason") if isinstance(details, Mapping) else None
+        reason = _mapping(response.get("incomplete_details")).get("reason")
         # Whatever ended it, it is not whole, and its calls must not run.
         status = reason if reason == "content_filter" else "max_output_tokens"
     if status in ("queued", "in_progress"):
@@ -440,15 +437,19 @@ def _take_end(response: Mapping[str, Any], kind: str, draft: Draft, endpoint: En
 def _take_usage(usage: Any, draft: Draft) -> None:
     if not isinstance(usage, Mapping):
         return
-    given, said = usage.get("input_tokens_details"), usage.get("output_tokens_details")
-    given, said = (one if isinstance(one, Mapping) else {} for one in (given, said))
+    read = _mapping(usage.get("input_tokens_details"))
+    written = _mapping(usage.get("output_tokens_details"))
     draft.count_usage(
         input_tokens=usage.get("input_tokens"),
         output_tokens=usage.get("output_tokens"),
-        cached_tokens=given.get("cached_tokens"),
-        cache_write_tokens=given.get("cache_write_tokens"),
-        thinking_tokens=said.get("reasoning_tokens"),
+        cached_tokens=read.get("cached_tokens"),
+        cache_write_tokens=read.get("cache_write_tokens"),
+        thinking_tokens=written.get("reasoning_tokens"),
     )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def words_of(item: Mapping[str, Any]) -> str:
@@ -456,16 +457,17 @@ def words_of(item: Mapping[str, Any]) -> str:
     bring nothing from outside."""
     if item.get("type") != "web_search_call":
         return ""
-    action = item.get("action")
-    action = action if isinstance(action, Mapping) else {}
+    action = _mapping(item.get("action"))
     queries = action.get("queries")
-    asked = queries if isinstance(queries, list) else [action.get("query")]
+    searches = queries if isinstance(queries, list) else [action.get("query")]
     sources = action.get("sources")
-    found = [one for one in (sources if isinstance(sources, list) else ()) if isinstance(one, dict)]
+    pages = [
+        page for page in (sources if isinstance(sources, list) else ()) if isinstance(page, dict)
+    ]
     lines = [
-        f"Web search: {', '.join(filter(_is_text, asked)) or action.get('type') or 'done'}",
+        f"Web search: {', '.join(filter(_is_text, searches)) or action.get('type') or 'done'}",
         *filter(_is_text, (action.get("pattern"), action.get("url"))),
-        *(" ".join(filter(_is_text, (one.get("title"), one.get("url")))) for one in found),
+        *(" ".join(filter(_is_text, (page.get("title"), page.get("url")))) for page in pages),
     ]
     return "\n".join(filter(None, lines))
 
@@ -475,8 +477,8 @@ def _is_text(value: Any) -> TypeGuard[str]:
 
 
 def _name_call(call: DraftCall, item: Mapping[str, Any]) -> None:
-    given = item.get("call_id") or item.get("id")
-    call.id = given if isinstance(given, str) else call.id
+    call_id = item.get("call_id") or item.get("id")
+    call.id = call_id if isinstance(call_id, str) else call.id
     call.name = item["name"] if _is_text(item.get("name")) else call.name
 
 
@@ -511,8 +513,8 @@ def _blank_line(draft: Draft, key: int | str) -> str:
 
 def _rest_of(whole: str, pieces: list[str]) -> str:
     """What the pieces so far lack of the whole text."""
-    have = "".join(pieces)
-    return whole[len(have) :] if whole.startswith(have) else ""
+    before = "".join(pieces)
+    return whole[len(before) :] if whole.startswith(before) else ""
 
 
 def _reply_reader(

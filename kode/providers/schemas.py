@@ -145,15 +145,17 @@ class _Fitting:
         if isinstance(ref, str) and ref not in refs:
             merged = {**(self._resolve_reference(ref) or {}), **merged}
             return self._without_alternatives(merged, (*refs, ref))
-        found = {name: [value] for name, value in _object(merged.get("properties")).items()}
+        properties = {name: [value] for name, value in _object(merged.get("properties")).items()}
         required = _required(merged)
         notes = [merged.get("description")]
         for keyword in _ALTERNATIVES:
-            branches = [self._without_alternatives(one, refs) for one in _list(merged.get(keyword))]
+            branches = [
+                self._without_alternatives(each, refs) for each in _list(merged.get(keyword))
+            ]
             for branch in branches:
                 notes.append(branch.get("description"))
                 for name, value in branch["properties"].items() if branch else ():
-                    values = found.setdefault(name, [])
+                    values = properties.setdefault(name, [])
                     values += [value] if value not in values else []
             needed = [branch.get("required", []) for branch in branches]
             if keyword == "allOf":
@@ -163,13 +165,14 @@ class _Fitting:
                 sets = [" and ".join(names) for names in needed if names]
                 notes += [f"Give {', or '.join(sets)}."] if sets else []
         left = (*_ALTERNATIVES, *"description enum const not if then else dependentSchemas".split())
-        told = " ".join(dict.fromkeys(note for note in notes if note and isinstance(note, str)))
+        texts = [note for note in notes if note and isinstance(note, str)]
+        description = " ".join(dict.fromkeys(texts))
         return {
             **{name: value for name, value in merged.items() if name not in left},
-            **({"description": told} if told else {}),
+            **({"description": description} if description else {}),
             "properties": {
                 name: values[0] if len(values) == 1 else {"anyOf": values}
-                for name, values in found.items()
+                for name, values in properties.items()
             },
             "required": list(dict.fromkeys(required)),
         }
@@ -179,16 +182,16 @@ class _Fitting:
         self.parts += 1
         if self.parts > MAX_PARTS or depth > MAX_DEPTH:
             raw = {}
-        given = _of_today(raw)
-        ref = given.pop("$ref", None)
-        meant = self._resolve_reference(ref) if isinstance(ref, str) else None
-        if meant is not None and not self.form.inlines_refs and _is_definition(ref):
-            return {"$ref": ref, **self._fit(given, refs, depth + 1)}
-        if meant is not None and ref not in refs:
-            return self._fit({**meant, **given}, (*refs, ref), depth + 1)
-        kinds = _kinds(given)
+        schema = _of_today(raw)
+        ref = schema.pop("$ref", None)
+        target = self._resolve_reference(ref) if isinstance(ref, str) else None
+        if target is not None and not self.form.inlines_refs and _is_definition(ref):
+            return {"$ref": ref, **self._fit(schema, refs, depth + 1)}
+        if target is not None and ref not in refs:
+            return self._fit({**target, **schema}, (*refs, ref), depth + 1)
+        kinds = _kinds(schema)
         fitted: Schema = {"type": kinds[0] if len(kinds) == 1 else kinds} if kinds else {}
-        for name, value in given.items():
+        for name, value in schema.items():
             if name in _VALUES and _VALUES[name](value):
                 fitted[name] = value
             elif name in _ONE and isinstance(value, Mapping | bool):
@@ -202,7 +205,7 @@ class _Fitting:
                     for key, one in _object(value).items()
                     if name != "patternProperties" or _is_pattern(key)
                 }
-        if required := _required(given):
+        if required := _required(schema):
             fitted["required"] = required
         if "array" in kinds and "items" not in fitted:
             fitted["items"] = self._fit({}, refs, depth + 1)
@@ -222,25 +225,25 @@ class _Fitting:
         self.parts += 1
         if self.parts > MAX_PARTS:
             return {"type": "string"}
-        beside = {k: v for k, v in schema.items() if k not in _ALTERNATIVES}
+        common = {k: v for k, v in schema.items() if k not in _ALTERNATIVES}
         demands = [*schema.get("allOf", ())]
         for branch in demands:
             demands += branch.get("allOf", ())
-            beside = _both({k: v for k, v in branch.items() if k != "allOf"}, beside)
-        nested = [*beside.pop("anyOf", ()), *beside.pop("oneOf", ())]
+            common = _both({k: v for k, v in branch.items() if k != "allOf"}, common)
+        nested = [*common.pop("anyOf", ()), *common.pop("oneOf", ())]
         choices = [*schema.get("anyOf", ()), *schema.get("oneOf", ()), *nested]
-        kinds = _kinds(beside)
+        kinds = _kinds(common)
         if len({*kinds} - {"null"}) > 1 and not choices:
             choices = [{"type": kind} for kind in kinds]
         if not choices:
-            return self._typed(beside, kinds)
+            return self._typed(common, kinds)
         # Alternatives stand alone: what is beside them goes into each.
         if len({*kinds} - {"null"}) > 1:
-            del beside["type"]
+            del common["type"]
         fitted: list[Schema] = []
         for choice in choices:
             if choice.get("type") != "null":
-                each = self._in_openapi(_both(beside, choice))
+                each = self._in_openapi(_both(common, choice))
                 fitted += each.get("anyOf", [each])
         if "null" in kinds or len(fitted) < len(choices):
             fitted = [{**each, "nullable": True} for each in fitted]
@@ -311,9 +314,9 @@ def _of_today(raw: Any) -> Schema:
 
 def _kinds(schema: Mapping[str, Any]) -> list[str]:
     """The types that a schema allows; none for every type."""
-    given = schema.get("type")
-    words = [str(word).lower() for word in (given if isinstance(given, list) else [given])]
-    words += ["null"] if schema.get("nullable") is True and given else []
+    kind = schema.get("type")
+    words = [str(word).lower() for word in (kind if isinstance(kind, list) else [kind])]
+    words += ["null"] if schema.get("nullable") is True and kind else []
     return list(dict.fromkeys(word for word in words if word in _TYPES))
 
 

@@ -202,9 +202,9 @@ class Scripted:
 
     def _choose(self, request: Request) -> ScriptedReply:
         last = request.messages[-1] if request.messages else None
-        said = _text(last) if last is not None and last.role == "user" else None
+        words = _text(last) if last is not None and last.role == "user" else None
         for reply in self._matching:
-            if said is not None and re.search(reply.match, said):
+            if words is not None and re.search(reply.match, words):
                 return reply
         for part in last.parts if last is not None else ():
             if isinstance(part, ToolResult) and part.call_id in self._following:

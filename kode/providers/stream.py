@@ -164,10 +164,10 @@ async def refuse(response: Response, endpoint: Endpoint) -> None:
             if len(body) > MAX_ERROR_BYTES:
                 break
     text = body[:MAX_ERROR_BYTES].decode("utf-8", "replace")
-    said: Any = text
+    answer: Any = text
     with contextlib.suppress(ValueError, RecursionError):
-        said = json.loads(text)
-    raise from_status(response.status_code, said, response.headers, endpoint)
+        answer = json.loads(text)
+    raise from_status(response.status_code, answer, response.headers, endpoint)
 
 
 async def read_reply(

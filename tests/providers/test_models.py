@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.errors import ConfigError
 from kode.messages import Usage
 from kode.provider import EFFORTS, ModelInfo
 from kode.providers import models, open_provider
@@ -309,44 +308,10 @@ def test_the_users_figures_win() -> None:
     )
 
 
-def test_the_user_says_what_a_model_takes() -> None:
-    overrides = {"my-own": {"sees_pdf": True, "efforts": ["high", "low"], "default_effort": "low"}}
-
-    info = info_of("my-own", overrides)
-
-    assert (info.sees_pdf, info.efforts, info.default_effort) == (True, ("low", "high"), "low")
-    fewer = info_of("claude-opus-5-5", {"claude-opus-5-5": {"efforts": ["low", "high"]}})
-    assert (fewer.efforts, fewer.default_effort) == (("low", "high"), "high")
-
-
 def test_a_smaller_window_leaves_room_for_the_request() -> None:
     info = info_of("claude-sonnet-5-5", {"claude-sonnet-5-5": {"context_window": 10_000}})
 
     assert (info.max_output_tokens, info.input_price) == (5_000, 2.00)
-
-
-@for_each(
-    "override",
-    [
-        {"window": 5},
-        {"known": True},
-        {"context_window": 0},
-        {"context_window": "big"},
-        {"input_price": -1},
-        {"sees_pdf": "yes"},
-        {"efforts": "high"},
-        {"efforts": ["huge"]},
-        {"default_effort": "huge"},
-    ],
-)
-def test_a_bad_figure_names_the_key(override: dict[str, object]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(override))):
-        info_of("m", {"m": override})
-
-
-def test_a_default_effort_that_the_model_refuses_is_an_error() -> None:
-    with pytest.raises(ConfigError, match=r"default_effort.*low, medium, high"):
-        info_of("claude-opus-4-5", {"claude-opus-4-5": {"default_effort": "max"}})
 
 
 def test_the_server_beats_the_table_and_loses_to_users() -> None:
