@@ -282,15 +282,6 @@ def test_programs_that_a_person_has_on_their_path_are_seen(
     assert "PRIVATE" not in run("cat ~/.ssh/id_rsa").out
 
 
-def test_a_home_on_the_path_inside_another_home_stays_hidden(
-    home: Path, work: Path, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", f"{home}:{place}:{os.environ['PATH']}")
-    monkeypatch.setattr(reach, "own_homes", lambda: (home, place))
-    shown = opened(home, work).reach("bubblewrap")
-    assert reach.access(shown, str(home / ".ssh" / "id_rsa")) == "empty"
-
-
 def test_links_a_command_made_lead_no_later_one_out(run_layered: Run, home: Path) -> None:
     run_layered(f"ln -s {home}/.ssh d; ln -s {home}/.ssh/id_rsa f", apply=True)
     (run_layered.work / "planted").symlink_to(home / ".ssh")
