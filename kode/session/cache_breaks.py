@@ -41,6 +41,8 @@ class Spot:
     before: str
     after: str
     """The new text there, shortened."""
+    is_in_message: bool
+    """Whether the part stands behind the system prompt and the tools."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +109,7 @@ def find_break(before: AnsweredRequest, now: AnsweredRequest, price: Price) -> C
     tokens = max(0, repeated - usage.cached_tokens)
     kind, cause, spot = _compare(before, now)
     # Where the system prompt or a tool differs, a server may cache only whole prompts.
-    has_same_start = not kind or (spot is not None and spot.name.startswith("message "))
+    has_same_start = not kind or (spot is not None and spot.is_in_message)
     reports = any(each.cached_tokens + each.cache_write_tokens for each in (previous, usage))
     is_much = tokens > max(SMALL_TOKENS, repeated * SMALL_SHARE)
     if has_same_start and reports and is_much and not (kind and usage.cached_tokens):
@@ -151,21 +153,23 @@ def _compare(before: AnsweredRequest, now: AnsweredRequest) -> tuple[str, str, S
             name, verb = old, "was removed"
         texts = [parts.get(name, ("", ""))[1] for parts in (old_parts, new_parts)]
         kind = (new_parts.get(name) or old_parts[name])[0]
+        is_in_message = kind == "message"
         cause = f"the {name if kind in ('tool', 'message') else f'section {kind}'} {verb}"
         # Only a compaction renders the system prompt again.
-        edits = now.edits if kind == "message" else [e for e in now.edits if e == "compaction"]
+        edits = now.edits if is_in_message else [e for e in now.edits if e == "compaction"]
         if edits:
             kind, cause = edits[-1], f"the session's own {edits[-1]}: {cause}"
-        return kind, cause, _spot(name, *texts)
+        return kind, cause, _spot(name, *texts, is_in_message=is_in_message)
     return "", "", None
 
 
-def _spot(name: str, old: str, new: str) -> Spot:
+def _spot(name: str, old: str, new: str, *, is_in_message: bool) -> Spot:
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
     start = max(0, same - EXCERPT_CHARS // 3)
     sides = (" ".join(text[start : start + EXCERPT_CHARS].split()) for text in (old, new))
     byte = len(new[:same].encode("utf-8", "replace"))
-    return Spot(name=name, byte=byte, before=next(sides), after=next(sides))
+    before, after = sides
+    return Spot(name=name, byte=byte, before=before, after=after, is_in_message=is_in_message)
 
 
 def _parts(request: AnsweredRequest, position: int) -> dict[str, tuple[str, str]]:

@@ -208,7 +208,7 @@ def test_the_record_does_not_grow_with_edits_and_approvals(write, opened, home, 
     assert opened().find_source([first])
 
 
-def test_what_is_gone_empty_or_a_pipe_marks_nobody(notes, write, project, opened):
+def test_a_missing_or_empty_file_or_a_pipe_marks_nobody(notes, write, project, opened):
     write("__init__.py", "")
     opened(PAGE).record([str(project / "gone")])
     notes.unlink()

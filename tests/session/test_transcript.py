@@ -106,7 +106,9 @@ def test_the_turns_of_an_undone_rewind_count_as_before() -> None:
         (("answer 1", TrimEntry(kept_from=None)), ["trimmed", "trimmed", ""]),
     ],
 )
-def test_what_no_longer_counts_is_marked(steps: tuple[str | Entry, ...], gone: list[str]) -> None:
+def test_messages_that_no_longer_count_are_marked(
+    steps: tuple[str | Entry, ...], gone: list[str]
+) -> None:
     assert [item.gone for item in transcript_of("user one", *steps).items] == gone
 
 
