@@ -1,12 +1,13 @@
 """Pictures on the wire: both formats carry them, and a model that cannot see is told."""
 
 import base64
+import json
 from pathlib import Path
 
 import pytest
 
 from kode.errors import RefusedError
-from kode.events import silent
+from kode.events import Notice, silent
 from kode.images import keep
 from kode.messages import Image, Message, Text, ToolCall, ToolResult, user_message
 from kode.provider import Request
@@ -92,6 +93,31 @@ async def test_a_refused_picture_names_the_setting_that_helps(kind, shown):
         await asked.aclose()
 
     assert "shows an image" not in str(plain.value)
+
+
+TOO_MANY = (
+    "At least one of the image dimensions exceed max allowed size for many-image requests: 2000 "
+    "pixels"
+)
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+async def test_a_turn_goes_on_without_pictures_the_server_refused(kind, shown, tmp_path):
+    new = keep(tmp_path / "new", "new.png", pictures.png(width=3))
+    later = Message(role="user", parts=(new, Text(text="And this?")))
+    events = []
+    refusal = {"error": {"status": 400, "text": TOO_MANY}}
+    with ScriptedServer([refusal, {"text": "ok"}, {"text": "ok"}]) as server:
+        asked = provider(kind, server, None)
+        reply = await asked.reply(Request(system="", messages=[shown]), events.append)
+        await asked.reply(Request(system="", messages=[shown, reply, later]), events.append)
+        await asked.aclose()
+        _, repaired, after = (json.dumps(request.json) for request in server.requests)
+
+    assert len([event for event in events if isinstance(event, Notice)]) == 1
+    assert "its server refused it" in repaired
+    assert repaired.count("base64") == 0
+    assert after.count("base64,") + after.count('"base64"') == 1
 
 
 @for_each(
