@@ -27,7 +27,7 @@ LAYOUT = "layout"
 """The kind of an edit of headings and blank lines alone."""
 _LISTED = 8
 """How many entries an error lists."""
-MANY_PARTS = 50  # then a long log is read as a whole
+MANY_PLACES = 1_000  # of more, a long log is read as a whole
 
 
 class Entry(NamedTuple):
@@ -96,8 +96,9 @@ class View:
         """The current and archived statements of a place."""
         return [*self.part(f"place/{place}").places.get(place, {}).values()]
 
-    def list_places(self, pattern: str) -> list[str]:
-        """The places that match a pattern and have statements, or had some."""
+    def list_places(self, pattern: str, *, is_for_all: bool = True) -> list[str]:
+        """The places that match a pattern and have statements, or had some; `is_for_all`: whether
+        each of them will be read."""
         return [place for place in self.places if matches(place, pattern)]
 
     def current(self, place: str = "") -> list[Statement]:
@@ -232,16 +233,11 @@ class PartView(View):
         """A field of the whole view, which is read now."""
         if name not in _FIELDS:
             raise AttributeError(name)
-        self._read_whole()
-        return vars(self)[name]
-
-    def _read_whole(self) -> None:
         self._log.changes()  # from here on, the log has the whole view
         vars(self).update(vars(self._log.view()))
+        return vars(self)[name]
 
     def part(self, *topics: str) -> View:
-        if len(self._parts) >= MANY_PARTS and not self._is_whole:
-            self._read_whole()
         if self._is_whole:
             return self
         if topics not in self._parts:
@@ -251,9 +247,9 @@ class PartView(View):
             self._parts[topics] = fold(lines)
         return self._parts[topics]
 
-    def list_places(self, pattern: str) -> list[str]:
+    def list_places(self, pattern: str, *, is_for_all: bool = True) -> list[str]:
         names = None if self._is_whole else self._log.list_places(pattern.partition("*")[0])
-        if names is None:
+        if names is None or (is_for_all and len(names) > MANY_PLACES):
             return super().list_places(pattern)
         return [name for name in names if matches(name, pattern)]
 

@@ -170,7 +170,7 @@ def show(memory: Memory) -> str:
             path = f" · {memory.store.root / place}" if memory.layout.format_of(place) else ""
             lines = [line for fact in facts for line in _entry(fact, doubts.get(fact.id, ""))]
             sections.append([f"{fill}{path}", *lines])
-    places = memory.store.record_places()  # many, where each note has its own
+    places = memory.store.record_places(is_for_all=False)
     if notes := memory.notes(places[-MAX_READ:]):
         latest, count = notes[: -LATEST - 1 : -1], max(len(notes), len(places))
         lines = [line for note in latest for line in _entry(note, "", NOTE_CHARS)]
