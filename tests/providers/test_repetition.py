@@ -1,13 +1,15 @@
+import itertools
 import json
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kode.errors import RefusedError
-from kode.providers.draft import LONGEST, WINDOW, Repetition, find_repetition
-from tests.providers.conftest import Connect
-from tests.providers.test_openai_chat import HELLO
+from kode.events import silent
+from kode.providers.draft import LONGEST, WINDOW, Draft, Repetition, find_repetition
 
 
 @given(st.text(min_size=1, max_size=LONGEST), st.integers(0, LONGEST))
@@ -46,21 +48,22 @@ def test_ordinary_long_texts_are_none(text: str) -> None:
         watch.add(text[at : at + 7])
 
 
-@pytest.mark.parametrize("name", ["openai", "anthropic"])
-@pytest.mark.parametrize("field", ["text", "thinking"])
-async def test_a_stream_that_repeats_itself_is_ended(
-    connect: Connect, name: str, field: str
-) -> None:
-    provider, _ = connect(name, [{field: "I will look again.\n" * 2_000}])
+def add_call(draft: Draft, piece: str) -> None:
+    draft.add_arguments(draft.call("key"), piece)
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda draft, piece: draft.add_text("key", piece),
+        lambda draft, piece: draft.add_thinking("key", piece),
+        add_call,
+    ],
+    ids=["text", "thinking", "arguments"],
+)
+def test_a_stream_that_repeats_itself_is_ended(add: Callable[[Draft, str], None]) -> None:
+    draft = Draft("", silent)
+    pieces = itertools.repeat("I will look again.\n", 2_000)
 
     with pytest.raises(RefusedError, match=r"repeated itself \(the same 19 characters"):
-        await provider.reply(HELLO, lambda event: None)
-
-
-@pytest.mark.parametrize("name", ["openai", "anthropic"])
-async def test_arguments_that_repeat_themselves_are_ended(connect: Connect, name: str) -> None:
-    call = {"name": "write_file", "arguments": {"content": "x = 1\n" * 3_000}}
-    provider, _ = connect(name, [{"calls": [call]}])
-
-    with pytest.raises(RefusedError, match="repeated itself"):
-        await provider.reply(HELLO, lambda event: None)
+        list(map(partial(add, draft), pieces))
