@@ -148,52 +148,6 @@ def test_the_limit_of_output_leaves_room_for_the_conversation() -> None:
     assert default_max_tokens(info_of("claude-haiku-4-5")) < 40_000
 
 
-async def test_thinking_goes_back_to_its_origin_only(connect: Connect) -> None:
-    mine = (
-        Thinking(text="mine", signature="s1"),
-        Thinking(redacted="opaque"),
-        Thinking(text="", signature="s2"),
-        Thinking(text="unsigned"),
-        Text(text="Done."),
-    )
-    others = (Thinking(text="of another", signature="s3"), Text(text="Done too."))
-    body = await sent(
-        connect,
-        user_message("go"),
-        Message(role="assistant", parts=mine, origin=ORIGIN),
-        user_message("on"),
-        Message(role="assistant", parts=others, origin="messages:anthropic/another-model"),
-        user_message("and on"),
-    )
-
-    assert body["messages"][1]["content"] == [
-        {"type": "thinking", "thinking": "mine", "signature": "s1"},
-        {"type": "redacted_thinking", "data": "opaque"},
-        {"type": "thinking", "thinking": "", "signature": "s2"},
-        {"type": "text", "text": "Done."},
-    ]
-    assert body["messages"][3]["content"] == [{"type": "text", "text": "Done too."}]
-
-
-async def test_parts_the_api_refuses_are_left_out(connect: Connect) -> None:
-    body = await sent(
-        connect,
-        user_message("go"),
-        Message(role="assistant", parts=(Thinking(text="m", signature="s", origin=ORIGIN),)),
-        Message(role="assistant", parts=(Text(text=" \n"),)),
-        user_message("  "),
-        system="  ",
-    )
-
-    content = [
-        {"type": "text", "text": "go"},
-        {"type": "text", "text": "(no text)", "cache_control": MARK},
-    ]
-    assert body["messages"] == [{"role": "user", "content": content}]
-    assert "system" not in body
-    assert body["max_tokens"] > 0
-
-
 @pytest.mark.parametrize("arguments", ['{"path": "a', "", "[1]", '{"x": Infinity}', "7"])
 async def test_broken_calls_go_out_as_an_empty_object(connect: Connect, arguments: str) -> None:
     call = ToolCall(id="functions.x:0", name="a b", arguments=arguments)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import respx
 
-from kode.errors import AuthenticationError, ContextOverflow, TransientError
+from kode.errors import AuthenticationError, TransientError
 from kode.events import silent
 from kode.messages import Message, calls_of, text_of, user_message
 from kode.provider import Request, ToolSpec
@@ -117,37 +117,6 @@ async def test_official_hosts_get_no_temperature(
     await ask(name, "some-model", small=True)
 
     assert "temperature" not in json.loads(route.calls.last.request.content)
-
-
-@pytest.mark.parametrize(
-    ("name", "model", "url", "recording"),
-    [
-        ("openai", "gpt-4o", CHAT, "openai_tool_call_truncated"),
-        ("anthropic", "claude-sonnet-4-5", MESSAGES, "anthropic_tool_call_truncated"),
-    ],
-)
-async def test_a_call_cut_by_the_limit_stops_with_length(
-    httpx2_mock: respx.Router, name: str, model: str, url: str, recording: str
-) -> None:
-    plays(httpx2_mock, url, recording)
-    message = await ask(name, model, api="chat" if url == CHAT else None)
-    assert message.stop == "length"
-    assert calls_of(message)
-
-
-@pytest.mark.parametrize(
-    ("name", "model", "url", "recording"),
-    [
-        ("openai", "gpt-4o", CHAT, "openai_err_context_overflow"),
-        ("anthropic", "claude-sonnet-4-5", MESSAGES, "anthropic_err_overflow"),
-    ],
-)
-async def test_a_400_that_means_overflow_is_one(
-    httpx2_mock: respx.Router, name: str, model: str, url: str, recording: str
-) -> None:
-    plays(httpx2_mock, url, recording)
-    with pytest.raises(ContextOverflow):
-        await ask(name, model, api="chat" if url == CHAT else None)
 
 
 async def test_retry_after_and_a_wrong_key_are_told_apart(httpx2_mock: respx.Router) -> None:
