@@ -336,6 +336,7 @@ async def _ask(run: Run) -> Message:
                 raise
         except RefusedError as fault:
             if context.answer_schema is None:
+                _record_partial(run, "".join(streamed))
                 raise
             context.answer_schema = None
             text = f"The server does not hold answers to this schema; asked without. {fault}"

@@ -195,11 +195,8 @@ def test_compaction_is_never_refused(life: Life, route: Route) -> None:
     for name in ("one", "two", "three"):
         (life.place.project / f"{name}.txt").write_text(f"R-E-S-U-L-T of {name} and more\n" * 130)
     life.configure(context={"window": 18_000})
-    for number in range(6):
+    for number in range(12):
         life.run("run" if not number else "continue", f"SAYS LOOK, {number}")
-    life.configure(context={"window": 18_000, "compact_at": 0.9})
-    for number in range(6):
-        life.run("continue", f"SAYS LOOK, {number} more")
 
     kinds = [entry["type"] for entry in life.entries]
     assert kinds.count("compaction") > 1
