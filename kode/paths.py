@@ -107,6 +107,8 @@ first step until after its last."""
 session_file = _named("sessions/{}.jsonl")
 session_folder = _named("sessions/{}")
 plan_file = _named("sessions/{}/plan.md")
+open_mark = _named("open/{}")
+"""A file that is there while the session is open, and after kode was killed in it."""
 unfinished_undo = _named("unfinished/{}")
 """A file that is there while an undo or a redo of the session is under way."""
 

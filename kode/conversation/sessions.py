@@ -39,6 +39,7 @@ from kode.session import log
 from kode.session.entries import Header, line_of, new_session_id, timestamp
 from kode.session.log import Session, was_trimmed
 from kode.session.messages import conversation_messages
+from kode.session.upkeep import is_open
 from kode.tool import CALLS_ANY, Tool
 from kode.undo.store import MEGABYTE, drop_oldest_of_all
 from kode.workplace import Workplace
@@ -391,6 +392,9 @@ async def _leave(
             save_memory_state(agent, session)
     except StorageError as error:
         conversation.report(error)
+    if session.id is not None:
+        with contextlib.suppress(StorageError):
+            durable.remove(paths.open_mark(agent.place.home, session.id))
     session.close()
     agent.undo.close()
     if agent.small_model is not None:
@@ -438,17 +442,34 @@ def pending_text(session: Session) -> str:
     return text_of(session.pending) if session.pending else ""
 
 
+def _mark_open(home: Path, session_id: str) -> bool:
+    """Marks a session as open until it is left; returns whether a kode has been killed: it has left
+    a mark. Never raises."""
+    mark = paths.open_mark(home, session_id)
+    was_killed = mark.exists()
+    with contextlib.suppress(OSError, StorageError):
+        durable.make_folder(mark.parent)
+        for other in mark.parent.iterdir():
+            if other != mark and not is_open(paths.session_file(home, other.name)):
+                was_killed = True
+                durable.remove(other)
+        durable.open_for_append(mark).close()
+    return was_killed
+
+
 async def _remove_leftovers(conversation: "Conversation") -> None:
-    """Removes half-written files of crashes in the project, and once a day those in all of the
-    home, which holds the files of all sessions, and undo data beyond its limit. In one thread,
+    """Removes half-written files of crashes in the project and, after a kill or a day, in all of
+    the home, which holds the files of all sessions, and undo data beyond its limit. In one thread,
     because the end of a short session waits for a thread that has started."""
     home, config, undo = conversation.place.home, conversation.config, conversation.agent.undo
-    is_resumed = conversation.begun_by == "resume"
+    is_resumed, session_id = conversation.begun_by == "resume", conversation.session.id
+    is_main = conversation.settings.child is None
+    was_killed = is_main and session_id is not None and _mark_open(home, session_id)
 
     def remove() -> None:
         if is_resumed:
             undo.remove_stale_temporaries()
-        if _is_upkeep_due(home):
+        if _is_upkeep_due(home) or was_killed:
             for folder in paths.own_folders(home, config.memory.data_dir):
                 durable.remove_stale_temporaries(folder, also_below=True)
             drop_oldest_of_all(home, config.undo.max_total_mb * MEGABYTE)

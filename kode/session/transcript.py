@@ -27,6 +27,7 @@ from kode.session.entries import (
     AnyEntry,
     Header,
     MessageEntry,
+    PluginEntry,
     RestoreEntry,
     RewindEntry,
     SystemEntry,
@@ -151,6 +152,11 @@ class Transcript:
         `cwd`, `model` and `provider`."""
         header = Header(created_at=entries[0].at if entries else "", **about)
         return cls(header=header, entries=entries, faults=tuple(faults))
+
+    def records(self, plugin: str) -> list[Mapping[str, Any]]:
+        """What a plug-in has recorded, rewound records included."""
+        records = (entry for entry in self.entries if isinstance(entry, PluginEntry))
+        return [record.value for record in records if record.type == f"x-{plugin}"]
 
     @property
     def pending_text(self) -> str:

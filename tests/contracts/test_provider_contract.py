@@ -234,20 +234,10 @@ async def test_an_empty_answer_is_a_message(provider_for: Opener) -> None:
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (408, TransientError),
-        (409, TransientError),
-        (429, TransientError),
-        (500, TransientError),
-        (503, TransientError),
-        (529, TransientError),
-        ("overflow", ContextOverflow),
-        (413, ContextOverflow),
-        ("auth", AuthenticationError),
-        (403, AuthenticationError),
-        ("refused", RefusedError),
-        (404, RefusedError),
-        (402, RefusedError),
-        (422, RefusedError),
+        *((status, TransientError) for status in (408, 409, 429, 500, 503, 529)),
+        *((status, ContextOverflow) for status in ("overflow", 413)),
+        *((status, AuthenticationError) for status in ("auth", 403)),
+        *((status, RefusedError) for status in ("refused", 404, 402, 422)),
     ],
 )
 async def test_errors_are_told_apart_by_what_to_do_next(

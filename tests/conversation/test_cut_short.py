@@ -109,6 +109,30 @@ async def test_a_task_that_was_recorded_is_not_sent_again(
     assert again.prompts()[-1] == "and the docs"
 
 
+@pytest.mark.parametrize("killed", [None, "the same", "another"])
+async def test_leftovers_are_looked_for_after_a_kill(
+    opened: Any, tmp_path: Path, killed: str | None
+) -> None:
+    home = tmp_path / "kode-home"
+    other, first = await opened({"text": "one"}), await opened({"text": "one"})
+    for conversation in (other, first):
+        await conversation.turn("Hello.")
+        await conversation.close()
+    left = home / "sessions" / ".kode-tmp-0123"
+    left.write_text("half")
+    if killed:
+        session = first.session if killed == "the same" else other.session
+        paths.open_mark(home, session.header.id).touch()
+
+    again = await opened({"text": "two"}, session_id=first.session.id)
+    await again.turn("Go on.")
+    await background(again)
+    await again.close()
+
+    assert left.exists() == (killed is None)
+    assert not list((home / "open").iterdir())
+
+
 async def test_layers_of_killed_processes_go_at_every_start(opened: Any, tmp_path: Path) -> None:
     place = store.places(tmp_path / "kode-home")[0]
     living = store.open_store([place])

@@ -136,9 +136,6 @@ async def test_help_lists_the_commands_of_the_system(home: Sessions) -> None:
         await run_line(memory, ["forgte"])
 
 
-# ── export and import ────────────────────────────────────────────────────────────────────────────
-
-
 async def test_an_export_is_the_same_memory_elsewhere(home: Sessions, tmp_path: Path) -> None:
     memory = await home.open(None)
     await _add(home, memory, "Likes tea")

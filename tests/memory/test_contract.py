@@ -167,9 +167,6 @@ async def test_two_continues_with_nothing_between_them_inject_the_same_bytes(nam
     assert injections[0] == injections[1]
 
 
-# ── the section of the system prompt ─────────────────────────────────────────────────────────
-
-
 async def test_the_section_is_equal_for_every_reason_process_and_hour(name, tmp_path):
     await add(name, tmp_path, "Deploys go out on Fridays", "The build runs with make")
     memory = make(name)
@@ -336,8 +333,6 @@ async def test_other_systems_folders_stay_untouched(memory, tmp_path):
             kept = tmp_path / "memory" / other
             assert [(p.name, p.read_text()) for p in kept.iterdir()] == [("file.md", "theirs")]
 
-
-# ── two processes ────────────────────────────────────────────────────────────────────────────
 
 WRITES = 60
 

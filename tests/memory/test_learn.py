@@ -92,9 +92,6 @@ def stated(text: str, **more: Any) -> LearnedFact:
     return LearnedFact(text=text, quote=text, about="user", **more)
 
 
-# ── who said it ──────────────────────────────────────────────────────────────────────────────
-
-
 @pytest.mark.parametrize(
     ("typed", "fact", "rank"),
     [
@@ -177,8 +174,6 @@ async def test_cited_lines_count_as_the_session_read_them(tmp_path, text, work, 
 
     assert [life.store.rank(one) for one in life.store.view().current(ENV)] == [rank]
 
-
-# ── relations ────────────────────────────────────────────────────────────────────────────────
 
 OLD, SAME, NEW = (
     "The Android app needs JDK 17",
@@ -294,9 +289,6 @@ async def test_a_contradiction_passes_to_an_heir_of_one_side(tmp_path):
     assert {one.text for one in heirs} == {"The Android app needs JDK 11", NEW}
 
 
-# ── outside text ─────────────────────────────────────────────────────────────────────────────
-
-
 async def test_outside_text_lets_only_the_persons_sentence_count(tmp_path):
     life = Life(tmp_path)
     ids = await add(life, OLD)
@@ -348,8 +340,6 @@ async def test_secrets_and_orders_of_an_answer_are_left_out(tmp_path):
     assert life.texts() == [NEW]
     assert secret not in (tmp_path / "history.jsonl").read_text()
 
-
-# ── one session ──────────────────────────────────────────────────────────────────────────────
 
 WHOLE = json.dumps({"narrative": "Fixed it.", "facts": []})
 
@@ -498,9 +488,6 @@ async def test_a_continued_session_has_one_note_or_a_history(tmp_path, updates):
     assert ("Fixed it." in model.prompt) is updates
 
 
-# ── question and answer ──────────────────────────────────────────────────────────────────────
-
-
 def known(*texts: str) -> list[Statement]:
     at = "2026-03-01T12:00:00.000Z"
     return [
@@ -590,9 +577,6 @@ def test_an_answer_cut_off_loses_its_last_fact():
     text = json.dumps({"narrative": "N", "facts": [FACT, FACT], "same": [[1, 2]]})
     cut = read(text[: text.rindex('"quote"') + 14], 2)
     assert (cut.narrative, len(cut.facts), cut.same) == ("N", 1, ())
-
-
-# ── known facts alone ────────────────────────────────────────────────────────────────────────
 
 
 async def test_known_facts_are_compared_without_a_session(tmp_path):

@@ -8,33 +8,12 @@ from kode.memory.markdown import FACTS, LINES, SECTIONS, WHOLE, Format, display,
 from tests.effort import share
 
 _BITS = (
-    "- a",
-    "* b",
-    "  - c",
-    "\t- d",
-    "1. e",
-    "f g",
-    "Key: v",
-    "# H",
-    "## S",
-    "##",
-    "    # i",
-    "§",
+    *("- a", "* b", "  - c", "\t- d", "1. e", "f g", "Key: v"),
+    *("# H", "## S", "##", "    # i", "§"),
 )
 _MORE = (
-    "```",
-    "  ```",
-    "```py",
-    "~~~",
-    "> q",
-    "---",
-    "===",
-    "| x |",
-    "",
-    " ",
-    "\u00a0# j",
-    "-",
-    "- ",
+    *("```", "  ```", "```py", "~~~", "> q", "---", "===", "| x |"),
+    *("", " ", "\u00a0# j", "-", "- "),
 )
 _LINES = st.lists(st.sampled_from((*_BITS, *_MORE)), max_size=12)
 _FILES = st.tuples(_LINES, st.sampled_from(("\n", "\r\n", "\r")), st.booleans()).map(

@@ -105,8 +105,6 @@ def test_a_turn_with_more_of_the_query_nearby_ranks_higher() -> None:
     assert ranked("red boat", apart)[1].score == ranked("red boat", apart)[2].score
 
 
-# ── time ─────────────────────────────────────────────────────────────────────────────────────
-
 DAYS = ("2026-03-04", "2026-03-03", "2026-03-01", "2026-02-25", "2026-02-02", "2026-01-03")
 
 
@@ -132,9 +130,6 @@ def test_words_beside_a_time_choose_among_its_texts() -> None:
     rows = (("a", "parser", "03-03"), ("b", "uploader", "03-03"), ("c", "uploader", "02-01"))
     texts = [IndexedText(id, word, at=f"2026-{day}T10:00:00.000Z") for id, word, day in rows]
     assert ranked("the uploader of yesterday", texts)[0].text.id == "b"
-
-
-# ── many texts ───────────────────────────────────────────────────────────────────────────────
 
 
 def many(number: int) -> list[IndexedText]:
@@ -195,8 +190,6 @@ def test_texts_beyond_the_time_limit_are_found_later() -> None:
     assert [one.text.id for one in index.search("sensor499", 5, NOW)] == ["t499"]
 
 
-# ── a model ──────────────────────────────────────────────────────────────────────────────────
-
 FACTS = ["Invoices go to accounting", "The office is in Oslo", "Deploys are on Friday"]
 
 
@@ -234,9 +227,6 @@ async def test_the_best_fact_comes_before_notes() -> None:
     assert [result.text.id for result in results] == ["f", "n"]
 
 
-# ── unasked ──────────────────────────────────────────────────────────────────────────────────
-
-
 def test_a_message_recalls_texts_with_a_specific_word() -> None:
     rows = [
         ("a", "Fixed the uploader", "2026-01-01"),
@@ -253,8 +243,6 @@ def test_a_message_recalls_texts_with_a_specific_word() -> None:
     assert recalled("please fix it") == []
     assert recalled("fix the uplader") == ["b", "a"]
 
-
-# ── names ────────────────────────────────────────────────────────────────────────────────────
 
 STYLES = {
     "camel": lambda parts: parts[0] + "".join(map(str.capitalize, parts[1:])),

@@ -117,7 +117,7 @@ NO_TASK = (
     'There is no task. Give one in quotes, e.g. `kode run "fix the failing test"`, or pipe it in.'
 )
 
-SLOW_S = 0.5
+SLOW_S = 1.0
 """How long memory may take at the end before a line says what is waited for."""
 
 

@@ -79,9 +79,6 @@ class Reporter:
                 files=tuple(dict.fromkeys((*self.state.files, *event.files_changed))),
             )
 
-    async def aclose(self) -> None:
-        """Nothing is left to close."""
-
     def report(self, **changes: Any) -> None:
         """Writes a changed state. The session matters more than what `kode ps` says of it."""
         if self.opened is not None and self.opened.session_id:

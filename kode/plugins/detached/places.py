@@ -39,6 +39,8 @@ from kode.plugins.detached.holder import LOCK, SOCKET
 
 SPEC, STATE, RESERVE = "spec.json", "state.json", "reserve"
 RESERVE_BYTES = 64 * 1024
+ELSEWHERE = "The session {} was resumed in another terminal. Go on, or end it, there."
+LOOKS = 1_000  # others look whether a session lives, for a moment each
 
 SWITCHES = {"--worktree": "in a git worktree and on a branch of its own"}
 """The flag that `kode start` has besides those of `kode run`."""
@@ -136,11 +138,6 @@ def all_folder(home: Path) -> Path:
     return home / "detached"
 
 
-def trees_folder(home: Path) -> Path:
-    """Beside `home`, because no tool may write inside it."""
-    return home.with_name(f"{home.name}-trees")
-
-
 def make(home: Path, spec: Spec) -> tuple[Path, int]:
     """Creates the folder of a new session; returns it and its lock, held, which goes from process
     to process with the open file and dies with the last. Raises: StorageError."""
@@ -197,10 +194,8 @@ def find(home: Path, part: str) -> Background:
     do; StorageError."""
     faults: list[str] = []
     sessions = list_all(home, faults)
-    matches = [session for session in sessions if session.id == part] or [
-        session
-        for session in sessions
-        if part and (session.id.startswith(part) or session.id.endswith(part))
+    matches = [each for each in sessions if each.id == part] or [
+        each for each in sessions if part and (each.id.startswith(part) or each.id.endswith(part))
     ]
     if len(matches) == 1:
         return matches[0]
@@ -226,13 +221,17 @@ def is_alive(folder: Path) -> bool:
     except OSError:
         return False
     try:
-        # Shared: several may look at once.
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        return not _can_lock(lock, fcntl.LOCK_SH)  # shared: several may look at once
     finally:
         os.close(lock)
-    return False
+
+
+def _can_lock(lock: int, kind: int) -> bool:
+    try:
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
@@ -242,22 +241,11 @@ def hold(folder: Path) -> Iterator[None]:
     with storage_errors(folder / LOCK, "open"):
         lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
     try:
-        for is_last in (False, True):
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                if is_last:
-                    raise SessionError(elsewhere(folder)) from None
-                time.sleep(0.05)  # somebody looks whether it lives
+        if not any(_can_lock(lock, fcntl.LOCK_EX) for _ in range(LOOKS)):
+            raise SessionError(ELSEWHERE.format(folder.name))
         yield
     finally:
         os.close(lock)
-
-
-def elsewhere(folder: Path) -> str:
-    """Why a session that lives without a holder cannot be reached."""
-    return f"The session {folder.name} was resumed in another terminal. Go on, or end it, there."
 
 
 def wait_for_end(folder: Path, limit_s: float) -> bool:
@@ -281,7 +269,7 @@ def connect(folder: Path) -> Iterator[socket.socket]:
             connection.connect(SOCKET)
             connection.sendall(holder.frame(holder.HELLO, Path(LOCK).read_bytes()))
         except FileNotFoundError:
-            raise SessionError(elsewhere(folder)) from None
+            raise SessionError(ELSEWHERE.format(folder.name)) from None
         except OSError as error:
             raise SessionError(
                 f"The session {folder.name} does not answer ({error.strerror or error}). It may "

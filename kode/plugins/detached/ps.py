@@ -20,7 +20,7 @@ from kode.plugin import (
 )
 from kode.plugins.detached import holder, places, trees
 from kode.plugins.detached.attach import add_id, end_line
-from kode.plugins.detached.places import Background, Tree
+from kode.plugins.detached.places import Background
 
 SHOWN_S = 24 * 3600.0
 """How long `kode ps` shows one that has ended; `kode ps --done` shows all."""
@@ -79,7 +79,7 @@ def stop(argv: Sequence[str]) -> int:
     session = places.find(home, parser.parse(argv).id)
     if session.life == "alive":
         if not (session.folder / holder.SOCKET).exists():
-            raise SessionError(places.elsewhere(session.folder))
+            raise SessionError(places.ELSEWHERE.format(session.id))
         # A holder that does not answer is gone, and its prompt is ending.
         with contextlib.suppress(SessionError, OSError):
             with places.connect(session.folder) as connection:
@@ -176,12 +176,9 @@ def _value(session: Background, *, is_done: bool) -> dict[str, Any]:
 
 def _row(session: Background, now: float) -> tuple[str, str, str, str]:
     state = session.state
-    if session.life == "alive":
-        word = {"asks": "waits for you"}.get(state.doing, str(state.doing))
-    elif session.life == "killed":
-        word = "killed"
-    else:
-        word = f"{state.settled or state.status or 'ended'} {money(state.cost_usd)}".rstrip()
+    end = f"{state.settled or state.status or 'ended'} {money(state.cost_usd)}".rstrip()
+    doing = "waits for you" if state.doing == "asks" else str(state.doing)
+    word = {"alive": doing, "killed": "killed", "ended": end}[session.life]
     return session.id, word, _time(now - state.since), shorten(session.spec.title, 60)
 
 
@@ -221,7 +218,13 @@ def _files_of(session: Background) -> tuple[str, ...]:
 
 def _settle(home: Path, session: Background, *, merge: bool) -> str:
     """Merges or drops the worktree of a session that has ended. Raises: UserError."""
-    tree = _tree_of(session)
+    id, tree = session.id, session.spec.tree
+    if session.life == "alive":
+        raise SessionError(f"{id} still runs. `kode stop {id}` ends it first.")
+    if tree is None:
+        raise SessionError(f"{id} has no worktree: its changes are in {session.spec.cwd} already.")
+    if session.state.settled:
+        raise SessionError(f"{id} was {session.state.settled} already.")
     if merge:
         files = trees.merge(home, session, tree)
         line = f"Merged {tree.branch}: {', '.join(files) or 'no file differs'}."
@@ -236,23 +239,11 @@ def _settle(home: Path, session: Background, *, merge: bool) -> str:
     return line
 
 
-def _tree_of(session: Background) -> Tree:
-    """Raises: SessionError for a session that runs, or whose worktree is gone."""
-    id, tree = session.id, session.spec.tree
-    if session.life == "alive":
-        raise SessionError(f"{id} still runs. `kode stop {id}` ends it first.")
-    if tree is None:
-        raise SessionError(f"{id} has no worktree: its changes are in {session.spec.cwd} already.")
-    if session.state.settled:
-        raise SessionError(f"{id} was {session.state.settled} already.")
-    return tree
-
-
 def _forget(sessions: list[Background]) -> None:
     """Forgets sessions that ended long ago; each is still among the conversations."""
     for session in sessions:
         has_tree = session.spec.tree is not None and not session.state.settled
-        is_old = time.time() - session.state.since > FORGOTTEN_S
-        if session.life == "ended" and is_old and not has_tree:
+        is_over = session.life == "ended" and not has_tree
+        if is_over and time.time() - session.state.since > FORGOTTEN_S:
             with contextlib.suppress(OSError):
                 places.remove(session.folder)

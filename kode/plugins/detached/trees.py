@@ -13,7 +13,7 @@ from kode.plugin import (
     run_git,
     shorten,
 )
-from kode.plugins.detached.places import Background, Tree, all_folder, trees_folder
+from kode.plugins.detached.places import Background, Tree, all_folder
 from kode.plugins.worktrees import (
     MAKE_TIMEOUT_S,
     add_worktree,
@@ -47,7 +47,8 @@ def make(home: Path, cwd: Path, id: str) -> tuple[Tree, Path]:
             f"{cwd} is in no git repository, so it can have no worktree. Start without --worktree, "
             "or run `git init` and commit first."
         )
-    root, branch = trees_folder(home) / id, f"kode/{id}"
+    # Beside the home, because no tool may write inside it.
+    root, branch = home.with_name(f"{home.name}-trees") / id, f"kode/{id}"
     try:
         base = head_of(project)
         make_folder(root.parent)

@@ -47,9 +47,6 @@ async def prompt(memory: Memory, reason: Any = "start") -> str:
     return (await memory.inject(reason)).system
 
 
-# ── what a note may be ───────────────────────────────────────────────────────────────────────────
-
-
 async def test_a_plain_note_is_a_stable_log_without_an_end(home: Sessions) -> None:
     note = await remember(await home.open(), "Deploys are on Friday")
     values = (note.kind, detail(note, "stability"), detail(note, "expires_at"), note.private)
@@ -106,9 +103,6 @@ async def test_a_project_keeps_its_notes_and_a_user_theirs(tmp_path: Path) -> No
     other = Sessions(tmp_path, system="notes", settings={"notes": {"user": "a/b"}})
     with pytest.raises(ToolError, match="no note"):
         await call(await other.open(), "forget", id=note.id)
-
-
-# ── lifetimes ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_note_ends_at_its_moment() -> None:
@@ -173,9 +167,6 @@ async def test_other_notes_are_never_merged(home: Sessions, more: dict[str, Any]
     assert len(memory.store.statements()) == 2
 
 
-# ── what is shown ────────────────────────────────────────────────────────────────────────────────
-
-
 async def test_a_prompt_has_soul_then_rules_then_summaries(home: Sessions) -> None:
     await home.run("s0", "fix the parser")
     memory = await home.open("s1")
@@ -235,9 +226,6 @@ async def test_an_empty_memory_shows_nothing(home: Sessions) -> None:
     assert await prompt(memory) == ""
     assert await memory.recall(Turn(number=1, text="Hi")) == ""
     assert not (home.root / "memory" / "history.jsonl").exists()
-
-
-# ── the tools ────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_recall_finds_by_words_and_tags_and_gives_ids(home: Sessions) -> None:
@@ -368,9 +356,6 @@ async def test_evidence_says_how_much_a_note_counts(home: Sessions, line: str, r
     assert memory.store.rank(note) == rank
 
 
-# ── what a session leaves ────────────────────────────────────────────────────────────────────────
-
-
 def job(number: int, text: str = "Build it") -> Turn:
     messages = (user_message(text), *did("shell", command="make", exit_status=2))
     return Turn(number=number, text=text, messages=messages)
@@ -443,9 +428,6 @@ async def test_the_note_of_a_session_replaces_its_jobs(home: Sessions) -> None:
     assert [text.splitlines()[0] for text in texts(memory, "summary")] == ["Renamed the parser."]
     assert texts(memory) == ["Commits are in English"]
     assert newest(memory).details["evidence"] == ["Commits in English"]
-
-
-# ── a person ─────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_person_adds_each_kind_of_note(home: Sessions) -> None:

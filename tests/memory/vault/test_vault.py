@@ -38,9 +38,6 @@ async def append(memory: Memory, name: str, text: str, **more: str) -> dict[str,
     return json.loads(await call(memory, "memory_append", path=name, entry=text, **more))
 
 
-# ── files ────────────────────────────────────────────────────────────────────────────────────
-
-
 async def test_an_empty_vault_has_no_files_and_no_index(home: Sessions) -> None:
     memory = await home.open()
     assert await call(memory, "memory_list") == "[]"
@@ -219,9 +216,6 @@ async def test_a_line_of_the_person_is_a_list_item(home: Sessions) -> None:
     assert "## 2026-03-01 12:00\nFixed it." in path_of(memory, "episodes/2026-03.md").read_text()
 
 
-# ── what a model is shown ────────────────────────────────────────────────────────────────────
-
-
 async def test_the_index_comes_once_until_it_changes(home: Sessions) -> None:
     memory = await home.open()
     await write(memory, "facts/user.md", "- Name: A\n")
@@ -249,9 +243,6 @@ async def test_short_facts_are_shown_whole(home: Sessions) -> None:
     assert "- Name: Zhang San (the model, 2026-03-01)" in first
     assert "Zhang" not in second
     await write(later, "facts/user.md", "- Name: Li Si\n")
-
-
-# ── the reflector ────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass
