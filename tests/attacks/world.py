@@ -37,10 +37,11 @@ _OF_KODE = (
     "sandbox",
     "locks",
     "unfinished/2",
+    "open/2",
     "upkeep",
     "notices",
 )
-_FOLDERS_OF_KODE = ("", "/sessions", "/unfinished")
+_FOLDERS_OF_KODE = ("", "/sessions", "/unfinished", "/open")
 
 _LATER = (
     ".envrc .npmrc .vscode .idea .github .circleci .husky .pre-commit-config.yaml kode.json "
