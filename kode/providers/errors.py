@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
+from urllib.parse import urlsplit
 
 from kode.credentials import spellings
 from kode.errors import (
@@ -136,6 +137,8 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
             f"There are no credentials for {url} ({detail.rstrip('.')}). Set a key, or log in with "
             "the cloud's own tool (`aws configure`, `gcloud auth application-default login`)."
         ).about(endpoint.setting("api_key"))
+    if names & _NO_CONNECTION and "SSLError" not in names and _goes_through_proxy(url):
+        names.add("ProxyError")  # a proxy that is away fails like a server that is away
     for kinds, kind, text, key in _TRANSPORT:
         if names & kinds and (kinds != _TLS or names >= _TLS):  # not in a stream that breaks off
             error = kind(text.format(url=url, detail=detail))
@@ -147,12 +150,23 @@ def _from_transport(error: Exception, endpoint: Endpoint) -> ProviderError:
     )
 
 
+def _goes_through_proxy(url: str) -> bool:
+    """Whether the environment names a proxy for this URL, as httpx reads it."""
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    names_proxy = getproxies().keys() & {parts.scheme, "all"}
+    return bool(names_proxy) and not proxy_bypass(parts.hostname or "")
+
+
 _TLS = {"SSLError", "ConnectError"}
+_NO_CONNECTION = {"ConnectError", "ConnectionRefusedError", "gaierror", "ConnectTimeout"}
 _TRANSPORT: tuple[tuple[set[str], type[ProviderError], str, str], ...] = (
     (
         {"ProxyError"},
         TransientError,
-        "The proxy on the way to {url} failed ({detail}). Check HTTPS_PROXY and NO_PROXY.",
+        "The proxy on the way to {url} failed ({detail}). Check HTTP_PROXY, "
+        "HTTPS_PROXY and NO_PROXY.",
         "",
     ),
     (
@@ -163,7 +177,7 @@ _TRANSPORT: tuple[tuple[set[str], type[ProviderError], str, str], ...] = (
         "base_url",
     ),
     (
-        {"ConnectError", "ConnectionRefusedError", "gaierror", "ConnectTimeout"},
+        _NO_CONNECTION,
         TransientError,
         "No server answers at {url} ({detail}). Check that it is running, the base URL, and your "
         "network.",

@@ -208,6 +208,18 @@ def test_a_reason_is_shown_without_numbers_of_python(text: str, plain: str) -> N
     assert plain_reason(text) == plain
 
 
+@pytest.mark.parametrize(("exempt", "is_named"), [("", True), ("host", False)])
+def test_a_proxy_that_does_not_answer_is_named(
+    monkeypatch: pytest.MonkeyPatch, exempt: str, is_named: bool
+) -> None:
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", exempt)
+    with pytest.raises(TransientError) as caught, translate_errors(ENDPOINT):
+        raise httpx2.ConnectError("All connection attempts failed")
+
+    assert ("Check HTTP_PROXY, HTTPS_PROXY and NO_PROXY" in str(caught.value)) is is_named
+
+
 def test_keys_and_secrets_of_the_url_are_never_shown() -> None:
     with pytest.raises(ProviderError) as caught, translate_errors(ENDPOINT):
         raise ValueError("header was Bearer sekret-key and sk-proj-abcdefghijklmnop")

@@ -288,13 +288,16 @@ class Editor:
         self.app.output.write_raw(sequence)
         self.app.output.flush()
 
-    def accept(self, *, later: bool = False) -> None:
-        """Handles Enter: an answer, a new line after a trailing backslash, or a message; `later`
-        queues it until the running turn ends."""
+    def accept(self, *, later: bool = False, is_pasted: bool = False) -> None:
+        """Handles Enter: an answer, a new line after a trailing backslash or within pasted text, or
+        a message; `later` queues it until the running turn ends."""
         if self.asking:
             self._accept_answer(self.buffer.text)
             return
         if time.monotonic() - self._answered_at < QUIET_S:  # "y, Enter" must not send the draft
+            return
+        if is_pasted:
+            self.buffer.insert_text("\n")
             return
         if self._take_from_menu():
             return

@@ -1,6 +1,7 @@
 """The key bindings of the prompt. Editing keys are prompt_toolkit's own (Emacs style)."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 
 from prompt_toolkit.application.current import get_app
@@ -20,6 +21,22 @@ from kode.images import Picture, check
 FOCUS_IN, FOCUS_OUT = (Keys.ControlF23,), (Keys.ControlF24,)
 """Keys that no keyboard has represent focus changes of the window."""
 ANSI_SEQUENCES.update({"\x1b[I": FOCUS_IN[0], "\x1b[O": FOCUS_OUT[0]})
+_CODED_KEYS: dict[tuple[int, int], Keys | tuple[Keys, ...]] = {
+    (13, 1): Keys.ControlM,
+    (13, 2): Keys.ControlJ,  # Shift+Enter: a new line
+    (13, 3): (Keys.Escape, Keys.ControlM),
+    (9, 1): Keys.ControlI,
+    (9, 2): Keys.BackTab,
+    (27, 1): Keys.Escape,
+    (127, 1): Keys.ControlH,
+    **{(ord(key), 5): Keys(f"c-{key}") for key in "abcdefghijklmnopqrstuvwxyz"},
+}
+"""Keys that a terminal sends as a code and its modifiers: 1 is none, 2 Shift, 3 Alt, 5 Control."""
+for (_code, _modifiers), _key in _CODED_KEYS.items():
+    ANSI_SEQUENCES[f"\x1b[{_code};{_modifiers}u"] = _key  # CSI u, of kitty and tmux
+    ANSI_SEQUENCES[f"\x1b[27;{_modifiers};{_code}~"] = _key  # modifyOtherKeys, of xterm
+_CODED_BREAK = re.compile(r"\x1b\[(?:1[03];\d|106;5)u")
+"""A line end of a paste as tmux writes it with `extended-keys-format csi-u`."""
 
 
 def bindings(editor: Editor) -> KeyBindings:
@@ -36,7 +53,8 @@ def bindings(editor: Editor) -> KeyBindings:
 
     @keys.add("enter", filter=~is_searching)
     def _send(event: KeyPressEvent) -> None:
-        editor.accept()
+        # Nobody types on within one read: a paste, from a terminal that does not mark pastes.
+        editor.accept(is_pasted=bool(event.key_processor.input_queue))
 
     @keys.add("escape", "enter", filter=in_turn & ~empty & ~asking)
     def _send_later(event: KeyPressEvent) -> None:
@@ -143,7 +161,7 @@ def bindings(editor: Editor) -> KeyBindings:
 
     @keys.add(Keys.BracketedPaste)
     def _paste(event: KeyPressEvent) -> None:
-        text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+        text = _CODED_BREAK.sub("\n", event.data).replace("\r\n", "\n").replace("\r", "\n")
         if editor.menu is not None and editor.menu.has_keys:
             editor.put_back(editor.pastes.fold(text))  # a message, that no key of it answers
             return

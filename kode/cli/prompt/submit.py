@@ -57,7 +57,7 @@ def begin(
 
 def open_conversation(state: PromptState, opening: Opening) -> None:
     """Opens the conversation as the first job; lines typed meanwhile are queued."""
-    begin(state, _open, state, opening, what="Opening")
+    state.jobs.start(_open, state, opening, then=partial(_start_first, state), what="Opening")
 
 
 def submit(state: PromptState, text: str, *, later: bool = False) -> None:
@@ -73,8 +73,8 @@ def submit(state: PromptState, text: str, *, later: bool = False) -> None:
         _echo(state, text)
         state.jobs.start_beside(_command, state, *command)
         return
-    steers = state.in_turn and not later and command is None and not text.startswith("!")
-    (state.steering if steers and not _takes_along(state, text) else state.waiting).append(text)
+    steers = state.in_turn and not later and _can_steer(state, text)
+    (state.steering if steers else state.waiting).append(text)
     state.screen.redraw()
 
 
@@ -142,6 +142,23 @@ def _next(state: PromptState, stopped: bool) -> None:
         start(state, state.waiting.pop(0))
 
 
+def _start_first(state: PromptState, stopped: bool) -> None:
+    """After the opening: starts the first line typed meanwhile. The messages behind it reach the
+    model with its next step, before any that is typed later."""
+    _next(state, stopped)
+    while state.editor is not None and state.waiting and _can_steer(state, state.waiting[0]):
+        state.steering.append(state.waiting.pop(0))
+
+
+def _can_steer(state: PromptState, text: str) -> bool:
+    """Whether a line may reach the model in the middle of a turn. Something attached to a message
+    can come only with the one that begins a turn."""
+    if text.startswith("!") or state.opened is None or command_of(text) is not None:
+        return False
+    pasted = state.editor is not None and state.editor.pastes.pictures_in(text)
+    return not pasted and not names_attachment(text, state.conversation.place.cwd)
+
+
 async def _do(state: PromptState, text: str) -> None:
     _echo(state, text)
     if text.startswith("!"):
@@ -169,12 +186,6 @@ def _echo(state: PromptState, text: str) -> None:
     """Prints a sent message into the scrollback; a plain terminal has shown it already."""
     if state.editor is not None:
         state.screen.print_prompt(text)
-
-
-def _takes_along(state: PromptState, text: str) -> bool:
-    """Whether something is attached to a message: only the one that begins a turn can take it."""
-    pasted = state.editor is not None and state.editor.pastes.pictures_in(text)
-    return bool(pasted) or names_attachment(text, state.conversation.place.cwd)
 
 
 async def _command(state: PromptState, name: str, argument: str) -> None:

@@ -88,6 +88,27 @@ async def test_keys_answer_at_once_and_the_rest_is_draft(
         assert editor.buffer.text == draft
 
 
+@pytest.mark.parametrize(
+    ("sent", "text"),
+    [
+        ("a\x1b[13;2ub", "a\nb"),
+        ("a\x1b[27;2;13~b", "a\nb"),
+        ("ab\x1b[127;1uc", "ac"),
+        ("a\x1b[97;5ub", "ba"),
+        ("\x1b[200~a\x1b[13;1ub\x1b[201~", "a\nb"),
+        ("a paste\rwithout marks\r\rstays one", "a paste\nwithout marks\n\nstays one"),
+    ],
+    ids=["CSI u", "modifyOtherKeys", "backspace", "control", "coded paste", "unmarked paste"],
+)
+async def test_coded_keys_and_line_ends_of_pastes_edit_and_send_nothing(
+    sent: str, text: str
+) -> None:
+    async with prompt() as (editor, keys):
+        keys.send_text(sent)
+        while editor.buffer.text != text:
+            await asyncio.sleep(0)
+
+
 async def test_enter_after_an_answer_sends_no_draft() -> None:
     async with prompt() as (editor, keys):
         await typed(editor, keys, "half a mess")

@@ -139,6 +139,27 @@ async def test_lines_typed_before_the_conversation_opens_wait_for_it(room):
     assert "this session" in room.text
 
 
+async def test_messages_typed_while_it_opens_come_before_later_ones(room):
+    async def opening():
+        return room.talk
+
+    pastes = SimpleNamespace(pictures_in=lambda text: [], unfold=lambda text: text)
+    notifier = SimpleNamespace(setting=None)
+    room.state.editor = SimpleNamespace(pastes=pastes, notifier=notifier)
+    room.state.opened = None
+    open_conversation(room.state, opening)
+    submit(room.state, "slow")
+    submit(room.state, "first")
+    while not room.talk.turns:
+        await asyncio.sleep(0.001)
+    submit(room.state, "second")
+
+    assert room.state.steering == ["first", "second"]
+    room.state.editor = None
+    room.state.interrupt()
+    await room.settled()
+
+
 async def test_a_resumed_session_names_itself_and_its_turns(room):
     async def opening():
         return room.talk
