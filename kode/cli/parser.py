@@ -161,7 +161,7 @@ class Parser(argparse.ArgumentParser):
         strange = (word for word in argv if word[:1] == "-" and word.partition("=")[0] not in known)
         if self.takes_more and (Parser.describing or any(strange)):
             own = {action.dest for action in self._actions}
-            for plugin in filter(lambda one: one.flags, installed.plugins()):
+            for plugin in filter(lambda plugin: plugin.flags, installed.plugins()):
                 installed.call(plugin, plugin.flags, self)
             self.set_defaults(of_plugins={action.dest for action in self._actions} - own)
         if Parser.describing:

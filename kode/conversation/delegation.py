@@ -236,7 +236,7 @@ def fork_of(session: Session, call_id: str) -> Callable[[], bytes]:
 
 def _entry_without_cost(message: Message) -> MessageEntry:
     """Its own session has counted what it cost."""
-    values = {one.name: getattr(message, one.name) for one in fields(Message)}
+    values = {field.name: getattr(message, field.name) for field in fields(Message)}
     ids = {"id": message.id, "at": message.at} if isinstance(message, MessageEntry) else {}
     return MessageEntry(**{**values, **ids, "usage": None})
 

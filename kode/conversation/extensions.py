@@ -61,9 +61,9 @@ async def hooks_of(conversation: "Conversation", found: FoundExtensions) -> "Hoo
         await conversation.extensions.ask_outside(items)
     # A guard is not got rid of by changing it: it blocks until somebody looks at the change.
     guards = tuple(
-        replace(one.thing, is_async=False)
-        for one in found.hooks
-        if one.standing == "changed" and one.thing.event == "PreToolUse"
+        replace(hook.thing, is_async=False)
+        for hook in found.hooks
+        if hook.standing == "changed" and hook.thing.event == "PreToolUse"
     )
     if not hooks and not guards:
         return None
@@ -125,7 +125,7 @@ def definition_of(name: str, cwd: Path, *, trust_project: bool = False) -> Agent
     for agent in in_use(found.agents):
         if agent.item.name == name:
             return agent
-    if any(one.thing.item.name == name for one in found.agents):
+    if any(agent.thing.item.name == name for agent in found.agents):
         raise UserError(
             f"Nobody has approved the agent {name} as it is now: `kode extensions approve {name}` "
             "shows it and asks."
@@ -144,7 +144,7 @@ def skills_of(conversation: "Conversation", found: FoundExtensions) -> tuple[Ski
     # Those that it names it begins with, whatever its tools are.
     if named is None and not definition.has("skill"):
         return ()
-    return tuple(one for one in used if named is None or one.item.name in named)
+    return tuple(extension for extension in used if named is None or extension.item.name in named)
 
 
 def load_skills(conversation: "Conversation", found: FoundExtensions) -> None:

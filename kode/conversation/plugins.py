@@ -218,9 +218,9 @@ class PluginHost:
 def open_plugins(settings: "Settings", place: Workplace, session: Session) -> PluginHost:
     """Opens the plug-ins for a conversation; in a subagent they only decide about calls. Never
     raises: see `installed.faults`."""
-    for one in installed.installed():
-        if one.fault:
-            settings.emit(Notice(text=f"The plug-in {one.name} is not used: {one.fault}."))
+    for entry in installed.installed():
+        if entry.fault:
+            settings.emit(Notice(text=f"The plug-in {entry.name} is not used: {entry.fault}."))
     host = PluginHost(session=session, screen=settings.emit)
     for plugin in installed.plugins():
         adds = any((*plugin.session_parts, plugin.slash)) and settings.child is None
@@ -260,9 +260,9 @@ def _add_parts(plugin: Plugin, opened: PluginSession) -> None:
     if plugin.subscriber:
         subscriber = load(plugin, plugin.subscriber)(opened)
         host.subscribers += [] if subscriber is None else [(plugin, subscriber)]
-    for one in load(plugin, plugin.tools)(opened) if plugin.tools else ():
-        tool = replace(one, run=guard_plugin(plugin, one.run)) if isinstance(one, Tool) else None
-        host.tools.append(tool or plain_tool(one))
+    for part in load(plugin, plugin.tools)(opened) if plugin.tools else ():
+        tool = replace(part, run=guard_plugin(plugin, part.run)) if isinstance(part, Tool) else None
+        host.tools.append(tool or plain_tool(part))
 
 
 async def _decide(

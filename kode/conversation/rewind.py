@@ -67,7 +67,7 @@ def would_undo(conversation: "Conversation") -> list[list[str]]:
     changes: call it in a thread."""
     cwd, past = conversation.place.cwd, conversation.agent.undo.history()
     return [
-        sorted({relative_path(path, cwd) for one in past.since(turn) for path in one.changed})
+        sorted({relative_path(path, cwd) for change in past.since(turn) for path in change.changed})
         for turn in range(1, len(_prompts_of(conversation.session)) + 1)
     ]
 

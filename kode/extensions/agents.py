@@ -68,7 +68,7 @@ def may_use(agent: AgentDefinition | None, tool: Tool) -> bool:
     if ways & agent.without or not (agent.servers is None or server in agent.servers):
         return False
     # A list of tools that has none of a server, which is named besides, is about the others.
-    is_listed = any(f"{one}__".startswith(f"mcp__{server}__") for one in agent.tools or ())
+    is_listed = any(f"{tool}__".startswith(f"mcp__{server}__") for tool in agent.tools or ())
     is_named = agent.servers is not None and not is_listed
     return agent.tools is None or is_named or bool(ways & agent.tools)
 
@@ -77,12 +77,16 @@ def lacking(agent: AgentDefinition, tools: Sequence[Tool], skills: Collection[st
     """What a definition names, and these tools of servers and skills do not have."""
     names = {tool.name for tool in tools}
     servers = {tool.target({}).partition(":")[0] for tool in tools if tool.target is not None}
-    known = {*names, *(f"mcp__{one}{end}" for one in servers for end in ("", "__*")), "mcp__*"}
-    listed = sorted(one for one in agent.tools or () if one.startswith("mcp__"))
+    known = {
+        *names,
+        *(f"mcp__{server}{end}" for server in servers for end in ("", "__*")),
+        "mcp__*",
+    }
+    listed = sorted(tool for tool in agent.tools or () if tool.startswith("mcp__"))
     return [
-        *(f"MCP server {one}" for one in agent.servers or () if one not in servers),
-        *(f"tool {one}" for one in listed if one not in known),
-        *(f"skill {one}" for one in agent.skills or () if one not in skills),
+        *(f"MCP server {server}" for server in agent.servers or () if server not in servers),
+        *(f"tool {tool}" for tool in listed if tool not in known),
+        *(f"skill {skill}" for skill in agent.skills or () if skill not in skills),
     ]
 
 
@@ -152,5 +156,5 @@ def _names(document: front_matter.Document, field: str) -> tuple[str, ...] | Non
     if given is None:
         return None
     texts = given if isinstance(given, list | dict) else str(given).split(",")
-    named = (name for one in texts for name in (one if isinstance(one, dict) else (one,)))
+    named = (name for value in texts for name in (value if isinstance(value, dict) else (value,)))
     return tuple(dict.fromkeys(name.strip() for name in map(str, named) if name.strip()))

@@ -112,7 +112,10 @@ def arguments(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
         items = ITEMS.get((tool.name, name))
         if items and isinstance(value, list):
             known = properties[name].get("items", {}).get("properties", {})
-            value = [_renamed(one, items, known) if isinstance(one, dict) else one for one in value]
+            value = [
+                _renamed(element, items, known) if isinstance(element, dict) else element
+                for element in value
+            ]
         own[name] = value
     required = schema.get("required", ())
     own = {name: value for name, value in own.items() if value is not None or name in required}

@@ -15,13 +15,20 @@ from kode.extensions.trust import Approvals, Item
 
 def items(home: Path, cwd: Path) -> Iterable[Item]:
     """See `review.Finder`; of the person's own files none is asked about."""
-    return [item for one in find_foreign(cwd) if one.scope == "project" for item in _items(one)]
+    return [
+        item
+        for settings in find_foreign(cwd)
+        if settings.scope == "project"
+        for item in _items(settings)
+    ]
 
 
 def own_items(cwd: Path) -> list[Item]:
     """Those of the person's own files, which `kode extensions approve` takes by name."""
-    own = (one for one in find_foreign(cwd) if one.scope == "home" and one.allow)
-    return [item for one in own for item in _items(one)]
+    own = (
+        settings for settings in find_foreign(cwd) if settings.scope == "home" and settings.allow
+    )
+    return [item for settings in own for item in _items(settings)]
 
 
 def _items(settings: ForeignSettings) -> Iterable[Item]:

@@ -54,12 +54,12 @@ class FoundExtensions:
     def items(self) -> tuple[Item, ...]:
         """All of them, counting or not: what a person may be asked about."""
         kinds = (self.skills, self.commands, self.agents, self.hooks)
-        return tuple(one.thing.item for kind in kinds for one in kind)
+        return tuple(extension.thing.item for kind in kinds for extension in kind)
 
 
 def in_use(found: Iterable[Found[T]]) -> tuple[T, ...]:
     """Those that count."""
-    return tuple(one.thing for one in found if one.standing == "used")
+    return tuple(extension.thing for extension in found if extension.standing == "used")
 
 
 def items(home: Path, cwd: Path) -> tuple[Item, ...]:

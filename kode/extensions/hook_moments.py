@@ -76,8 +76,8 @@ class Hooks:
         """Runs the hooks of an event whose matcher fits these names, one after the other, up to the
         first that refuses. What one makes of a call's input is the input for the next, and those
         before it look once more. Raises: StorageError if a run cannot be recorded."""
-        about = (one for one in self.hooks if one.event == event and one.matches(names))
-        hooks = [one for one in about if one.applies(names, fields) and one not in self._done]
+        about = (hook for hook in self.hooks if hook.event == event and hook.matches(names))
+        hooks = [hook for hook in about if hook.applies(names, fields) and hook not in self._done]
         for hook in hooks:
             if hook.is_async:
                 self._start(self._heard(self._run(hook, event, dict(fields))))
@@ -127,7 +127,7 @@ class Hooks:
     @property
     def judge_calls(self) -> bool:
         """Whether there are hooks that may allow or refuse a call."""
-        return any(one.event == "PreToolUse" and not one.is_async for one in self.hooks)
+        return any(hook.event == "PreToolUse" and not hook.is_async for hook in self.hooks)
 
     async def before_call(self, action: Action) -> CallDecision | None:
         """See `tool.Interceptor`."""

@@ -292,7 +292,7 @@ def _above(path: str) -> str:
 
 
 def _together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    return {name: value for one in several for name, value in one.items()}
+    return {name: value for values in several for name, value in values.items()}
 
 
 def _fault(ran: ProgramRun) -> str:

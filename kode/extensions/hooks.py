@@ -142,10 +142,10 @@ def is_current(hook: Hook, around: Surroundings) -> bool:
     if hook.item.scope == "home":
         return True
     files = [(path, place) for path, place in _files(around) if path == hook.item.origin]
-    found = [one for file in files for one in _hooks_of(*file, around, [])]
+    found = [other for file in files for other in _hooks_of(*file, around, [])]
     if hook.item.scope == "bundle":
         found += hooks_of_bundles(bundles_in(around.home)[0], around, [])
-    return any(one.item == hook.item for one in found)
+    return any(other.item == hook.item for other in found)
 
 
 def _files(around: Surroundings) -> Iterator[tuple[Path, Place]]:
@@ -247,7 +247,7 @@ def _hook(
     if is_project_s:
         programs = dict(_programs(command, folders, place.top))
         content += "".join(f"\n{text}" for text in programs.values())
-        covers += [one for one in programs if one not in covers]
+        covers += [program for program in programs if program not in covers]
     else:
         for program in covers[1:]:
             with contextlib.suppress(ConfigError):  # no text: nothing that a person could judge
@@ -277,11 +277,11 @@ def _hook(
 def _wanted(entry: Mapping[str, Any], top: Path) -> Grants:
     """What an entry asks for besides. Raises: ConfigError."""
     folders = entry.get("write", [])
-    if not isinstance(folders, list) or not all(isinstance(one, str) for one in folders):
+    if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
         raise ConfigError("its `write` is not a list of folders")
     return Grants(
         network=entry.get("network") is True,
-        write=tuple(real_path(top / paths.expand(one)) for one in folders),
+        write=tuple(real_path(top / paths.expand(folder)) for folder in folders),
         outside=entry.get("sandbox") is False,
     )
 

@@ -44,8 +44,8 @@ def add_opened(
 
     Raises: ConfigError for too many files.
     """
-    found = {one.path: one for one in known}
-    room = MAX_TEXTS_BYTES - sum(len(one.text) for one in known)
+    found = {file.path: file for file in known}
+    room = MAX_TEXTS_BYTES - sum(len(file.text) for file in known)
     for path in opened:
         # What git keeps there changes with each commit; what it runs, no command may change.
         inside = Path(path).is_relative_to(project)
@@ -66,24 +66,24 @@ def add_opened(
     return tuple(found.values())
 
 
-def is_changed(one: Loaded, project: Path) -> bool:
+def is_changed(file: Loaded, project: Path) -> bool:
     """Whether a file differs from the approved one. Never raises."""
     states = []
     with contextlib.suppress(OSError):
-        states += [os.lstat(one.path)]
-        states += [os.stat(one.path)]
+        states += [os.lstat(file.path)]
+        states += [os.stat(file.path)]
     # The kernel sets this time, whatever a program wants.
     version = tuple((state.st_ino, state.st_size, state.st_ctime_ns) for state in states)
-    return _digest_of(one.path, project, version) != one.digest
+    return _digest_of(file.path, project, version) != file.digest
 
 
-def diff(one: Loaded, project: Path) -> str:
+def diff(file: Loaded, project: Path) -> str:
     """What changed in a file, without credentials; "" if nothing did. Never raises."""
-    if not is_changed(one, project):
+    if not is_changed(file, project):
         return ""
-    name, now = os.path.relpath(one.path, project), _read(one.path, project)
+    name, now = os.path.relpath(file.path, project), _read(file.path, project)
     after = _text_of(now[0]) if now is not None else ""
-    shown = unified_diff(name, one.text, after)
+    shown = unified_diff(name, file.text, after)
     return shown or f"{name}, which it loads, is {'another file now' if now else 'gone'}\n"
 
 

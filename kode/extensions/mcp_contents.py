@@ -194,7 +194,7 @@ def _field(name: str, schema: Mapping[str, Any], *, required: bool) -> Field:
     kind = kinds.get(schema.get("type"), "text")
     listed = schema.get("items", {}) if schema.get("type") == "array" else schema
     options = listed.get("enum") or [
-        one.get("const") for one in listed.get("oneOf") or listed.get("anyOf") or ()
+        choice.get("const") for choice in listed.get("oneOf") or listed.get("anyOf") or ()
     ]
     if options:
         kind = "choices" if schema.get("type") == "array" else "choice"

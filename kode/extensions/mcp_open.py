@@ -193,7 +193,9 @@ class Opener:
                 f"{fault}. The sandbox allows no unix socket, such as that of a container engine: "
                 '`"outside": true` in its entry runs it without one, once you have said yes.'
             )
-        reached = sys.platform == "darwin" or any(one.what in _NETWORK for one in wrapped.blocked())
+        reached = sys.platform == "darwin" or any(
+            block.what in _NETWORK for block in wrapped.blocked()
+        )
         if not start.server.network and reached:
             return DownloadNeededError(
                 f"it never ran here, and reached for the network, perhaps for a download ({fault})"

@@ -209,13 +209,13 @@ def pinned_definitions(entry: Entry, approvals: Approvals) -> Mapping[str, Defin
     """The approved tools of a server, by name; empty for one that never ran."""
     found = (json.loads(pin.content) for pin in saved_pins(entry, approvals))
     return {
-        one["name"]: Definition(
-            name=one["name"],
-            description=one.get("description", ""),
-            parameters=one.get("inputSchema", {}),
-            whole=one,
+        definition["name"]: Definition(
+            name=definition["name"],
+            description=definition.get("description", ""),
+            parameters=definition.get("inputSchema", {}),
+            whole=definition,
         )
-        for one in found
+        for definition in found
     }
 
 

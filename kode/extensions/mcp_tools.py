@@ -30,7 +30,7 @@ def tools_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
     tools: list[Tool] = []
     for server in servers:
         for definition in server.definitions.values():
-            taken = {one.name for one in tools}
+            taken = {tool.name for tool in tools}
             tools.append(_tool(server, definition, _tool_name(server.name, definition.name, taken)))
     return tuple(tools)
 
@@ -38,7 +38,8 @@ def tools_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
 def tokens_of(tools: Sequence[Tool]) -> int:
     """Roughly how much of a window their definitions take."""
     chars = sum(
-        len(one.name) + len(one.description) + len(json.dumps(one.parameters())) for one in tools
+        len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters()))
+        for tool in tools
     )
     return chars // 4
 
@@ -74,9 +75,9 @@ def pair_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
         tool: str,
         arguments: Annotated[dict[str, Any], "As its parameters say"] = {},  # noqa: B006
     ) -> ToolOutput:
-        for one in servers:
-            if one.name == server:
-                return await _call(one, tool, context, arguments)
+        for candidate in servers:
+            if candidate.name == server:
+                return await _call(candidate, tool, context, arguments)
         raise ToolError(f"There is no MCP server {server!r} here. The servers are: {names}.")
 
     return (search, call)
@@ -128,7 +129,7 @@ def _show_hidden(node: Any) -> Any:
     if isinstance(node, str):
         return visible(node)
     if isinstance(node, list):
-        return [_show_hidden(one) for one in node]
+        return [_show_hidden(child) for child in node]
     if isinstance(node, dict):
         return {visible(key): _show_hidden(value) for key, value in node.items()}
     return node

@@ -110,7 +110,7 @@ async def settle(
         answer = await ask(question(asked, approvals, parts, most))
         if answer.choice == "no":
             break
-        chosen = [parts[at] for at in answer.items] or [(one, (*grants,)) for one in asked]
+        chosen = [parts[at] for at in answer.items] or [(item, (*grants,)) for item in asked]
         for item, given in chosen:
             with_it = [trust.outside(item)] if trust.OUTSIDE in given else []
             trust.approve(home, approvals.project, [item, *with_it], given)
@@ -166,7 +166,7 @@ def parts_of(items: Sequence[Item], home: Path, project: Path) -> list[Part]:
     write = (str(project),) if trust.may_write_in(project, home, project) else ()
     network, outside = (trust.NETWORK,), (trust.OUTSIDE,)
     more = dict.fromkeys(((), network, write, network + write, outside))
-    every = [(item, one) for item in items for one in (more if item.kind == "hook" else [()])]
+    every = [(item, extra) for item in items for extra in (more if item.kind == "hook" else [()])]
     fitting = every if len(every) <= MAX_PARTS else [(item, ()) for item in items][:MAX_PARTS]
     return [(item, grants) for item, grants in fitting if grants or len(items) > 1]
 
@@ -176,7 +176,7 @@ def _words_of(item: Item, grants: Sequence[str]) -> str:
     said = {trust.NETWORK: "with the network", trust.OUTSIDE: "outside the sandbox"}
     name = json.dumps(shorten(item.name, MAX_NAME), ensure_ascii=False)
     kind = _KINDS.get(item.kind, item.kind)
-    also = (said.get(one, "writing in this project") for one in grants)
+    also = (said.get(grant, "writing in this project") for grant in grants)
     return ", ".join((f"the {kind} {name}", *also))
 
 

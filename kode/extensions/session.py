@@ -139,18 +139,20 @@ class Extensions:
                 )
             self.begin()
         servers = list(self.servers.values())
-        own = [one for one in servers if "command" in one.entry.values]
+        own = [server for server in servers if "command" in server.entry.values]
         await self.ask_outside(
-            [one.entry.item for one in own if one.entry.values.get("outside")], always=True
+            [server.entry.item for server in own if server.entry.values.get("outside")], always=True
         )
-        await self.ask_outside([one.entry.item for one in own])
+        await self.ask_outside([server.entry.item for server in own])
         unknown = [
-            one for one in servers if not one.definitions or self.opener.needs_start(one.entry)
+            server
+            for server in servers
+            if not server.definitions or self.opener.needs_start(server.entry)
         ]
         for server in unknown:
             server.start()
-        await _settled([one for one in unknown if not self.opener.needs_start(one.entry)])
-        new = [one for one in unknown if self.opener.needs_start(one.entry)]
+        await _settled([server for server in unknown if not self.opener.needs_start(server.entry)])
+        new = [server for server in unknown if self.opener.needs_start(server.entry)]
         await _settled(new, FIRST_START_WAITS_S)
         for server in unknown:
             if server.needs_download:
@@ -162,14 +164,14 @@ class Extensions:
         tools = tools_of(servers)
         if servers and self._defers(tools, window_tokens):
             return pair_of(servers)
-        absent = [one for one in servers if not one.definitions and not one.runs]
+        absent = [server for server in servers if not server.definitions and not server.runs]
         return (*tools, *(pair_of(absent) if absent else ()))
 
     def shared_tools(self, agent: AgentDefinition | None, window_tokens: int) -> tuple[Tool, ...]:
         """The tools of its servers that a subagent with this definition gets."""
         servers = list(self.servers.values())
         if agent is not None and agent.servers is not None:
-            servers = [one for one in servers if one.name in agent.servers]
+            servers = [server for server in servers if server.name in agent.servers]
         if has_all_tools(agent):  # as the pair has
             return self._offered(servers, window_tokens)
         return tuple(tool for tool in tools_of(servers) if may_use(agent, tool))
@@ -262,11 +264,11 @@ class Extensions:
         if known is None:
             keys = ", ".join(prompt.key for prompt in server.prompts) or "none"
             raise UserError(f"{server.name} has no prompt {key}. It has: {keys}.")
-        names = [one.rstrip("!") for one in known.arguments]
+        names = [name.rstrip("!") for name in known.arguments]
         words = argument.split(maxsplit=len(names) - 1) if len(names) > 1 else [argument]
         given = {name: word for name, word in zip(names, words, strict=False) if word}
         missing = [
-            one[:-1] for one in known.arguments if one.endswith("!") and one[:-1] not in given
+            name[:-1] for name in known.arguments if name.endswith("!") and name[:-1] not in given
         ]
         if missing:
             raise UserError(f"{command} needs {', '.join(missing)}: {command} {' '.join(names)}")

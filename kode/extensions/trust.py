@@ -195,7 +195,7 @@ def state(item: Item, approvals: Approvals) -> State:
         return "new"
     is_same = approval.digest == digest(item)
     is_same = is_same and not any(
-        loads.is_changed(one, approvals.project) for one in approval.loads
+        loads.is_changed(load, approvals.project) for load in approval.loads
     )
     return "trusted" if is_same else "changed"
 
@@ -233,7 +233,7 @@ def diff(item: Item, approvals: Approvals) -> str:
         return own
     if not own and approval.digest != digest(item):
         own = f"{item.name} differs in a credential, or is too large to compare\n"
-    return own + "".join(loads.diff(one, approvals.project) for one in approval.loads)
+    return own + "".join(loads.diff(load, approvals.project) for load in approval.loads)
 
 
 def _text_before(item: Item, approvals: Approvals) -> str | None:
@@ -257,7 +257,7 @@ def grants_of(item: Item, approvals: Approvals) -> Grants:
     return Grants(
         network=NETWORK in given,
         outside=OUTSIDE in given,
-        write=tuple(one for one in given if one.startswith("/")),
+        write=tuple(grant for grant in given if grant.startswith("/")),
     )
 
 
@@ -311,12 +311,12 @@ def pin_loads(home: Path, project: Path, item: Item, opened: Sequence[str]) -> A
     held = [own for own in item.covers if own != str(item.origin)]
     besides = [path for path in opened if not any(below(path, own) for own in held)]
 
-    def seen(one: Approved) -> Approved:
-        since = datetime.fromisoformat(one.approved_at).timestamp()
+    def seen(approval: Approved) -> Approved:
+        since = datetime.fromisoformat(approval.approved_at).timestamp()
         folders = loads.folders_of(opened, project)
         return replace(
-            one,
-            loads=loads.add_opened(one.loads, besides, project=project, since=since),
+            approval,
+            loads=loads.add_opened(approval.loads, besides, project=project, since=since),
             folders=folders,
             names=loads.names_in(folders),
         )
@@ -334,7 +334,7 @@ def revoke(home: Path, project: Path, gone: Iterable[Approved]) -> Approvals:
     for approval in gone:
         if approval.kind == "instructions":
             record_of(home).withdraw(approval.origin)
-    revoked = {_identity(one) for one in gone}
+    revoked = {_identity(approval) for approval in gone}
     return _change(
         home, project, lambda approvals: [o for o in approvals if _identity(o) not in revoked]
     )
@@ -345,8 +345,8 @@ def _kept(item: Item) -> str:
     return redact(item.content) if len(item.content) <= MAX_KEPT_CHARS else ""
 
 
-def _identity(one: Item | Approved) -> tuple[str, str, str]:
-    return one.kind, one.name, str(one.origin)
+def _identity(item: Item | Approved) -> tuple[str, str, str]:
+    return item.kind, item.name, str(item.origin)
 
 
 def _change(

@@ -198,7 +198,7 @@ class _Fitting:
                 is_word = isinstance(value, bool) and name != "items"
                 fitted[name] = value if is_word else self._fit(value, refs, depth + 1)
             elif name in _LISTS and _list(value):
-                fitted[name] = [self._fit(one, refs, depth + 1) for one in value]
+                fitted[name] = [self._fit(element, refs, depth + 1) for element in value]
             elif name in _MAPS and (depth == 0 or name not in _DEFINITIONS):
                 fitted[name] = {
                     key: self._fit(one, refs, depth + 1)

@@ -182,9 +182,9 @@ def _changes_of_folder(
         yield path, "created"
         return
     empty = True
-    for one in _walk(layer, path, opaque=opaque or is_opaque(layer.upper / path)):
+    for inner in _walk(layer, path, opaque=opaque or is_opaque(layer.upper / path)):
         empty = False
-        yield one
+        yield inner
     if empty and before is None:
         yield path, "created"
 

@@ -47,11 +47,11 @@ class Named:
     _found: frozenset[str] = frozenset()
 
     def __call__(self) -> frozenset[str]:
-        if not self._stamps or any(_stamp(one) != was for one, was in self._stamps.items()):
+        if not self._stamps or any(_stamp(path) != was for path, was in self._stamps.items()):
             reading = _Reading(str(self.root))
             reading.read_all()
             self._found = frozenset(reading.found)
-            self._stamps = {one: _stamp(one) for one in reading.looked_at}
+            self._stamps = {path: _stamp(path) for path in reading.looked_at}
         return self._found
 
 
@@ -70,8 +70,8 @@ class _Reading:
         self.looked_at.add(f"{self.root}/package.json")
         self._scripts(_RUN_BY_INSTALLING)
         for path in (hooks, *(f"{self.root}/{name}" for name in places.names("names_programs"))):
-            for one in self._files_in(path):
-                self._text_of(one)
+            for file in self._files_in(path):
+                self._text_of(file)
 
     def _git_settings(self) -> str:
         """Takes in what git's settings name; returns the folder of its hooks."""

@@ -449,7 +449,9 @@ def _plain(value: Any) -> Any:
 def _defaults(kind: type[Any]) -> dict[str, Any]:
     """The fields of a kind of values; those without a default are always written."""
     always = ("type", "version")
-    return {one.name: MISSING if one.name in always else one.default for one in fields(kind)}
+    return {
+        field.name: MISSING if field.name in always else field.default for field in fields(kind)
+    }
 
 
 def parse_line(line: bytes) -> "Header | AnyEntry":

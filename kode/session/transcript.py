@@ -53,7 +53,7 @@ class Call:
     def result(self) -> ToolResult | None:
         """None without a `message`."""
         answers = results_of(self.message) if self.message is not None else ()
-        return next((one for one in answers if one.call_id == self.call.id), None)
+        return next((answer for answer in answers if answer.call_id == self.call.id), None)
 
     @property
     def answer(self) -> ToolResult:
@@ -212,7 +212,11 @@ class Transcript:
 
     def _items(self) -> Iterator[Item]:
         ids = {entry.id for entry in effective(self.entries)}
-        undone = {one.of for one in self.entries if isinstance(one, RestoreEntry) and one.id in ids}
+        undone = {
+            entry.of
+            for entry in self.entries
+            if isinstance(entry, RestoreEntry) and entry.id in ids
+        }
         trimmed, results = _trimmed(self.entries, ids), _results(self.entries, ids)
         for index, entry in enumerate(self.entries):
             gone: Gone = "trimmed" if index < trimmed else ""

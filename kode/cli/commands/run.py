@@ -102,7 +102,7 @@ def _files(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
     """`kode continue` has neither flag. Raises: ConfigError for both, and where nothing plays
     cassettes."""
     given = (getattr(arguments, name, None) for name in ("record", "replay"))
-    record, replay = (None if one is None else Path(one) for one in given)
+    record, replay = (None if path is None else Path(path) for path in given)
     if record and replay:
         raise ConfigError("--record and --replay are two ways to run: give one of them.")
     if (record or replay) and FORMAT not in installed.added("replays"):

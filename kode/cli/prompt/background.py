@@ -64,12 +64,14 @@ async def may_leave(state: PromptState) -> bool:
     running = state.conversation.commands.running() if state.opened is not None else []
     if not running:
         return True
-    one = len(running) == 1
-    what = f"{plural(len(running), 'background command')} {'is' if one else 'are'} still running:"
+    is_only = len(running) == 1
+    what = (
+        f"{plural(len(running), 'background command')} {'is' if is_only else 'are'} still running:"
+    )
     state.screen.print(what, "warning")
     for command in running:
         state.screen.print_painted(_row(command, state.screen.width))
-    answer = await state.screen.read_answer(f"Quit and stop {'it' if one else 'them'}? [y/N] ")
+    answer = await state.screen.read_answer(f"Quit and stop {'it' if is_only else 'them'}? [y/N] ")
     # End of input is a second Ctrl-D, which means yes.
     return answer is None or answer.strip().lower() in ("y", "yes")
 

@@ -44,7 +44,7 @@ def _switch(state: PromptState, offered: "Sequence[Offer]", argument: str) -> No
 
     conversation = state.conversation
     provider, model = find_model(offered, conversation.config, _current_row(state), argument)
-    offer = next((one for one in offered if one.provider == provider), None)
+    offer = next((offer for offer in offered if offer.provider == provider), None)
     if offer is not None and offer.is_near and offer.lacks(model):
         raise UserError(
             f"The server has no model {one_line(model)}.{_similar(model, offer.models)} "
@@ -53,7 +53,7 @@ def _switch(state: PromptState, offered: "Sequence[Offer]", argument: str) -> No
     conversation.use_model(model, provider)
     _say_current(state)
     info = conversation.agent.provider.info
-    names = [name for one in offered if one.provider == provider for name in one.models]
+    names = [name for offer in offered if offer.provider == provider for name in offer.models]
     if offer is not None and offer.lacks(model):
         state.screen.print(
             f"{one_line(provider)} does not list {one_line(model)}.{_similar(model, names)}",

@@ -379,7 +379,7 @@ async def permissions(state: PromptState, argument: str) -> None:
     for row in columns(rule_rows(standing, state.conversation.settings.loaded.origins)):
         state.screen.print(f"  {row}")
     ways = [("MODE", "switch to " + ", ".join(MODES))]
-    ways += CHANGES.values() if any(one.id for one in standing) else ()
+    ways += CHANGES.values() if any(rule.id for rule in standing) else ()
     rows = [(f"/permissions {words}", meaning) for words, meaning in ways]
     state.screen.print(explain(rows, state.screen.width), "dim")
 

@@ -27,7 +27,11 @@ class Choice:
 def matching(choices: Sequence[Choice], typed: str) -> list[Choice]:
     """Those that contain each typed word."""
     words = typed.lower().split()
-    return [one for one in choices if all(w in f"{one.value} {one.text}".lower() for w in words)]
+    return [
+        choice
+        for choice in choices
+        if all(w in f"{choice.value} {choice.text}".lower() for w in words)
+    ]
 
 
 def _nothing(width: int) -> list[str]:
@@ -79,7 +83,7 @@ class Menu:
         """The choice whose key this is, or ends; None for the beginning of a key, and for one that
         means nothing."""
         pressed = self.pressed + key.lower()
-        choices = [one for one in self.offered() if one.key]
+        choices = [choice for choice in self.offered() if choice.key]
         keys = {choice.key: choice for choice in choices if choice.key.startswith(pressed)}
         if pressed in keys and pressed not in self.behind:
             return keys[pressed]
@@ -112,7 +116,9 @@ class Menu:
 
     def _flat(self) -> list[Choice]:
         """The choices, with those that a key opens in its place."""
-        return [inner for one in self.choices for inner in self.behind.get(one.key, (one,))]
+        return [
+            inner for choice in self.choices for inner in self.behind.get(choice.key, (choice,))
+        ]
 
     def plain_lines(self) -> list[str]:
         """The choices where lines are typed."""

@@ -18,16 +18,16 @@ def rule_rows(
 ) -> list[tuple[str, str, str]]:
     """(id, rule, where it is from) of each; `origins`: of each setting."""
     rows = []
-    for one in standing:
-        setting = origins.get(f"permissions.{one.effect}", "a flag or the config")
+    for rule in standing:
+        setting = origins.get(f"permissions.{rule.effect}", "a flag or the config")
         source = {
             "settings": setting,
             "session": "your answer, in this session",
             "project": "your answer, in this project",
-        }[one.source]
-        since = f" {one.at[:10]}" if one.at else ""
-        state = "removed: " if one.removed else ""
-        rows.append((one.id, f"{state}{one.effect} {one_line(one.rule)}", f"{source}{since}"))
+        }[rule.source]
+        since = f" {rule.at[:10]}" if rule.at else ""
+        state = "removed: " if rule.removed else ""
+        rows.append((rule.id, f"{state}{rule.effect} {one_line(rule.rule)}", f"{source}{since}"))
     return rows
 
 

@@ -107,7 +107,7 @@ def _value(field: Field, text: str) -> Any:
     """The typed text in the field's type; None if it does not fit."""
     if field.kind == "choices":
         chosen = [part.strip() for part in text.split(",") if part.strip()]
-        return chosen if all(one in field.options for one in chosen) else None
+        return chosen if all(option in field.options for option in chosen) else None
     try:
         if field.kind == "integer":
             return int(text)

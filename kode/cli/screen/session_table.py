@@ -67,7 +67,7 @@ def listed(
         today = datetime.now().astimezone().date()
         lines = table(shown, width, today=today, with_folder=with_folder)
     else:
-        lines = [_line(one, with_folder=with_folder) for one in shown]
+        lines = [_line(row, with_folder=with_folder) for row in shown]
     more = ["... and more: --all shows every session."] if len(summaries) > len(shown) else []
     return [*lines, *more] if summaries else []
 

@@ -267,7 +267,7 @@ def servers_of(servers: Sequence[Named]) -> dict[str, dict[str, Any]]:
         # A name that can be part of a tool's: `My Server` → `My-Server`.
         plain = re.sub(r"[^A-Za-z0-9.-]+", "-", server.name).strip("-.")[:36] or "server"
         numbered = (f"{plain}-{number}" for number in range(2, len(servers) + 2))
-        named[next(one for one in (plain, *numbered) if one not in named)] = _values(server)
+        named[next(name for name in (plain, *numbered) if name not in named)] = _values(server)
     return named
 
 

@@ -175,7 +175,7 @@ class Live:
         await self.outbox.sent()
         about = (question.tool, question.subject) if not question.asker else None
         calls = self.updates.calls.values()
-        call = next((one for one in calls if (one.name, visible(one.subject)) == about), None)
+        call = next((call for call in calls if (call.name, visible(call.subject)) == about), None)
         return await ask_permission(self.client, self.id, question, call, self.updates.cwd)
 
     async def elicit(self, form: Any) -> Mapping[str, Any] | None:
@@ -311,7 +311,7 @@ class Live:
     def _give(self) -> list[Text]:
         """What the person has said for the running turn, which gets it with its next step. A prompt
         that cannot go there holds back those after it."""
-        given = list(itertools.takewhile(lambda one: one.words is not None, self._waiting))
+        given = list(itertools.takewhile(lambda text: text.words is not None, self._waiting))
         del self._waiting[: len(given)]
         self._given += given
         return [Text(text=prompt.words or "") for prompt in given]

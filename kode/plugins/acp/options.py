@@ -52,9 +52,9 @@ def _option(
 def values_of(option: ConfigOption) -> Mapping[str, str | None]:
     """The values on offer → what each means."""
     return {
-        one.value: one.description
-        for one in option.options
-        if isinstance(one, schema.SessionConfigSelectOption)
+        choice.value: choice.description
+        for choice in option.options
+        if isinstance(choice, schema.SessionConfigSelectOption)
     }
 
 
@@ -69,7 +69,7 @@ def modes(options: Sequence[ConfigOption]) -> schema.SessionModeState:
 
 def check_choice(options: Sequence[ConfigOption], option_id: str, value: str) -> None:
     """Raises: UserError for what is not on offer."""
-    option = next((one for one in options if one.id == option_id), None)
+    option = next((option for option in options if option.id == option_id), None)
     if option is None:
         known = f"there are {MODE}, {MODEL} and {EFFORT}"
         raise UserError(f"There is no option {option_id[:40]!r}; {known}.")

@@ -153,8 +153,8 @@ class Updates:
             summary = f"\n{event.summary}" if event.type == "agent_finished" else ""
             self._agents[event.index] = line.text + summary
         lines = "\n".join(line for _, line in sorted(self._agents.items()))
-        running = [call_id for call_id, one in self.calls.items() if one.name == "delegate_tasks"]
-        return [update_tool_call(one, content=[text_content(lines)]) for one in running[:1]]
+        running = [call_id for call_id, call in self.calls.items() if call.name == "delegate_tasks"]
+        return [update_tool_call(call_id, content=[text_content(lines)]) for call_id in running[:1]]
 
 
 def message(text: str, message_id: str | None = None) -> Update:
@@ -179,7 +179,9 @@ def _now() -> str:
 def todo_update(call: ShownCall) -> Update:
     """The model's todo list as a plan."""
     listed = call.arguments.get("items")
-    items = (one for one in (listed if isinstance(listed, list) else []) if isinstance(one, dict))
+    items = (
+        item for item in (listed if isinstance(listed, list) else []) if isinstance(item, dict)
+    )
     return update_plan(
         plan_entry(
             str(item.get("text", "")), status=TODO_STATUS.get(str(item.get("status")), "pending")

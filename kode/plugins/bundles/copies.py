@@ -120,7 +120,9 @@ def read_records(home: Path) -> dict[str, ApprovedBundle]:
                 "add the bundle again: `kode extensions add`."
             ) from error
     # Two versions of a bundle are left by a kode that was killed while it replaced one.
-    return {record.name: record for record in sorted(records, key=lambda one: one.approved_at)}
+    return {
+        record.name: record for record in sorted(records, key=lambda record: record.approved_at)
+    }
 
 
 def write_copy(home: Path, approved: ApprovedBundle, tree: Tree) -> Bundle:

@@ -64,7 +64,7 @@ async def run_check(
     output = "\n".join(filter(None, (ran.stdout.rstrip(), *lines)))
     if len(output) > OUTPUT_CHARS:
         output = f"[...]\n{output[-OUTPUT_CHARS:]}"
-    inside, scripts = (_names(one, place.project) for one in (opens.project, opens.scripts))
+    inside, scripts = (_names(paths, place.project) for paths in (opens.project, opens.scripts))
     # Files that are not known are never the same.
     files = sorted(inside) or [str(time.time_ns())]
     tree = await asyncio.to_thread(lambda: [(name, state_of(name, place)) for name in files])

@@ -145,8 +145,8 @@ def _matching(guard: Guard, place: Workplace) -> Iterator[str]:
         ignored = run_git(place.project, ["ls-files", *flags]).decode("utf-8", "surrogateescape")
     except GitError:
         ignored = ""
-    named = _matcher((one for one in guard.patterns if not one.endswith("/**")), place)
-    others = (one for one in ignored.split("\0") if not one.startswith(guard.installed))
+    named = _matcher((pattern for pattern in guard.patterns if not pattern.endswith("/**")), place)
+    others = (path for path in ignored.split("\0") if not path.startswith(guard.installed))
     yield from filter(_matcher(guard.patterns, place), _listed(guard, place))
     yield from filter(named, others)
 
@@ -164,9 +164,11 @@ def _tests_of(command: str, files: Sequence[str], place: Workplace) -> set[str]:
             names.add(folder)
         elif name in files:
             names.add(name)
-        below = (one for one in files if one.startswith(folder) and (folder or path.is_dir()))
+        below = (file for file in files if file.startswith(folder) and (folder or path.is_dir()))
         names |= {
-            one for one in below if is_test(one) and (path.is_dir() or not TEST_FILE.fullmatch(one))
+            file
+            for file in below
+            if is_test(file) and (path.is_dir() or not TEST_FILE.fullmatch(file))
         }
     return names or {*filter(is_test, files)}
 
