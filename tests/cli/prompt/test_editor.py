@@ -100,9 +100,7 @@ async def test_keys_answer_at_once_and_the_rest_is_draft(
     ],
     ids=["CSI u", "modifyOtherKeys", "backspace", "control", "coded paste", "unmarked paste"],
 )
-async def test_coded_keys_and_line_ends_of_pastes_edit_and_send_nothing(
-    sent: str, text: str
-) -> None:
+async def test_coded_keys_and_pasted_line_ends_send_nothing(sent: str, text: str) -> None:
     async with prompt() as (editor, keys):
         keys.send_text(sent)
         while editor.buffer.text != text:
