@@ -105,7 +105,10 @@ def _unavailable(error: TransientError, advice: str) -> Unavailable:
 
 
 def _describe_pause(seconds: float) -> str:
-    """A pause in the largest unit of which it has several: `150 s`, `40 minutes`, `3 hours`."""
+    """A pause in the largest unit of which it has several: `150 s`, `40 minutes`, `3 hours`; no
+    figure that means nothing."""
+    if seconds > 1000 * 86_400:
+        return "for years"
     for unit, size in _UNITS:
         if seconds >= 3 * size:
             return f"{seconds / size:.0f} {unit}"
