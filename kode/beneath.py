@@ -121,7 +121,7 @@ def copy_in(source: int, name: str, folder: int, to: str, mode: int) -> None:
     """Puts a copy of a regular file of one folder into another, atomically, in place of what is
     named `to`. Raises: OSError, for a pipe or a device too: nobody waits for it."""
     reads = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with open(os.open(name, reads, dir_fd=source), "rb") as file, beside(folder, to) as temporary:
+    with open(os.open(name, reads, dir_fd=source), "rb") as file, stage(folder, to) as temporary:
         source_status = os.fstat(file.fileno())
         if not stat.S_ISREG(source_status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", name)
@@ -137,7 +137,7 @@ def link_in(target: str, folder: int, to: str) -> None:
     """Puts a symbolic link into a folder, atomically."""
     for is_last in (False, True):
         try:
-            with beside(folder, to) as temporary:
+            with stage(folder, to) as temporary:
                 os.symlink(target, temporary, dir_fd=folder)
             return
         except FileNotFoundError:  # a link has no lock: another kode took it for a dead one's
@@ -187,9 +187,9 @@ def remove_folder(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def beside(folder: int, to: str) -> Iterator[str]:
-    """The name of a temporary file to make in a folder, which is renamed to `to` at the end of the
-    block, and removed after an OSError."""
+def stage(folder: int, to: str) -> Iterator[str]:
+    """Gives the name of a temporary file to make in a folder. It is renamed to `to` at the end of
+    the block, and removed after an OSError."""
     temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
     try:
         yield temporary

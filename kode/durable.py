@@ -101,7 +101,7 @@ def replace(
     with storage_errors(path, "write"), beneath.open_folder(target.parent) as folder:
         for is_last in (False, True):
             try:
-                with contextlib.ExitStack() as lock, beneath.beside(folder, target.name) as name:
+                with contextlib.ExitStack() as lock, beneath.stage(folder, target.name) as name:
                     _write_new(name, data, mode, folder, lock)
                 break
             except OSError as error:

@@ -54,8 +54,8 @@ def install_command(extra: str) -> str:
         form = "uvx --from {} kode"
     else:
         return f"pip install 'kode[{extra}]'"
-    # It is built anew, with every extra that it has, from where kode was installed: an index may
-    # have another program of that name.
+    # The environment is built again with every extra that it has, from where kode was installed: an
+    # index may have another program of that name.
     extras = ",".join(name for name in EXTRAS if name == extra or is_installed(name))
     origin = importlib.metadata.distribution("kode").read_text("direct_url.json")
     return form.format(f"'kode[{extras}]" + (f" @ {json.loads(origin)['url']}'" if origin else "'"))

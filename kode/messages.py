@@ -17,8 +17,8 @@ StopReason = Literal[
 ]
 """Why an assistant message ended. `malformed_call`: its text looks like a tool call that cannot be
 parsed. `length`: cut off by the token limit, so none of its calls may run. `interrupted`: the text
-is what had arrived. `paused`: the vendor's server stopped amid its own tools, and goes on when the
-message comes back."""
+is what had arrived. `paused`: the vendor's server stopped while it ran its own tools, and continues
+when the message is sent back."""
 
 Own = Mapping[str, Any] | None
 """A part of a reply in the provider's own form, as it came, where that says more than the part's

@@ -73,7 +73,7 @@ def _below(*steps: str) -> Callable[[Path], Path]:
     return lambda folder: folder.joinpath(*steps)
 
 
-def _named(place: str) -> Callable[[Path, str], Path]:
+def _below_named(place: str) -> Callable[[Path, str], Path]:
     """A function of `$KODE_HOME` and what the file is of, which has that in its name."""
     return lambda home, name: home / place.format(name)
 
@@ -104,12 +104,12 @@ unfinished_folder = _below("unfinished")
 first step until after its last."""
 
 # Of a session, by its id:
-session_file = _named("sessions/{}.jsonl")
-session_folder = _named("sessions/{}")
-plan_file = _named("sessions/{}/plan.md")
-open_mark = _named("open/{}")
+session_file = _below_named("sessions/{}.jsonl")
+session_folder = _below_named("sessions/{}")
+plan_file = _below_named("sessions/{}/plan.md")
+open_mark = _below_named("open/{}")
 """A file that is there while the session is open, and after kode was killed in it."""
-unfinished_undo = _named("unfinished/{}")
+unfinished_undo = _below_named("unfinished/{}")
 """A file that is there while an undo or a redo of the session is under way."""
 
 # Of a session's folder:
@@ -124,11 +124,11 @@ permissions_file = _of_project("permissions")
 """What a person approved permanently in one project."""
 trust_file = _of_project("trust")
 """Which extensions of a project a person trusts."""
-mcp_tokens_file = _named("mcp/{}.json")
+mcp_tokens_file = _below_named("mcp/{}.json")
 """The login tokens of an MCP server, by what stands for its address."""
-mcp_cache_folder = _named("mcp/caches/{}")
+mcp_cache_folder = _below_named("mcp/caches/{}")
 """What the launcher of an MCP server has downloaded, by what stands for its entry."""
-shown_notice = _named("notices/{}")
+shown_notice = _below_named("notices/{}")
 """A file that is there once a notice, which is shown once in a home, has been."""
 
 

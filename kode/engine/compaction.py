@@ -226,7 +226,7 @@ def dropped_lines(session: Session, kept_from: str | None) -> tuple[str, ...]:
         if not isinstance(entry, MessageEntry):
             continue
         calls |= {call.id: call for call in calls_of(entry)}
-        if what := _what(entry, calls):
+        if what := _name_message(entry, calls):
             # The opening is sent again with the note.
             parts = (part for part in entry.parts if getattr(part, "source", "") != "opening")
             tokens = tokens_of(replace(entry, parts=tuple(parts)))
@@ -234,7 +234,7 @@ def dropped_lines(session: Session, kept_from: str | None) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _what(entry: MessageEntry, calls: Mapping[str, ToolCall]) -> str:
+def _name_message(entry: MessageEntry, calls: Mapping[str, ToolCall]) -> str:
     """Names a message: by the calls that it answers, or by its beginning."""
     names = []
     for result in results_of(entry):

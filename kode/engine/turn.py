@@ -81,8 +81,8 @@ _UNUSABLE = {
     ),
     "paused": (
         10,
-        "The server of {model} paused 10 times in a row amid its own tools. Send `continue` to go "
-        "on.",
+        "The server of {model} paused 10 times in a row while it ran its own tools. Send "
+        "`continue` to go on.",
     ),
 }
 """How a reply stopped that cannot be used as it is (a call cut at the output limit; an unreadable

@@ -18,9 +18,9 @@ from kode.extensions.hook_protocol import (
     HookAnswer,
     answer_of,
     call_fields,
+    describe_lost,
     join_answers,
     line_of,
-    lost_of,
     names_of,
     output_fields,
     updated_call,
@@ -259,7 +259,7 @@ class Hooks:
         answer = answer_of(hook, ran)
         if hook.once and ran.exit_code == 0:
             self._done.append(hook)
-        for kind, text in (("allows", answer.remark), ("lost", lost_of(hook, ran))):
+        for kind, text in (("allows", answer.remark), ("lost", describe_lost(hook, ran))):
             if text and (hook.item.name, kind) not in self._shown:
                 self._shown.add((hook.item.name, kind))
                 self.emit(Notice(text=self._mask(text)))

@@ -270,7 +270,7 @@ def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
     )
 
 
-def lost_of(hook: Hook, ran: ProgramRun) -> str:
+def describe_lost(hook: Hook, ran: ProgramRun) -> str:
     """What a hook did in vain because of the sandbox, and what would let it, in sentences; "" for
     nothing."""
     blocked, files = ran.blocked, [Path(path).name for path in ran.dropped]

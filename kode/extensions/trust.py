@@ -311,7 +311,7 @@ def pin_loads(home: Path, project: Path, item: Item, opened: Sequence[str]) -> A
     held = [own for own in item.covers if own != str(item.origin)]
     besides = [path for path in opened if not any(below(path, own) for own in held)]
 
-    def seen(approval: Approved) -> Approved:
+    def with_opened(approval: Approved) -> Approved:
         since = datetime.fromisoformat(approval.approved_at).timestamp()
         folders = loads.folders_of(opened, project)
         return replace(
@@ -324,7 +324,9 @@ def pin_loads(home: Path, project: Path, item: Item, opened: Sequence[str]) -> A
     return _change(
         home,
         project,
-        lambda approvals: [seen(o) if _identity(o) == _identity(item) else o for o in approvals],
+        lambda approvals: [
+            with_opened(o) if _identity(o) == _identity(item) else o for o in approvals
+        ],
     )
 
 

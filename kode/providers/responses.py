@@ -204,7 +204,7 @@ def reply_items(message: Message, form: WireForm, custom: set[str]) -> list[Mapp
 
 
 def is_intact(message: Message, form: WireForm) -> bool:
-    """Whether every part of a reply has its own form, and one that will be taken back."""
+    """Whether every part of a reply has the form in which it came and may be sent back in it."""
     if message.moved and form.drops_moved and any(isinstance(p, Thinking) for p in message.parts):
         return False
     return all(_is_intact(part) for part in message.parts)

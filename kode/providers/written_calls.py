@@ -256,7 +256,7 @@ class _Reader:
         """Whether only markup is left; skips to the next possible call."""
         while self.at < len(self.text):
             markup = _MARKUP.match(self.text, self.at)
-            if markup is None or self._named_tag():
+            if markup is None or self._match_tag():
                 return False
             self.at = markup.end()
             if markup[0].strip(" \n\r\t,;"):
@@ -270,7 +270,7 @@ class _Reader:
             return _calls_in(self._value(), self.tools)
         if self.text[self.at] == '"' and isinstance(string := self._value(), str):
             return _calls_in(broken_json.parse_value(string), self.tools)
-        tag = self._named_tag()
+        tag = self._match_tag()
         tool = self._tool_here(tag)
         if elements := self._elements(tool):
             return [_fit(tool, elements)]
@@ -302,7 +302,7 @@ class _Reader:
         self.at = name.end()
         return self.tools[name[1]]
 
-    def _named_tag(self) -> re.Match[str] | None:
+    def _match_tag(self) -> re.Match[str] | None:
         """The tag here, if it has the name of a tool."""
         tag = _NAMED_TAG.match(self.text, self.at)
         return tag if tag and tag[1] in self.tools else None

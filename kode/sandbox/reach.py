@@ -225,7 +225,7 @@ def tool_chains() -> tuple[Path, ...]:
     return tuple(sorted(path for path in outermost if not below_any(str(path), SYSTEM)))
 
 
-def named_siblings(place: Workplace) -> tuple[Path, ...]:
+def find_siblings(place: Workplace) -> tuple[Path, ...]:
     """Folders outside of the project that its manifests name, and theirs in turn: each has a
     manifest itself."""
     homes, siblings, waiting = own_homes(), dict[Path, None](), [place.project, place.cwd]
@@ -408,7 +408,7 @@ def to_landlock(reach: Reach, *, alone: bool) -> LandlockPaths:
     shown = [path for path in shown if access(reach, path) != "hidden"]
     for path in shown:
         inside = frozenset(other for other in hidden if other != path and below(other, path))
-        read += _beside(path, inside) if inside else [(path, os.path.isdir(path))]
+        read += _list_beside(path, inside) if inside else [(path, os.path.isdir(path))]
     above = {str(parent) for path in hidden for parent in Path(path).parents}
     listed = [path for path in above if access(reach, path) in ("readable", "writable")]
     listed = [path for path in listed if not below_any(path, SYSTEM)]
@@ -417,7 +417,7 @@ def to_landlock(reach: Reach, *, alone: bool) -> LandlockPaths:
     )
 
 
-def _beside(folder: str, hidden: frozenset[str]) -> list[tuple[str, bool]]:
+def _list_beside(folder: str, hidden: frozenset[str]) -> list[tuple[str, bool]]:
     """Everything except the hidden entries. Links are left out, because their targets would be
     allowed with them."""
     beside: list[tuple[str, bool]] = []
@@ -425,7 +425,7 @@ def _beside(folder: str, hidden: frozenset[str]) -> list[tuple[str, bool]]:
         if entry.is_symlink() or entry.path in hidden:
             continue
         if inside := frozenset(path for path in hidden if below(path, entry.path)):
-            beside += _beside(entry.path, inside)
+            beside += _list_beside(entry.path, inside)
         else:
             beside.append((entry.path, entry.is_dir(follow_symlinks=False)))
     return beside if len(beside) <= MAX_BESIDE else []

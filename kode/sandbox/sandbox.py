@@ -34,8 +34,8 @@ from kode.sandbox.reach import (
     Reach,
     access,
     find_program,
+    find_siblings,
     make_reach,
-    named_siblings,
     resolve_workplace,
     tool_chains,
     work_folders,
@@ -120,7 +120,7 @@ class Sandbox:
     def siblings(self) -> tuple[Path, ...]:
         """What the project's manifests name outside of it. Looked for once: what a command writes
         there shows nothing more."""
-        siblings = named_siblings(self.place)
+        siblings = find_siblings(self.place)
         return tuple(p for p in siblings if not any(p.is_relative_to(f) for f in self.folders))
 
     @cached_property

@@ -273,10 +273,10 @@ def _list(items: Iterable[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
-# What the next message tells the model beside the person's words: that the person undid its work,
-# that something in the background has ended. It follows from the entries alone, so that it is told
-# after a kill and in another process too. A message names the entries that it tells of; one that is
-# rewound tells of nothing any more.
+# Notes to the model beside the person's words in the next message: the person undid its work, or
+# something in the background has ended. They follow from the entries alone, so the model gets them
+# after a kill and in another process too. A message names the entries that its notes are about;
+# once it is rewound, they are due again.
 
 
 def note_of(entry: AnyEntry) -> str:

@@ -104,7 +104,7 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
     from kode.assembly import open_sandbox, open_workplace
     from kode.config.load import load_config
     from kode.conversation.hooks import granted, run_hook
-    from kode.extensions.hook_protocol import TOPICS, answer_of, line_of, lost_of, other_names
+    from kode.extensions.hook_protocol import TOPICS, answer_of, describe_lost, line_of, other_names
 
     cwd, home = directory(), paths.home()
     topics = [str(fields[topic]) for topic in TOPICS if topic in fields]
@@ -132,7 +132,7 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
             "stderr": ran.stderr.strip(),
             "makes of the call": "" if answer.updated is None else json.dumps(answer.updated),
             "sets": ", ".join(ran.variables),
-            "in vain": lost_of(hook, ran),
+            "in vain": describe_lost(hook, ran),
         }
         ended = ran.fault or f"exit status {ran.exit_code}"
         head = f"{name}: {ended}, {ran.duration_ms} ms ({hook.command})"

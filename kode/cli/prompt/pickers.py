@@ -172,7 +172,7 @@ async def rewind(state: PromptState, argument: str) -> None:
         state.screen.print(f"/rewind takes a number from 1 to {len(prompts)}.", "warning")
         return
     turn = int(number)
-    what = await _what(state, prompts[turn - 1], about[turn - 1])
+    what = await _ask_what(state, prompts[turn - 1], about[turn - 1])
     if what is None:
         return
     lines = await conversation.rewind(turn, files=what != CONVERSATION, messages=what != FILES)
@@ -207,7 +207,7 @@ async def _pick(state: PromptState, prompts: list[str], about: list[str]) -> str
     return await state.screen.read_answer("search: ", menu)
 
 
-async def _what(state: PromptState, prompt: str, about: str) -> str | None:
+async def _ask_what(state: PromptState, prompt: str, about: str) -> str | None:
     """What to rewind; None for nothing."""
     menu = Menu(
         [

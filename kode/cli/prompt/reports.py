@@ -48,8 +48,8 @@ async def show_status(state: PromptState, argument: str) -> None:
         ("mode", now.mode),
         ("sandbox", await asyncio.to_thread(_sandbox, conversation)),
         ("memory", await _memory(conversation)),
-        *_named("instructions", await asyncio.to_thread(_instructions, conversation)),
-        *_named(
+        *_label_lines("instructions", await asyncio.to_thread(_instructions, conversation)),
+        *_label_lines(
             "config",
             [str(path) for path in conversation.settings.loaded.files] or ["no file, all defaults"],
         ),
@@ -57,7 +57,7 @@ async def show_status(state: PromptState, argument: str) -> None:
     state.screen.print(explain([(name, one_line(what)) for name, what in rows], state.screen.width))
 
 
-def _named(name: str, lines: list[str]) -> list[tuple[str, str]]:
+def _label_lines(name: str, lines: list[str]) -> list[tuple[str, str]]:
     return [(name if number == 0 else "", line) for number, line in enumerate(lines)]
 
 
