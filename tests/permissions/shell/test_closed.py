@@ -81,9 +81,10 @@ def test_a_closed_line_holds_only_literal_words_of_known_programs(command):
 
 _RECORD = r"""
 for name in ls cat echo head sort grep true; do
-    eval "$name() { printf '%s\0' $name \"\$@\" >> \"\$REC\"; printf '\1' >> \"\$REC\"; }"
+    eval "$name() { printf '%s\0' $name \"\$@\" $'\1' >> \"\$REC\"; }"
 done
 """
+"""Each program writes its words at once: those of a pipeline run beside each other."""
 
 
 @settings(max_examples=share(60), deadline=None)
@@ -105,7 +106,7 @@ def test_bash_runs_the_words_that_were_judged(command, tmp_path_factory):
         timeout=20,
     )
 
-    ran = record.read_text("utf-8").split("\1")[:-1]
+    ran = record.read_text("utf-8").split("\1\0")[:-1]
     found = collections.Counter(tuple(each.split("\0")[:-1]) for each in ran)
     assert found <= collections.Counter(part.argv for part in line.parts)
     assert [path.name for path in folder.iterdir()] == ["record"]
