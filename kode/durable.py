@@ -380,14 +380,14 @@ def note_length(log: Path, size_bytes: int) -> None:
     a power cut it may say less than was on disk, never more. Never raises."""
     digits = b"%020d" % size_bytes
     with contextlib.suppress(OSError), _open_note(log, os.O_RDWR | os.O_CREAT) as file:
-        os.pwrite(file, b"%s %08x\n" % (digits, zlib.crc32(digits)), 0)
+        os.pwrite(file.fileno(), b"%s %08x\n" % (digits, zlib.crc32(digits)), 0)
 
 
 def noted_length(log: Path) -> int:
     """The bytes that a log has had; 0 if unknown. Read it first: another kode may append to the
     log."""
     with contextlib.suppress(OSError), _open_note(log, os.O_RDONLY) as file:
-        note = _LENGTH.fullmatch(os.pread(file, 100, 0))
+        note = _LENGTH.fullmatch(os.pread(file.fileno(), 100, 0))
         return int(note[1]) if note and zlib.crc32(note[1]) == int(note[2], 16) else 0
     return 0
 
@@ -407,14 +407,14 @@ def forget_length(log: Path) -> None:
         os.unlink(f"{log}.end")
 
 
-@contextlib.contextmanager
-def _open_note(log: Path, flags: int) -> Iterator[int]:
+def _open_note(log: Path, flags: int) -> IO[bytes]:
     """The note, unless a queue from elsewhere has a link or pipe there. Raises: OSError."""
     flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with beneath.closing(os.open(f"{log}.end", flags, 0o600)) as file:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise OSError(errno.EINVAL, "no file")
-        yield file
+    file = os.fdopen(os.open(f"{log}.end", flags, 0o600), "r+b", buffering=0)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "no file")
+    return file
 
 
 _SUM = re.compile(rb',"sum":"([0-9a-f]{8})"}\s*$')

@@ -19,8 +19,9 @@ from kode.credentials.values import looks_random as looks_random
 
 Value = TypeVar("Value")
 
-MIN_TOKEN_CHARS = 15
-"""No token with a prefix is shorter."""
+MIN_CHARS = 8
+"""No credential is shorter."""
+_LONG_WORD = re.compile(r"\S{15,}")  # no token with a prefix is shorter
 
 _KEYS: dict[str, None] = {}
 """The keys this process uses. Many have no telling shape: 32 hex digits could be a hash."""
@@ -71,6 +72,8 @@ def is_key(value: str) -> bool:
 def find(text: str) -> list[Credential]:
     """The credentials in a text, in order, without overlaps. Positions are in characters."""
     credentials: list[Credential] = []
+    if len(text) < MIN_CHARS:
+        return credentials
     # Of two that overlap, the earlier start wins, then the longer one.
     for start, end, kind in sorted(_spans(text), key=lambda span: (span[0], -span[1])):
         last = credentials[-1] if credentials else None
@@ -81,25 +84,28 @@ def find(text: str) -> list[Credential]:
     return credentials
 
 
-def _spans(text: str) -> Iterator[tuple[int, int, str]]:
+def _spans(text: str) -> list[tuple[int, int, str]]:
     """Start, end and kind of all that may be credentials."""
-    if len(text) < 8:
-        return
+    spans: list[tuple[int, int, str]] = []
     # The only character whose lower case is longer would shift every position after it.
     lowered = text.replace("İ", "I").lower()
     for key in _KEYS:
         position = text.find(key)
         while position >= 0:
-            yield position, position + len(key), "key in use"
+            spans.append((position, position + len(key), "key in use"))
             position = text.find(key, position + len(key))
-    yield from _private_keys(text)
+    if "-----BEGIN " in text:
+        spans += _private_keys(text)
     # Most words are too short to contain a token: search prefixes only in the rest.
-    long_words = "\n".join(word for word in text.split() if len(word) >= MIN_TOKEN_CHARS)
+    long_words = "\n".join(_LONG_WORD.findall(text))
     rules = [rule for rule in TOKENS if rule.hints[0] in long_words] if long_words else []
-    rules += dict.fromkeys(rule for hint, rule in HINTED if hint in lowered)
+    rules += {rule: None for hint, rule in HINTED if hint in lowered}
     for rule in rules:
-        yield from ((start, end, rule.kind) for start, end in rule.spans(text))
-    yield from assignments(text, lowered)
+        for match in rule.pattern.finditer(text):
+            if rule.judge(match):
+                spans.append((*match.span(rule.group), rule.kind))
+    spans += assignments(text, lowered)
+    return spans
 
 
 def _private_keys(text: str) -> Iterator[tuple[int, int, str]]:

@@ -146,9 +146,9 @@ class FileStore:
         """The name and format of the files of a place that always count, and of those of its
         statements."""
         if format := self.layout.format_of(place):
-            every = (None, *(statement for view in views for statement in view.in_place(place)))
-            names = (name for each in every for name in self.layout.files_of(place, each))
-            yield from ((name, format) for name in dict.fromkeys(names))
+            every = [None, *(statement for view in views for statement in view.in_place(place))]
+            names = {name: None for each in every for name in self.layout.files_of(place, each)}
+            yield from ((name, format) for name in names)
 
     def _select(self, name: str, statements: Iterable[Statement]) -> list[Statement]:
         """Those statements that stand in a file, each text once."""

@@ -172,7 +172,7 @@ class Log:
         durable.note_length(self.path, len(data))
         self._forget()
 
-    def _forget(self) -> None:
+    def _forget(self, stamp: object = None) -> None:
         self._changes: list[Change] = []
         self._by_id: dict[str, Change] = {}
         self._bad_lines: list[bytes] = []
@@ -180,14 +180,17 @@ class Log:
         """The changes that the index may not have, with the start of their lines."""
         self._view, self._is_partial = View(), False
         self._inode, self._position, self._last_line = 0, 0, b""
+        self._stamp = stamp
 
     def _read_on(self, *, whole: bool = False, is_verified: bool = False) -> None:
         """Reads what is new; of another file, or one without the last line in its place, what its
         index does not know, or the `whole`. `is_verified`: what was read before is unchanged."""
+        stamp = os.path.exists(self.path) and _stamp(self.path)
+        if stamp == self._stamp and not whole and not is_verified:
+            return
         with durable.storage_errors(self.path, "read"):
             if not self.path.exists():
-                self._forget()
-                return
+                return self._forget(stamp)
             with open(self.path, "rb") as file:
                 inode = os.fstat(file.fileno()).st_ino
                 file.seek(self._position - len(self._last_line))
@@ -207,6 +210,7 @@ class Log:
                     self._take(lines)
                     if is_verified or whole or not is_same:
                         self._index.save(file, self._position, self._last_line)
+                    self._stamp = stamp
                     return
                 except (ValueError, OSError):
                     self._index.delete()
