@@ -1,7 +1,6 @@
 """A program that embeds kode: an empty project, and a server that plays a script."""
 
-import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,8 @@ import pytest
 
 import kode
 from tests.scripted_server import ScriptedServer
+
+Open = Callable[..., Any]
 
 
 @pytest.fixture
@@ -25,7 +26,13 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opened(server: ScriptedServer, project: Path) -> Any:
-    """`kode.open` for the project and the server, without memory."""
-    given = {"base_url": server.openai_url, "model": "scripted-model", "memory": None}
-    return functools.partial(kode.open, project, **given)
+def opened(server: ScriptedServer, project: Path) -> Open:
+    """`kode.open` for the project and a model that says these replies, without memory."""
+
+    def opened(*replies: dict[str, Any], folder: Path = project, **options: Any) -> Any:
+        if replies:
+            server.play(replies)
+        given = {"base_url": server.openai_url, "model": "scripted-model", "memory": None}
+        return kode.open(folder, **given | options)
+
+    return opened

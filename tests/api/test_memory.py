@@ -6,6 +6,7 @@ import pytest
 
 import kode
 from kode.events import Event, Notice, SessionStarted
+from tests.api.conftest import Open
 from tests.scripted_server import ScriptedServer
 
 
@@ -35,31 +36,28 @@ class Broken(kode.NullMemory):
         raise RuntimeError("the index is gone")
 
 
-def system_of(server: ScriptedServer, number: int) -> str:
-    return str(server.requests[number].json["messages"][0]["content"])
-
-
 async def test_a_memory_of_ones_own_is_read_and_written(
-    server: ScriptedServer, opened: Any
+    server: ScriptedServer, opened: Open
 ) -> None:
     notebook = Notebook()
-    server.play([{"text": "It parses."}, {"text": "As I said."}])
+    server.script = [{"text": "It parses."}, {"text": "As I said."}]
     for _ in range(2):
         async with opened(memory=notebook) as conversation:
             await conversation.ask("What does parse.py do?")
 
-    assert "It parses." not in system_of(server, 0)
-    assert "# Before\nIt parses." in system_of(server, 1)
+    first, second = (request.json["messages"][0]["content"] for request in server.requests)
+    assert "It parses." not in first
+    assert "# Before\nIt parses." in second
     assert notebook.answers == ["It parses.", "As I said."]
     assert notebook.closed == 2
 
 
-async def test_a_failing_memory_hook_is_one_notice(server: ScriptedServer, opened: Any) -> None:
-    server.play([{"text": "One."}, {"text": "Two."}])
-    async with opened(memory=Broken()) as conversation:
-        events: list[Event] = []
+async def test_a_failing_memory_hook_is_one_notice(opened: Open) -> None:
+    events: list[Event] = []
+    replies = {"text": "One."}, {"text": "Two."}
+    async with opened(*replies, memory=Broken(), on_event=events.append) as conversation:
         for text in "12":
-            events += [event async for event in conversation.turn(text)]
+            await conversation.ask(text)
 
     said = [event.text for event in events if isinstance(event, Notice)]
     assert len([text for text in said if "RuntimeError: the index is gone" in text]) == 1
@@ -67,29 +65,20 @@ async def test_a_failing_memory_hook_is_one_notice(server: ScriptedServer, opene
 
 @pytest.mark.parametrize(("memory", "tools"), [("off", 0), (None, 0), ("notes", 5), ("tiered", 1)])
 async def test_memory_is_chosen_by_its_name(
-    server: ScriptedServer, opened: Any, memory: str | None, tools: int
+    server: ScriptedServer, opened: Open, memory: str | None, tools: int
 ) -> None:
     of_memory = {"memory", "remember", "recall", "update_memory", "update_soul", "forget"}
-    server.play([{"text": "One."}])
-    async with opened(memory=memory) as conversation:
+    async with opened({"text": "One."}, memory=memory) as conversation:
         await conversation.ask("1")
 
     sent = {tool["function"]["name"] for tool in server.requests[0].json["tools"]}
     assert len(sent & of_memory) == tools
 
 
-async def test_an_unknown_system_is_refused(opened: Any) -> None:
-    with pytest.raises(kode.KodeError, match=r"memory\.system"):
-        async with opened(memory="elephant"):
-            pass
-
-
-async def test_a_session_that_is_not_kept_leaves_no_file(
-    server: ScriptedServer, opened: Any, tmp_path: Any
-) -> None:
-    server.play([{"text": "One."}])
+async def test_a_session_that_is_not_kept_leaves_no_file(opened: Open, tmp_path: Any) -> None:
     seen: list[Event] = []
-    async with opened(keep_session=False, on_event=seen.append) as conversation:
+    given = {"keep_session": False, "on_event": seen.append}
+    async with opened({"text": "One."}, **given) as conversation:
         await conversation.ask("1")
 
     assert conversation.session_id is None

@@ -14,11 +14,19 @@ import pytest
 
 import kode
 from kode.events import Event, Notice, SessionStarted, Steered, TextDelta, ToolFinished, TurnEnded
+from tests.api.conftest import Open
 from tests.pictures import pdf, png
 from tests.scripted_server import ScriptedServer
 
 SLOW = {"text": "Let me think about it.", "wire": {"endless": True}}
-WRITE = {"name": "write_file", "arguments": {"path": "a.txt", "content": "new\n"}}
+DONE = {"text": "Done."}
+
+
+def calls(*named: tuple[str, dict[str, Any]]) -> dict[str, Any]:
+    return {"calls": [{"name": name, "arguments": arguments} for name, arguments in named]}
+
+
+WRITE = ("write_file", {"path": "a.txt", "content": "new\n"})
 
 
 async def events_of(conversation: kode.Conversation, text: str) -> list[Event]:
@@ -29,43 +37,35 @@ def results(events: list[Event]) -> list[str]:
     return [event.text for event in events if isinstance(event, ToolFinished)]
 
 
-async def test_a_turn_gives_its_events_and_last_how_it_ended(
-    server: ScriptedServer, opened: Any
-) -> None:
-    server.play([{"text": "Four, as far as I know."}])
-    async with opened() as conversation:
+def end_of(events: list[Event]) -> TurnEnded:
+    """How the turn ended, which is its last event and comes once."""
+    [ended] = [event for event in events if isinstance(event, TurnEnded)]
+    assert events[-1] is ended
+    return ended
+
+
+async def test_a_turn_gives_its_events_and_last_how_it_ended(opened: Open) -> None:
+    async with opened({"text": "Four, as far as I know."}) as conversation:
         events = await events_of(conversation, "Two and two?")
 
     assert isinstance(events[0], SessionStarted)
     said = "".join(event.text for event in events if isinstance(event, TextDelta))
-    [ended] = [event for event in events if isinstance(event, TurnEnded)]
-    assert events[-1] is ended
-    assert (ended.status, ended.result) == ("success", said)
+    assert (end_of(events).status, end_of(events).result) == ("success", said)
 
 
-async def test_ask_gives_the_text(server: ScriptedServer, opened: Any) -> None:
-    server.play([{"text": "Four."}])
-    async with opened() as conversation:
-        assert await conversation.ask("Two and two?") == "Four."
-
-
-async def test_a_failed_turn_raises_and_its_last_event_tells(
-    server: ScriptedServer, opened: Any
-) -> None:
-    server.play([{"error": {"status": 400, "text": "no such thing"}}] * 2)
-    async with opened() as conversation:
+async def test_a_failed_turn_raises_and_its_last_event_tells(opened: Open) -> None:
+    refused = {"error": {"status": 400, "text": "no such thing"}}
+    async with opened(refused, refused) as conversation:
         with pytest.raises(kode.TurnFailed, match="no such thing") as failed:
             await conversation.ask("Two and two?")
-        last = (await events_of(conversation, "And now?"))[-1]
+        ended = end_of(await events_of(conversation, "And now?"))
 
     assert failed.value.status == "error"
-    assert isinstance(last, TurnEnded)
-    assert last.error is not None
-    assert "no such thing" in last.error
+    assert "no such thing" in (ended.error or "")
 
 
 async def test_functions_are_tools_and_run_without_a_question(
-    server: ScriptedServer, opened: Any
+    server: ScriptedServer, opened: Open
 ) -> None:
     threads = []
 
@@ -76,40 +76,23 @@ async def test_functions_are_tools_and_run_without_a_question(
 
     async def in_stock(article: str) -> str:
         """Whether there is any of an article."""
-        return f"plenty of {article}"
+        raise LookupError(f"nothing called {article}")
 
-    calls = [
-        {"name": "price_of", "arguments": {"article": "pen", "count": 4}},
-        {"name": "in_stock", "arguments": {"article": "pens"}},
-        {"name": "price_of", "arguments": {"count": "many"}},
-    ]
-    server.play([{"calls": calls}, {"text": "Ten euros."}])
-    async with opened(tools=[price_of, in_stock]) as conversation:
-        events = await events_of(conversation, "What are four pens?")
+    asked = calls(
+        ("price_of", {"article": "pen", "count": 4}),
+        ("in_stock", {"article": "pens"}),
+        ("price_of", {"count": "many"}),
+    )
+    async with opened(asked, DONE, tools=[price_of, in_stock]) as conversation:
+        first, second, third = results(await events_of(conversation, "What are four pens?"))
 
-    first, second, third = results(events)
     assert '"euros": 10.0' in first
-    assert second == "plenty of pens"
+    assert second == "in_stock failed (LookupError: nothing called pens)."
     assert "`article` is required" in third
     assert threads[0] is not threading.main_thread()
     sent = {one["function"]["name"]: one["function"] for one in server.requests[0].json["tools"]}
     assert sent["price_of"]["description"] == "The price of an article, in euros."
     assert sent["price_of"]["parameters"]["required"] == ["article"]
-
-
-async def test_an_exception_of_a_function_fails_its_call(
-    server: ScriptedServer, opened: Any
-) -> None:
-    def broken(what: str) -> str:
-        """Breaks."""
-        raise LookupError(f"nothing called {what}")
-
-    call = {"name": "broken", "arguments": {"what": "pen"}}
-    server.play([{"calls": [call]}, {"text": "It broke."}])
-    async with opened(tools=[broken]) as conversation:
-        [result] = results(await events_of(conversation, "Try it"))
-
-    assert result == "broken failed (LookupError: nothing called pen)."
 
 
 def no_docstring(name: str) -> str:
@@ -133,25 +116,24 @@ def read_file(path: str) -> str:
 
 @pytest.mark.parametrize(
     ("function", "why"),
-    [(no_docstring, "docstring"), (no_type, "needs a type"), (many, "no \\*args")],
+    [
+        (no_docstring, "docstring"),
+        (no_type, "needs a type"),
+        (many, "no \\*args"),
+        (read_file, "2 tools called read_file"),
+    ],
 )
-async def test_a_function_that_cannot_be_described_is_refused_at_once(
-    opened: Any, function: Any, why: str
+async def test_a_function_that_cannot_be_a_tool_is_refused(
+    opened: Open, function: Any, why: str
 ) -> None:
     with pytest.raises(kode.KodeError, match=why):
-        async with opened(tools=[function]):
-            pass
-
-
-async def test_two_tools_of_one_name_are_refused(opened: Any) -> None:
-    async with opened(tools=[read_file]) as conversation:
-        with pytest.raises(kode.KodeError, match="2 tools called read_file"):
+        async with opened(tools=[function]) as conversation:
             await conversation.ask("Hello")
 
 
 @pytest.mark.parametrize("is_async", [False, True])
 async def test_the_gate_is_asked_and_its_words_reach_the_model(
-    server: ScriptedServer, opened: Any, project: Path, is_async: bool
+    opened: Open, project: Path, is_async: bool
 ) -> None:
     asked: list[kode.Question] = []
 
@@ -165,9 +147,8 @@ async def test_the_gate_is_asked_and_its_words_reach_the_model(
         await asyncio.sleep(0)
         return decide(question)
 
-    other = {"name": "write_file", "arguments": {"path": "b.txt", "content": "x"}}
-    server.play([{"calls": [WRITE, other]}, {"text": "Done."}])
-    async with opened(gate=decide_later if is_async else decide) as conversation:
+    written = calls(WRITE, ("write_file", {"path": "b.txt", "content": "x"}))
+    async with opened(written, DONE, gate=decide_later if is_async else decide) as conversation:
         events = await events_of(conversation, "Write")
 
     assert [question.subject for question in asked] == ["a.txt", "b.txt"]
@@ -175,56 +156,43 @@ async def test_the_gate_is_asked_and_its_words_reach_the_model(
     assert 'They say: "only a.txt"' in results(events)[1]
 
 
-async def test_a_call_to_be_asked_about_needs_a_gate(
-    server: ScriptedServer, opened: Any, project: Path
+def failing(question: kode.Question) -> bool:
+    raise RuntimeError("the database is away")
+
+
+@pytest.mark.parametrize("gate", [None, failing])
+async def test_a_call_to_be_asked_about_needs_a_gate_that_answers(
+    opened: Open, project: Path, gate: Any
 ) -> None:
-    server.play([{"calls": [WRITE]}, {"text": "I could not."}])
-    async with opened() as conversation:
-        last = (await events_of(conversation, "Write"))[-1]
-
-    assert isinstance(last, TurnEnded)
-    assert [denial.subject for denial in last.denials] == ["a.txt"]
-    assert (last.status, last.refused) == ("incomplete", last.denials)
-    assert list(project.iterdir()) == []
-
-
-async def test_a_failing_gate_refuses_with_a_notice(
-    server: ScriptedServer, opened: Any, project: Path
-) -> None:
-    def decide(question: kode.Question) -> bool:
-        raise RuntimeError("the database is away")
-
-    server.play([{"calls": [WRITE]}, {"text": "I could not."}])
-    async with opened(gate=decide) as conversation:
+    async with opened(calls(WRITE), DONE, gate=gate) as conversation:
         events = await events_of(conversation, "Write")
 
+    ended = end_of(events)
     notices = [event.text for event in events if isinstance(event, Notice)]
-    assert any("RuntimeError: the database is away" in one for one in notices)
+    assert any("RuntimeError: the database is away" in one for one in notices) == bool(gate)
+    assert [denial.subject for denial in ended.denials] == ["a.txt"]
+    assert (ended.status, ended.refused) == ("incomplete", ended.denials)
     assert list(project.iterdir()) == []
 
 
-async def test_a_rule_has_the_gate_asked_about_a_function(
-    server: ScriptedServer, opened: Any
-) -> None:
+async def test_a_rule_has_the_gate_asked_about_a_function(opened: Open) -> None:
     def drop_table(name: str) -> str:
         """Drop a table."""
         raise AssertionError("it must not run")
 
-    call = {"name": "drop_table", "arguments": {"name": "users"}}
-    server.play([{"calls": [call]}, {"text": "Not done."}])
-    rules = {"permissions.ask": ["drop_table"]}
-    async with opened(tools=[drop_table], gate=lambda _: False, settings=rules) as conversation:
-        last = (await events_of(conversation, "Drop it"))[-1]
+    given = {
+        "tools": [drop_table],
+        "gate": lambda _: False,
+        "settings": {"permissions.ask": ["drop_table"]},
+    }
+    async with opened(calls(("drop_table", {"name": "users"})), DONE, **given) as conversation:
+        ended = end_of(await events_of(conversation, "Drop it"))
 
-    assert isinstance(last, TurnEnded)
-    assert [denial.tool for denial in last.denials] == ["drop_table"]
+    assert [denial.tool for denial in ended.denials] == ["drop_table"]
 
 
-async def test_undo_takes_back_what_a_turn_changed(
-    server: ScriptedServer, opened: Any, project: Path
-) -> None:
-    server.play([{"calls": [WRITE]}, {"text": "Done."}])
-    async with opened(permission_mode="auto-edit") as conversation:
+async def test_undo_takes_back_what_a_turn_changed(opened: Open, project: Path) -> None:
+    async with opened(calls(WRITE), DONE, permission_mode="auto-edit") as conversation:
         await conversation.ask("Write")
         assert (project / "a.txt").exists()
         assert "a.txt" in await conversation.undo()
@@ -234,10 +202,9 @@ async def test_undo_takes_back_what_a_turn_changed(
 
 
 async def test_leaving_the_iteration_interrupts_the_turn(
-    server: ScriptedServer, opened: Any
+    server: ScriptedServer, opened: Open
 ) -> None:
-    server.play([SLOW, {"text": "Here I am."}])
-    async with opened() as conversation:
+    async with opened(SLOW, {"text": "Here I am."}) as conversation:
         async for event in conversation.turn("Think"):
             if isinstance(event, TextDelta):
                 break
@@ -246,28 +213,27 @@ async def test_leaving_the_iteration_interrupts_the_turn(
     assert server.disconnects == 1
 
 
-async def test_a_cancelled_ask_interrupts_the_turn_and_is_cancelled(
-    server: ScriptedServer, opened: Any
-) -> None:
-    server.play([SLOW])
+async def test_a_cancelled_ask_interrupts_the_turn_and_is_cancelled(opened: Open) -> None:
     seen: list[Event] = []
-    async with opened(on_event=seen.append) as conversation:
+    begun = asyncio.Event()
+
+    def watch(event: Event) -> None:
+        seen.append(event)
+        if isinstance(event, TextDelta):
+            begun.set()
+
+    async with opened(SLOW, on_event=watch) as conversation:
         asking = asyncio.create_task(conversation.ask("Think"))
-        while not any(isinstance(event, TextDelta) for event in seen):
-            await asyncio.sleep(0.01)
+        await begun.wait()
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
 
-    ends = [event.status for event in seen if isinstance(event, TurnEnded)]
-    assert ends == ["interrupted"]
+    assert end_of(seen).status == "interrupted"
 
 
-async def test_interrupt_ends_the_turn_with_what_there_is(
-    server: ScriptedServer, opened: Any
-) -> None:
-    server.play([SLOW])
-    async with opened() as conversation:
+async def test_interrupt_ends_the_turn_with_what_there_is(opened: Open) -> None:
+    async with opened(SLOW) as conversation:
         events = []
         async for event in conversation.turn("Think"):
             events.append(event)
@@ -276,59 +242,46 @@ async def test_interrupt_ends_the_turn_with_what_there_is(
                     await conversation.undo()
                 conversation.interrupt()
 
-    assert isinstance(events[-1], TurnEnded)
-    assert events[-1].status == "interrupted"
-    assert events[-1].result.startswith("Let me think")
+    assert end_of(events).status == "interrupted"
+    assert end_of(events).result.startswith("Let me think")
 
 
 async def test_steering_reaches_the_model_before_its_next_step(
-    server: ScriptedServer, opened: Any
+    server: ScriptedServer, opened: Open
 ) -> None:
     async def wait_a_while() -> str:
         """Wait."""
         conversation.steer("in French, please")
         return "waited"
 
-    server.play([{"calls": [{"name": "wait_a_while", "arguments": {}}]}, {"text": "Bonjour."}])
-    async with opened(tools=[wait_a_while]) as conversation:
+    async with opened(calls(("wait_a_while", {})), DONE, tools=[wait_a_while]) as conversation:
         events = await events_of(conversation, "Greet me")
 
     assert [event.text for event in events if isinstance(event, Steered)] == ["in French, please"]
     assert "in French, please" in server.requests[1].body.decode()
 
 
-async def test_turns_of_one_conversation_run_one_after_the_other(
-    server: ScriptedServer, opened: Any
-) -> None:
-    server.play([{"text": "one", "delay_s": 0.05}, {"text": "two"}])
-    async with opened() as conversation:
+async def test_turns_of_one_conversation_run_one_after_the_other(opened: Open) -> None:
+    async with opened({"text": "one", "delay_s": 0.05}, {"text": "two"}) as conversation:
         assert await asyncio.gather(conversation.ask("1"), conversation.ask("2")) == ["one", "two"]
     with pytest.raises(kode.KodeError, match="closed"):
         await conversation.ask("3")
 
 
 async def test_several_conversations_in_one_process_do_not_disturb_each_other(
-    server: ScriptedServer, tmp_path: Path, opened: Any
+    server: ScriptedServer, tmp_path: Path, opened: Open
 ) -> None:
     def play(request: dict[str, Any]) -> dict[str, Any]:
         name = request["messages"][1]["content"].rpartition("\n")[2]
         if request["messages"][-1]["role"] == "user":
-            written = {"path": "name.txt", "content": name}
-            return {"calls": [{"name": "write_file", "arguments": written}]}
+            return calls(("write_file", {"path": "name.txt", "content": name}))
         return {"text": f"I am {name}."}
 
     server.play(play)
 
     async def one(name: str) -> str:
-        folder = tmp_path / name
-        folder.mkdir()
-        options = {
-            "base_url": server.openai_url,
-            "model": "gpt-4.1",
-            "memory": None,
-            "permission_mode": "auto-edit",
-        }
-        async with kode.open(folder, **options) as conversation:
+        (tmp_path / name).mkdir()
+        async with opened(folder=tmp_path / name, permission_mode="auto-edit") as conversation:
             return await conversation.ask(name)
 
     names = [f"agent{number}" for number in range(8)]
@@ -337,12 +290,11 @@ async def test_several_conversations_in_one_process_do_not_disturb_each_other(
 
 
 async def test_the_process_is_left_as_it_was(
-    server: ScriptedServer, opened: Any, capfd: pytest.CaptureFixture[str]
+    opened: Open, capfd: pytest.CaptureFixture[str]
 ) -> None:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     before = (os.getcwd(), dict(os.environ))
-    server.play([{"calls": [WRITE]}, {"text": "Done."}])
-    async with opened(permission_mode="full") as conversation:
+    async with opened(calls(WRITE), DONE, permission_mode="full") as conversation:
         await conversation.ask("Write")
         assert {number: signal.getsignal(number) for number in handlers} == handlers
 
@@ -350,19 +302,16 @@ async def test_the_process_is_left_as_it_was(
     assert capfd.readouterr() == ("", "")
 
 
-async def test_warnings_are_events_even_those_of_the_opening(
-    server: ScriptedServer, opened: Any, project: Path
-) -> None:
+async def test_warnings_of_the_opening_are_events(opened: Open, project: Path) -> None:
     (project / "kode.json").write_text('{"base_url": "http://evil.example/v1"}')
-    server.play([{"text": "One."}, {"text": "Two."}])
-    async with opened() as conversation:
+    async with opened(DONE, DONE) as conversation:
         await conversation.ask("1")
         events = await events_of(conversation, "2")
 
     assert any(isinstance(event, Notice) and "base_url" in event.text for event in events)
 
 
-async def test_a_watcher_that_fails_ends_no_turn(server: ScriptedServer, opened: Any) -> None:
+async def test_a_watcher_that_fails_ends_no_turn(opened: Open) -> None:
     reported: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, what: reported.append(what))
 
@@ -370,44 +319,46 @@ async def test_a_watcher_that_fails_ends_no_turn(server: ScriptedServer, opened:
         if isinstance(event, TurnEnded):
             raise RuntimeError("no room on the screen")
 
-    server.play([{"text": "Four."}])
-    async with opened(on_event=watch) as conversation:
+    async with opened({"text": "Four."}, on_event=watch) as conversation:
         assert await conversation.ask("Two and two?") == "Four."
     assert [str(one["exception"]) for one in reported] == ["no room on the screen"]
 
 
-async def test_a_session_is_resumed_by_its_id(server: ScriptedServer, opened: Any) -> None:
-    server.play([{"text": "Hello Ann."}, {"text": "Ann."}])
-    async with opened() as conversation:
+async def test_a_session_is_resumed_by_its_id(server: ScriptedServer, opened: Open) -> None:
+    async with opened({"text": "Hello Ann."}, {"text": "Ann."}) as conversation:
         await conversation.ask("I am Ann")
     async with opened(resume=conversation.session_id[:18]) as again:
         assert again.session_id == conversation.session_id
         assert await again.ask("Who am I?") == "Ann."
-    with pytest.raises(kode.KodeError, match="no session"):
-        async with opened(resume="never"):
-            pass
 
     assert "I am Ann" in server.requests[1].body.decode()
 
 
-async def test_a_wrong_value_is_said_at_once(opened: Any, tmp_path: Path) -> None:
-    with pytest.raises(kode.KodeError, match=r"kode\.open: `permissions.mode`"):
-        async with opened(permission_mode="yolo"):
-            pass
-    with pytest.raises(kode.KodeError, match="does not exist"):
-        async with kode.open(tmp_path / "nowhere"):
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"permission_mode": "yolo"}, r"kode\.open: `permissions.mode`"),
+        ({"folder": "nowhere"}, "does not exist"),
+        ({"resume": "never"}, "no session"),
+        ({"memory": "elephant"}, r"memory\.system"),
+    ],
+)
+async def test_a_wrong_value_is_said_at_once(
+    opened: Open, options: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(kode.KodeError, match=why):
+        async with opened(**options):
             pass
 
 
 async def test_settings_hold_where_no_argument_names_them(
-    server: ScriptedServer, project: Path
+    server: ScriptedServer, opened: Open
 ) -> None:
-    server.play([{"text": "One."}])
-    given = {"base_url": server.openai_url, "model": "scripted-model", "memory.enabled": False}
-    async with kode.open(project, model="other-model", settings=given) as conversation:
-        assert await conversation.ask("1") == "One."
+    async with opened(DONE, settings={"model": "another", "effort": "high"}) as conversation:
+        await conversation.ask("1")
 
-    assert server.requests[0].json["model"] == "other-model"
+    sent = server.requests[0].json
+    assert (sent["model"], sent["reasoning_effort"]) == ("scripted-model", "high")
 
 
 class Bug(pydantic.BaseModel):
@@ -415,51 +366,40 @@ class Bug(pydantic.BaseModel):
     line: int
 
 
-async def test_ask_gives_a_value_of_a_type(server: ScriptedServer, opened: Any) -> None:
-    server.play([{"text": '{"file": "a.py", "line": 3}'}, {"text": "```json\n[1, 2]\n```"}])
-    async with opened() as conversation:
+async def test_ask_gives_a_value_of_a_type(opened: Open) -> None:
+    replies = ('{"file": "a.py", "line": 3}', "```json\n[1, 2]\n```", *["None."] * 3)
+    async with opened(*({"text": text} for text in replies)) as conversation:
         assert await conversation.ask("A bug?", schema=Bug) == Bug(file="a.py", line=3)
         assert await conversation.ask("Numbers?", schema=list[int]) == [1, 2]
-
-
-async def test_an_answer_that_never_fits_is_a_failed_turn(
-    server: ScriptedServer, opened: Any
-) -> None:
-    server.play([{"text": "There are none."}] * 3)
-    async with opened() as conversation:
-        with pytest.raises(
-            kode.TurnFailed, match="not fit the schema, asked 3 times: it is not JSON"
-        ):
+        with pytest.raises(kode.TurnFailed, match="not fit the schema, asked 3 times"):
             await conversation.ask("A bug?", schema={"type": "object"})
 
 
-async def test_files_go_with_a_text(server: ScriptedServer, opened: Any, project: Path) -> None:
+async def test_files_go_with_a_text(server: ScriptedServer, opened: Open, project: Path) -> None:
     (project / "shot.png").write_bytes(png(7, 5))
     (project / "paper.pdf").write_bytes(pdf("a page"))
     (project / "a.txt").write_text("the text of a")
-    server.play([{"text": "Seen."}, {"text": "Again."}])
-    async with opened(model="gpt-4.1") as conversation:
+    async with opened({"text": "Seen."}, {"text": "Again."}, model="gpt-4.1") as conversation:
         files = ["shot.png", "paper.pdf", project / "a.txt"]
         assert await conversation.ask("Look", files=files) == "Seen."
-        assert await conversation.ask("And now?") == "Again."
+        await conversation.ask("And now?")
 
-    sent = [json.dumps(request.json["messages"][-1]) for request in server.requests]
-    assert base64.b64encode(png(7, 5)).decode() in json.dumps(server.requests[0].json)
-    assert "paper.pdf" in json.dumps(server.requests[0].json)  # this server takes its name alone
-    assert "the text of a" in json.dumps(server.requests[0].json)
-    assert "the text of a" not in sent[1]
+    first, second = (json.dumps(request.json["messages"][-1]) for request in server.requests)
+    assert base64.b64encode(png(7, 5)).decode() in first
+    assert "paper.pdf" in first  # this server takes its name alone
+    assert "the text of a" in first
+    assert "the text of a" not in second
 
 
 @pytest.mark.parametrize("name", ["missing.txt", "program.bin"])
 async def test_a_file_that_cannot_be_sent_stops_the_turn(
-    server: ScriptedServer, opened: Any, project: Path, name: str
+    server: ScriptedServer, opened: Open, project: Path, name: str
 ) -> None:
     (project / "program.bin").write_bytes(b"\0\1\2")
     (project / "a.txt").write_text("the text of a")
-    server.play([{"text": "Alone."}])
-    async with opened() as conversation:
+    async with opened(DONE) as conversation:
         with pytest.raises(kode.KodeError, match=name):
             await conversation.ask("Look", files=["a.txt", name])
-        assert await conversation.ask("Without") == "Alone."
+        await conversation.ask("Without")
 
     assert "the text of a" not in json.dumps(server.requests[0].json)

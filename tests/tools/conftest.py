@@ -1,5 +1,7 @@
 """A context for tools in a scratch project, and a way to call them as the loop does."""
 
+import asyncio
+import functools
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -52,10 +54,17 @@ def context(tmp_path: Path, project: Path, events: list[Event]) -> ToolContext:
     )
 
 
+async def run_tool(context: ToolContext, tool: Tool, /, **arguments: Any) -> ToolOutput:
+    output = await tool.run(context, tool.check(arguments))
+    return ToolOutput(text=output) if isinstance(output, str) else output
+
+
 @pytest.fixture
 def call(context: ToolContext) -> Call:
-    async def checked(tool: Tool, /, **arguments: Any) -> ToolOutput:
-        output = await tool.run(context, tool.check(arguments))
-        return ToolOutput(text=output) if isinstance(output, str) else output
+    return functools.partial(run_tool, context)
 
-    return checked
+
+async def until(is_so: Callable[[], object]) -> None:
+    async with asyncio.timeout(30):
+        while not is_so():
+            await asyncio.sleep(0.01)

@@ -10,12 +10,12 @@ from kode.events import Event, Notice, ToolOutput
 from kode.session.entries import JobEntry
 from kode.session.log import in_memory, load
 from kode.session.messages import note_of
-from kode.tool import Tool, ToolContext
+from kode.tool import ToolContext
 from kode.tool import ToolOutput as Output
 from kode.tools.background import BackgroundCommands, job
 from kode.tools.shell import shell
 from tests.session.stories import new_session
-from tests.tools.conftest import lives
+from tests.tools.conftest import Call, lives, run_tool, until
 
 
 @pytest.fixture
@@ -30,18 +30,10 @@ def context(context: ToolContext, background: BackgroundCommands) -> ToolContext
     return dataclasses.replace(context, background=background)
 
 
-async def _call(context: ToolContext, tool: Tool, /, **arguments: object) -> Output:
-    output = await tool.run(context, tool.check(arguments))
-    assert isinstance(output, Output)
-    return output
-
-
 async def _move(context: ToolContext, command: str) -> Output:
     """The output of a call whose command was sent to the background once it had begun."""
-    begun = context.place.cwd / "begun"
-    call = asyncio.ensure_future(_call(context, shell, command=command))
-    while not begun.exists():
-        await asyncio.sleep(0.01)
+    call = asyncio.ensure_future(run_tool(context, shell, command=command))
+    await until((context.place.cwd / "begun").exists)
     assert context.background is not None
     assert context.background.move()
     return await call
@@ -70,7 +62,6 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
 
     assert path.read_text() == "begun\nlast\n"
     assert known.outcome == "exit status 3"
-    assert known.last_line() == "last"
     [ended] = session.unreported
     assert isinstance(ended, JobEntry)
     assert (ended.name, ended.outcome, ended.output) == ("bg1", "exit status 3", str(path))
@@ -105,9 +96,8 @@ async def test_stopping_the_turn_does_not_stop_what_was_moved_before(
     assert not background.move()
     await _move(context, "touch begun; sleep 60")
     context = dataclasses.replace(context, call_id="call-2")
-    other = asyncio.ensure_future(_call(context, shell, command="sleep 60"))
-    while not background.movable:
-        await asyncio.sleep(0.01)
+    other = asyncio.ensure_future(run_tool(context, shell, command="sleep 60"))
+    await until(lambda: background.movable)
 
     other.cancel()
     await asyncio.gather(other, return_exceptions=True)
@@ -132,7 +122,7 @@ async def test_output_is_reported_while_the_command_waits(
     context = dataclasses.replace(context, emit=events.put_nowait)
     command = f"printf '{printed}'; until [ -e go ]; do sleep 0.02; done; echo ok"
 
-    call = asyncio.ensure_future(_call(context, shell, command=command))
+    call = asyncio.ensure_future(run_tool(context, shell, command=command))
     first = await asyncio.wait_for(events.get(), 10)
     (project / "go").touch()
     await call
@@ -143,48 +133,41 @@ async def test_output_is_reported_while_the_command_waits(
     assert "".join(event.text for event in texts if isinstance(event, ToolOutput)) == rest
 
 
-async def test_a_background_command_has_an_id_and_positions(
-    context: ToolContext, background: BackgroundCommands, project: Path
-) -> None:
+async def test_a_background_command_has_an_id_and_positions(call: Call, project: Path) -> None:
     command = "echo one; until [ -e go ]; do sleep 0.02; done; echo two; printf part; exit 3"
 
-    begun = await _call(context, shell, command=command, background=True)
-    assert begun.exit_status is None
+    begun = await call(shell, command=command, background=True)
+    assert (begun.text, begun.exit_status) == ("one", None)
     assert "bg1" in begun.summary
-    assert begun.text == "one"
-    assert (await _call(context, job, id="bg1")).text.startswith("(nothing new)\n")
+    assert (await call(job, id="bg1")).text.startswith("(nothing new)\n")
 
     (project / "go").touch()
-    ended = await _call(context, job, id="1", wait_s=60)
+    ended = await call(job, id="1", wait_s=60)
     assert ended.text.startswith("two\npart\n[bg1: exit status 3;")
     assert (begun.ended_job, ended.ended_job) == ("", "bg1")
-    assert (await _call(context, job, id="bg1", start=0)).text.startswith("one\ntwo\n")
+    assert (await call(job, id="bg1", start=0)).text.startswith("one\ntwo\n")
 
 
 async def test_the_model_stops_its_job_and_waits_are_limited(
-    context: ToolContext, background: BackgroundCommands
+    call: Call, background: BackgroundCommands
 ) -> None:
-    at_once = await _call(context, shell, command="exit 3", background=True)
+    at_once = await call(shell, command="exit 3", background=True)
     assert (at_once.exit_status, background.commands) == (3, [])
-    await _call(context, shell, command="echo on; sleep 60", background=True)
+    await call(shell, command="echo on; sleep 60", background=True)
 
-    waited = await _call(context, job, id="bg1", wait_s=0.05)
-    assert waited.summary == "bg1: running"
-    stopped = await _call(context, job, id="bg1", stop=True)
-    assert stopped.summary == "bg1: stopped"
+    assert (await call(job, id="bg1", wait_s=0.05)).summary == "bg1: running"
+    assert (await call(job, id="bg1", stop=True)).summary == "bg1: stopped"
     assert background.running() == []
 
 
 async def test_a_long_output_leaves_out_its_middle(
-    context: ToolContext, background: BackgroundCommands
+    call: Call, background: BackgroundCommands
 ) -> None:
-    command = "echo on; seq 100000; echo last; sleep 60"
-    await _call(context, shell, command=command, background=True)
+    await call(shell, command="echo on; seq 100000; echo last; sleep 60", background=True)
     known = background.find("bg1")
-    while known.last_line() != "last":
-        await asyncio.sleep(0.01)
+    await until(lambda: known.last_line() == "last")
 
-    output = await _call(context, job, id="bg1", start=0)
+    output = await call(job, id="bg1", start=0)
 
     assert len(output.text) < 13_000
     assert output.text.startswith("on\n1\n")
@@ -196,10 +179,10 @@ async def test_a_job_belongs_to_its_session_and_ends_with_it(
     context: ToolContext, background: BackgroundCommands, project: Path
 ) -> None:
     await _move(context, "touch begun; sleep 60")
-    await _call(context, shell, command="echo on; sleep 60", background=True)
+    await run_tool(context, shell, command="echo on; sleep 60", background=True)
     other = dataclasses.replace(context, session_id="other")
     with pytest.raises(ToolError, match="another session"):
-        await _call(other, job, id="bg2", stop=True)
+        await run_tool(other, job, id="bg2", stop=True)
 
     await background.leave("other")
     assert [known.name for known in background.running()] == ["bg1", "bg2"]
@@ -212,9 +195,9 @@ async def test_a_job_belongs_to_its_session_and_ends_with_it(
 async def test_a_background_command_is_refused_where_none_can_run(context: ToolContext) -> None:
     context = dataclasses.replace(context, background=None)
     with pytest.raises(ToolError):
-        await _call(context, shell, command="echo on", background=True)
+        await run_tool(context, shell, command="echo on", background=True)
     with pytest.raises(ToolError):
-        await _call(context, job, id="bg1")
+        await run_tool(context, job, id="bg1")
 
 
 def test_news_of_a_closed_session_waits_for_it(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 and real ones where they are installed."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -39,15 +39,19 @@ def ruff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
     return install
 
 
-def edit(content: str, path: str = "a.py") -> dict[str, object]:
-    call = {"name": "write_file", "arguments": {"path": path, "content": content}}
-    return {"calls": [{"name": "read_file", "arguments": {"path": path}}, call]}
+@pytest.fixture
+def result_of(world: World, opened: Open, events: list[Event]) -> Callable[..., Awaitable[str]]:
+    """What the model reads of an edit of a file, read before where there is one."""
 
+    async def edit(content: str, path: str = "a.py", **flags: object) -> str:
+        calls = [{"name": "write_file", "arguments": {"path": path, "content": content}}]
+        if (world.project / path).exists():
+            calls.insert(0, {"name": "read_file", "arguments": {"path": path}})
+        talk = await opened({"calls": calls}, {"text": "done"}, mode="auto-edit", **flags)
+        await talk.turn("edit")
+        return [event for event in events if isinstance(event, ToolFinished)][-1].text
 
-async def result_of(opened: Open, events: list[Event], step: dict[str, object], **flags) -> str:
-    conversation = await opened(step, {"text": "done"}, mode="auto-edit", **flags)
-    await conversation.turn("edit")
-    return [event for event in events if isinstance(event, ToolFinished)][-1].text
+    return edit
 
 
 OFF = {"sandbox.enabled": False}
@@ -62,17 +66,12 @@ OFF = {"sandbox.enabled": False}
     ],
 )
 async def test_only_what_is_newly_wrong_is_reported(
-    world: World,
-    opened: Open,
-    events: list[Event],
-    ruff: Callable[[str], None],
-    content: str,
-    errors: str,
+    world: World, ruff, result_of, content: str, errors: str
 ) -> None:
     ruff(FAKE)
     world.write("a.py", "old wrong\nfine\n")
 
-    text = await result_of(opened, events, edit(content), **OFF)
+    text = await result_of(content, **OFF)
 
     _, head, lines = text.partition("[ruff: wrong since this edit]")
     assert bool(head) == bool(errors)
@@ -82,11 +81,11 @@ async def test_only_what_is_newly_wrong_is_reported(
 
 @pytest.mark.parametrize(("before", "says"), [("[1]\n", True), ("[1\n", False)])
 async def test_a_new_syntax_error_is_reported_without_a_checker(
-    world: World, opened: Open, events: list[Event], before: str, says: bool
+    world: World, result_of, before: str, says: bool
 ) -> None:
     world.write("a.json", before)
 
-    text = await result_of(opened, events, edit("[1,\n2 3]\n", "a.json"))
+    text = await result_of("[1,\n2 3]\n", "a.json")
 
     assert ("[wrong since this edit]\na.json: line 2: " in text) is says
 
@@ -94,49 +93,40 @@ async def test_a_new_syntax_error_is_reported_without_a_checker(
 @pytest.mark.parametrize("broken", ["#!/bin/sh\nsleep 60\n", "#!/bin/sh\nexit 3\n", "no program"])
 @pytest.mark.slow
 async def test_a_checker_that_hangs_or_fails_costs_an_edit_nothing(
-    world: World, opened: Open, events: list[Event], ruff: Callable[[str], None], broken: str
+    world: World, ruff, result_of, broken: str
 ) -> None:
     ruff(broken)
     world.write("a.py", "x\n")
 
-    text = await result_of(opened, events, edit("y\n"), **OFF)
-
-    assert "[" not in text
+    assert "[" not in await result_of("y\n", **OFF)
     assert (world.project / "a.py").read_text() == "y\n"
 
 
-async def test_a_key_turns_checkers_off(
-    opened: Open, events: list[Event], ruff: Callable[[str], None]
-) -> None:
+async def test_a_key_turns_checkers_off(ruff, result_of) -> None:
     ruff(FAKE)
 
-    step = {"calls": [edit("wrong\n")["calls"][1]]}
-    text = await result_of(opened, events, step, diagnostics=False, **OFF)
-
-    assert "wrong since" not in text
+    assert "wrong since" not in await result_of("wrong\n", diagnostics=False, **OFF)
 
 
 async def test_a_projects_checker_does_not_run_outside_a_sandbox(
-    world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
+    world: World, result_of, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.write(".venv/bin/ruff", "#!/bin/sh\ntouch effect\n", mode=0o755)
     monkeypatch.setenv("PATH", f"{world.project}/.venv/bin{os.pathsep}/usr/bin:/bin")
 
-    await result_of(opened, events, {"calls": [edit("x\n")["calls"][1]]}, **OFF)
+    await result_of("x\n", **OFF)
 
     assert not (world.project / "effect").exists()
 
 
 @needs("bwrap")
 async def test_a_projects_checker_runs_sandboxed_and_changes_nothing(
-    world: World, opened: Open, events: list[Event]
+    world: World, result_of
 ) -> None:
     noisy = FAKE.replace("n=0\n", "n=0; touch effect /tmp/kode-effect\n", 1)
     world.write(".venv/bin/ruff", noisy, mode=0o755)
 
-    text = await result_of(opened, events, {"calls": [edit("wrong\n")["calls"][1]]})
-
-    assert "F821" in text
+    assert "F821" in await result_of("wrong\n")
     assert not (world.project / "effect").exists()
     assert not Path("/tmp/kode-effect").exists()
 
@@ -144,12 +134,12 @@ async def test_a_projects_checker_runs_sandboxed_and_changes_nothing(
 @needs("bwrap")
 @needs("gofmt")
 async def test_go_that_cannot_be_parsed_is_reported(
-    world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
+    world: World, result_of, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kode.tools.checkers.LIMIT_S", 60.0)
     world.write("a.go", "package main\n")
 
-    text = await result_of(opened, events, edit("package main\nfunc {\n", "a.go"))
+    text = await result_of("package main\nfunc {\n", "a.go")
 
     assert "[gofmt: wrong since this edit]\na.go:2: expected" in text
 
