@@ -161,7 +161,7 @@ def failing(question: kode.Question) -> bool:
 
 
 @pytest.mark.parametrize("gate", [None, failing])
-async def test_a_call_to_be_asked_about_needs_a_gate_that_answers(
+async def test_a_call_to_be_asked_about_needs_an_answering_gate(
     opened: Open, project: Path, gate: Any
 ) -> None:
     async with opened(calls(WRITE), DONE, gate=gate) as conversation:
