@@ -15,12 +15,13 @@ from kode.errors import ToolError
 from kode.events import Emit, Event, TextDelta, TurnEnded, silent
 from kode.function_tool import tool
 from kode.memory.contract import NullMemory
-from kode.messages import Message, Text, ToolCall, Usage
+from kode.messages import Message, Text, ToolCall, ToolResult, Usage, results_of
 from kode.provider import ModelInfo, Request
 from kode.session import log
 from kode.session.log import Session
 from kode.session.provenance import Provenance
 from kode.tool import ALLOWED, Action, Decision, Tool, ToolContext, ToolOutput
+from tests.tools.conftest import until
 from tests.undo.changes import undo_in
 from tests.workplaces import workplace
 
@@ -73,6 +74,9 @@ def calls(*pairs: tuple[str, str], stop: str = "tool_calls") -> Message:
     return Message(role="assistant", parts=parts, stop=stop)
 
 
+ECHO = calls(("echo", '{"text": "a"}'))
+
+
 @tool(effect="read", subject="text", parallel=True)
 async def echo(context: ToolContext, text: str) -> str:
     """Say it back."""
@@ -117,16 +121,24 @@ class Bench:
         self.context = Context(session)
         self.events: list[Event] = []
 
-    async def turn(self, text: str = "do it") -> TurnEnded:
+    async def turn(self, text: str = "do it", emit: Emit | None = None) -> TurnEnded:
         if not self.context.sections:
             await open_context(self.agent, self.context, "start")
-        return await run_turn(self.agent, self.context, text, self.events.append)
+        return await run_turn(self.agent, self.context, text, emit or self.events.append)
 
-    def kinds(self) -> list[str]:
-        return [event.type for event in self.events]
+    async def interrupted_turn(self, is_time: Callable[[], object]) -> TurnEnded:
+        """A turn that is cancelled once it is time."""
+        task = asyncio.ensure_future(self.turn())
+        await until(is_time)
+        task.cancel()
+        return await task
 
     def of(self, kind: type) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def results(self) -> list[ToolResult]:
+        return [result for m in self.session.messages for result in results_of(m)]
 
 
 MakeBench = Callable[..., Bench]
@@ -136,6 +148,8 @@ LIMITS = {
     "max_attempts": 5,
     "compact_at": 0.8,
     "keep_user_tokens": 20_000,
+    "max_budget_usd": None,
+    "timeout_s": None,
 }
 
 
@@ -144,31 +158,28 @@ def bench(tmp_path: Path) -> MakeBench:
     made: list[Session] = []
 
     def make(
-        *replies: Any,
-        window: int = 100_000,
-        memory: Any = None,
-        tools: tuple[Tool, ...] = (),
-        plan: Path | None = None,
-        **limits: Any,
+        *replies: Any, window: int = 100_000, tools: tuple[Tool, ...] = (), **given: Any
     ) -> Bench:
+        """`given` are limits, and fields of the agent."""
         provider = Replies(replies, window)
         session = log.create(tmp_path / "home", cwd=tmp_path, model="fake-1", provider="fake")
         made.append(session)
-        agent = Agent(
-            provider=provider,
-            tools=(echo, fail, crash, wait, touch, *tools),
-            gate=OpenGate(),
-            memory=memory or NullMemory(),
-            limits=Limits(**LIMITS | limits),
-            place=replace(workplace(tmp_path, home=tmp_path / "home"), plan=plan),
-            render_system=lambda late: {"kode": "You are a test.", **late},
-            cost_usd=lambda usage: usage.output_tokens / 1_000,
-            spend=Spend(),
-            seen_files={},
-            undo=undo_in(tmp_path / "undo"),
-            marks=Provenance(home=tmp_path / "home", folders=(), source=lambda: "", emit=silent),
-        )
-        return Bench(agent, session, provider)
+        limits = {name: given.pop(name, default) for name, default in LIMITS.items()}
+        fields = {
+            "provider": provider,
+            "tools": (echo, fail, crash, wait, touch, *tools),
+            "gate": OpenGate(),
+            "memory": NullMemory(),
+            "limits": Limits(**limits),
+            "place": workplace(tmp_path, home=tmp_path / "home"),
+            "render_system": lambda late: {"kode": "You are a test.", **late},
+            "cost_usd": lambda usage: usage.output_tokens / 1_000,
+            "spend": Spend(),
+            "seen_files": {},
+            "undo": undo_in(tmp_path / "undo"),
+            "marks": Provenance(home=tmp_path / "home", folders=(), source=lambda: "", emit=silent),
+        }
+        return Bench(Agent(**fields | given), session, provider)
 
     yield make
     for session in made:

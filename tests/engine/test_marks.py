@@ -1,13 +1,14 @@
 """The mark of outside text: of a command by its decision, of a file by who wrote it."""
 
+import json
 from dataclasses import replace
 
 from kode.function_tool import tool
-from kode.messages import results_of
 from kode.session.entries import TaintEntry
 from kode.session.provenance import Provenance
 from kode.tool import ALLOWED, ToolContext, ToolOutput
-from tests.engine.conftest import calls, fail, says
+from tests.engine.conftest import calls, says
+from tests.undo.changes import undo_in
 
 
 @tool(effect="read", subject="path", parallel=True)
@@ -47,15 +48,18 @@ class Gate:
         return replace(ALLOWED, untrusted=self.untrusted)
 
 
-def equipped(run, tmp_path, *, untrusted=""):
+async def turn_of(bench, tmp_path, *replies, untrusted="", **fields):
+    """A session that has done this in the folder, in whose commands a decision saw `untrusted`."""
     marks = Provenance(
         home=tmp_path / "home",
         folders=(tmp_path,),
         source=lambda: run.session.tainted_by,
-        emit=run.events.append,
+        emit=lambda event: None,
     )
-    tools = (look, put, page, command, fail)
-    run.agent = replace(run.agent, tools=tools, marks=marks, gate=Gate(untrusted))
+    tools = (look, put, page, command)
+    given = {"tools": tools, "marks": marks, "gate": Gate(untrusted), **fields}
+    run = bench(*replies, says("ok"), **given)
+    await run.turn()
     return run
 
 
@@ -63,81 +67,62 @@ def sources(run):
     return [entry.source for entry in run.session.entries if isinstance(entry, TaintEntry)]
 
 
+def reading(path):
+    return calls(("look", json.dumps({"path": path})))
+
+
+def writing(path):
+    return calls(("put", json.dumps({"path": path})))
+
+
 LEFT = "notes.md, written in a session that read outside text (https://evil.test/)"
+FOLDER = "/var/tmp/F"
 
 
-async def test_a_marked_sessions_file_marks_its_next_reader(bench, tmp_path):
-    first = equipped(
-        bench(calls(("page", "")), calls(("put", '{"path": "notes.md"}')), says("ok")), tmp_path
-    )
-    await first.turn()
-    second = equipped(bench(calls(("look", '{"path": "notes.md"}')), says("ok")), tmp_path)
-    await second.turn()
+async def test_the_mark_passes_from_session_to_session_by_files(bench, tmp_path):
+    await turn_of(bench, tmp_path, calls(("page", "")), writing("notes.md"))
+    second = await turn_of(bench, tmp_path, reading("notes.md"), writing("b.md"))
+    third = await turn_of(bench, tmp_path, reading("b.md"))
 
     assert sources(second) == [LEFT]
-    (result,) = results_of(second.session.messages[2])
-    assert f'source="{LEFT}"' in result.text
-
-
-async def test_the_mark_passes_through_a_session_that_only_read(bench, tmp_path):
-    first = equipped(
-        bench(calls(("page", "")), calls(("put", '{"path": "notes.md"}')), says("ok")), tmp_path
-    )
-    await first.turn()
-    second = equipped(
-        bench(
-            calls(("look", '{"path": "notes.md"}')), calls(("put", '{"path": "b.md"}')), says("ok")
-        ),
-        tmp_path,
-    )
-    await second.turn()
-    third = equipped(bench(calls(("look", '{"path": "b.md"}')), says("ok")), tmp_path)
-    await third.turn()
-
+    assert f'source="{LEFT}"' in second.results[0].text
     assert sources(third) == [f"b.md, written in a session that read outside text ({LEFT})"]
 
 
 async def test_a_clean_sessions_file_marks_nobody(bench, tmp_path):
-    first = equipped(bench(calls(("put", '{"path": "notes.md"}')), says("ok")), tmp_path)
-    await first.turn()
-    second = equipped(bench(calls(("look", '{"path": "notes.md"}')), says("ok")), tmp_path)
-    await second.turn()
+    await turn_of(bench, tmp_path, writing("notes.md"))
+    second = await turn_of(bench, tmp_path, reading("notes.md"))
 
     assert not second.session.tainted
 
 
 async def test_a_decision_marks_a_command_and_the_files_it_wrote(bench, tmp_path):
-    run = equipped(bench(calls(("command", "")), says("ok")), tmp_path, untrusted="/var/tmp/F")
-    await run.turn()
-    later = equipped(bench(calls(("look", '{"path": "out.md"}')), says("ok")), tmp_path)
-    await later.turn()
+    run = await turn_of(bench, tmp_path, calls(("command", "")), untrusted=FOLDER)
+    later = await turn_of(bench, tmp_path, reading("out.md"))
 
-    assert sources(run) == ["/var/tmp/F"]
-    (result,) = results_of(run.session.messages[2])
-    assert result.text.startswith("<outside-")
-    assert sources(later) == ["out.md, written in a session that read outside text (/var/tmp/F)"]
+    assert sources(run) == [FOLDER]
+    assert run.results[0].text.startswith("<outside-")
+    assert sources(later) == [f"out.md, written in a session that read outside text ({FOLDER})"]
 
 
 async def test_a_command_that_fails_is_marked_by_its_decision_too(bench, tmp_path):
-    run = equipped(bench(calls(("fail", "")), says("ok")), tmp_path, untrusted="/var/tmp/F")
-    await run.turn()
+    run = await turn_of(bench, tmp_path, calls(("fail", "")), untrusted=FOLDER)
 
-    assert sources(run) == ["/var/tmp/F"]
+    assert sources(run) == [FOLDER]
 
 
 async def test_a_file_that_git_ignores_is_marked_too(bench, tmp_path):
+    undo = undo_in(tmp_path / "undo")
+
     @tool(effect="run")
     async def build(context: ToolContext) -> ToolOutput:
         """A command whose changes nobody is shown."""
         (tmp_path / "ignored.md").write_text("from outside")
-        run.agent.undo.changed_by_commands.append(str(tmp_path / "ignored.md"))
+        undo.changed_by_commands.append(str(tmp_path / "ignored.md"))
         return ToolOutput(text="output")
 
-    run = equipped(bench(calls(("build", "")), says("ok")), tmp_path, untrusted="/var/tmp/F")
-    run.agent = replace(run.agent, tools=(build,))
-    await run.turn()
+    given = {"untrusted": FOLDER, "tools": (build,), "undo": undo}
+    await turn_of(bench, tmp_path, calls(("build", "")), **given)
 
-    assert run.agent.undo.changed_by_commands == []
-    later = equipped(bench(calls(("look", '{"path": "ignored.md"}')), says("ok")), tmp_path)
-    await later.turn()
-    assert later.session.tainted
+    assert undo.changed_by_commands == []
+    assert (await turn_of(bench, tmp_path, reading("ignored.md"))).session.tainted
