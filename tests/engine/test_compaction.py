@@ -1,13 +1,14 @@
 """What a compaction keeps word for word, what it lists, and that it can be undone."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from kode.engine.context import compact
 from kode.events import silent
 from kode.memory.contract import Drop
-from kode.messages import Message, ServerItem, Text, results_of, text_of
-from kode.session.entries import CompactionEntry, RestoreEntry
+from kode.messages import Message, ServerItem, Text, text_of
+from kode.session.entries import CompactionEntry
 from kode.session.messages import EARLIER, LISTED_DROPPED, compaction_message
 from kode.session.plan import write_plan
 from kode.tools.read_file import read_file
@@ -27,14 +28,9 @@ async def compacted(run: Bench) -> str:
 
 async def test_words_files_and_open_items_go_through_two_compactions(bench: MakeBench) -> None:
     items = [{"text": "write it", "status": "done"}, {"text": "test it", "status": "doing"}]
-    run = bench(
-        calls(("touch", '{"path": "made.txt"}'), ("todo", json.dumps({"items": items}))),
-        says("made"),
-        says("first note"),
-        says("nothing more"),
-        says("second note"),
-        tools=(todo,),
-    )
+    work = calls(("touch", '{"path": "made.txt"}'), ("todo", json.dumps({"items": items})))
+    words = ("made", "first note", "nothing more", "second note")
+    run = bench(work, *map(says, words), tools=(todo,))
     await run.turn("please make made.txt, never touch b.txt")
     await compacted(run)
     await run.turn("and then?")
@@ -53,7 +49,8 @@ async def test_a_plan_with_open_steps_survives_word_for_word(
     bench: MakeBench, tmp_path: Path
 ) -> None:
     path = tmp_path / "plan.md"
-    run = bench(says("one"), says("note"), says("two"), says("note"), plan=path)
+    run = bench(says("one"), says("note"), says("two"), says("note"))
+    run.agent = replace(run.agent, place=replace(run.agent.place, plan=path))
     await run.turn("first " * 500)
     write_plan(path, "# Plan\n- [x] look  twice\n- [ ] cut\n")
     assert "# Plan\\n- [x] look  twice\\n- [ ] cut" in await compacted(run)
@@ -64,10 +61,8 @@ async def test_a_plan_with_open_steps_survives_word_for_word(
 
 
 async def test_dropped_output_is_listed_and_read_by_id(bench: MakeBench) -> None:
-    run = bench(
-        calls(("echo", '{"text": "alpha beta"}')), says("I said it"), says("note"),
-        tools=(read_file,),
-    )  # fmt: skip
+    asked = calls(("echo", '{"text": "alpha beta"}'))
+    run = bench(asked, says("I said it"), says("note"), tools=(read_file,))
     await run.turn("say alpha beta")
     await compacted(run)
 
@@ -85,18 +80,15 @@ async def test_dropped_output_is_listed_and_read_by_id(bench: MakeBench) -> None
     ]
     await run.turn("what was it?")
 
-    results = [r for m in run.session.messages for r in results_of(m) if r.name == "read_file"]
-    assert results[0].text == "1\techo alpha beta"
-    assert results[1].is_error
-    assert "take one of the list" in results[1].text
+    *_, listed, unlisted = run.results
+    assert listed.text == "1\techo alpha beta"
+    assert unlisted.is_error
+    assert "take one of the list" in unlisted.text
 
 
-async def test_a_long_list_is_cut_in_the_prompt_but_readable(
-    bench: MakeBench,
-) -> None:
-    asked = LISTED_DROPPED
-    run = bench(*[says(f"answer {n}") for n in range(asked)], says("note"))
-    for number in range(asked):
+async def test_a_long_list_is_cut_in_the_prompt_but_readable(bench: MakeBench) -> None:
+    run = bench(*[says(f"answer {n}") for n in range(LISTED_DROPPED)], says("note"))
+    for number in range(LISTED_DROPPED):
         await run.turn(f"question {number} " + "x" * 1_000)
     await compacted(run)
 
@@ -106,19 +98,6 @@ async def test_a_long_list_is_cut_in_the_prompt_but_readable(
     assert older > 0
     assert f"- {entry.id}: the list of {older} older ones" in text
     assert "question 0 x" in entry.dropped[0]
-
-
-async def test_an_undone_compaction_gives_the_model_every_message_again(bench: MakeBench) -> None:
-    run = bench(calls(("echo", '{"text": "a"}')), says("one"), says("note"), says("two"))
-    await run.turn("first")
-    before = list(run.session.messages)
-    await compacted(run)
-    await run.turn("second")
-
-    run.session.append(RestoreEntry(of=compactions(run)[0].id))
-
-    assert run.session.messages[: len(before)] == before
-    assert [text_of(m) for m in run.session.messages[len(before) :]] == ["second", "two"]
 
 
 async def test_a_vendor_search_for_a_note_marks_the_session(bench: MakeBench) -> None:

@@ -3,18 +3,16 @@ from dataclasses import replace
 
 import pytest
 
-from kode.engine.context import compact, context_tokens, prepare
+from kode.engine.context import compact, context_tokens
 from kode.engine.tokens import tokens_of
 from kode.events import ContextReduced, Emit, silent
 from kode.function_tool import tool
 from kode.memory.contract import Drop, NullMemory
 from kode.memory.system import Guarded
-from kode.messages import Message, Text, results_of, text_of
+from kode.messages import Message, Text, Usage, results_of, text_of
 from kode.provider import Request
-from kode.session import log
-from kode.session.entries import CompactionEntry
 from kode.tool import ToolContext
-from tests.engine.conftest import Bench, MakeBench, calls, says
+from tests.engine.conftest import ECHO, Bench, MakeBench, calls, says
 
 
 @tool(effect="read", subject="name", parallel=True)
@@ -29,13 +27,7 @@ def pages(*sizes: int, name: str = "") -> Message:
     return calls(*(("page", json.dumps(each)) for each in given))
 
 
-def outputs(run: Bench) -> list[str]:
-    return [r.text for m in run.session.messages for r in results_of(m)]
-
-
-async def test_results_no_request_carried_survive_a_compaction_whole(
-    bench: MakeBench,
-) -> None:
+async def test_results_no_request_carried_survive_a_compaction_whole(bench: MakeBench) -> None:
     """Four large ones in one reply, in a window that is nearly full."""
     seen: list[str] = []
 
@@ -52,7 +44,7 @@ async def test_results_no_request_carried_survive_a_compaction_whole(
     assert ended.status == "success"
     carried = [r.text for m in run.provider.requests[-1].messages for r in results_of(m)]
     assert [text[:2] for text in carried] == [f"b{n}" for n in range(4)]
-    assert carried == outputs(run) == seen
+    assert carried == [result.text for result in run.results] == seen
     assert "the note" in str(run.provider.requests[-1].messages)
 
 
@@ -60,7 +52,7 @@ async def test_results_of_one_reply_share_a_fifth_of_the_window(bench: MakeBench
     run = bench(pages(100, *[40_000] * 4), says("done"), tools=(page,), window=50_000)
     await run.turn()
 
-    first, *others = outputs(run)
+    first, *others = (result.text for result in run.results)
     assert len(first) == 100
     assert sum(map(len, others)) <= 50_000 / 5 * 4 + 4 * 700
     assert min(map(len, others)) > 9_000
@@ -71,61 +63,18 @@ async def test_results_of_one_reply_share_a_fifth_of_the_window(bench: MakeBench
 
 
 async def test_a_call_passes_on_the_rest_of_its_share(bench: MakeBench) -> None:
-    run = bench(
-        calls(("touch", '{"path": "a"}'), ("page", '{"name": "b", "size": 60000}')),
-        says("done"),
-        tools=(page,),
-        window=50_000,
-    )
+    work = calls(("touch", '{"path": "a"}'), ("page", '{"name": "b", "size": 60000}'))
+    run = bench(work, says("done"), tools=(page,), window=50_000)
     await run.turn()
-    assert 39_000 < len(outputs(run)[1]) < 40_500
+    assert 39_000 < len(run.results[1].text) < 40_500
 
 
-async def test_an_unanswered_message_is_sent_as_long_as_it_fits(
-    bench: MakeBench,
-) -> None:
+async def test_an_unanswered_message_is_sent_as_long_as_it_fits(bench: MakeBench) -> None:
     """A compaction would free nothing, and lose what was attached."""
     run = bench(says("read"), window=10_000)
     ended = await run.turn("word " * 6_800)
     assert ended.status == "success"
     assert run.of(ContextReduced) == []
-
-
-async def test_a_compaction_keeps_note_persons_words_and_files(
-    bench: MakeBench,
-) -> None:
-    run = bench(
-        calls(("touch", '{"path": "made.txt"}')),
-        says("I made it. " * 1_000),
-        says("## Goal\nthe note"),
-        says("second answer"),
-        window=3_000,
-    )
-    await run.turn("please make made.txt")
-
-    ended = await run.turn("and now the rest")
-
-    assert ended.result == "second answer"
-    (entry,) = [e for e in run.session.entries if isinstance(e, CompactionEntry)]
-    assert entry.files_changed == ("made.txt",)
-    told = str(run.provider.requests[-1].messages)
-    assert "the note" in told
-    assert "please make made.txt" in told
-    assert "and now the rest" in told
-
-
-async def test_a_reload_tells_the_same_as_before(bench: MakeBench) -> None:
-    run = bench(
-        calls(("echo", '{"text": "a"}')), says("long " * 900), says("note"), says("b"), window=2_500
-    )
-    await run.turn("one")
-    await run.turn("two")
-    before = list(run.session.messages)
-    run.session.close()
-    loaded, repairs = log.load(run.session.path.parent.parent, run.session.id)
-    assert repairs == []
-    assert loaded.messages == before
-    loaded.close()
 
 
 async def test_compactions_that_free_nothing_end_with_a_sentence(bench: MakeBench) -> None:
@@ -135,9 +84,7 @@ async def test_compactions_that_free_nothing_end_with_a_sentence(bench: MakeBenc
     assert "does not fit the window" in ended.error
 
 
-async def test_a_prompt_filling_the_window_leaves_less_for_persons_words(
-    bench: MakeBench,
-) -> None:
+async def test_a_prompt_filling_the_window_leaves_less_for_persons_words(bench: MakeBench) -> None:
     """As instructions and memory do in a window of 4,096 tokens."""
     run = bench(*[says("n " * 300) for _ in range(99)], window=4_000)
     run.agent = replace(run.agent, render_system=lambda late: {"kode": "word " * 1_800})
@@ -148,88 +95,66 @@ async def test_a_prompt_filling_the_window_leaves_less_for_persons_words(
     assert "question 11: word" in str(run.provider.requests[-1].messages)
 
 
+class Windowed(NullMemory):
+    """Wants a compaction beyond four messages; at fault where it has no drop to give."""
+
+    message_window = 4
+
+    def __init__(self, drop: Drop | None) -> None:
+        self.drop = drop
+        self.dropped: list[int] = []
+
+    async def before_drop(self, messages, reason):
+        self.dropped.append(len(messages))
+        if self.drop is None:
+            raise OSError("broken")
+        return self.drop
+
+
 async def test_memory_may_ask_for_a_drop_and_give_a_recap(bench: MakeBench) -> None:
-    class Windowed(NullMemory):
-        dropped = 0
-
-        @property
-        def message_window(self):
-            return 4
-
-        async def before_drop(self, messages, reason):
-            self.dropped = len(messages)
-            return Drop(keep=2, recap="")
-
-    memory = Windowed()
+    memory = Windowed(Drop(keep=2, recap=""))
     run = bench(*[says(f"answer {n}") for n in range(4)], memory=memory)
     for number in range(3):
         await run.turn(f"question {number}")
-    assert memory.dropped == 5
+    assert memory.dropped == [5]
     said = [text_of(m) for m in run.session.messages]
     assert said[-2:] == ["question 2", "answer 2"]
     assert "question 0" not in str(said)
     assert [e.kind for e in run.of(ContextReduced)] == ["compaction"]
 
 
-async def test_a_failing_memory_costs_no_compaction(
-    bench: MakeBench,
-) -> None:
-    class Windowed(NullMemory):
-        asked = 0
-
-        @property
-        def message_window(self):
-            return 4
-
-        async def before_drop(self, messages, reason):
-            self.asked += 1
-            raise OSError("broken")
-
-    inside = Windowed()
-    run = bench(*[says(f"answer {n}") for n in range(7)], memory=Guarded(inside))
+async def test_a_failing_memory_costs_no_compaction(bench: MakeBench) -> None:
+    memory = Windowed(None)
+    run = bench(*[says(f"answer {n}") for n in range(7)], memory=Guarded(memory))
     for number in range(7):
-        ended = await run.turn(f"question {number}")
-        assert ended.status == "success", ended.error
+        assert (await run.turn(f"question {number}")).status == "success"
     assert run.of(ContextReduced) == []
     assert [text_of(m) for m in run.session.messages][:2] == ["question 0", "answer 0"]
-    assert inside.asked == 3  # at 5 messages, at 9, at 13
+    assert memory.dropped == [5, 9, 13]
 
 
-async def test_compact_by_hand_makes_room_now(bench: MakeBench) -> None:
-    run = bench(says("words " * 2_000), says("ok"), says("note"))
+async def test_a_compaction_by_hand_makes_room_and_hears_the_persons_wish(bench: MakeBench) -> None:
+    replies = ("words " * 2_000, "ok", "note", "another", "note")
+    run = bench(*map(says, replies))
     await run.turn("one")
     await run.turn("two")
     before = context_tokens(run.context)
-    event = await compact(run.agent, run.context, run.events.append)
+    event = await compact(run.agent, run.context, silent, wish="the port numbers")
     assert event.tokens_before == before
     assert event.tokens_after < before / 2
-
-
-async def test_a_compaction_by_hand_hears_the_persons_wish(
-    bench: MakeBench,
-) -> None:
-    run = bench(says("words " * 2_000), says("note"), says("another"), says("note"))
-    await run.turn("one")
-    await compact(run.agent, run.context, run.events.append, wish="the port numbers")
     assert asked(run).endswith("The person asks of this note: the port numbers\n")
-    await run.turn("two " * 2_000)
-    await compact(run.agent, run.context, run.events.append)
+    await run.turn("three " * 2_000)
+    await compact(run.agent, run.context, silent)
     assert "The person asks" not in asked(run)
 
 
 async def test_the_count_follows_what_the_provider_reports(bench: MakeBench) -> None:
-    from kode.messages import Usage
-
     run = bench(says("a", usage=Usage(input_tokens=5_000, output_tokens=100)))
     await run.turn("one")
     assert context_tokens(run.context) == 5_100
-    request = await prepare(run.agent, run.context, run.events.append)
-    assert request.system == run.session.system
 
 
-async def test_a_note_fits_a_small_window_and_its_small_model(
-    bench: MakeBench,
-) -> None:
+async def test_a_note_fits_a_small_window_and_its_small_model(bench: MakeBench) -> None:
     run = bench(says("words " * 600), says("note"), window=4_096)
     await run.turn("one")
     await compact(replace(run.agent, small=True), run.context, run.events.append)
@@ -249,7 +174,7 @@ def asked(run: Bench) -> str:
 async def test_the_note_request_ends_the_conversation_with_an_unchanged_beginning(
     bench: MakeBench,
 ) -> None:
-    run = bench(calls(("echo", '{"text": "a"}')), says("one"), says("note"))
+    run = bench(ECHO, says("one"), says("note"))
     await run.turn()
     await compact(run.agent, run.context, silent)
 
@@ -275,9 +200,7 @@ async def test_a_model_calling_a_tool_instead_is_asked_again(bench: MakeBench, t
     assert not (run.agent.place.cwd / "a").exists()
 
 
-async def test_a_conversation_that_never_fits_is_told_as_a_transcript(
-    bench: MakeBench,
-) -> None:
+async def test_a_conversation_that_never_fits_is_told_as_a_transcript(bench: MakeBench) -> None:
     run = bench(says("words " * 4_000), says("note"), window=4_000)
     await run.turn("one")
     await compact(run.agent, run.context, silent)

@@ -8,9 +8,7 @@ from kode.messages import Image, Message, Usage
 from tests.engine.conftest import MakeBench, calls, says
 
 
-async def test_the_window_first_holds_the_system_prompt_and_tools(
-    bench: MakeBench,
-) -> None:
+async def test_the_window_first_holds_the_system_prompt_and_tools(bench: MakeBench) -> None:
     from kode.engine.context import open_context
 
     run = bench(window=10_000)
@@ -20,9 +18,7 @@ async def test_the_window_first_holds_the_system_prompt_and_tools(
     assert window.used == sum(tokens for _, tokens in window.parts) > 0
 
 
-async def test_shares_of_all_kinds_add_up_to_the_providers_count(
-    bench: MakeBench,
-) -> None:
+async def test_shares_of_all_kinds_add_up_to_the_providers_count(bench: MakeBench) -> None:
     big = '{"text": "' + "x" * 4_000 + '"}'
     run = bench(
         calls(("touch", '{"path": "a.txt"}'), ("echo", big)),
