@@ -133,7 +133,7 @@ async def test_a_failing_memory_costs_no_compaction(bench: MakeBench) -> None:
     assert memory.dropped == [5, 9, 13]
 
 
-async def test_a_compaction_by_hand_makes_room_and_hears_the_persons_wish(bench: MakeBench) -> None:
+async def test_a_compaction_by_hand_makes_room_as_wished(bench: MakeBench) -> None:
     replies = ("words " * 2_000, "ok", "note", "another", "note")
     run = bench(*map(says, replies))
     await run.turn("one")
