@@ -84,6 +84,7 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
         api_key=choice.api_key,
         api=choice.api,
         headers=choice.headers,
+        cache=config.cache,
         script=config.script,
         idle_timeout_s=config.retry.idle_timeout_s,
         total_timeout_s=config.retry.total_timeout_s,

@@ -207,6 +207,8 @@ class Usage:
     """Input tokens read from the provider's cache."""
     cache_write_tokens: int = 0
     """Input tokens written to the provider's cache (billed higher by some)."""
+    hour_write_tokens: int = 0
+    """Those of them that the cache keeps for an hour, at twice the input price."""
     thinking_tokens: int = 0
     """Output tokens that the model thought; part of `output_tokens`."""
 

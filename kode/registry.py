@@ -79,8 +79,6 @@ class Dialect:
     """Whether a result carries the name of its tool."""
     user_after_result: bool = True
     """Whether a user message may follow a result; else an assistant's goes between."""
-    marks_cache_of: tuple[str, ...] = ()
-    """Prefixes of models that cache nothing without `cache_control` in a text part."""
     takes_pdf: bool = False
     counts_usage: bool = True
     """Whether it takes `stream_options.include_usage`; others send the usage unasked."""
@@ -107,6 +105,8 @@ class ProviderRow:
     """The vendor's cheap model, for small work; "" uses the session's."""
     models: tuple[str, ...] = ()
     """Prefixes of model names that only this provider's own server has."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Short names → the model of this provider that each means."""
     key_variable: str = ""
     """The vendor's own environment variable for the key; "" for a provider without keys."""
     url_variable: str = ""
@@ -162,6 +162,9 @@ class ProviderSettings:
     """None: the row's environment variable, or what the SDK finds."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request."""
+    cache: Literal["auto", "short", "long", "none"] = "auto"
+    """How long a server shall keep a conversation whose texts are marked for its cache: five
+    minutes (also by `auto`), an hour, or not at all."""
     script: str | None = None
     """The file that the `scripted` provider plays."""
     used: Mapping[str, Setting] = field(default_factory=dict)
@@ -327,9 +330,12 @@ def no_such_provider(name: str, described: Iterable[str] = ()) -> str:
 
 
 def owner_of(model: str | None) -> ProviderRow | None:
-    """The provider whose own server alone has this model; None if the name does not show it."""
-    rows = itertools.chain(PROVIDERS, rows_of_plugins()) if model else ()
-    return next((row for row in rows if row.models and (model or "").startswith(row.models)), None)
+    """The provider whose own server alone has this model; None if the name does not show it. A tag,
+    as in `gpt-oss:20b`, has no vendor's model, only a local server's."""
+    if not model or ":" in model:
+        return None
+    rows = itertools.chain(PROVIDERS, rows_of_plugins())
+    return next((row for row in rows if row.models and model.startswith(row.models)), None)
 
 
 def unset(row: ProviderRow) -> dict[str, Setting]:

@@ -8,7 +8,7 @@ import pytest
 
 from kode.config.choice import (
     LOCAL_KEY,
-    named_model,
+    resolve_model,
     resolve_provider,
     row_of,
     small_choice,
@@ -563,7 +563,8 @@ def test_switching_takes_no_key_and_no_address_along() -> None:
     )
 
 
-GROQ = {"GROQ_API_KEY": "g"}
+GROQ, ROUTER = {"GROQ_API_KEY": "g"}, {"OPENROUTER_API_KEY": "r"}
+GEMINI = {"GEMINI_API_KEY": "g"}
 
 
 @for_each(
@@ -581,7 +582,34 @@ def test_the_part_before_a_slash_names_a_configured_provider(
     current: str, text: str, found: tuple[str, str]
 ) -> None:
     row = row_of(Config(), current)
-    assert named_model(Config(provider=current), OPENAI | GROQ, row, text) == found
+    assert resolve_model(Config(provider=current), OPENAI | GROQ, row, text) == found
+
+
+@for_each(
+    ("config", "environ", "provider", "model"),
+    [
+        ({"model": "sonnet"}, ANTHROPIC, "anthropic", "claude-sonnet-5-5"),
+        ({"model": "opus"}, OPENAI | ANTHROPIC, "anthropic", "claude-opus-5-5"),
+        ({"model": "sonnet"}, ROUTER, "openrouter", "anthropic/claude-sonnet-5.5"),
+        ({"model": "gemini-pro"}, OPENAI | GEMINI, "gemini", "gemini-3.1-pro-preview"),
+        ({"model": "anthropic/claude-x"}, OPENAI | ANTHROPIC, "anthropic", "claude-x"),
+        ({"model": "openai/gpt-5"}, OPENAI | ANTHROPIC, "openai", "gpt-5"),
+        ({"model": "openai/gpt-5"}, ROUTER | OPENAI, "openai", "gpt-5"),
+        ({"model": "gpt-oss:20b", "providers": {"ollama": {}}}, OPENAI, "ollama", "gpt-oss:20b"),
+        ({"model": "opus", "base_url": "http://proxy/v1"}, ANTHROPIC, "openai", "opus"),
+    ],
+)
+def test_a_model_has_aliases_and_may_name_its_provider(
+    config: dict[str, Any], environ: dict[str, str], provider: str, model: str
+) -> None:
+    choice = resolve_provider(Config.model_validate(config), environ)
+
+    assert (choice.name, choice.model) == (provider, model)
+
+
+def test_an_alias_without_a_key_names_its_provider() -> None:
+    with pytest.raises(UserError, match="no key for anthropic, which has the model claude-opus"):
+        resolve_provider(Config(model="opus"), OPENAI)
 
 
 @for_each(

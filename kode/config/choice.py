@@ -59,6 +59,12 @@ def resolve_provider(
     Raises: UserError that says how to get a key, or that model and provider do not fit.
     """
     row = row_of(config, config.provider) if config.provider else _unnamed(config, environ)
+    if config.model is not None and not _is_elsewhere(config, environ, row):
+        provider, resolved = resolve_model(config, environ, row, config.model)
+        if resolved != config.model and provider != row.name:
+            config, row = switched(config, environ, provider, resolved), row_of(config, provider)
+        elif resolved != config.model:
+            config = config.model_copy(update={"model": resolved})
     part = config.part(row.name)
     used = {key: Setting(key, origins.get(key, "default")) for key in ALONE}
 
@@ -152,6 +158,9 @@ def _unnamed(config: Config, environ: Mapping[str, str]) -> ProviderRow:
     def has_key(row: ProviderRow) -> bool:
         return bool(environ.get(row.key_variable) or config.part(row.name).api_key)
 
+    local = next((row for row in configured(config, environ) if row.is_local), None)
+    if local is not None and ":" in (config.model or ""):
+        return local  # only servers like Ollama have tags
     with_key = list(filter(has_key, PROVIDERS)) or list(filter(has_key, rows_of_plugins()))
     if len(with_key) > 1 and config.model is not None:
         return owner or (compatible if compatible in with_key else with_key[0])
@@ -221,7 +230,7 @@ def small_choice(
         return replace(choice, model=small or choice.model)
     key = "memory.model" if named == config.memory.model else "small_model"
     used = {**choice.used, "model": Setting(key, origins.get(key, "default"))}
-    provider, model = named_model(config, environ, choice.row, named)
+    provider, model = resolve_model(config, environ, choice.row, named)
     if provider == choice.name:
         return replace(choice, model=model, used=used)
     other = resolve_provider(switched(config, environ, provider, model), environ, origins)
@@ -234,24 +243,38 @@ def provider_for(config: Config, environ: Mapping[str, str], current: str, model
     row, owner = provider_row(current), owner_of(model)
     if owner is None or row is None or not row.models:
         return current
-    part = config.part(current)
-    is_elsewhere = config.base_url or part.base_url or environ.get(row.url_variable)
-    return current if is_elsewhere else owner.name
+    return current if _is_elsewhere(config, environ, row) else owner.name
 
 
-def named_model(
+def _is_elsewhere(config: Config, environ: Mapping[str, str], row: ProviderRow) -> bool:
+    """Whether a provider is asked at another address, where a name may be another model's."""
+    part = config.part(row.name)
+    return bool(config.base_url or part.base_url or environ.get(row.url_variable))
+
+
+def resolve_model(
     config: Config, environ: Mapping[str, str], current: ProviderRow, text: str
 ) -> tuple[str, str]:
-    """(provider, model) of `MODEL` or `PROVIDER/MODEL`, beside the provider `current`: the part
-    before the first slash names another one if that is configured. A provider without models of
-    its own passes on those of others under names like `openai/gpt-oss-20b`: there a maker's name
-    belongs to the model."""
-    first, _, rest = text.partition("/")
-    if rest and first == current.name:
-        return first, rest
-    row = next((row for row in configured(config, environ) if row.name == first), None)
-    if rest and row is not None and (current.models or not row.models):
-        return first, rest
+    """(provider, model) of what a person calls a model: an alias such as `sonnet`, `PROVIDER/MODEL`
+    or `MODEL`, beside the provider `current`. The part before the first slash names another one if
+    that is configured. A provider without models of its own passes on those of others under names
+    like `openai/gpt-oss-20b`: there a maker's name belongs to the model.
+
+    Raises: UserError for an alias of a provider without a key.
+    """
+    others = [row for row in configured(config, environ) if row.name != current.name]
+    first, _, model = text.partition("/")
+    if model and first == current.name:
+        return first, current.aliases.get(model, model)
+    for row in others:
+        if model and row.name == first and (current.models or not row.models):
+            return first, row.aliases.get(model, model)
+    for row in (current, *others):
+        if text in row.aliases:
+            return row.name, row.aliases[text]
+    owner = next((row for row in PROVIDERS if text in row.aliases), None)
+    if owner is not None and current.models and not _is_elsewhere(config, environ, current):
+        raise _no_key(owner, f", which has the model {owner.aliases[text]}")
     return provider_for(config, environ, current.name, text), text
 
 

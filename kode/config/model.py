@@ -205,6 +205,7 @@ class Config(Part):
     fallback_model: str | None = None
     effort: Effort | None = None
     web_search: bool | None = None
+    cache: Literal["auto", "short", "long", "none"] = "auto"
     base_url: str | None = None
     api_key: str | None = Field(default=None, repr=False)
     providers: Mapping[ProviderName, ProviderPart] = {}

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kode.config.choice import named_model
+from kode.config.choice import resolve_model
 from kode.engine.agent import Agent
 from kode.engine.call import run_aside
 from kode.engine.run import Evidence, Run
@@ -174,7 +174,7 @@ async def _fall_back(
     config, before = conversation.config, conversation.agent.provider
     if config.fallback_model is None or not isinstance(before, HttpProvider):
         return None
-    provider, model = named_model(config, os.environ, before.row, config.fallback_model)
+    provider, model = resolve_model(config, os.environ, before.row, config.fallback_model)
     if (provider, model) == (before.name, before.model):
         return None
     conversation.use_model(model, None if provider == before.name else provider)

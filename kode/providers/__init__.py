@@ -24,7 +24,7 @@ Only the chosen format's module is imported; its SDK is imported on the first re
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kode.errors import ConfigError, Setting
 from kode.provider import Api, ModelInfo, Provider
@@ -50,6 +50,7 @@ def open_provider(
     api_key: str | None = None,
     api: Api | None = None,
     headers: Mapping[str, str] | None = None,
+    cache: Literal["auto", "short", "long", "none"] = "auto",
     script: Path | str | None = None,
     idle_timeout_s: float | None = None,
     total_timeout_s: float | None = None,
@@ -85,6 +86,7 @@ def open_provider(
         base_url=base_url or None,
         api_key=api_key or None,
         headers=headers or {},
+        cache=cache,
         script=str(script) if script else None,
         used=used or {},
         idle_timeout_s=limits.idle_timeout_s if idle_timeout_s is None else idle_timeout_s,

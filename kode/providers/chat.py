@@ -61,7 +61,8 @@ def form_of(target: Target) -> WireForm:
         origin="" if target.omits("own_fields", "signatures") else target.origin,
         model=model,
         sees_pdf=dialect.takes_pdf and target.info.sees_pdf is not False,
-        marks=model.startswith(dialect.marks_cache_of),
+        # Claude caches nothing that is not marked, wherever it is served.
+        marks="claude" in model.lower() and target.marks_cache,
         drops_moved=model.startswith(dialect.binds_thinking_of),
     )
 

@@ -338,6 +338,7 @@ class Draft:
             output_tokens=self.usage.get("output_tokens", 0),
             cached_tokens=cached,
             cache_write_tokens=written,
+            hour_write_tokens=min(self.usage.get("hour_write_tokens", 0), written),
             thinking_tokens=min(
                 self.usage.get("thinking_tokens", 0), self.usage.get("output_tokens", 0)
             ),

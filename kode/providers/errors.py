@@ -29,7 +29,7 @@ from kode.errors import (
     TransientError,
 )
 from kode.provider import Api
-from kode.providers.models import info_of, retirement_note
+from kode.providers.models import info_of, names_of, retirement_note
 from kode.providers.refusals import UNBOUND, find_rule, names_fault, read_table
 
 MAX_DETAIL_CHARS = 400
@@ -271,7 +271,7 @@ def from_status(
         )
     if means == "no_model":
         text = f"The server at {url} does not know the model {model}{said}"
-        return refuse(f"{text} {_replacement_of(model)}", "model")
+        return refuse(f"{text} {_replacement_of(model, endpoint.name)}", "model")
     if status in (404, 405):
         text = f"There is no such endpoint at {url} (HTTP {status}){said}"
         return refuse(f"{text} {endpoint.if_missing}", "base_url")
@@ -397,14 +397,18 @@ def _find_window(body: Any, message: str) -> int | None:
     return int(size[1] or size[2]) if size else None
 
 
-def _replacement_of(model: str) -> str:
+def _replacement_of(model: str, provider: str) -> str:
     """What to do about a model that the server does not know."""
+    import difflib
+
     info = info_of(model)
     if note := retirement_note(info, model, date.today()):
         return note
     if info.successor:
         return f"Its vendor names {info.successor} instead: set it with --model or /model."
-    return "Choose another with --model or /model."
+    near = difflib.get_close_matches(model, names_of(provider, date.today()), n=1)
+    hint = f"Did you mean {near[0]}? " if near else ""
+    return f"{hint}Choose another with --model or /model."
 
 
 def _bad_key(status: int | None, detail: str, endpoint: Endpoint) -> AuthenticationError:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from kode.config.choice import ProviderChoice, configured, named_model, resolve_provider, switched
+from kode.config.choice import ProviderChoice, configured, resolve_model, resolve_provider, switched
 from kode.config.model import Config
 from kode.errors import UserError
 from kode.provider import Provider
@@ -162,7 +162,7 @@ def find_model(
     if len(having) > 1:
         full = ", ".join(f"{name}/{text}" for name in having)
         raise UserError(f"Several providers have {text}. Name one: {full}.")
-    return (having[0], text) if having else named_model(config, environ, current, text)
+    return (having[0], text) if having else resolve_model(config, environ, current, text)
 
 
 def base_url_of(config: Config) -> str:

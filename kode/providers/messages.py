@@ -9,8 +9,9 @@ that model can read.
 Cache marks stand where the last request to this model ended and where this one ends, beside the
 one on the system prompt. The first of them finds what that request wrote, however many blocks the
 reply and its results have: the server looks back only 20 blocks from a mark. They live five
-minutes: an hour costs 2 instead of 1.25 of the input price to write. A mark is no part of what the
-server compares.
+minutes. Where a person pauses (`ProviderSettings.cache` is `long`), a mark where the person's last
+turn ended lives an hour, as the one before it must then: that costs 2 instead of 1.25 of the input
+price to write, and pays from three longer pauses on. A mark is no part of what the server compares.
 
 How much a model thinks is decided by what is known of it (`ModelInfo`), and nothing is sent to a
 model of which nothing is known:
@@ -74,7 +75,8 @@ WEB_SEARCH = {
     "allowed_callers": ["direct"],
 }
 
-BREAKPOINT = b',"cache_control":{"type":"ephemeral"}}'
+FIVE_MINUTES = b',"cache_control":{"type":"ephemeral"}}'
+AN_HOUR = b',"cache_control":{"type":"ephemeral","ttl":"1h"}}'
 
 KODE_SOURCES = ("opening", "news")
 """Sources of text that is kode's own word; see `Text.source`."""
@@ -96,8 +98,10 @@ def encode_request(
     request: Request, target: Target, messages: Sequence[Blocks], tools: bytes
 ) -> bytes:
     # A single question is never asked again: writing it to the cache would only cost.
-    caches = not target.omits("cache") and request.conversation != ""
+    caches = target.marks_cache and request.conversation != ""
     turns = turns_of(messages)
+    is_long = target.cache == "long" and not target.omits("long_cache")
+    marks = marks_of(turns, is_long=is_long) if caches else {}
     pieces = [encode_json(_head(request, target, may_think(turns)))[:-1]]
     if target.searches(request):
         comma = b"," if request.tools else b""
@@ -106,9 +110,10 @@ def encode_request(
         pieces.append(b',"tools":' + tools)
     if request.system.strip():
         block = encode_json({"type": "text", "text": request.system})
-        pieces.append(b',"system":[' + (_with_mark(block) if caches else block) + b"]")
+        mark = AN_HOUR if AN_HOUR in marks.values() else FIVE_MINUTES if caches else b"}"
+        pieces.append(b',"system":[' + block[:-1] + mark + b"]")
     later_system = target.info.later_system and not target.omits("later_system")
-    wires = wire_turns(turns, later_system=later_system, marks=caches)
+    wires = wire_turns(turns, marks, later_system=later_system)
     pieces.append(b',"messages":[' + b",".join(wires) + b"]}")
     return b"".join(pieces)
 
@@ -395,50 +400,51 @@ def may_think(turns: Sequence[Turn]) -> bool:
 
 
 def wire_turns(
-    turns: Sequence[Turn], *, later_system: bool = False, marks: bool = True
+    turns: Sequence[Turn], marks: Mapping[int, bytes], *, later_system: bool = False
 ) -> list[bytes]:
-    """The turns as bytes. With `later_system` kode's own words are a message of role `system`
-    after the user's, where the API accepts one: not at the beginning, and not beside results."""
-    ends = _ends(turns) if marks else set()
+    """The turns as bytes, with marks at the ends of some. With `later_system` kode's own words are
+    a message of role `system` after the user's, where the API accepts one: not at the beginning,
+    and not beside results."""
     wires = []
     for index, turn in enumerate(turns):
         words = [block for message in turn for block in message.kode_words] if index > 0 else []
-        if len(turn) == 1 and index not in ends and not words:
+        if len(turn) == 1 and index not in marks and not words:
             wires.append(turn[0].turn)
             continue
         rest = [block for message in turn for block in message.others]
         results = [block for message in turn for block in message.results]
         if words and rest and later_system and not results:
             wires.append(_turn("user", [block.wire for block in rest]))
-            wires.append(_turn("system", _wires(words, marked=index in ends)))
+            wires.append(_turn("system", _wires(words, marks.get(index))))
         else:
             blocks = [*results, *(block for message in turn for block in message.blocks)]
-            wires.append(_turn(turn[0].role, _wires(blocks, marked=index in ends)))
+            wires.append(_turn(turn[0].role, _wires(blocks, marks.get(index))))
     return wires
 
 
-def _ends(turns: Sequence[Turn]) -> set[int]:
-    """The user turns that end this request and the last one that this model answered."""
-    last = max((index for index, turn in enumerate(turns) if turn[0].role == "user"), default=-1)
-    own = (index for index, turn in enumerate(turns) if any(message.is_own for message in turn))
-    answered = max(own, default=0) - 1
-    return {position for position in (last, answered) if position >= 0}
+def marks_of(turns: Sequence[Turn], *, is_long: bool) -> dict[int, bytes]:
+    """The marks at the ends of turns, by their index: this request's end and that of the last one
+    that this model answered; with `is_long` also where it answered the person's last message."""
+    users = [index for index, turn in enumerate(turns) if turn[0].role == "user"]
+    own = [index for index, turn in enumerate(turns) if any(message.is_own for message in turn)]
+    ends = (*users[-1:], max(own, default=0) - 1)
+    marks = {end: FIVE_MINUTES for end in ends if end >= 0}
+    asked = [index for index in users if any(message.others for message in turns[index])]
+    if is_long and (before := [index for index in own if index < max(asked, default=0)]):
+        marks[before[-1] - 1] = AN_HOUR
+    return {end: mark for end, mark in marks.items() if end >= 0}
 
 
-def _wires(blocks: Sequence[Block], *, marked: bool) -> list[bytes]:
+def _wires(blocks: Sequence[Block], mark: bytes | None) -> list[bytes]:
     wires = [block.wire for block in blocks]
     fit = [index for index, block in enumerate(blocks) if block.holds_mark]
-    if marked and fit:
-        wires[fit[-1]] = _with_mark(wires[fit[-1]])
+    if mark and fit:
+        wires[fit[-1]] = wires[fit[-1]][:-1] + mark
     return wires
 
 
 def _turn(role: str, blocks: Sequence[bytes]) -> bytes:
     return b'{"role":"%b","content":[%b]}' % (role.encode(), b",".join(blocks))
-
-
-def _with_mark(block: bytes) -> bytes:
-    return block[:-1] + BREAKPOINT
 
 
 # ── the reply ────────────────────────────────────────────────────────────────────────────────
@@ -654,12 +660,15 @@ def _take_usage(usage: Any, draft: Draft) -> None:
     Fields missing from a later event keep their value."""
     if not isinstance(usage, Mapping):
         return
-    details = usage.get("output_tokens_details")
+    details, written = usage.get("output_tokens_details"), usage.get("cache_creation")
     draft.count_usage(
         plain_tokens=usage.get("input_tokens"),
         output_tokens=usage.get("output_tokens"),
         cached_tokens=usage.get("cache_read_input_tokens"),
         cache_write_tokens=usage.get("cache_creation_input_tokens"),
+        hour_write_tokens=written.get("ephemeral_1h_input_tokens")
+        if isinstance(written, Mapping)
+        else None,
         thinking_tokens=details.get("thinking_tokens") if isinstance(details, Mapping) else None,
     )
     counts = draft.usage

@@ -162,7 +162,8 @@ def cost_usd(info: ModelInfo, usage: Usage) -> float | None:
     dollars_per_million = (
         usage.uncached_tokens * info.input_price
         + usage.cached_tokens * cached_price
-        + usage.cache_write_tokens * write_price
+        + (usage.cache_write_tokens - usage.hour_write_tokens) * write_price
+        + usage.hour_write_tokens * 2 * info.input_price
         + usage.output_tokens * info.output_price
     )
     return dollars_per_million / 1_000_000

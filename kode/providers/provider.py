@@ -135,6 +135,7 @@ class HttpProvider:
             is_official=self.is_official,
             omitted=self.omitted,
             headers=self._settings.headers,
+            cache=self._settings.cache,
         )
 
     def effort(self, request: Request) -> Effort | None:

@@ -55,6 +55,8 @@ class Target:
     omitted: Omissions
     headers: Mapping[str, str]
     """The user's own."""
+    cache: str = "auto"
+    """As in `ProviderSettings`."""
 
     @property
     def origin(self) -> str:
@@ -80,6 +82,11 @@ class Target:
     def searches(self, request: Request) -> bool:
         """Whether to offer the vendor's web search."""
         return request.search and self.info.searches and not self.omits("search")
+
+    @property
+    def marks_cache(self) -> bool:
+        """Whether texts are marked for the cache."""
+        return self.cache != "none" and not self.omits("cache")
 
     @property
     def form(self) -> WireForm:

@@ -41,10 +41,12 @@ CLAUDES = {
 }
 
 
-def claude(model: str, url: str, *, is_official: bool = False, **info: Any) -> HttpProvider:
+def claude(
+    model: str, url: str, *, is_official: bool = False, cache: str = "auto", **info: Any
+) -> HttpProvider:
     """A provider of one of these models at a server on the loopback, which is taken for the
     vendor's own where `is_official`. `info` changes what is known of the model."""
-    settings = settings_of("anthropic", model, base_url=url, api_key="k")
+    settings = settings_of("anthropic", model, base_url=url, api_key="k", cache=cache)
     row = replace(settings.row, own_url=url) if is_official else settings.row
     known = replace(CLAUDES.get(model, settings.info), **info)
     return open_messages(replace(settings, row=row, info=known))

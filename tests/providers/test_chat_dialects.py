@@ -25,11 +25,12 @@ from kode.messages import (
 )
 from kode.provider import Request, ToolSpec
 from kode.providers import encoding
-from kode.providers.chat import thinking_settings
+from kode.providers.chat import open_chat, thinking_settings
 from kode.providers.provider import HttpProvider
 from kode.registry import PROVIDERS, Dialect, provider_row, row_at
 from tests import pictures
 from tests.providers.chat_hosts import Object, answered, call, fragments, host, sent_by, streamed
+from tests.providers.opened import settings_of
 from tests.strict_server import StrictServer
 from tests.tables import for_each
 
@@ -399,6 +400,14 @@ def test_claude_at_openrouter_is_marked_where_it_pays() -> None:
     for earlier, later in itertools.pairwise(bodies):
         before, after = unmarked(earlier["messages"]), unmarked(later["messages"])
         assert after[: len(before)] == before
+
+
+def test_claude_is_marked_at_every_address_unless_forbidden() -> None:
+    settings = settings_of("openai", "claude-sonnet-5-5", api_key="k", base_url="http://proxy/v1")
+    gateway, plain = open_chat(settings), open_chat(replace(settings, cache="none"))
+
+    assert marks_of(sent_by(gateway, [ASKED], system="You are kode.")) == [0, 1]
+    assert marks_of(sent_by(plain, [ASKED], system="You are kode.")) == []
 
 
 @pytest.mark.parametrize(

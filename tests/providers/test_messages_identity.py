@@ -150,7 +150,7 @@ def sent(*messages: Message, origin: str = ORIGIN) -> list[Object]:
     """The turns of a request."""
     form = WireForm(origin=origin, drops_moved=True)
     turns = turns_of([blocks_of(message, form) for message in messages])
-    return [json.loads(turn) for turn in wire_turns(turns, marks=False)]
+    return [json.loads(turn) for turn in wire_turns(turns, {})]
 
 
 def results_for(message: Message) -> Message:
@@ -164,7 +164,7 @@ def test_a_reply_goes_back_as_it_came(content: list[Object], sizes: list[int]) -
     after = results_for(message) if calls_of(message) else user_message("on")
 
     form = WireForm(origin=ORIGIN)
-    turns = wire_turns(turns_of([blocks_of(m, form) for m in (message, after)]))
+    turns = wire_turns(turns_of([blocks_of(m, form) for m in (message, after)]), {})
 
     assert turns[0] == b'{"role":"assistant","content":%b}' % encode_json(content)
 

@@ -166,6 +166,21 @@ def test_marks_end_the_last_request_and_this_one() -> None:
     assert marks(body("claude-opus-4-8", *talk[:5], own, user_message("d"))) == [(4, 0), (6, 0)]
 
 
+def test_an_hour_is_marked_at_the_last_answer() -> None:
+    hour = {**MARK, "ttl": "1h"}
+    steps = answered(ToolResult(call_id="c1", name="read", text="x"))
+    talk = (*steps, said("done", "claude-haiku-4-5"), user_message("more"), *steps[1:])
+
+    first = body("claude-haiku-4-5", *steps, info={"cache": "long"})
+    later = body("claude-haiku-4-5", *talk, info={"cache": "long"})
+
+    assert (first["system"][0]["cache_control"], marks(first)) == (MARK, [(0, 0), (2, 0)])
+    assert (later["system"][0]["cache_control"], marks(later)) == (hour, [(2, 0), (4, 0), (6, 0)])
+    blocks = [later["messages"][at]["content"][0]["cache_control"] for at in (2, 4, 6)]
+    assert blocks == [hour, MARK, MARK]
+    assert "cache_control" not in str(body("claude-haiku-4-5", *talk, info={"cache": "none"}))
+
+
 def test_no_mark_stands_on_an_empty_result() -> None:
     filled = ToolResult(call_id="c1", name="read", text="x")
     empty = ToolResult(call_id="c2", name="read", text=" ")

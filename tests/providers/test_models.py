@@ -243,12 +243,14 @@ def test_cached_and_written_tokens_have_their_own_prices() -> None:
         input_tokens=1_000_000,
         cached_tokens=600_000,
         cache_write_tokens=300_000,
+        hour_write_tokens=100_000,
         output_tokens=100_000,
     )
 
     cost = cost_usd(info_of("claude-opus-4-5"), usage)
 
-    assert cost == pytest.approx(0.1 * 5.00 + 0.6 * 0.50 + 0.3 * 6.25 + 0.1 * 25.00)
+    written = 0.2 * 6.25 + 0.1 * 10.00
+    assert cost == pytest.approx(0.1 * 5.00 + 0.6 * 0.50 + written + 0.1 * 25.00)
 
 
 def test_an_unknown_cache_price_is_the_price_of_input() -> None:

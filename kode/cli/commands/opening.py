@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -156,6 +157,8 @@ async def _repl(
 
         flags = config_flags(arguments)
         loaded = await asyncio.to_thread(load_config, home(), cwd, environ=os.environ, flags=flags)
+        if loaded.config.cache == "auto":  # a person pauses between messages
+            loaded = replace(loaded, config=loaded.config.model_copy(update={"cache": "long"}))
         ask = make_ask(screen, say=renderer.show_outcome)
         settings = Settings(loaded, emit=renderer.emit, ask=ask, elicit=make_elicit(screen))
         conversation = await open_from_flags(

@@ -155,12 +155,12 @@ def _settings(setting: Setting, definition: AgentDefinition | None) -> Loaded:
 def _model_of(definition: AgentDefinition, config: Config) -> str | None:
     """The model of a definition, if the provider in use has it: names like `opus` are another
     agent's, and the session's own model is better than none."""
-    from kode.config.choice import named_model, resolve_provider
+    from kode.config.choice import resolve_model, resolve_provider
     from kode.providers.models import info_of
     from kode.registry import owner_of
 
     choice = resolve_provider(config, os.environ)
-    provider, model = named_model(config, os.environ, choice.row, definition.model)
+    provider, model = resolve_model(config, os.environ, choice.row, definition.model)
     is_of_another = choice.base_url is None and choice.row.models and owner_of(model) != choice.row
     if provider != choice.name or is_of_another or not info_of(model).known:
         return config.model
