@@ -20,7 +20,7 @@ from kode.config.choice import provider_for, resolve_provider, switched
 from kode.config.model import Config
 from kode.conversation import rewind, sessions, turns
 from kode.conversation.attachments import file_part, read_text
-from kode.conversation.extensions import find_extensions_here
+from kode.conversation.extensions import find_extensions
 from kode.conversation.plugins import PluginHost
 from kode.conversation.settings import Settings
 from kode.engine.action import PreviewedCall, preview_call
@@ -436,7 +436,8 @@ class Conversation:
         """The commands and skills that a message may begin with → what each does. Reads files
         before the first turn."""
         offered = {name: added.summary for name, (_, added) in installed.added("slash").items()}
-        found = self.found or find_extensions_here(self)
+        trusts = self.settings.trust_project
+        found = self.found or find_extensions(self.place.cwd, trust_project=trusts)
         offered |= {skill.item.name: skill.description for skill in in_use(found.skills)}
         for command in in_use(found.commands):
             hint = f"{command.argument_hint} " if command.argument_hint else ""

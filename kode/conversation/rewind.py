@@ -4,13 +4,12 @@ undoing a compaction. What is dropped stays in the session's file.
 
 import asyncio
 import contextlib
-from functools import partial
-from pathlib import Path
+import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kode import durable, paths
+from kode import paths
 from kode.assembly import undo_of_session
-from kode.beneath import TEMPORARY_PREFIX
 from kode.engine.context import context_tokens
 from kode.errors import BusyError, SessionError
 from kode.events import Notice
@@ -30,36 +29,32 @@ from kode.session.entries import (
 from kode.session.index import folder_of
 from kode.session.log import Session
 from kode.session.messages import effective
-from kode.session.upkeep import is_open
-from kode.undo.text import undo_text
+from kode.undo.text import FileDiff, file_diffs, undo_text
 from kode.undo.undo import Undo, Undone
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation
-    from kode.undo.text import FileDiff
 
 
 async def undo(conversation: "Conversation") -> str:
     """Undoes the newest turn that changed files and is not undone; returns a message about it.
     Raises: StorageError."""
-    return _conclude(conversation, await asyncio.to_thread(conversation.agent.undo.undo))
+    return await _change_files(conversation, Undo.undo)
 
 
 async def redo(conversation: "Conversation") -> str:
     """Redoes the last undone turn; returns a message about it. Raises: StorageError."""
-    return _conclude(conversation, await asyncio.to_thread(conversation.agent.undo.redo))
+    return await _change_files(conversation, Undo.redo)
 
 
-def diffs(conversation: "Conversation") -> "list[FileDiff]":
+def diffs(conversation: "Conversation") -> list[FileDiff]:
     """The changes to files that this session made through tools, file by file."""
-    from kode.undo.text import file_diffs
-
     return file_diffs(conversation.agent.undo, conversation.place.cwd)
 
 
 def prompts(conversation: "Conversation") -> list[str]:
     """The person's prompt of each turn, oldest first."""
-    return [text_of(entry) for entry in _prompts_of(conversation.session)]
+    return [text_of(message) for message in _prompts_of(conversation.session)]
 
 
 def would_undo(conversation: "Conversation") -> list[list[str]]:
@@ -84,10 +79,7 @@ async def rewind(
 ) -> list[str]:
     """Goes back to before this turn's prompt (from 1): with `files` what changed since, with
     `messages` what was said; returns one line for each thing done. What the conversation loses
-    stays in the session's file; `redo` restores lost file changes.
-
-    Raises: StorageError.
-    """
+    stays in the session's file; `redo` restores lost file changes. Raises: StorageError."""
     lines = list[str]()
     if files:
         past = await asyncio.to_thread(conversation.agent.undo.history)
@@ -145,94 +137,53 @@ def undo_compaction(conversation: "Conversation") -> str | None:
 async def finish_undos(conversation: "Conversation") -> None:
     """Completes what undos and redos in this folder left half done when they were killed, and says
     so. Raises: StorageError."""
-    session, emit = conversation.session, conversation.settings.emit
-    for mark in _unfinished_marks(conversation.place.home):
-        if mark.name == session.id:
-            undone = await asyncio.to_thread(_finish, session, conversation.agent.undo)
-            if undone is not None:
-                emit(Notice(text=_show(conversation, undone)))
-        else:
-            undone = await asyncio.to_thread(_finish_other, conversation, mark)
-            if undone is not None:
-                prompt_of = f"session {mark.name}".format
-                emit(Notice(text=undo_text(undone, conversation.place.cwd, prompt_of)))
-
-
-def _unfinished_marks(home: Path) -> list[Path]:
-    """What has begun and is not done; not what another kode is writing just now."""
+    place, emit, ids = conversation.place, conversation.settings.emit, list[str]()
     with contextlib.suppress(OSError):  # nearly always there is none
-        marks = paths.unfinished_folder(home).iterdir()
-        return sorted(mark for mark in marks if not mark.name.startswith(TEMPORARY_PREFIX))
-    return []
+        ids = sorted(os.listdir(paths.unfinished_folder(place.home)))
+    for id in ids:
+        text = ""
+        if id == conversation.session.id:
+            text = await _change_files(conversation, Undo.finish)
+        elif folder_of(paths.session_file(place.home, id)) == log.writable_path(place.cwd):
+            with contextlib.suppress(BusyError, SessionError):
+                with contextlib.closing(log.load(place.home, id)[0]) as session:
+                    undo = undo_of_session(conversation.config, place.home, id)
+                    text = await _change_files(conversation, Undo.finish, session, undo)
+        if text:
+            emit(Notice(text=text))
 
 
-def _finish_other(conversation: "Conversation", mark: Path) -> Undone | None:
-    """Finishes the undo of another session, if it is of this folder and not open. Raises:
-    StorageError."""
-    home, path = conversation.place.home, paths.session_file(conversation.place.home, mark.name)
-    if not path.exists():
-        durable.remove(mark)
-        return None
-    if folder_of(path) != log.writable_path(conversation.place.cwd) or is_open(path):
-        return None
-    undo = undo_of_session(conversation.config, home, mark.name)
-    try:
-        session, _ = log.load(home, mark.name)
-    except BusyError:
-        return None
-    except SessionError:
-        return undo.finish()
-    with contextlib.closing(session):
-        return _finish(session, undo)
-
-
-def _finish(session: Session, undo: Undo) -> Undone | None:
-    """Completes an undo or a redo that was cut short, and its entry in the session; None if there
-    was nothing to do. Raises: StorageError."""
-    undone = undo.finish()
-    of_undone = undone and undone.step and (undone.step.id, undone.touched)
-    entries = (entry for entry in session.entries if isinstance(entry, UndoEntry))
-    if undone is None or any((entry.step, entry.files) == of_undone for entry in entries):
+async def _change_files(
+    conversation: "Conversation",
+    change: Callable[[Undo], Undone | None],
+    session: Session | None = None,
+    undo: Undo | None = None,
+) -> str:
+    """Does an undo or a redo, by default of the open session, and records it there, so that the
+    next message tells of it; returns a message about it, "" for None. Raises: StorageError."""
+    session, undo = session or conversation.session, undo or conversation.agent.undo
+    undone, agent = await asyncio.to_thread(change, undo), conversation.agent
+    step, files = (undone.step, undone.touched) if undone else (None, ())
+    messages = _prompts_of(session)
+    # A kode that was killed may have recorded it.
+    known = {(entry.step, entry.files) for entry in session.entries if isinstance(entry, UndoEntry)}
+    if undone and step and files and (step.id, files) not in known:
+        of = step.turn.id if any(message.id == step.turn.id for message in messages) else ""
+        turn, redo = step.turn.number, undone.redo
+        session.append(UndoEntry(turn=turn, redo=redo, files=files, of=of, step=step.id))
+    if undone is None or not undone.failed:
         undo.confirm()
-        return None
-    _record(session, undo, undone)
-    return undone
-
-
-def _conclude(conversation: "Conversation", undone: Undone) -> str:
-    """Records an undo or redo, of which the next message tells; returns a message about it. Raises:
-    StorageError."""
-    _record(conversation.session, conversation.agent.undo, undone)
-    return _show(conversation, undone)
-
-
-def _record(session: Session, undo: Undo, undone: Undone) -> None:
-    """Records what an undo or a redo did to files, if anything. Raises: StorageError."""
-    if (step := undone.step) is None:
-        return
-    if undone.touched:
-        is_said = any(message.id == step.turn.id for message in _prompts_of(session))
-        session.append(
-            UndoEntry(
-                turn=step.turn.number,
-                redo=undone.redo,
-                files=undone.touched,
-                of=step.turn.id if is_said else "",
-                step=step.id,
-            )
-        )
-    if not undone.failed:
-        undo.confirm()
-
-
-def _show(conversation: "Conversation", undone: Undone) -> str:
-    """Has the session's tools see what was changed; returns a message about it."""
-    agent = conversation.agent
-    for path in undone.touched:
+    for path in files:
         agent.seen_files.pop(path, None)
     if agent.sandbox is not None:
-        agent.sandbox.refresh_running_commands(undone.touched)
-    return undo_text(undone, agent.place.cwd, partial(_prompt_start, conversation.session))
+        agent.sandbox.refresh_running_commands(files)
+
+    def describe_turn(number: int) -> str:
+        if session is not conversation.session:
+            return f"session {session.id}"
+        return shorten(text_of(messages[number - 1]), 60) if 0 < number <= len(messages) else ""
+
+    return undo_text(undone, agent.place.cwd, describe_turn) if undone else ""
 
 
 def _append(conversation: "Conversation", entry: AnyEntry) -> None:
@@ -245,9 +196,3 @@ def _prompts_of(session: Session) -> list[MessageEntry]:
     """The person's messages that began a turn, oldest first."""
     entries = effective(session.entries)
     return [entry for entry in entries if isinstance(entry, MessageEntry) and is_turn(entry)]
-
-
-def _prompt_start(session: Session, turn: int) -> str:
-    """The beginning of a turn's prompt; "" if it is unknown."""
-    messages = _prompts_of(session)
-    return shorten(text_of(messages[turn - 1]), 60) if 0 < turn <= len(messages) else ""

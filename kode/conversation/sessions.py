@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kode import durable, paths
 from kode.assembly import is_small, make_agent, of_session, simplify
 from kode.conversation.delegation import begin_as_parent, make_delegation, with_declared
-from kode.conversation.extensions import (
-    extend,
-    find_extensions,
-    hooks_of,
-    load_skills,
-    take_foreign,
-)
+from kode.conversation.extensions import add_extensions
 from kode.conversation.memory import memory_context
 from kode.conversation.rewind import finish_undos
 from kode.engine.agent import Agent
@@ -161,7 +155,7 @@ async def start(conversation: "Conversation") -> None:
         if conversation.hooks is not None:
             from kode.conversation.hooks import begin_session
 
-            await begin_session(conversation, conversation.hooks)
+            await begin_session(conversation.hooks)
 
 
 async def _start(conversation: "Conversation") -> None:
@@ -184,12 +178,7 @@ async def _start(conversation: "Conversation") -> None:
     server_tools: tuple[Tool, ...] = ()
     if extensions is not None:
         server_tools = await extensions.open(agent.provider.info.context_window)
-    await take_foreign(conversation)
-    found = await find_extensions(conversation)
-    hooks = await hooks_of(conversation, found)
-    # In a thread: what it imports may wait for the imports of an SDK, and the screen does not.
-    agent = await asyncio.to_thread(extend, conversation, agent, found, hooks)
-    load_skills(conversation, found)
+    agent, found, hooks = await add_extensions(conversation, agent)
     delegation, delegating = None, tuple[Tool, ...]()
     if not agent.small and config.subagent.max_depth > 0:
         from kode.subagents.tool import delegate_tool
@@ -380,7 +369,7 @@ async def _leave(
             from kode.conversation.hooks import end_session
 
             with _waiting_for(conversation, "hooks", HOOKS_GRACE_S, leave_by) as wait_s:
-                await end_session(conversation, hooks, reason, wait_s)
+                await end_session(hooks, reason, wait_s)
     except StorageError as error:
         conversation.report(error)
     try:

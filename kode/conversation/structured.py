@@ -6,7 +6,7 @@ error, and the server must then enforce the schema, if it can.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +18,17 @@ from kode.messages import Text, shorten, text_of
 if TYPE_CHECKING:
     from kode.conversation.conversation import Steering
 
-MAX_AGAIN = 2
+MAX_REPEATS = 2
 """How often an answer that does not fit is requested again."""
+MAX_FAULTS = 5
+"""How many faults of an answer the model is told."""
 
-WANTED = """\
+REQUEST = """\
 When the work is done, answer with one JSON value and nothing else: no words around it. It must \
 fit this JSON schema:
 {schema}"""
 
-AGAIN = """\
+REPEAT = """\
 Your answer does not fit the JSON schema: {fault}
 Answer again with the whole JSON value, and nothing else."""
 
@@ -43,8 +45,18 @@ class Form:
 
     schema: Mapping[str, Any]
     """The JSON schema, for the model and its server."""
-    read: Callable[[str], Any]
+    parse: Callable[[str], Any]
     """JSON text → value. Raises: ValueError that tells the model what is wrong."""
+
+    def read(self, answer: str) -> Any:
+        """The value in an answer, which may be fenced. Raises: ValueError with a sentence on what
+        is wrong with the answer."""
+        text = answer.strip()
+        fenced = _FENCED.match(text)
+        try:
+            return self.parse(fenced[1] if fenced else text)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{str(error).rstrip('.')}.") from None
 
 
 def form_of_schema(schema: Any, where: str) -> Form:
@@ -54,6 +66,7 @@ def form_of_schema(schema: Any, where: str) -> Form:
     Raises: ConfigError if it is not a valid schema, or incomplete.
     """
     from jsonschema import SchemaError, validators
+    from pydantic_core import from_json
     from referencing import Registry, Resource
     from referencing.exceptions import Unresolvable
     from referencing.jsonschema import DRAFT202012
@@ -61,34 +74,33 @@ def form_of_schema(schema: Any, where: str) -> Form:
     if not isinstance(schema, dict):
         raise ConfigError(f"{where} is not a JSON schema: it must be an object like {{...}}.")
     kind = validators.validator_for(schema, default=validators.Draft202012Validator)
+    references = list[Any]()
+    json.loads(json.dumps(schema), object_hook=lambda node: references.append(node.get("$ref")))
     try:
         kind.check_schema(schema)
-    except SchemaError as error:
-        raise ConfigError(f"{where} is not a JSON schema: {_at(error)}.") from None
-    base = schema.get("$id", "")
-    resource = Resource.from_contents(schema, default_specification=DRAFT202012)
-    resolver = Registry().with_resource(base, resource).crawl().resolver(base)
-    for reference in _references(schema):
-        try:
+        resource = Resource.from_contents(schema, default_specification=DRAFT202012)
+        base = schema.get("$id", "")
+        resolver = Registry().with_resource(base, resource).crawl().resolver(base)
+        for reference in (each for each in references if isinstance(each, str)):
             resolver.lookup(reference)
-        except Unresolvable:
-            raise ConfigError(
-                f"{where} refers to {reference}, which is not in it. Put all of it in one schema."
-            ) from None
-    # An empty registry: nothing is fetched.
-    validator = kind(schema, registry=Registry())
+    except SchemaError as error:
+        raise ConfigError(f"{where} is not a JSON schema: {_describe(error)}.") from None
+    except Unresolvable as error:
+        raise ConfigError(
+            f"{where} refers to {error.ref}, which is not in it. Put all of it in one schema."
+        ) from None
+    validator = kind(schema, registry=Registry())  # an empty registry: nothing is fetched
 
-    def read(text: str) -> Any:
+    def parse(text: str) -> Any:
         try:
-            value = json.loads(text, parse_constant=_no_constant)
-            faults = [_at(error) for error in validator.iter_errors(value)]
-        except RecursionError:
-            raise ValueError("it is nested too deeply") from None
-        if faults:
-            raise ValueError("; ".join(faults[:5]))
+            value = from_json(text, allow_inf_nan=False)
+        except ValueError as error:
+            raise ValueError(f"it is not JSON ({error})") from None
+        if faults := [_describe(error) for error in validator.iter_errors(value)]:
+            raise ValueError("; ".join(faults[:MAX_FAULTS]))
         return value
 
-    return Form(schema=schema, read=read)
+    return Form(schema=schema, parse=parse)
 
 
 def form_of_type(kind: Any) -> Form:
@@ -103,49 +115,48 @@ def form_of_type(kind: Any) -> Form:
     except PydanticUserError as error:
         raise ConfigError(f"{kind!r} cannot be asked for: {error.message}") from None
 
-    def read(text: str) -> Any:
+    def parse(text: str) -> Any:
         try:
             return adapter.validate_json(text)
         except ValidationError as error:
             faults = (
                 f"{'.'.join(map(str, fault['loc'])) or 'the value'}: {fault['msg']}"
-                for fault in error.errors(include_url=False)[:5]
+                for fault in error.errors(include_url=False)[:MAX_FAULTS]
             )
             raise ValueError("; ".join(faults)) from None
 
-    return Form(schema=schema, read=read)
+    return Form(schema=schema, parse=parse)
 
 
 @dataclass
-class Insistence:
+class StructuredAnswer:
     """Continues a turn, as the person's words would, while its answer does not fit a form. From the
     first answer that does not, the server must hold answers to the schema, if it can."""
 
     context: Context
     form: Form
     steering_of_person: "Steering"
-    again: int = 0
+    repeats: int = 0
 
     @property
     def request(self) -> Text:
         """What the model is told of the form, with the message."""
         schema = json.dumps(self.form.schema, ensure_ascii=False)
-        return Text(text=WANTED.format(schema=schema), source="note")
+        return Text(text=REQUEST.format(schema=schema), source="note")
 
     def steering(self) -> Sequence[Text]:
         """See `run_turn`: called after each step, and after the answer."""
         if texts := self.steering_of_person():
             return texts
         last = self.context.session.messages[-1]
-        if last.role != "assistant" or self.again == MAX_AGAIN:
-            return ()
-        try:
-            _value_in(text_of(last), self.form)
-        except ValueError as error:
-            self.again += 1
-            if self.again == 1:  # the server may have refused since
-                self.context.answer_schema = self.form.schema
-            return (Text(text=AGAIN.format(fault=error), typed=""),)
+        if last.role == "assistant" and self.repeats < MAX_REPEATS:
+            try:
+                self.form.read(text_of(last))
+            except ValueError as error:
+                self.repeats += 1
+                if self.repeats == 1:  # the server may have refused since
+                    self.context.answer_schema = self.form.schema
+                return (Text(text=REPEAT.format(fault=error), typed=""),)
         return ()
 
     def conclude(self, ended: TurnEnded) -> TurnEnded:
@@ -154,41 +165,12 @@ class Insistence:
         if not ended.is_finished:
             return ended
         try:
-            return replace(ended, structured=_value_in(ended.result, self.form))
+            return replace(ended, structured=self.form.read(ended.result))
         except ValueError as error:
-            failed = FAILED.format(times=self.again + 1, fault=error)
+            failed = FAILED.format(times=self.repeats + 1, fault=error)
             return replace(ended, status="error", error=failed)
 
 
-def _value_in(answer: str, form: Form) -> Any:
-    """Raises: ValueError with a sentence on what is wrong with the answer."""
-    text = answer.strip()
-    fenced = _FENCED.match(text)
-    try:
-        return form.read(fenced[1] if fenced else text)
-    except json.JSONDecodeError as error:
-        fault = f"it is not JSON ({error})"
-    except RecursionError:
-        fault = "it is nested too deeply"
-    except ValueError as error:
-        fault = str(error)
-    raise ValueError(fault.rstrip(".") + ".")
-
-
-def _references(schema: Any) -> Iterator[str]:
-    if isinstance(schema, dict):
-        if isinstance(schema.get("$ref"), str):
-            yield schema["$ref"]
-        schema = list(schema.values())
-    if isinstance(schema, list):
-        for part in schema:
-            yield from _references(part)
-
-
-def _at(error: Any) -> str:
+def _describe(error: Any) -> str:
     """A validator's finding with its place: `$.items[0].name: 3 is not of type 'string'`."""
     return f"{error.json_path}: {shorten(str(error.message), 200)}"
-
-
-def _no_constant(name: str) -> Iterator[None]:
-    raise ValueError(f"{name} is not a JSON value")

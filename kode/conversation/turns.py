@@ -62,12 +62,12 @@ async def turn(
     has changed since it was approved; UserError if a hook refuses the message, or a server's prompt
     needs more arguments; ServerError.
     """
-    session, parts, insistence = conversation.session, list(attachments), None
+    session, parts, structured = conversation.session, list(attachments), None
     if form is not None:
-        from kode.conversation.structured import Insistence
+        from kode.conversation.structured import StructuredAnswer
 
-        insistence = Insistence(conversation.context, form, steering)
-        parts, steering = [*parts, insistence.request], insistence.steering
+        structured = StructuredAnswer(conversation.context, form, steering)
+        parts, steering = [*parts, structured.request], structured.steering
     text, conversation.cut_short = join_prompts(conversation.cut_short, text), ""
     run = partial(
         _run,
@@ -87,7 +87,7 @@ async def turn(
         conversation.context.answer_schema = None
         with contextlib.suppress(StorageError):  # the person has the text before them
             session.drop_prompt()
-    return ended if insistence is None else insistence.conclude(ended)
+    return ended if structured is None else structured.conclude(ended)
 
 
 async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> TurnEnded:
@@ -100,7 +100,7 @@ async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> Tu
     if conversation.hooks is not None:
         from kode.conversation import hooks
 
-        await hooks.submit(conversation, conversation.hooks, text)
+        await hooks.submit(conversation.hooks, text)
     plugins = conversation.plugins
     if text.startswith("/"):
         answer = await plugins.answer(text)
@@ -116,8 +116,8 @@ async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> Tu
         run = plugins.wrap_run(conversation, run)
     ended = await _run_named(conversation, text, run)
     if conversation.hooks is not None:
-        ended = await hooks.end_turn(conversation, conversation.hooks, ended, run)
-        hooks.show_status(conversation, conversation.hooks)
+        ended = await hooks.end_turn(conversation.hooks, ended, run)
+        hooks.show_status(conversation.hooks)
     return ended
 
 

@@ -8,13 +8,13 @@ reads its answer.
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kode.credentials import mask
 from kode.errors import StorageError, ToolError, ToolRefused
-from kode.events import Emit, Notice
+from kode.events import Notice
 from kode.extensions.hook_protocol import (
+    MODES,
     HookAnswer,
     answer_of,
     call_fields,
@@ -31,9 +31,12 @@ from kode.session.entries import HookEntry
 from kode.tool import Action, CallDecision, Decision, ToolOutput
 from kode.tools.program import ProgramRun
 
-RunHook = Callable[[Hook, bytes, Callable[[], None]], Awaitable[ProgramRun]]
-"""`await run(hook, stdin, leave)` runs a hook, and calls `leave` once it says that nobody is to
-wait for it. Never raises but CancelledError."""
+if TYPE_CHECKING:
+    from kode.conversation.conversation import Conversation
+
+RunHook = Callable[["Hooks", Hook, bytes, asyncio.Event], Awaitable[ProgramRun]]
+"""`await run(hooks, hook, stdin, left)` runs a hook, and sets `left` once it says that nobody is to
+wait for it. Raises: StorageError."""
 
 CHANGED = (
     "has changed since you approved it, or what it loads has, so it is off until you approve it "
@@ -45,23 +48,12 @@ CHANGED = (
 class Hooks:
     """The hooks of one session."""
 
+    conversation: "Conversation"
     hooks: tuple[Hook, ...]
     """Those that count."""
-    cwd: Path
-    common: Callable[[], Mapping[str, Any]]
-    """Fields in every hook's input: the session, its file, the mode."""
-    record: Callable[[HookEntry], None]
-    """Raises: StorageError."""
-    emit: Emit
-    secrets: Callable[[], Sequence[str]]
-    """Values to mask in hooks' input."""
     run: RunHook
-    is_current: Callable[[Hook], bool]
-    """Whether a hook is still as approved."""
-    note: Callable[[str], None]
-    """Sends a text with the next message."""
-    is_free: Callable[[Hook], bool]
-    """Whether what a hook sets may hold outside the sandbox."""
+    review: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a person may be asked about a hook that has changed."""
     _shown: set[tuple[str, str]] = field(default_factory=set)
     """Name of a hook, and the kind of remark that the person has seen about it."""
     _done: list[Hook] = field(default_factory=list)
@@ -69,6 +61,24 @@ class Hooks:
     _context: dict[str, str] = field(default_factory=dict)
     """Call id → what hooks before the call say to the model."""
     _beside: set["asyncio.Task[None]"] = field(default_factory=set)
+
+    def common(self) -> dict[str, str]:
+        """Fields in every hook's input: the session, its file, the mode."""
+        session = self.conversation.session
+        return {
+            "session_id": session.id or "",
+            "transcript_path": str(session.path or ""),
+            "cwd": str(self.conversation.place.cwd),
+            "permission_mode": MODES[self.conversation.gate.mode],
+        }
+
+    def note(self, text: str) -> None:
+        """Tells the model what a hook says, with the next message."""
+        if text:
+            try:
+                self.conversation.note(f"[hook] {text}")
+            except StorageError as error:
+                self.conversation.report(error)
 
     async def at(
         self, event: Event, fields: Mapping[str, Any], names: Sequence[str] = ()
@@ -80,7 +90,7 @@ class Hooks:
         hooks = [hook for hook in about if hook.applies(names, fields) and hook not in self._done]
         for hook in hooks:
             if hook.is_async:
-                self._start(self._heard(self._run(hook, event, dict(fields))))
+                self._start(self._heard(self._run(hook, event, dict(fields), asyncio.Event())))
         hooks = [hook for hook in hooks if not hook.is_async]
         given, answers, changed_at = fields.get("tool_input"), dict[int, HookAnswer](), 0
         fields = dict(fields)
@@ -99,13 +109,13 @@ class Hooks:
             by = ", ".join(hooks[n].item.name for n, one in answers.items() if one.updated)
             answer = replace(answer, updated=fields["tool_input"], by=by)
         if answer.message and event != "StatusLine":
-            self.emit(Notice(text=answer.message))
+            self.conversation.settings.emit(Notice(text=answer.message))
         return answer
 
     async def _asked(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> HookAnswer:
         left = asyncio.Event()
         leaves = asyncio.ensure_future(left.wait())
-        work = asyncio.ensure_future(self._run(hook, event, fields, left.set))
+        work = asyncio.ensure_future(self._run(hook, event, fields, left))
         try:
             await asyncio.wait((work, leaves), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -150,7 +160,7 @@ class Hooks:
     def _about(self, action: Action) -> tuple[str, dict[str, Any], Sequence[str]]:
         """The name of an action's tool, and what hooks get and are chosen by."""
         name = action.tool.name
-        fields = call_fields(name, action.arguments, self.cwd)
+        fields = call_fields(name, action.arguments, self.conversation.place.cwd)
         fields["tool_use_id"] = action.call_id
         return name, fields, names_of(name, action.arguments)
 
@@ -186,7 +196,7 @@ class Hooks:
         async def hooked(question: Question) -> Answer:
             if not self._has("PermissionRequest", "Notification"):
                 return await ask(question)
-            given = call_fields(question.tool, question.arguments, self.cwd)
+            given = call_fields(question.tool, question.arguments, self.conversation.place.cwd)
             names = names_of(question.tool, question.arguments)
             answer = await self.at("PermissionRequest", given, names)
             if answer.outcome == "deny":
@@ -214,11 +224,12 @@ class Hooks:
             task.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
 
-    def show_status(self, fields: Mapping[str, Any], show: Callable[[str], None]) -> None:
+    def show_status(self, fields: Mapping[str, Any]) -> None:
         """Has the person's own program make the line below the prompt, in the background."""
 
         async def make() -> None:
-            show((await self.at("StatusLine", fields)).context)
+            line = (await self.at("StatusLine", fields)).context.partition("\n")[0]
+            self.conversation.status_line = line
 
         if self._has("StatusLine"):
             self._start(make())
@@ -231,7 +242,7 @@ class Hooks:
         """Waits for a hook that decides nothing: what it says goes with the next message."""
         answer = await answering
         if answer.message:
-            self.emit(Notice(text=answer.message))
+            self.conversation.settings.emit(Notice(text=answer.message))
         self.note(answer.context)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -248,32 +259,27 @@ class Hooks:
         hook: Hook,
         event: Event,
         fields: Mapping[str, Any],
-        leave: Callable[[], None] = lambda: None,
+        left: asyncio.Event,
     ) -> HookAnswer:
         line = line_of(event, self.common(), fields).decode("utf-8", "replace")
         given = self._mask(line).encode("utf-8", "replace")
-        if not await asyncio.to_thread(self.is_current, hook):
-            ran = ProgramRun(exit_code=None, begun=False, fault=CHANGED)
-        else:
-            ran = await self.run(hook, given, leave)
+        ran = await self.run(self, hook, given, left)
         answer = answer_of(hook, ran)
         if hook.once and ran.exit_code == 0:
             self._done.append(hook)
         for kind, text in (("allows", answer.remark), ("lost", describe_lost(hook, ran))):
             if text and (hook.item.name, kind) not in self._shown:
                 self._shown.add((hook.item.name, kind))
-                self.emit(Notice(text=self._mask(text)))
-        if ran.variables:
-            own = ran.variables if self.is_free(hook) else {}
-            inside = {} if own else ran.variables
-            answer = replace(answer, variables=own, variables_inside=inside)
+                self.conversation.settings.emit(Notice(text=self._mask(text)))
+        inside = ran.variables_inside
+        answer = replace(answer, variables=ran.variables, variables_inside=inside)
         if answer.updated == fields.get("tool_input"):
             answer = replace(answer, updated=None)
         if ran.notes:
             answer = replace(answer, context="\n".join((*ran.notes, answer.context)).strip())
         if event == "StatusLine":  # runs after each turn, and does nothing
             return answer
-        self.record(
+        self.conversation.session.append(
             HookEntry(
                 event=event,
                 name=hook.item.name,
@@ -289,7 +295,7 @@ class Hooks:
         return answer
 
     def _mask(self, text: str) -> str:
-        return mask(text, self.secrets())
+        return mask(text, self.conversation.agent.secrets)
 
 
 def _at_odds(hook: Hook) -> HookAnswer:

@@ -113,6 +113,7 @@ def delete(home: Path, session_id: str) -> None:
     shutil.rmtree(paths.session_folder(home, session_id), ignore_errors=True)
     durable.remove(path.with_name(path.name + ".torn"))
     durable.forget_length(path)
+    durable.remove(paths.unfinished_undo(home, session_id))
     durable.remove(path)
 
 

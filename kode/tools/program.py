@@ -38,7 +38,7 @@ Keep = Callable[["Attempt"], Awaitable[tuple[str, ...]]]
 class ProgramRun:
     """How a program ended."""
 
-    exit_code: int | None
+    exit_code: int | None = None
     """None if it did not start or finish in time: `fault` says why."""
     begun: bool = True
     """False if nothing of it ran."""
@@ -56,6 +56,8 @@ class ProgramRun:
     """Files of the project that it changed in vain, absolute."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """What it sets for the session's commands."""
+    variables_inside: Mapping[str, str] = field(default_factory=dict)
+    """What it sets for those in the sandbox."""
     duration_ms: int = 0
 
 
@@ -106,7 +108,7 @@ async def run_program(
             ran = replace(ran, blocked=attempt.blocked(stdout + stderr), notes=notes)
     except OSError as error:
         fault = f"could not be started ({error.strerror or error})"
-        ran = ProgramRun(exit_code=None, begun=False, fault=fault)
+        ran = ProgramRun(begun=False, fault=fault)
     finally:
         if attempt is not None:
             await asyncio.to_thread(attempt.close)

@@ -103,7 +103,7 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
     """Runs the hooks of an event as a session would; their changes are dropped."""
     from kode.assembly import open_sandbox, open_workplace
     from kode.config.load import load_config
-    from kode.conversation.hooks import granted, run_hook
+    from kode.conversation.hooks import run_hook
     from kode.extensions.hook_protocol import TOPICS, answer_of, describe_lost, line_of, other_names
 
     cwd, home = directory(), paths.home()
@@ -121,8 +121,7 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
             return True, [f"{name}: not run, it is {standing} (kode extensions trust)"]
         if not hook.matches(names):
             return True, [f"{name}: not about {', '.join(names)}"]
-        may = granted(hook, place)
-        ran = await run_hook(hook, line, place, sandbox, required=is_required, grants=may)
+        ran = await run_hook(hook, line, place, sandbox, required=is_required)
         answer = answer_of(hook, ran)
         details = {
             "decides": answer.outcome,
@@ -131,7 +130,7 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
             "for you": answer.message,
             "stderr": ran.stderr.strip(),
             "makes of the call": "" if answer.updated is None else json.dumps(answer.updated),
-            "sets": ", ".join(ran.variables),
+            "sets": ", ".join((*ran.variables, *ran.variables_inside)),
             "in vain": describe_lost(hook, ran),
         }
         ended = ran.fault or f"exit status {ran.exit_code}"

@@ -99,11 +99,11 @@ async def child_conversation(setting: Setting, link: ParentLink | None, emit: Em
 
 def _definition(setting: Setting) -> AgentDefinition | None:
     """The definition that the task names. Raises: UserError if it is missing or unapproved."""
-    from kode.conversation.extensions import definition_of
+    from kode.conversation.extensions import find_agent
 
     name = setting.task.agent
     trusted = setting.start is not None and setting.start.trust_project
-    return definition_of(name, setting.cwd, trust_project=trusted) if name else None
+    return find_agent(name, setting.cwd, trust_project=trusted) if name else None
 
 
 def _settings(setting: Setting, definition: AgentDefinition | None) -> Loaded:
