@@ -21,11 +21,13 @@ MAX_BYTES = 3_900_000
 """Accepted by every server: the smallest limit is 5 MiB after encoding, which adds a third."""
 MAX_SIDE = 8000
 """In pixels; servers refuse larger pictures."""
+LARGE_SIDE = 2000
+"""In pixels; Anthropic refuses a larger picture beside twenty others."""
 MAX_READ_BYTES = 50_000_000  # a photograph in full size
 MAX_PIXELS = 200_000_000
 """Larger pictures are not opened: each pixel takes four bytes."""
-SIDE = 2048
-"""Pixels of the longer side after shrinking: models look at no more than that."""
+SIDE = 1568
+"""Pixels of the longer side after shrinking: Claude looks at no more than that."""
 JPEG_QUALITY = 85  # text in a screenshot stays legible
 PDF = "application/pdf"
 SUFFIXES = {
@@ -98,15 +100,18 @@ def check(picture: Picture) -> Looks:
 
 
 def fitting(picture: Picture) -> Picture:
-    """The picture in a size that every server accepts. Shrinking a large one takes about a second,
-    so call it in a thread.
+    """The picture in a size that every server accepts, also beside many others where Pillow is
+    there. Shrinking a large one takes about a second, so call it in a thread.
 
     Raises: UserError if it is not a picture, or cannot be shrunk, as without Pillow.
     """
-    if _is_accepted(picture, check(picture)):
-        return picture
-    from kode import extras
+    from kode import extras  # not at every start
 
+    looks = check(picture)
+    if _is_accepted(picture, looks):
+        is_large = max(looks.width, looks.height) > LARGE_SIDE
+        if not (is_large and extras.is_installed("pictures")):
+            return picture
     extras.require("pictures", UserError)
     try:
         return Picture(picture.name, _shrink(picture.data))

@@ -57,7 +57,7 @@ class WireForm:
         if not (self.sees_pdf if is_pdf else self.sees_images):
             why = f"this model cannot {cannot}"
         elif image.kept_in in self.omitted_images:
-            why = "its server refused it"
+            why = "its server does not take it, or not so many"
         elif (data := bytes_of(image)) is not None:
             return base64.b64encode(data).decode("ascii"), ""
         else:

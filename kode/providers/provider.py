@@ -25,6 +25,7 @@ from kode.providers.models import refine_info
 from kode.providers.request import (
     Omissions,
     Target,
+    crowd_out,
     explain_images,
     fit_tools,
     prepare_request,
@@ -204,7 +205,9 @@ class HttpProvider:
 
     def encode(self, request: Request, emit: Emit = silent) -> bytes:
         """The body of a request; `emit` gets a line for each tool that no request can carry."""
-        prepared, target = self._prepare(request, emit), self.target
+        prepared = self._prepare(request, emit)
+        images = self.omitted.images | crowd_out(prepared.messages)
+        target = replace(self.target, omitted=replace(self.omitted, images=images))
         if (form := self._format.form_of(target)) != self._form:
             self._form = form
             self._messages = self._encoded_messages()

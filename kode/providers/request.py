@@ -10,12 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kode.errors import RefusedError, ThinkingRefused
+from kode.images import LARGE_SIDE
 from kode.messages import Message, Part, Text, images_of
 from kode.provider import EFFORTS, Api, Effort, ModelInfo, Request, ToolSpec
 from kode.providers.encoding import WireForm
 from kode.providers.refusals import read_table
 from kode.providers.schemas import SchemaForm, UnfitSchemaError, fit_schema
 from kode.registry import ProviderRow
+
+MAX_IMAGES, CROWD = 100, 20
+"""Pictures in a request of the Messages API for a window of 200,000 tokens, and from how many on
+none may be larger than `LARGE_SIDE`. No other vendor that names a limit of its own has a lower one
+for its models of today."""
 
 CONTEXT_REPLY = Message(
     role="assistant",
@@ -134,6 +140,19 @@ def prepare_request(
     if omitted.output_tokens is not None:
         limit = min(limit, omitted.output_tokens)
     return replace(request, messages=messages, tools=tools, max_output_tokens=limit)
+
+
+def crowd_out(messages: Sequence[Message]) -> frozenset[str]:
+    """The copies of the pictures that one request cannot hold: the oldest beyond `MAX_IMAGES`, a
+    quarter of that at a time, so that the beginning that a cache knows seldom changes; and large
+    ones among many."""
+    images = [image for message in messages for image in images_of(message)]
+    quarter, excess = MAX_IMAGES // 4, max(0, len(images) - MAX_IMAGES)
+    count = -(-excess // quarter) * quarter
+    left_out, others = images[:count], images[count:]
+    if len(others) > CROWD:
+        left_out += [image for image in others if max(image.width, image.height) > LARGE_SIDE]
+    return frozenset(image.kept_in for image in left_out)
 
 
 def repair_request(

@@ -637,7 +637,7 @@ async def test_a_picture_too_large_is_shrunk_and_announced(room, tmp_path):
 
     text = await room.type("look at @shot.png")
 
-    assert "shot.png, 2048×4" in text
+    assert "shot.png, 1568×3" in text
     assert "I see shot.png." in text
 
 
