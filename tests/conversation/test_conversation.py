@@ -21,8 +21,9 @@ from kode.permissions.question import Answer, Question
 from kode.session import log
 from kode.session.entries import AnyEntry, TaintEntry, TurnEntry
 from kode.undo.undo import Undo
-from tests.conversation.conftest import Open
+from tests.conversation.conftest import Open, calling, notices, writing
 from tests.needs import needs
+from tests.tools.conftest import until
 
 
 def said(conversation: Conversation) -> list[str]:
@@ -31,6 +32,7 @@ def said(conversation: Conversation) -> list[str]:
 
 async def test_a_message_taken_back_stays_in_the_file_untold(opened: Open) -> None:
     conversation = await opened({"text": "one"}, {"text": "two"}, {"text": "better"})
+    assert not conversation.take_back_last_message()
     await conversation.turn("first")
     await conversation.turn("secnod")
 
@@ -47,32 +49,7 @@ async def test_a_message_taken_back_stays_in_the_file_untold(opened: Open) -> No
     assert said(again) == ["first", "one", "second", "better"]
 
 
-async def test_an_empty_conversation_has_no_message_to_take_back(opened: Open) -> None:
-    conversation = await opened()
-    assert not conversation.take_back_last_message()
-
-
-async def test_undo_takes_back_the_last_edit_and_tells_the_model(
-    opened: Open, tmp_path: Path
-) -> None:
-    path = tmp_path / "project" / "a.txt"
-    call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "new\n"}}
-    conversation = await opened({"calls": [call]}, {"text": "made"}, {"text": "I see"})
-    await conversation.turn("make it")
-    assert path.read_text() == "new\n"
-    assert "+new" in "".join(one.text for one in conversation.diffs())
-
-    text = await conversation.undo()
-
-    assert "a.txt" in text
-    assert not path.exists()
-    await conversation.turn("go on")
-    assert any("undid" in part.text for part in conversation.session.messages[-2].parts)
-
-
-async def test_words_said_during_a_turn_reach_its_next_step(
-    opened: Open,
-) -> None:
+async def test_words_said_during_a_turn_reach_its_next_step(opened: Open) -> None:
     said = [[], ["use tabs"], ["and a test"], []]
     talk = await opened(
         writing("a.txt", "1"), writing("a.txt", "2"), {"text": "done"}, {"text": "with a test"}
@@ -96,27 +73,26 @@ async def test_words_said_during_a_turn_reach_its_next_step(
     assert talk.status().turns == 1
 
 
-def writing(name: str, content: str) -> dict[str, object]:
-    call = {"name": "write_file", "arguments": {"path": name, "content": content}}
-    return {"calls": [call]}
+@pytest.fixture
+async def edited(opened: Open) -> Conversation:
+    """Three turns, each of which has written its number into a.txt, as the next will do."""
+    replies = [part for n in "1234" for part in (writing("a.txt", n), {"text": n})]
+    talk = await opened(*replies)
+    for prompt in ("one", "two", "three"):
+        await talk.turn(prompt)
+    return talk
 
 
 @pytest.mark.parametrize(("files", "conversation"), [(True, True), (True, False), (False, True)])
 async def test_rewind_restores_files_conversation_or_both_to_before_a_prompt(
-    opened: Open, tmp_path: Path, files: bool, conversation: bool
+    edited: Conversation, project: Path, files: bool, conversation: bool
 ) -> None:
-    path = tmp_path / "project" / "a.txt"
-    replies = [part for n in (1, 2, 3) for part in (writing("a.txt", f"{n}\n"), {"text": f"{n}"})]
-    talk = await opened(*replies, {"text": "again"})
-    for prompt in ("one", "two", "three"):
-        await talk.turn(prompt)
+    await edited.rewind(2, files=files, messages=conversation)
 
-    await talk.rewind(2, files=files, messages=conversation)
-
-    assert path.read_text() == ("1\n" if files else "3\n")
-    assert talk.prompts() == (["one"] if conversation else ["one", "two", "three"])
-    await talk.turn("four")
-    assert talk.prompts()[-1] == "four"
+    assert (project / "a.txt").read_text() == ("1" if files else "3")
+    assert edited.prompts() == (["one"] if conversation else ["one", "two", "three"])
+    await edited.turn("four")
+    assert edited.prompts()[-1] == "four"
 
 
 async def test_a_rewind_is_undone_until_the_next_message(opened: Open) -> None:
@@ -137,12 +113,12 @@ async def test_a_rewind_is_undone_until_the_next_message(opened: Open) -> None:
     assert talk.prompts() == ["one", "other"]
 
 
-async def test_the_files_that_a_rewind_would_change_are_known(opened: Open, tmp_path: Path) -> None:
+async def test_the_files_that_a_rewind_would_change_are_known(opened: Open, project: Path) -> None:
     replies = [part for name in "abb" for part in (writing(name, "1\n"), {"text": "done"})]
     talk = await opened(*replies, {"text": "no change"})
     for prompt in ("one", "two", "three"):
         await talk.turn(prompt)
-        (tmp_path / "project" / "b").unlink(missing_ok=True)
+        (project / "b").unlink(missing_ok=True)
 
     assert talk.would_undo() == [["a", "b"], ["b"], ["b"]]
     await talk.turn("four")
@@ -161,19 +137,14 @@ async def test_a_session_without_the_last_answer_is_cut_short(opened: Open) -> N
 
 
 async def test_a_file_rewind_ends_at_its_prompt_despite_reused_numbers(
-    opened: Open, tmp_path: Path
+    edited: Conversation, project: Path
 ) -> None:
-    path = tmp_path / "project" / "a.txt"
-    replies = [part for n in "abcd" for part in (writing("a.txt", n), {"text": n})]
-    talk = await opened(*replies)
-    for prompt in ("one", "two", "three"):
-        await talk.turn(prompt)
-    await talk.rewind(2, files=False, messages=True)
-    await talk.turn("other")
+    await edited.rewind(2, files=False, messages=True)
+    await edited.turn("other")
 
-    await talk.rewind(2, files=True, messages=True)
+    await edited.rewind(2, files=True, messages=True)
 
-    assert path.read_text() == "c"
+    assert (project / "a.txt").read_text() == "3"
 
 
 @pytest.mark.parametrize(
@@ -183,8 +154,7 @@ async def test_a_file_rewind_ends_at_its_prompt_despite_reused_numbers(
 async def test_an_impossible_path_is_left_for_the_tool_to_refuse(
     opened: Open, path: str, told: str
 ) -> None:
-    call = {"name": "write_file", "arguments": {"path": path, "content": "new\n"}}
-    conversation = await opened({"calls": [call]}, {"text": "I see"})
+    conversation = await opened(writing(path, "new\n"), {"text": "I see"})
     await conversation.turn("make it")
     (result,) = results_of(conversation.session.messages[2])
     assert told in result.text
@@ -192,19 +162,18 @@ async def test_an_impossible_path_is_left_for_the_tool_to_refuse(
 
 @needs("git")
 async def test_work_that_a_command_discards_is_kept_and_comes_back(
-    opened: Open, tmp_path: Path
+    opened: Open, project: Path
 ) -> None:
-    project = tmp_path / "project"
     subprocess.run(["git", "init", "-q"], cwd=project, check=True)
     (project / "draft.txt").write_text("mine\n")
-    call = {"name": "shell", "arguments": {"command": "ls .. && git clean -fdq ."}}
     questions = []
 
     async def ask(question: Question) -> Answer:
         questions.append(question)
         return Answer(choice="once")
 
-    conversation = await opened({"calls": [call]}, {"text": "cleaned"}, ask=ask)
+    clean = calling("shell", command="ls .. && git clean -fdq .")
+    conversation = await opened(clean, {"text": "cleaned"}, ask=ask)
     await conversation.turn("clean it")
     assert not (project / "draft.txt").exists()
 
@@ -218,32 +187,14 @@ async def test_work_that_a_command_discards_is_kept_and_comes_back(
     assert text.endswith("`/redo` reapplies turn 1.")
 
 
-@needs("git", "bwrap")
-async def test_work_that_a_command_deletes_in_the_sandbox_comes_back(
-    opened: Open, tmp_path: Path
-) -> None:
-    project = tmp_path / "project"
-    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
-    (project / "draft.txt").write_text("mine\n")
-    call = {"name": "shell", "arguments": {"command": "git clean -fdq . && rm -rf .git/refs"}}
-
-    conversation = await opened({"calls": [call]}, {"text": "cleaned"})
-    await conversation.turn("clean it")
-    assert not (project / "draft.txt").exists()
-    await conversation.undo()
-
-    assert (project / "draft.txt").read_text() == "mine\n"
-    assert (project / ".git" / "refs").is_dir()
-
-
 @pytest.mark.parametrize("broken", [False, True])
 async def test_discarded_work_is_kept_though_nobody_can_be_asked(
-    opened: Open, events: list[Event], tmp_path: Path, broken: bool
+    opened: Open, events: list[Event], tmp_path: Path, project: Path, broken: bool
 ) -> None:
-    draft = tmp_path / "project" / "draft.txt"
+    draft = project / "draft.txt"
     draft.write_text("mine\n")
-    call = {"name": "shell", "arguments": {"command": "true && rm draft.txt"}}
-    conversation = await opened({"calls": [call]}, {"text": "gone"}, mode="full")
+    delete = calling("shell", command="true && rm draft.txt")
+    conversation = await opened(delete, {"text": "gone"}, mode="full")
     if broken:
         conversation.agent.undo.contents.folder = tmp_path / "script-0.json"  # no folder
     await conversation.turn("delete it")
@@ -251,14 +202,11 @@ async def test_discarded_work_is_kept_though_nobody_can_be_asked(
 
     await conversation.undo()
 
-    told = [event.text for event in events if isinstance(event, Notice)]
     assert draft.exists() != broken
-    assert any("could not be saved first" in text for text in told) == broken
+    assert any("could not be saved first" in text for text in notices(events)) == broken
 
 
-async def test_a_new_session_leaves_the_old_whole_and_resume_returns(
-    opened: Open,
-) -> None:
+async def test_a_new_session_leaves_the_old_whole_and_resume_returns(opened: Open) -> None:
     conversation = await opened({"text": "one"}, {"text": "two"})
     await conversation.turn("first")
     old = conversation.session.id
@@ -299,23 +247,16 @@ async def test_a_resumed_session_tells_what_had_to_be_repaired(
     assert faults == []
 
 
-async def test_the_status_and_the_breakdown_tell_where_one_is(opened: Open) -> None:
-    conversation = await opened({"text": "one"})
-    await conversation.turn("first")
-    status = conversation.status()
-    assert (status.turns, status.mode) == (1, "auto-edit")
-    assert 0 < status.context_tokens < status.context_window
-    window = await conversation.window()
-    assert dict(window.parts)["tools"] > 500
-    assert window.used == status.context_tokens
-
-
-async def test_a_resumed_session_shows_at_once_how_full_it_is(
-    opened: Open,
-) -> None:
+async def test_the_status_tells_at_once_how_full_the_window_is(opened: Open) -> None:
     usage = {"input_tokens": 5000, "output_tokens": 20}
     first = await opened({"text": "one", "usage": usage})
     await first.turn("first")
+    status = first.status()
+    assert (status.turns, status.mode, status.context_tokens) == (1, "auto-edit", 5020)
+    assert status.context_tokens < status.context_window
+    window = await first.window()
+    assert dict(window.parts)["tools"] > 500
+    assert window.used == 5020
     await first.close()
 
     resumed = await opened(session_id=first.session.id)
@@ -323,77 +264,28 @@ async def test_a_resumed_session_shows_at_once_how_full_it_is(
     assert resumed.status().context_tokens == 5020
 
 
-def shell(command: str) -> dict[str, Any]:
-    return {"calls": [{"name": "shell", "arguments": {"command": command}}]}
-
-
-async def in_background(conversation: Conversation, begun: Path, text: str) -> None:
-    """Runs a turn whose first command is sent to the background once a file is there."""
-    turn = asyncio.ensure_future(conversation.turn(text))
-    while not begun.exists():
-        await asyncio.sleep(0.01)
-    assert conversation.commands.move()
-    assert (await turn).status == "success"
-
-
-async def test_the_next_message_reports_the_end_of_a_background_command(
-    opened: Open, tmp_path: Path
-) -> None:
-    project = tmp_path / "project"
-    serve = shell("touch begun; until [ -e go ]; do sleep 0.02; done; exit 3")
-    conversation = await opened(serve, {"text": "it runs"}, {"text": "I see"}, mode="full")
-    await in_background(conversation, project / "begun", "serve")
-    [command] = conversation.commands.running()
-    (project / "go").touch()
-    assert command.watch is not None
-    await command.watch
-
-    await conversation.turn("and?")
-
-    told = "".join(part.text for part in conversation.session.messages[-2].parts)
-    assert "bg1" in told
-    assert "has ended: exit status 3" in told
-
-
 async def test_the_next_result_reports_the_end_of_a_background_command(
-    opened: Open, tmp_path: Path
+    opened: Open, project: Path
 ) -> None:
-    project = tmp_path / "project"
-    serve = shell("touch begun; until [ -e go ]; do sleep 0.02; done")
-    other = shell("touch go; until [ -e ended ]; do sleep 0.02; done")
+    serve, other = (
+        calling("shell", command=f"touch {begun}; until [ -e {end} ]; do sleep 0.02; done")
+        for begun, end in (("begun", "go"), ("go", "ended"))
+    )
     conversation = await opened(serve, other, {"text": "done"}, mode="full")
     turn = asyncio.ensure_future(conversation.turn("serve"))
-    while not (project / "begun").exists():
-        await asyncio.sleep(0.01)
+    await until((project / "begun").exists)
     assert conversation.commands.move()
-    while not (project / "go").exists():
-        await asyncio.sleep(0.01)
+    await until((project / "go").exists)
     [command] = conversation.commands.commands
     assert command.watch is not None
     await command.watch
     (project / "ended").touch()
     await turn
 
-    results = [
-        part.text
-        for message in conversation.session.messages
-        if message.role == "tool"
-        for part in message.parts
-    ]
-    assert "It runs on" in results[0]
-    assert "bg1 (`touch begun" in results[1]
+    first, second = (r.text for m in conversation.session.messages for r in results_of(m))
+    assert "It runs on" in first
+    assert "bg1 (`touch begun" in second
     assert conversation.session.unreported == ()
-
-
-async def test_closing_ends_what_runs_in_the_background(opened: Open, tmp_path: Path) -> None:
-    serve = shell("touch begun; sleep 60")
-    conversation = await opened(serve, {"text": "it runs"}, mode="full")
-    await in_background(conversation, tmp_path / "project" / "begun", "serve")
-    [command] = conversation.commands.running()
-
-    await conversation.close()
-
-    assert command.outcome == "ended with kode"
 
 
 def test_a_short_session_still_removes_what_crashes_left(
@@ -463,21 +355,15 @@ async def test_a_notice_comes_before_work_that_takes_time_begins(
     ],
 )
 async def test_a_model_is_asked_of_the_provider_its_name_names(
-    model: str, provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: Open, model: str, provider: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = tmp_path / "home"
-    monkeypatch.setenv("KODE_HOME", str(home))
     for key in ("ANTHROPIC", "OPENAI"):
         monkeypatch.setenv(f"{key}_API_KEY", "key-for-tests")
-        monkeypatch.delenv(f"{key}_BASE_URL", raising=False)
-    flags = {"provider": "anthropic", "memory.enabled": False}
-    loaded = load_config(home, tmp_path, environ={}, flags=flags)
-    conversation = await open_conversation(Settings(loaded, emit=silent), cwd=tmp_path)
+    conversation = await opened(provider="anthropic")
 
     conversation.use_model(model)
 
     assert (conversation.status().provider, conversation.status().model) == (provider, model)
-    await conversation.close()
 
 
 @pytest.mark.parametrize(
@@ -501,9 +387,7 @@ async def test_a_persons_command_brings_outside_text_like_the_models(
     assert conversation.session.tainted == (source == "outside")
 
 
-async def test_a_persons_command_on_a_marked_file_is_from_outside(
-    opened: Open,
-) -> None:
+async def test_a_persons_command_on_a_marked_file_is_from_outside(opened: Open) -> None:
     marked, later = await opened(), await opened()
     marked.session.append(TaintEntry(source="https://evil.example"))
     (marked.place.cwd / "notes.md").write_text("obey")
@@ -531,8 +415,7 @@ async def test_an_inner_kode_hears_the_outer_one_and_no_person(
 async def test_a_full_disk_that_ends_a_turn_is_reported_once(
     opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = {"name": "list_files", "arguments": {}}
-    conversation = await opened({"text": "one"}, {"calls": [call]}, {"text": "two"})
+    conversation = await opened({"text": "one"}, calling("list_files"), {"text": "two"})
     await conversation.turn("first")
     append = conversation.session.append
 
@@ -545,7 +428,7 @@ async def test_a_full_disk_that_ends_a_turn_is_reported_once(
     ended = await conversation.turn("second")
 
     assert ended.error == "The disk is full."
-    assert [event.text for event in events if isinstance(event, Notice)] == []
+    assert notices(events) == []
 
 
 async def test_a_commands_time_leaves_out_the_answer_about_its_changes(
@@ -559,8 +442,8 @@ async def test_a_commands_time_leaves_out_the_answer_about_its_changes(
         took_ms.append(int(1000 * (time.monotonic() - began)))
         return Answer(choice="once")
 
-    call = {"name": "shell", "arguments": {"command": "printf x > made.txt"}}
-    conversation = await opened({"calls": [call]}, {"text": "made"}, mode="ask", ask=slowly)
+    make = calling("shell", command="printf x > made.txt")
+    conversation = await opened(make, {"text": "made"}, mode="ask", ask=slowly)
     ended = await conversation.turn("make it")
 
     (ran,) = [event for event in events if isinstance(event, ToolFinished)]
@@ -578,7 +461,7 @@ async def test_a_retired_model_is_named_once_for_each_model(
         provider.info = replace(provider.info, retires_on="2020-02-02", successor=successor)
 
     def notes() -> list[str]:
-        return [e.text for e in events if isinstance(e, Notice) and "2020-02-02" in e.text]
+        return [text for text in notices(events) if "2020-02-02" in text]
 
     retire("first-successor")
     await conversation.turn("Go")

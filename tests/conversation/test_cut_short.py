@@ -10,16 +10,12 @@ from kode import paths
 from kode.beneath import TEMPORARY_PREFIX
 from kode.conversation import Conversation
 from kode.conversation.turns import join_prompts
-from kode.events import Notice
 from kode.sandbox import store
 from kode.session import index
 from kode.session.log import Session
+from tests.conversation.conftest import Killed, notices
 
 Events = list[Any]
-
-
-class Killed(BaseException):
-    """Stands for the end of the process."""
 
 
 async def background(talk: Conversation) -> None:
@@ -57,7 +53,7 @@ async def test_a_task_killed_before_it_began_is_continued(
     again = await opened({"text": "Fine."}, session_id=id)
     await again.turn("and the docs")
 
-    assert any("fix the tests" in one.text for one in events if isinstance(one, Notice))
+    assert any("fix the tests" in text for text in notices(events))
     assert again.prompts() == ["fix the tests\n\nand the docs"]
 
 
@@ -67,46 +63,21 @@ async def test_a_command_cut_short_is_named_without_arguments(
     id = await before_its_message(await opened(), '/goal {"text": "x"}', monkeypatch)
     await opened(session_id=id)
 
-    (notice,) = [one.text for one in events if isinstance(one, Notice) and "/goal" in one.text]
+    (notice,) = [text for text in notices(events) if "/goal" in text]
     assert "{" not in notice
-
-
-async def test_a_task_given_again_is_sent_once(
-    opened: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    id = await before_its_message(await opened(), "fix the tests", monkeypatch)
-
-    again = await opened({"text": "Fine."}, session_id=id)
-    await again.turn("fix the tests")
-
-    assert again.prompts() == ["fix the tests"]
 
 
 @pytest.mark.parametrize(
     ("before", "now", "sent"),
     [
+        ("fix the tests", "fix the tests", "fix the tests"),
         ("/goal it adds", "/goal resume", "/goal resume"),
         ("fix the tests", "/goal it adds", "/goal it adds\n\nfix the tests"),
         ("/goals", "/goal it adds", "/goal it adds\n\n/goals"),
     ],
 )
-def test_a_command_stays_first_and_is_sent_once(before: str, now: str, sent: str) -> None:
+def test_a_command_stays_first_and_a_task_is_sent_once(before: str, now: str, sent: str) -> None:
     assert join_prompts(before, now) == sent
-
-
-async def test_a_task_that_was_recorded_is_not_sent_again(
-    opened: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    talk = await opened({"text": "Fine."})
-    with monkeypatch.context() as patch:
-        patch.setattr(Session, "drop_prompt", lambda _: None)
-        await talk.turn("fix the tests")
-        await talk.close()
-
-    again = await opened({"text": "Fine."}, session_id=talk.session.id)
-    await again.turn("and the docs")
-
-    assert again.prompts()[-1] == "and the docs"
 
 
 @pytest.mark.parametrize("killed", [None, "the same", "another"])

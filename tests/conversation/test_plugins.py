@@ -9,10 +9,11 @@ import pytest
 
 from kode import installed
 from kode.errors import PluginError
-from kode.events import Notice, TurnStarted
+from kode.events import TurnStarted
 from kode.installed import Command, Plugin
 from kode.permissions.question import Answer
 from kode.registry import rows_of_plugins
+from tests.conversation.conftest import notices
 
 
 def clashing(_: Any) -> list[Any]:
@@ -87,8 +88,9 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Use:
 
 @pytest.mark.parametrize("plugin", FAULTY.values(), ids=FAULTY)
 async def test_a_plugin_at_fault_costs_one_line(
-    opened: Any, events: list[Any], use: Use, plugin: Plugin
+    opened: Any, events: list[Any], use: Use, plugin: Plugin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Failing, "heard", 0)
     use(plugin)
     list(rows_of_plugins())
     talk = await opened({"text": "Fine."}, {"text": "Fine."})
@@ -96,7 +98,8 @@ async def test_a_plugin_at_fault_costs_one_line(
     assert (await talk.turn("one")).status == "success"
     assert (await talk.turn("two")).status == "success"
 
-    [notice] = [event.text for event in events if isinstance(event, Notice)]
+    assert Failing.heard == bool(plugin.subscriber)
+    [notice] = notices(events)
     assert notice.count("kode plugin disable faulty") == ("its name is taken" not in notice)
 
 
@@ -109,18 +112,6 @@ async def test_other_tools_of_a_plugin_with_a_clash_stay(opened: Any, use: Use) 
     assert (names.count("read_file"), names.count("own_tool")) == (1, 1)
 
 
-async def test_a_subscriber_hears_nothing_after_its_fault(
-    opened: Any, use: Use, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Failing, "heard", 0)
-    use(FAULTY["a subscriber that raises"])
-    talk = await opened({"text": "Fine."}, {"text": "Fine."})
-    await talk.turn("one")
-    await talk.turn("two")
-
-    assert Failing.heard == 1
-
-
 async def test_a_plugin_may_hear_nothing(opened: Any, events: list[Any], use: Use) -> None:
     plugin = Plugin(name="deaf", summary="", subscriber=f"{HERE}nobody")
     use(plugin)
@@ -128,7 +119,7 @@ async def test_a_plugin_may_hear_nothing(opened: Any, events: list[Any], use: Us
 
     assert (await talk.turn("one")).status == "success"
     assert talk.plugins.subscribers == []
-    assert not any(isinstance(event, Notice) for event in events)
+    assert notices(events) == []
 
 
 def nobody(opened: Any) -> None:
@@ -221,39 +212,31 @@ async def test_a_call_that_a_plugin_refuses_does_not_run(
     assert person.questions == []
 
 
-@pytest.mark.parametrize("choice", ["once", "no"])
+@pytest.mark.parametrize("choice", ["once", "no", None])
 async def test_a_plugin_has_the_person_asked(
-    opened: Any, use: Use, tmp_path: Path, choice: str
+    opened: Any, use: Use, project: Path, choice: str | None
 ) -> None:
     use(deciding("asking"))
-    person = Person(choice)
+    person = Person(choice) if choice else None
     talk = await opened({"calls": [WRITE]}, {"text": "Fine."}, mode="full", ask=person)
-
-    await talk.turn("write")
-
-    [question] = person.questions
-    assert question.reason == "The plug-in guard: Every change counts."
-    assert (tmp_path / "project/a.txt").exists() is (choice == "once")
-
-
-async def test_a_plugin_that_asks_refuses_without_a_person(
-    opened: Any, use: Use, tmp_path: Path
-) -> None:
-    use(deciding("asking"))
-    talk = await opened({"calls": [WRITE]}, {"text": "No."}, mode="full")
 
     ended = await talk.turn("write")
 
-    [denial] = ended.denials
-    assert "The plug-in guard: Every change counts." in denial.reason
-    assert not (tmp_path / "project/a.txt").exists()
+    reason = "The plug-in guard: Every change counts."
+    assert [question.reason for question in getattr(person, "questions", [])] == [reason] * bool(
+        choice
+    )
+    assert [reason in denial.reason for denial in ended.denials] == [not choice] * (
+        choice != "once"
+    )
+    assert (project / "a.txt").exists() is (choice == "once")
 
 
 async def test_permissions_are_decided_for_the_changed_call(
     opened: Any, use: Use, tmp_path: Path
 ) -> None:
     use(deciding("changing"))
-    talk = await opened({"calls": [WRITE]}, {"text": "Done."}, deny=["edit(a.txt)"])
+    talk = await opened({"calls": [WRITE]}, {"text": "Done."}, permissions__deny=["edit(a.txt)"])
 
     ended = await talk.turn("write")
 

@@ -2,85 +2,56 @@
 
 import ast
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kode
-from kode.config.load import load_config
-from kode.conversation import Conversation, Settings, open_conversation
+from kode.conversation import Conversation
 from kode.engine.context import NO_LONGER, fixed_tokens, open_context, record_pending
-from kode.events import Event, Notice
+from kode.events import Event
 from kode.memory.system import statements_of
 from kode.messages import text_of
 from kode.providers.request import CONTEXT_REPLY
 from kode.tools.builtin import BUILTIN, SMALL
+from tests.conversation.conftest import Open, notices, served_by
 from tests.scripted_server import ScriptedServer
 
 
 @pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer([{"text": "Yes."}], repeat_last=True) as server:
-        server.answers = {"/v1/models": {"data": [{"id": "m", "meta": {"n_ctx": 8192}}]}}
-        yield server
+def small_server(server: ScriptedServer) -> ScriptedServer:
+    """A server whose model has a small window."""
+    server.answers = {"/v1/models": {"data": [{"id": "m", "meta": {"n_ctx": 8192}}]}}
+    return server
 
 
 @pytest.fixture
-def events() -> list[Event]:
-    return []
+def begun(opened: Open, small_server: ScriptedServer) -> Open:
+    async def begin(**flags: Any) -> Conversation:
+        talk = await opened(**{"memory__enabled": True, **served_by(small_server), **flags})
+        await talk.start()
+        return talk
 
-
-async def begun(
-    tmp_path: Path, server: ScriptedServer, events: list[Event], **flags: Any
-) -> Conversation:
-    given = {"provider": "openai", "base_url": server.openai_url, "model": "m", "api_key": "k"}
-    loaded = load_config(tmp_path / "home", tmp_path, environ={}, flags={**given, **flags})
-    talk = await open_conversation(Settings(loaded, emit=events.append), cwd=tmp_path)
-    await talk.start()
-    return talk
-
-
-async def opened(
-    tmp_path: Path, server: ScriptedServer, events: list[Event], **flags: Any
-) -> Conversation:
-    talk = await begun(tmp_path, server, events, **flags)
-    await talk.close()
-    return talk
+    return begin
 
 
 def tools_of(talk: Conversation) -> set[str]:
     return {spec.name for spec in talk.context.specs}
 
 
-async def test_a_small_window_gets_few_tools_and_one_line(
-    tmp_path: Path, server: ScriptedServer, events: list[Event]
+async def test_a_small_window_gets_few_tools_in_800_tokens_and_one_line(
+    begun: Open, events: list[Event]
 ) -> None:
-    talk = await opened(tmp_path, server, events, **{"memory.enabled": False})
+    talk = await begun(memory__enabled=False)
 
     assert tools_of(talk) == set(SMALL)
-    (said,) = [event.text for event in events if isinstance(event, Notice)]
+    (said,) = notices(events)
     assert said.startswith("The window of m is 8,192 tokens, so it gets 4 tools and a short prompt")
     assert talk.status().context_window == 8192
-
-
-async def test_the_small_profile_takes_about_800_tokens(
-    tmp_path: Path, server: ScriptedServer, events: list[Event]
-) -> None:
-    talk = await opened(tmp_path, server, events, **{"memory.enabled": False})
     wire = [{"n": s.name, "d": s.description, "p": s.parameters} for s in talk.context.specs]
-
     assert (len(json.dumps(wire)) + len(talk.session.system)) / 4 < 800
     assert fixed_tokens(talk.context) < 800
-
-
-async def test_memory_stays_with_what_it_offers(
-    tmp_path: Path, server: ScriptedServer, events: list[Event]
-) -> None:
-    talk = await opened(tmp_path, server, events)
-
-    assert tools_of(talk) == {*SMALL, "memory"}
 
 
 @pytest.mark.parametrize(
@@ -93,15 +64,9 @@ async def test_memory_stays_with_what_it_offers(
     ],
 )
 async def test_the_config_decides_before_the_window_does(
-    tmp_path: Path,
-    server: ScriptedServer,
-    events: list[Event],
-    profile: str,
-    window: int,
-    small: bool,
+    begun: Open, server: ScriptedServer, profile: str, window: int, small: bool
 ) -> None:
-    flags = {"profile": profile, "context.window": window}
-    talk = await opened(tmp_path, server, events, **flags)
+    talk = await begun(profile=profile, context__window=window)
 
     assert ("todo" not in tools_of(talk)) is small
     assert ("at once what you know" in talk.session.system) is small
@@ -121,14 +86,11 @@ def test_small_tools_name_no_tool_that_is_not_among_them() -> None:
         assert said == [], name
 
 
-SYSTEMS_TOOLS = ("tiered", "vault", "journal", "notes")
+@pytest.mark.parametrize("system", ["tiered", "vault", "journal", "notes"])
+async def test_a_small_models_tool_schema_is_part_of_the_whole(begun: Open, system: str) -> None:
+    talk = await begun(memory__system=system)
 
-
-@pytest.mark.parametrize("system", SYSTEMS_TOOLS)
-async def test_a_small_models_tool_schema_is_part_of_the_whole(
-    tmp_path: Path, server: ScriptedServer, events: list[Event], system: str
-) -> None:
-    talk = await opened(tmp_path, server, events, **{"memory.system": system})
+    assert tools_of(talk) > {*SMALL}
 
     for tool, spec in zip(talk.agent.tools, talk.context.specs, strict=True):
         full = tool.spec.parameters
@@ -140,13 +102,18 @@ async def test_a_small_models_tool_schema_is_part_of_the_whole(
     assert len(json.dumps([dict(s.parameters) for s in talk.context.specs])) < 2_000
 
 
-async def test_a_small_model_reads_memory_apart_from_the_question(
-    tmp_path: Path, server: ScriptedServer, events: list[Event]
-) -> None:
+@pytest.fixture
+def facts(tmp_path: Path) -> Path:
     facts = tmp_path / "kode-home/memory/facts/env.md"
     facts.parent.mkdir(parents=True)
     facts.write_text("Releases are cut on Fridays.\n")
-    talk = await begun(tmp_path, server, events)
+    return facts
+
+
+async def test_a_small_model_reads_memory_apart_from_the_question(
+    begun: Open, server: ScriptedServer, facts: Path
+) -> None:
+    talk = await begun()
 
     await talk.turn("When are releases cut?")
     await talk.turn("And why?")
@@ -163,12 +130,9 @@ async def test_a_small_model_reads_memory_apart_from_the_question(
 
 
 async def test_a_small_model_gets_memory_again_only_when_it_changed(
-    tmp_path: Path, server: ScriptedServer, events: list[Event]
+    begun: Open, facts: Path
 ) -> None:
-    facts = tmp_path / "kode-home/memory/facts/env.md"
-    facts.parent.mkdir(parents=True)
-    facts.write_text("Releases are cut on Fridays.\n")
-    talk = await begun(tmp_path, server, events, **{"memory.buffer_enabled": False})
+    talk = await begun(memory__buffer_enabled=False)
     await talk.turn("One")
 
     sent = []
@@ -186,42 +150,30 @@ async def test_a_small_model_gets_memory_again_only_when_it_changed(
     assert sent[2] == f"# Memory\n{NO_LONGER}"
 
 
-@pytest.mark.parametrize("wire", ["openai", "anthropic"])
-async def test_a_small_model_takes_the_likeliest_token(
-    tmp_path: Path, server: ScriptedServer, events: list[Event], wire: str
+@pytest.mark.parametrize(
+    ("wire", "profile", "temperature"),
+    [("openai", "small", 0), ("anthropic", "small", 0), ("openai", "full", None)],
+)
+async def test_a_small_model_alone_takes_the_likeliest_token(
+    begun: Open, server: ScriptedServer, wire: str, profile: str, temperature: int | None
 ) -> None:
-    flags = {"provider": wire, "base_url": getattr(server, f"{wire}_url"), "profile": "small"}
-    talk = await begun(tmp_path, server, events, **flags)
+    talk = await begun(**served_by(server, wire), profile=profile)
 
     for text in ("One", "Two", "Three", "Four"):
         await talk.turn(text)
     await talk.close()
 
     assert len(server.requests) == 5, "four turns and the episode"
-    assert {request.json.get("temperature") for request in server.requests} == {0}
-
-
-async def test_any_other_model_answers_at_the_temperature_of_its_server(
-    tmp_path: Path, server: ScriptedServer, events: list[Event]
-) -> None:
-    talk = await begun(tmp_path, server, events, profile="full")
-
-    await talk.turn("One")
-    await talk.close()
-
-    assert all("temperature" not in request.json for request in server.requests)
+    assert {request.json.get("temperature") for request in server.requests} == {temperature}
 
 
 async def test_waiting_for_a_loading_server_counts_towards_the_limit(
-    tmp_path: Path, server: ScriptedServer, events: list[Event]
+    opened: Open, small_server: ScriptedServer
 ) -> None:
-    server.loading = True
-    given = {"provider": "openai", "base_url": server.openai_url, "model": "m", "api_key": "k"}
-    loaded = load_config(tmp_path / "home", tmp_path, environ={}, flags={**given, "timeout_s": 1.5})
-    talk = await open_conversation(Settings(loaded, emit=events.append), cwd=tmp_path)
+    small_server.loading = True
+    talk = await opened(**served_by(small_server), timeout_s=1.5)
 
     ended = await talk.turn("hello")
-    await talk.close()
 
     assert ended.status == "timeout"
     assert "hello" in text_of(talk.session.messages[-1])

@@ -1,22 +1,12 @@
 """An undo that was killed is completed by whoever starts next in the folder."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kode.events import Notice
 from kode.session.entries import UndoEntry
 from kode.undo.store import Contents
-from tests.conversation.test_conversation import writing
-
-
-def reading(path: str) -> dict[str, Any]:
-    return {"calls": [{"name": "read_file", "arguments": {"path": path}}]}
-
-
-class Killed(BaseException):
-    """Stands for the end of the process."""
+from tests.conversation.conftest import Killed, calling, notices, writing
 
 
 @pytest.fixture
@@ -24,7 +14,8 @@ async def killed(opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str
     """The id of a session whose undo was killed before it restored anything."""
     path = tmp_path / "project" / "a.txt"
     path.write_text("before")
-    talk = await opened(reading("a.txt"), writing("a.txt", "after"), {"text": "done"})
+    read = calling("read_file", path="a.txt")
+    talk = await opened(read, writing("a.txt", "after"), {"text": "done"})
     await talk.turn("go")
 
     def die(*_: object, **__: object) -> None:
@@ -45,7 +36,7 @@ async def test_the_same_session_completes_it_and_keeps_a_record(opened, events, 
 
     assert (tmp_path / "project" / "a.txt").read_text() == "before"
     assert any(isinstance(entry, UndoEntry) for entry in talk.session.entries)
-    assert any(isinstance(event, Notice) and "a.txt" in event.text for event in events)
+    assert any("a.txt" in text for text in notices(events))
 
 
 async def test_a_new_session_of_the_folder_completes_it(opened, events, killed, tmp_path):
@@ -53,8 +44,10 @@ async def test_a_new_session_of_the_folder_completes_it(opened, events, killed, 
     await talk.start()
 
     assert (tmp_path / "project" / "a.txt").read_text() == "before"
-    assert any(isinstance(event, Notice) and killed in event.text for event in events)
+    assert any(killed in text for text in notices(events))
     await talk.close()
-    again = await opened(session_id=killed)
+    again = await opened({"text": "I see"}, session_id=killed)
+    await again.turn("go on")
+    assert any("undid" in part.text for part in again.session.messages[-2].parts)
     await again.redo()
     assert (tmp_path / "project" / "a.txt").read_text() == "after"

@@ -10,9 +10,7 @@ from kode.memory.contract import NullMemory
 from kode.messages import Text
 from kode.prompts import template
 from kode.session.transcript import Transcript
-from kode.undo.store import Contents
-from tests.conversation.conftest import Open
-from tests.conversation.test_conversation import in_background, shell, writing
+from tests.conversation.conftest import Killed, Open, calling, in_background, writing
 
 
 def told(talk: Any) -> list[str]:
@@ -31,6 +29,7 @@ async def edited(opened: Open) -> Any:
 @pytest.mark.parametrize("steps", [["undo"], ["undo", "redo"]], ids=len)
 async def test_undo_and_redo_are_told_after_leaving(opened: Open, steps: list[str]) -> None:
     talk = await edited(opened)
+    assert "+new" in "".join(one.text for one in talk.diffs())
     for step in steps:
         await getattr(talk, step)()
     before = list(talk.session.messages)
@@ -42,28 +41,6 @@ async def test_undo_and_redo_are_told_after_leaving(opened: Open, steps: list[st
     assert again.session.messages[: len(before)] == before
     await again.turn("sure?")
     assert told(again) == []
-
-
-async def test_an_undo_that_another_session_completed_is_told(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    talk = await edited(opened)
-
-    def die(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Contents, "restore", die)
-        with pytest.raises(KeyboardInterrupt):
-            talk.agent.undo.undo()
-    await talk.close()
-    other = await opened()
-    await other.start()
-    await other.close()
-
-    again = await opened({"text": "I see"}, session_id=talk.session.id)
-    await again.turn("go on")
-    assert ["undid" in note for note in told(again)] == [True]
 
 
 @pytest.mark.parametrize("mode", ["ask", "plan"])
@@ -87,10 +64,10 @@ async def test_a_plan_edited_before_a_kill_is_told(opened: Open) -> None:
     path.write_text("- [ ] mine")
 
     def die(*_: object) -> None:
-        raise KeyboardInterrupt
+        raise Killed
 
     talk.agent.memory.recall = die  # between the record of the plan and the message
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Killed):
         await talk.turn("two")
     await talk.close()
 
@@ -99,9 +76,10 @@ async def test_a_plan_edited_before_a_kill_is_told(opened: Open) -> None:
     assert ["mine" in note for note in told(again)] == [True]
 
 
-async def test_a_job_that_ended_with_kode_is_told(opened: Open, tmp_path: Path) -> None:
-    talk = await opened(shell("touch begun; sleep 60"), {"text": "it runs"}, mode="full")
-    await in_background(talk, tmp_path / "project" / "begun", "serve")
+async def test_a_job_that_ended_with_kode_is_told(opened: Open, project: Path) -> None:
+    serve = calling("shell", command="touch begun; sleep 60")
+    talk = await opened(serve, {"text": "it runs"}, mode="full")
+    await in_background(talk, project / "begun", "serve")
     await talk.close()
 
     again = await opened({"text": "I see"}, session_id=talk.session.id)
