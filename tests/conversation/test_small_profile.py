@@ -40,7 +40,7 @@ def tools_of(talk: Conversation) -> set[str]:
     return {spec.name for spec in talk.context.specs}
 
 
-async def test_a_small_window_gets_few_tools_in_800_tokens_and_one_line(
+async def test_a_small_window_gets_few_tools_and_short_texts(
     begun: Open, events: list[Event]
 ) -> None:
     talk = await begun(memory__enabled=False)
