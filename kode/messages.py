@@ -252,16 +252,6 @@ def failure_of(call: ToolCall, text: str, *, cut: Cut = "") -> ToolResult:
     return ToolResult(call_id=call.id, name=call.name, text=text, is_error=True, cut=cut)
 
 
-WRITTEN_THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)
-"""Reasoning that a server leaves in the text of a local model, instead of sending it apart."""
-
-
-def without_thinking(text: str) -> str:
-    """A text without the reasoning that it begins with."""
-    thinking = WRITTEN_THINKING.match(text)
-    return text[thinking.end() :] if thinking else text
-
-
 def text_of(message: Message) -> str:
     """The person's or the model's own text parts, joined; no memory, no tools."""
     return "\n".join(

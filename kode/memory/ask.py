@@ -18,7 +18,6 @@ from kode.messages import (
     keep_ends,
     text_of,
     user_message,
-    without_thinking,
 )
 from kode.provider import AskReply, Request
 
@@ -82,9 +81,9 @@ class MemoryModel:
     async def reply(
         self, request: Request, *, timeout_s: float = TIMEOUT_S, patient: bool = False
     ) -> Reply:
-        """Makes one request for a full reply without the reasoning, whose drafts would be taken for
-        the answer; oversized texts lose their middle. After `timeout_s` it is cancelled; `patient`
-        gives a server measured as slow up to `MAX_TIMES` that. Raises: only CancelledError."""
+        """Makes one request for a full reply; oversized texts lose their middle. After `timeout_s`
+        it is cancelled; `patient` gives a server measured as slow up to `MAX_TIMES` that. Raises:
+        only CancelledError."""
         if self._ask_reply is None or self.calls >= MAX_CALLS:
             return Reply(failure=f"no model may be asked after {self.calls} calls")
         bound = partial(keep_ends, max_chars=MAX_PROMPT_CHARS)
@@ -97,7 +96,7 @@ class MemoryModel:
         self.calls += 1
         try:
             async with asyncio.timeout(timeout_s):
-                return Reply(message=_map_texts(await self._ask_reply(request), without_thinking))
+                return Reply(message=await self._ask_reply(request))
         except TimeoutError:
             return Reply(failure=f"no answer within {timeout_s:g} s")
         except Exception as error:

@@ -8,7 +8,7 @@ message only if the server said why it stopped.
 import json
 import math
 import re
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -116,11 +116,14 @@ Block = DraftText | DraftThinking | DraftCall | DraftItem
 
 
 class Draft:
-    """What has arrived of a reply. `origin` is that of its message; `emit` gets every piece."""
+    """What has arrived of a reply. `origin` is that of its message; `emit` gets every piece.
+    `splits_thoughts`: whether its text may begin with thoughts that the server did not parse."""
 
-    def __init__(self, origin: str, emit: Emit) -> None:
+    def __init__(self, origin: str, emit: Emit, *, splits_thoughts: bool = False) -> None:
         self.origin = origin
         self.emit = emit
+        self.splits_thoughts = splits_thoughts
+        self._splitters: dict[Hashable, ThoughtSplitter] = {}
         self.blocks: dict[Hashable, Block] = {}
         self.stop = ""
         """The server's stop reason; "" before it sends one."""
@@ -139,9 +142,22 @@ class Draft:
 
     def add_text(self, key: Hashable, piece: Any) -> None:
         if isinstance(piece, str) and piece and (whole := self._join(("text", key), piece)):
-            self.text(key).pieces.append(whole)
             self.count(whole)
-            self.emit(TextDelta(text=whole))
+            if not self.splits_thoughts:
+                return self._add_answer(key, whole)
+            for is_thought, text in self._splitters.setdefault(key, ThoughtSplitter()).split(whole):
+                self._add_split(key, text, is_thought=is_thought)
+
+    def _add_split(self, key: Hashable, text: str, *, is_thought: bool) -> None:
+        if is_thought and text:
+            self.thinking(key).pieces.append(text)
+            self.emit(ThinkingDelta(text=text))
+        elif text:
+            self._add_answer(key, text)
+
+    def _add_answer(self, key: Hashable, text: str) -> None:
+        self.text(key).pieces.append(text)
+        self.emit(TextDelta(text=text))
 
     def refuse(self, key: Hashable, piece: Any) -> None:
         """Handles a refusal in words: they become the text, and the reply stops as a refusal."""
@@ -256,6 +272,8 @@ class Draft:
             raise TransientError(
                 "The reply was cut off: the stream ended without a stop reason. Try again."
             )
+        for key, splitter in self._splitters.items():
+            self._add_split(key, splitter.held, is_thought=bool(splitter.end))
         calls = [block for block in self.blocks.values() if isinstance(block, DraftCall)]
         stop = self._stop_reason(bool(calls))
         parts = self._parts(stop, set(used_ids))
@@ -402,6 +420,58 @@ def _tokens(value: Any) -> int | None:
     if not math.isfinite(value) or value < 0:
         return None
     return int(value)
+
+
+# ── thoughts ─────────────────────────────────────────────────────────────────────────────────
+
+_FINAL = "<|channel|>final<|message|>"
+_BEGINNINGS = {
+    "<think>": "</think>",
+    "<thinking>": "</thinking>",
+    "<|channel|>analysis<|message|>": "<|end|>",
+    "<|start|>assistant<|channel|>analysis<|message|>": "<|end|>",
+    _FINAL: "",
+    f"<|start|>assistant{_FINAL}": "",
+}
+"""What thoughts begin with where a server leaves them in the text, and what ends them; "": an
+answer begins. Qwen, DeepSeek and others write the first, gpt-oss the last, in OpenAI's harmony."""
+
+
+class ThoughtSplitter:
+    """Splits a text as it streams into the thoughts that it begins with, and the answer."""
+
+    def __init__(self) -> None:
+        self.held = ""
+        """What cannot be told yet."""
+        self.end = ""
+        """What ends the present thought; "" outside of one."""
+        self._is_answer = self._has_begun = False
+
+    def split(self, piece: str) -> Iterator[tuple[bool, str]]:
+        """Whether it is a thought, and the text, of all that can be told with another piece."""
+        self.held += piece
+        while self.held:
+            if self._is_answer:
+                yield False, self.held
+                self.held = ""
+            elif self.end:
+                thought, end, rest = self.held.partition(self.end)
+                sizes = range(min(len(self.end), len(thought)), 0, -1)
+                cut = next((n for n in sizes if not end and self.end.startswith(thought[-n:])), 0)
+                yield True, thought[: len(thought) - cut]
+                self.held = rest if end else thought[len(thought) - cut :]
+                self.end = "" if end else self.end
+                if not end:
+                    return
+            else:
+                text = self.held.lstrip()
+                begun = next((begin for begin in _BEGINNINGS if text.startswith(begin)), "")
+                if not begun and any(begin.startswith(text) for begin in _BEGINNINGS):
+                    return
+                self._has_begun = self._has_begun or bool(begun)
+                self.held = text.removeprefix(begun) if self._has_begun else self.held
+                self.end = _BEGINNINGS.get(begun, "")
+                self._is_answer = not self.end
 
 
 # ── loops ────────────────────────────────────────────────────────────────────────────────────

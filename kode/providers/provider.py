@@ -165,7 +165,7 @@ class HttpProvider:
         Raises: ThinkingRefused also.
         """
         while True:
-            draft = Draft(self.target.origin, emit)
+            draft = Draft(self.target.origin, emit, splits_thoughts=not self.is_official)
             try:
                 async with self._opening:  # in a thread: what it imports takes seconds
                     self._client = self._client or await asyncio.to_thread(self._open)

@@ -25,7 +25,6 @@ from typing import Any
 
 from kode import broken_json
 from kode.messages import (
-    WRITTEN_THINKING,
     Message,
     Text,
     ToolCall,
@@ -113,7 +112,7 @@ def read_written_calls(message: Message, request: Request) -> Message:
         return message
     tools = {tool.name: tool for tool in request.tools}
     for lead, rest in _splits(text):
-        words = WRITTEN_THINKING.sub("", lead, count=1).strip()
+        words = lead.strip()
         try:
             calls = _Reader(rest, tools, is_all=not words).read()
         except (_NoCallError, RecursionError):
@@ -164,10 +163,8 @@ def _with_calls(message: Message, lead: str, rest: str, calls: Sequence[_Call]) 
 def _splits(text: str) -> Iterator[tuple[str, str]]:
     """Where calls could begin, as (text before, rest): at once, at the first line that looks like a
     call, and in the middle of a line."""
-    thinking = WRITTEN_THINKING.match(text)
-    start = thinking.end() if thinking else 0
-    places = (pattern.search(text, start) for pattern in (_BEGINNING, _INSIDE, _MARK))
-    for position in sorted({start, *(place.start() for place in places if place)}):
+    places = (pattern.search(text) for pattern in (_BEGINNING, _INSIDE, _MARK))
+    for position in sorted({0, *(place.start() for place in places if place)}):
         if not text[:position].endswith("`"):  # else it is quoted
             yield text[:position], text[position:]
 

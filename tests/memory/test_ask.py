@@ -20,8 +20,6 @@ WHOLE = {"narrative": "n", "facts": ["a"]}
     ("answer", "text", "failure"),
     [
         ("yes", "yes", ""),
-        ("<think>\nPerhaps no?\n</think>\n\nadd", "add", ""),
-        ("<think>no</think>", "", "the model answered with nothing"),
         ("  ", "", "the model answered with nothing"),
         (ProviderError("down"), "", "down"),
         (ValueError("odd"), "", "odd"),
