@@ -89,13 +89,6 @@ async def test_the_mark_passes_from_session_to_session_by_files(bench, tmp_path)
     assert sources(third) == [f"b.md, written in a session that read outside text ({LEFT})"]
 
 
-async def test_a_clean_sessions_file_marks_nobody(bench, tmp_path):
-    await turn_of(bench, tmp_path, writing("notes.md"))
-    second = await turn_of(bench, tmp_path, reading("notes.md"))
-
-    assert not second.session.tainted
-
-
 async def test_a_decision_marks_a_command_and_the_files_it_wrote(bench, tmp_path):
     run = await turn_of(bench, tmp_path, calls(("command", "")), untrusted=FOLDER)
     later = await turn_of(bench, tmp_path, reading("out.md"))

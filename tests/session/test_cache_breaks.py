@@ -88,11 +88,6 @@ def story(tmp_path: Path) -> Story:
     return story
 
 
-def test_a_request_that_continues_the_one_before_is_no_break(story: Story) -> None:
-    story.say("two", Usage(input_tokens=5_200, cached_tokens=4_992))
-    assert story.breaks == ()
-
-
 def test_the_byte_counts_from_the_beginning_of_the_section(story: Story) -> None:
     story.sections = {**SECTIONS, "memory": "§ Likes tea.\n§ Likes red."}
     story.say("two", COLD)

@@ -123,23 +123,11 @@ def test_one_unpriced_turn_makes_the_cost_unknown(tmp_path: Path) -> None:
     assert index.list_sessions(tmp_path)[0].cost_usd is None
 
 
-def test_a_result_follows_its_call(tmp_path: Path) -> None:
-    results_of = (results("b", text="second"), results("a", text="first"))
-
-    text = markdown(tmp_path, "user go", "asks a b", *results_of, "asks c")
-
-    assert text.startswith("# Session ")
-    assert [line for line in text.splitlines() if line in ("`shell`", "first", "second")] == [
-        *("`shell`", "first"),
-        *("`shell`", "second"),
-        "`shell`",
-    ]
-
-
 def test_a_transcript_controls_no_terminal_and_hides_nothing(tmp_path: Path) -> None:
     evil = "\x1b]52;c;ZXZpbA==\x07\x9b2J\u202e\u200b\U000e0041"
     output = results("1", text=evil)
 
     text = markdown(tmp_path, f"user {evil}", f"answer {evil}", "asks 1", output)
 
+    assert text.startswith("# Session ")
     assert {c for c in text if not c.isprintable()} == {"\n"}

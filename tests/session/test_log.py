@@ -32,11 +32,6 @@ from tests.session.stories import (
 )
 
 
-def session_of(home: Path) -> tuple[str, Path]:
-    session = whole_story(home)
-    return session.header.id, file_of(session)
-
-
 def test_appended_entries_are_there_after_loading(tmp_path: Path) -> None:
     written = whole_story(tmp_path)
 
@@ -138,14 +133,14 @@ def test_calls_cut_off_by_a_crash_are_reported_once(
 
 @pytest.mark.slow
 def test_a_file_cut_at_any_byte_gives_a_sendable_prefix(tmp_path: Path) -> None:
-    session_id, path = session_of(tmp_path)
+    path = file_of(whole_story(tmp_path))
     data, whole = path.read_bytes(), log.read(path)[1]
     torn = path.with_name(path.name + ".torn")
 
     for length in range(len(data)):
         path.write_bytes(data[:length])
         durable.note_length(path, len(data))
-        loaded, repairs = reopened(tmp_path, session_id)
+        loaded, repairs = reopened(tmp_path, path.stem)
         count = max(0, data[:length].count(b"\n") - 1)
         added = len(loaded.entries) - count
 
@@ -158,7 +153,7 @@ def test_a_file_cut_at_any_byte_gives_a_sendable_prefix(tmp_path: Path) -> None:
         torn.unlink(missing_ok=True)
         if length % 5 and not added:
             continue
-        again, second = reopened(tmp_path, session_id)
+        again, second = reopened(tmp_path, path.stem)
         assert second == []
         assert again.messages == loaded.messages
 
@@ -177,25 +172,25 @@ def test_a_file_cut_at_any_byte_gives_a_sendable_prefix(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_of_garbage_loads_as_an_empty_session(tmp_path: Path, data: bytes) -> None:
-    session_id, path = session_of(tmp_path)
+    path = file_of(whole_story(tmp_path))
     path.write_bytes(data)
 
-    loaded, repairs = log.load(tmp_path, session_id)
+    loaded, repairs = log.load(tmp_path, path.stem)
     loaded.append_message(user_message("go on"))
     loaded.close()
 
     assert repairs
-    assert loaded.header.id == session_id
-    assert [text_of(m) for m in reopened(tmp_path, session_id)[0].messages] == ["go on"]
+    assert loaded.header.id == path.stem
+    assert [text_of(m) for m in reopened(tmp_path, path.stem)[0].messages] == ["go on"]
 
 
 def test_a_session_of_a_newer_format_is_not_touched(tmp_path: Path) -> None:
-    session_id, path = session_of(tmp_path)
+    path = file_of(whole_story(tmp_path))
     data = path.read_bytes().replace(b'"version":1', b'"version":2', 1)
     path.write_bytes(data)
 
     with pytest.raises(SessionError, match=r"newer kode \(format 2\). Update kode"):
-        log.load(tmp_path, session_id)
+        log.load(tmp_path, path.stem)
 
     assert path.read_bytes() == data
     assert "newer kode" in index.list_sessions(tmp_path)[0].warnings[0]
@@ -218,7 +213,7 @@ def test_lines_that_cannot_be_read_stay_and_are_named_once(tmp_path: Path) -> No
 
 
 def test_a_copied_file_goes_by_its_own_name(tmp_path: Path) -> None:
-    _, path = session_of(tmp_path)
+    path = file_of(whole_story(tmp_path))
     copy = path.with_name("20200101-000000-abcdef.jsonl")
     copy.write_bytes(path.read_bytes())
 
@@ -283,11 +278,11 @@ def test_costs_are_those_of_requests_of_turns_and_beside_them(tmp_path: Path) ->
 def test_a_session_deleted_while_it_is_opened_stays_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session_id, path = session_of(tmp_path)
+    path = file_of(whole_story(tmp_path))
     monkeypatch.setattr(log, "_lock", lambda file, session_id: path.unlink())
 
     with pytest.raises(SessionError):
-        log.load(tmp_path, session_id)
+        log.load(tmp_path, path.stem)
 
     assert not path.exists()
 

@@ -1,4 +1,5 @@
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -11,6 +12,7 @@ from kode.messages import (
     Message,
     Text,
     Thinking,
+    calls_of,
     results_of,
     text_of,
     user_message,
@@ -24,7 +26,6 @@ from kode.session.entries import (
     RewindEntry,
     SystemEntry,
     TrimEntry,
-    TurnEntry,
     UnboundEntry,
     line_of,
     parse_line,
@@ -37,7 +38,7 @@ from kode.session.messages import (
     unanswered,
     visible_messages,
 )
-from tests.session.stories import answer, asks, assert_sendable, message_of, results
+from tests.session.stories import answer, asks, assert_sendable, message_of, results, turn_entry
 from tests.tables import for_each
 
 
@@ -48,10 +49,6 @@ def session(*steps: str) -> Session:
     return session
 
 
-def output_of(session: Session) -> list[str]:
-    return [result.text for message in session.messages for result in results_of(message)]
-
-
 def texts(messages: list[Message]) -> list[str]:
     return [text_of(message) for message in messages]
 
@@ -60,15 +57,8 @@ def test_a_compaction_is_one_message_before_those_that_stay() -> None:
     s = session("user one", "answer two")
     kept = s.append_message(message_of("user three"))
 
-    s.append(
-        CompactionEntry(
-            summary="did things",
-            user_messages=("one",),
-            files_read=("a.py",),
-            files_changed=("b.py",),
-            kept_from=kept.id,
-        )
-    )
+    lists = {"user_messages": ("one",), "files_read": ("a.py",), "files_changed": ("b.py",)}
+    s.append(CompactionEntry(summary="did things", kept_from=kept.id, **lists))
 
     note, last = s.messages
     assert isinstance(note.parts[0], Text)
@@ -160,19 +150,48 @@ def test_each_call_has_one_result_before_the_next_message(steps: str, output: li
     s = session(*steps.split(", "))
 
     assert_sendable(s.messages)
-    assert output_of(s) == output
+    assert [result.text for message in s.messages for result in results_of(message)] == output
 
 
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            "user answer asks results one_result compact trim rewind restore system unbound "
-            "turn".split()
-        ),
-        st.integers(0, 30),
-    ),
-    max_size=25,
-)
+def entry_at(s: Session, choice: int, kind: type = object) -> str:
+    """The id of an entry of this kind, if there is any."""
+    ids = [entry.id for entry in s.entries if isinstance(entry, kind)]
+    return ids[choice % len(ids)] if ids else "none"
+
+
+def answer_some(s: Session, choice: int) -> None:
+    """Results for calls of the last message, and some for calls that nobody made."""
+    asked = [call.id for message in s.messages[-1:] for call in calls_of(message)]
+    s.append_message(results(*asked[choice % 2 :], *["stray"] * (choice % 3)))
+
+
+def answer_one(s: Session, choice: int) -> None:
+    open_calls = [call.id for call in unanswered(s.messages, s.answers)] or ["stray"]
+    s.append_message(results(open_calls[choice % len(open_calls)], text=f"r{choice}"))
+
+
+def ask(s: Session, choice: int) -> None:
+    s.append_message(asks(*(f"c{len(s.entries)}.{i}" for i in range(1 + choice % 3))))
+
+
+def kept_from(s: Session, choice: int) -> str | None:
+    return entry_at(s, choice, MessageEntry) if choice % 4 else None
+
+
+STEPS: list[Callable[[Session, int], object]] = [
+    lambda s, n: s.append_message(user_message(f"u{len(s.entries)}")),
+    lambda s, n: s.append_message(answer(f"a{len(s.entries)}")),
+    ask,
+    answer_some,
+    answer_one,
+    lambda s, n: s.append(CompactionEntry(summary="s", kept_from=kept_from(s, n))),
+    lambda s, n: s.append(TrimEntry(kept_from=kept_from(s, n))),
+    lambda s, n: s.append(RewindEntry(to=entry_at(s, n))),
+    lambda s, n: s.append(RestoreEntry(of=entry_at(s, n))),
+    lambda s, n: s.append(SystemEntry(text=f"prompt {n % 2}", after=entry_at(s, n))),
+    lambda s, n: s.append(UnboundEntry()),
+    lambda s, n: s.append(turn_entry(1, s)),
+]
 
 
 def in_place(messages: list[Message]) -> list[Message]:
@@ -188,54 +207,15 @@ def loaded_again(session: Session) -> Session:
     return again
 
 
-@given(STEPS)
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 30)), max_size=25))
 def test_stepwise_messages_equal_the_loaded_ones_and_can_be_sent(
-    steps: list[tuple[str, int]],
+    steps: list[tuple[Callable[[Session, int], object], int]],
 ) -> None:
     s = session()
-    for number, (kind, choice) in enumerate(steps):
-        messages = [e for e in s.entries if isinstance(e, MessageEntry)]
-        entry_id = s.entries[choice % len(s.entries)].id if s.entries else "none"
+    for step, choice in steps:
         listed, before = s.messages, list(s.messages)
-        message_id = messages[choice % len(messages)].id if messages else "none"
-        match kind:
-            case "user":
-                s.append_message(user_message(f"u{number}"))
-            case "answer":
-                s.append_message(answer(f"a{number}"))
-            case "asks":
-                s.append_message(asks(*(f"c{number}.{i}" for i in range(1 + choice % 3))))
-            case "results":
-                asked = [p.id for m in messages[-1:] for p in m.parts if p.type == "tool_call"]
-                s.append_message(results(*asked[choice % 2 :], *["stray"] * (choice % 3)))
-            case "one_result":
-                open_calls = [c.id for c in unanswered(s.messages, s.answers)]
-                chosen = open_calls[choice % len(open_calls)] if open_calls else "stray"
-                s.append_message(results(chosen, text=f"r{number}"))
-            case "compact":
-                s.append(CompactionEntry(summary="s", kept_from=message_id if choice % 3 else None))
-            case "trim":
-                s.append(TrimEntry(kept_from=message_id if choice % 4 else None))
-            case "rewind":
-                s.append(RewindEntry(to=entry_id))
-            case "restore":
-                s.append(RestoreEntry(of=entry_id))
-            case "system":
-                s.append(SystemEntry(text=f"prompt {choice % 2}", after=entry_id))
-            case "unbound":
-                s.append(UnboundEntry())
-            case _:
-                s.append(
-                    TurnEntry(
-                        number=1,
-                        status="success",
-                        steps=1,
-                        usage=s.usage,
-                        duration_ms=1,
-                        total_usage=s.usage,
-                        total_cost_usd=0.0,
-                    )
-                )
+
+        step(s, choice)
 
         assert in_place(s.messages) == in_place(messages_so_far(s.entries)[0])
         assert loaded_again(s).messages == s.messages
