@@ -242,9 +242,9 @@ class Message:
     """Whether what it answered has changed: thinking that is bound to that does not go back."""
 
 
-def user_message(text: str) -> Message:
-    """A message from the person."""
-    return Message(role="user", parts=(Text(text=text),))
+def user_message(text: str, source: str = "") -> Message:
+    """A message from the person, or of another `source` of a text."""
+    return Message(role="user", parts=(Text(text=text, source=source),))
 
 
 def failure_of(call: ToolCall, text: str, *, cut: Cut = "") -> ToolResult:

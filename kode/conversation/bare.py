@@ -13,6 +13,7 @@ from kode.config.model import Config
 from kode.conversation.settings import Settings
 from kode.engine.agent import Agent
 from kode.engine.context import Context, open_context
+from kode.engine.run import Run
 from kode.engine.turn import run_turn
 from kode.events import TurnEnded, silent
 from kode.memory.contract import InjectReason, MemorySystem
@@ -72,4 +73,5 @@ class BareSession:
         self, text: str, attachments: Sequence[Text | Image], steering: Callable[[], Sequence[Text]]
     ) -> TurnEnded:
         """Runs one turn as `engine.turn.run_turn` does, and raises what it raises."""
-        return await run_turn(self.agent, self.context, text, silent, attachments, steering)
+        run = Run(agent=self.agent, context=self.context, emit=silent, steering=steering)
+        return await run_turn(run, text, attachments)

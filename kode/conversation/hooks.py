@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kode.engine.command import Command, about, settle_changes
+from kode.engine.command import Command, settle_changes
 from kode.errors import KodeError, SandboxError, SandboxUnknownError, UserError
 from kode.events import Notice, TurnEnded
 from kode.extensions import trust
@@ -232,7 +232,7 @@ async def _settle(
     lost += [f"{path} was left alone: {why}." for path, why in failed.items()]
     for line in lost:
         emit(Notice(text=f"The hook {hook.item.name}: {line}"))
-    return tuple(about(agent.place.cwd, settled))
+    return settled.notes
 
 
 async def begin_session(hooks: Hooks) -> None:

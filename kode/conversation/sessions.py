@@ -313,9 +313,9 @@ async def end_jobs(conversation: "Conversation", ended: TurnEnded) -> TurnEnded:
         files |= dict.fromkeys(output.files_changed)
         if output.files_changed:  # and nobody waited for a check of them
             ended = replace(ended, checked="unknown")
-    for command, settled in await settle_ended(conversation.agent, session_id):
-        files |= dict.fromkeys(settled.files_changed)
-        denials += list_denials(command, settled)
+    for command, output in await settle_ended(conversation.agent, session_id):
+        files |= dict.fromkeys(output.files_changed)
+        denials += list_denials(command, output)
     if denials and ended.status == "success":
         ended = replace(ended, status="incomplete", error=describe_missing(denials))
     return replace(

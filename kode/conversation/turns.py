@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -147,17 +148,15 @@ async def _run(
         limits=replace(agent.limits, **within) if within else agent.limits,
         fall_back=partial(_fall_back, conversation),
     )
-    conversation.last = ended = await run_turn(
-        agent,
-        conversation.context,
-        text,
-        conversation.settings.emit,
-        parts,
-        steering,
-        conversation.waited_s,
-        evidence,
-        typed,
+    run = Run(
+        agent=agent,
+        context=conversation.context,
+        emit=conversation.settings.emit,
+        steering=steering,
+        started=time.monotonic() - conversation.waited_s,
+        evidence=evidence,
     )
+    conversation.last = ended = await run_turn(run, text, parts, typed)
     conversation.waited_s = 0.0
     try:
         conversation.fresh_plan = is_planned and _save_plan(conversation, ended)

@@ -14,9 +14,10 @@ from typing import Any
 from kode import paths
 from kode.credentials import mask
 from kode.engine.agent import Agent
+from kode.engine.command import Command
 from kode.engine.run import Effect, Run
 from kode.errors import ToolError, ToolRefused
-from kode.events import Emit, Event, Notice, ToolFinished, ToolStarted
+from kode.events import Event, Notice, ToolFinished, ToolStarted
 from kode.events import ToolOutput as OutputEvent
 from kode.extensions.familiar_calls import arguments as translate
 from kode.extensions.familiar_calls import called
@@ -29,6 +30,8 @@ from kode.workplace import located, real_path
 
 MAX_CHANGE_CHARS = 500
 """Of a call that was changed, in the line about it; the session has all of it."""
+WORK = ("edit", "run", "fetch", "mcp", "delegate")
+"""The effects of calls that do more than read or remember."""
 
 
 @dataclass
@@ -40,12 +43,14 @@ class Progress:
     share: int = 0
     """Characters that its result may have."""
     subject: str = ""
-    started: float = field(default_factory=time.monotonic)
+    started: float = 0.0
     is_running: bool = False
     effects: set[Effect] = field(default_factory=set)
     """What the model asked for, if that is more than to read or remember."""
     untrusted: str = ""
     """The outside source of what it gets."""
+    error: Exception | None = None
+    """Why it has no result of its tool."""
     has_failed: bool = False
     """Whether a command of it failed, or a check in it."""
     output_so_far: ToolOutput | None = None
@@ -60,8 +65,8 @@ class Progress:
         subjects = dict.fromkeys(action.subject for action in actions)
         self.subject = mask(", ".join(subjects), agent.secrets)
 
-    def finish(self, output: ToolOutput, **others: Any) -> ToolFinished:
-        """The event of its end, with the output's own fields and others."""
+    def finish(self, output: ToolOutput, *, stopped: bool = False) -> ToolFinished:
+        """The event of its end, with the output's own fields."""
         took_s = time.monotonic() - self.started if output.ran_s is None else output.ran_s
         same = {item.name for item in fields(ToolFinished)} & {item.name for item in fields(output)}
         return ToolFinished(
@@ -69,7 +74,10 @@ class Progress:
             name=self.name,
             subject=self.subject,
             duration_ms=int(took_s * 1000),
-            **others,
+            is_error=stopped or self.error is not None,
+            refused=isinstance(self.error, ToolRefused),
+            failed=self.has_failed,
+            stopped=stopped,
             **{name: getattr(output, name) for name in same},
         )
 
@@ -79,18 +87,16 @@ def parse(agent: Agent, progress: Progress) -> Sequence[Action]:
     call, tool = progress.call, _find_tool(agent, progress.call.name)
     progress.name = tool.name
     arguments = translate(tool, parse_arguments(call, free_text=bool(tool.grammar)))
-    whole = Action(call_id=call.id, tool=tool, arguments=arguments)
-    progress.describe(agent, [whole])
-    parts = parts_of(whole)
+    parts = _parts_of(Action(call_id=call.id, tool=tool, arguments=arguments))
     progress.describe(agent, parts)  # also where the check fails
     actions = [_check(agent, part) for part in parts]
     progress.describe(agent, actions)
-    if any(map(_is_work, actions)):
+    if any(action.tool.effect_on(action.arguments) in WORK for action in actions):
         progress.effects = set(map(effect_of, actions))
     return actions
 
 
-def parts_of(action: Action) -> Sequence[Action]:
+def _parts_of(action: Action) -> Sequence[Action]:
     """The actions that a call stands for, with unchecked arguments. Raises: ToolError."""
     tool = action.tool
     if tool.parts is None:
@@ -102,11 +108,11 @@ def parts_of(action: Action) -> Sequence[Action]:
 def _check(agent: Agent, action: Action) -> Action:
     """The action with checked arguments and the real path of a file tool's call. Raises:
     ToolError."""
-    tool, path = action.tool, ""
-    is_about_files = tool.effect in ("read", "edit")
-    given = _without_label(agent, action.arguments) if is_about_files else action.arguments
-    arguments = tool.check(given)
-    if is_about_files and "path" in arguments:
+    tool, arguments, path = action.tool, action.arguments, ""
+    if tool.effect not in ("read", "edit"):
+        return replace(action, arguments=tool.check(arguments))
+    arguments = tool.check(_without_label(agent, arguments))
+    if "path" in arguments:
         with contextlib.suppress(OSError, ValueError):  # impossible: left for the tool to refuse
             path = real_path(agent.place, arguments["path"] or "")
     return replace(action, arguments=arguments, path=path)
@@ -116,20 +122,14 @@ def _without_label(agent: Agent, arguments: Mapping[str, Any]) -> Mapping[str, A
     """Strips `path:` from a path `path:a.py` if only `a.py` exists: small models copy the
     argument's name into its value."""
     path, place = arguments.get("path"), agent.place
-    if not isinstance(path, str) or not path.startswith("path:"):
-        return arguments
+    path = path if isinstance(path, str) else ""
     plain = path.removeprefix("path:").lstrip()
-    with contextlib.suppress(ValueError):  # a NUL, which the tool refuses
-        full = [located(place, str(place.cwd / paths.expand(name))) for name in (path, plain)]
-        if plain and [*map(os.path.lexists, full)] == [False, True]:
-            return {**arguments, "path": plain}
+    if plain != path:
+        with contextlib.suppress(ValueError):  # a NUL, which the tool refuses
+            full = [located(place, str(place.cwd / paths.expand(name))) for name in (path, plain)]
+            if plain and [*map(os.path.lexists, full)] == [False, True]:
+                return {**arguments, "path": plain}
     return arguments
-
-
-def _is_work(action: Action) -> bool:
-    """Whether it does more than read or remember."""
-    effect = action.tool.effect_on(action.arguments)
-    return effect in ("edit", "run", "fetch", "mcp", "delegate")
 
 
 def effect_of(action: Action) -> Effect:
@@ -152,25 +152,25 @@ def _find_tool(agent: Agent, name: str) -> Tool:
     )
 
 
-async def judge(run: Run, action: Action, progress: Progress) -> tuple[Action, ToolContext]:
-    """The action as interceptors want it, and what its tool gets: it may run. Raises: ToolRefused,
+async def judge(run: Run, action: Action, progress: Progress) -> Command:
+    """The action as interceptors want it, with what its tool gets: it may run. Raises: ToolRefused,
     and ToolError if the call cannot succeed."""
     agent, original = run.agent, action
     for intercept in agent.interceptors:
-        answer = await intercept(action)
-        if isinstance(answer, Action):
-            action = _rewrite(agent, answer, original, action.advice)
-            if action.change:
-                run.emit(Notice(text=mask(action.change, agent.secrets)))
-        elif answer is not None and answer.outcome == "deny":
-            raise _refusal_error(answer, action)
-        elif answer is not None:
-            action = replace(action, advice=_gravest(action.advice, answer))
+        match await intercept(action):
+            case Action() as answer:
+                action = _rewrite(agent, answer, original, action.advice)
+                if action.change:
+                    run.emit(Notice(text=mask(action.change, agent.secrets)))
+            case Decision(outcome="deny") as answer:
+                raise _refusal_error(answer, action)
+            case Decision() as answer:
+                action = replace(action, advice=_gravest(answer, action.advice))
     context = ToolContext(
         place=agent.place,
         call_id=action.call_id,
         session_id=run.context.session.id,
-        emit=_mask_output(run.emit, agent.secrets),
+        emit=partial(_emit_masked, run),
         seen_files=agent.seen_files,
         path=action.path,
         earlier=partial(text_by_id, run.context.session.entries),
@@ -181,7 +181,15 @@ async def judge(run: Run, action: Action, progress: Progress) -> tuple[Action, T
     decision = await agent.gate.judge(action, context)
     if not decision.is_allowed:
         raise _refusal_error(decision, action)
-    return action, replace(context, decision=decision)
+    return Command(agent=agent, action=action, context=replace(context, decision=decision))
+
+
+def _emit_masked(run: Run, event: Event) -> None:
+    """Masks the output that a tool emits while running, like its result."""
+    if isinstance(event, OutputEvent):
+        hide = partial(mask, values=run.agent.secrets)
+        event = replace(event, text=hide(event.text), partial=hide(event.partial))
+    run.emit(event)
 
 
 def _refusal_error(decision: Decision, action: Action) -> ToolRefused:
@@ -194,23 +202,23 @@ def _gravity(advice: Decision) -> int:
     return 2 if advice.run_in == "read_only" else 1 if advice.outcome == "ask" else 0
 
 
-def _gravest(before: Decision | None, now: Decision | None) -> Decision | None:
+def _gravest(now: Decision | None, before: Decision | None) -> Decision | None:
     """The advice that counts: nothing that allows outweighs what asks."""
     return max(filter(None, (now, before)), key=_gravity, default=None)
 
 
-def _rewrite(agent: Agent, action: Action, original: Action, before: Decision | None) -> Action:
+def _rewrite(agent: Agent, answer: Action, original: Action, before: Decision | None) -> Action:
     """An interceptor's action, checked, with the advice that still counts: what earlier ones
     allowed was about another. Raises: ToolError."""
-    by = action.changed_by
     try:
-        arguments = translate(action.tool, action.arguments)
-        action = _check(agent, replace(action, arguments=arguments))
+        arguments = translate(answer.tool, answer.arguments)
+        action = _check(agent, replace(answer, arguments=arguments))
     except ToolError as error:
-        raise ToolError(f"{by} made a call of this one that cannot run: {error}") from error
+        by = f"{answer.changed_by} made a call of this one that cannot run"
+        raise ToolError(f"{by}: {error}") from error
     before = before if before is not None and _gravity(before) else None
     change = _describe_change(original, action)
-    return replace(action, advice=_gravest(before, action.advice), change=change)
+    return replace(action, advice=_gravest(action.advice, before), change=change)
 
 
 def _describe_change(original: Action, action: Action) -> str:
@@ -224,25 +232,13 @@ def _describe_change(original: Action, action: Action) -> str:
     return f"{action.changed_by} changed this call: {', '.join(parts)}." if parts else ""
 
 
-def _mask_output(emit: Emit, secrets: tuple[str, ...]) -> Emit:
-    """Masks the output that a tool emits while running, like its result."""
-
-    def emit_masked(event: Event) -> None:
-        if isinstance(event, OutputEvent):
-            text, partial_line = mask(event.text, secrets), mask(event.partial, secrets)
-            event = replace(event, text=text, partial=partial_line)
-        emit(event)
-
-    return emit_masked if secrets else emit
-
-
 @dataclass(frozen=True, kw_only=True)
 class PreviewedCall:
     """A call whose outcome is not known yet, as far as its arguments tell."""
 
     event: ToolStarted
     """As its start would be announced."""
-    effect: str = ""
+    effect: str
     """The tool's; "" for a name that means no tool."""
     arguments: Mapping[str, Any]
     """In the tool's terms, credentials in use masked; empty if they are no JSON object."""
@@ -250,18 +246,15 @@ class PreviewedCall:
 
 def preview_call(agent: Agent, call: ToolCall) -> PreviewedCall:
     """A call for display. Never raises, whatever its arguments are."""
-    text, tool = mask(call.arguments, agent.secrets), called(agent.tools, call.name)
-    arguments: Any = None
-    with contextlib.suppress(ValueError, RecursionError):
-        arguments = json.loads(text, parse_constant=lambda name: None)  # `NaN` is not JSON
-    if not isinstance(arguments, dict):
-        arguments = {"input": text} if tool is not None and tool.grammar else {}
-    name, effect, subject = printable(call.name), "", ""
+    masked = replace(call, arguments=mask(call.arguments, agent.secrets))
+    tool, name, effect, subject = called(agent.tools, call.name), printable(call.name), "", ""
+    arguments: Mapping[str, Any] = {}
+    with contextlib.suppress(ToolError):
+        arguments = parse_arguments(masked, free_text=bool(tool and tool.grammar))
     if tool is not None:
         action = Action(call_id=call.id, tool=tool, arguments=translate(tool, arguments))
-        with contextlib.suppress(ToolError):
-            action = parts_of(action)[0]
         with contextlib.suppress(Exception):  # a tool expects valid arguments; these may not be
+            action = _parts_of(action)[0]
             subject = action.subject
         name, effect, arguments = action.tool.name, action.tool.effect, action.arguments
     event = ToolStarted(call_id=call.id, name=name, subject=subject)

@@ -15,22 +15,20 @@ from kode.permissions.gate import Gate
 from kode.provider import Effort, Provider, ToolFormat
 from kode.session.provenance import Provenance
 from kode.shared_budget import SharedBudget
-from kode.tool import Action, Around, Interceptor, Tool, ToolOutput
+from kode.tool import Around, Interceptor, Tool, ToolOutput
 from kode.undo.undo import Undo
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     import asyncio
 
-    from kode.engine.command import Command, Settled
+    from kode.engine.command import Command
     from kode.sandbox.attempt import Attempt
     from kode.sandbox.sandbox import Sandbox
     from kode.tools.background import BackgroundCommands
 
-READ_SHARE = 0.1
-"""Time to read a token, relative to writing one; only a limit of patience depends on it."""
-REPLIES = 5
-"""How many recent replies count, by their median: one long wait does not matter."""
+READ_SHARE = 0.1  # time to read a token, relative to writing one; only patience depends on it
+REPLIES = 5  # how many recent ones count, by their median: one long wait does not matter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,10 +90,6 @@ class Spend:
     paces: defaultdict[str, Pace] = field(default_factory=lambda: defaultdict(Pace))
     """Model name → how fast it has answered."""
 
-    def begin_turn(self, ends_at: float | None) -> None:
-        """Resets the steps for a new turn, which must end by `ends_at`."""
-        self.steps, self.turn_ends_at = 0, ends_at
-
     def add(self, usage: Usage, cost_usd: float | None) -> None:
         """Counts a request; an unknown price (None) counts only tokens. Raises: StorageError if the
         shared budget cannot be written."""
@@ -103,11 +97,6 @@ class Spend:
         self.cost_usd += cost_usd or 0.0
         if self.shared is not None:
             self.shared.add(cost_usd or 0.0)
-
-
-async def directly(action: Action, run: Callable[[], Awaitable[ToolOutput]]) -> ToolOutput:
-    """An `Around` that adds nothing."""
-    return await run()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +139,7 @@ class Agent:
     """Records which files hold text from sessions that had read outside text."""
     interceptors: tuple[Interceptor, ...] = ()
     """Judge each call in this order, before the gate."""
-    around: Around = directly
+    around: Around = lambda action, run: run()
     """Runs each call that the gate has approved: see `tool.Around`."""
     before_compaction: Callable[[bool, str], Awaitable[str]] | None = None
     """(whether a person asked, their wish for the note) → the wish to use."""
@@ -162,7 +151,7 @@ class Agent:
     """Where commands that nobody approved are tried; None: there is none."""
     background: "BackgroundCommands | None" = None
     """See `ToolContext.background`."""
-    late: "dict[asyncio.Task[Settled], tuple[Command, Attempt]]" = field(default_factory=dict)
+    late: "dict[asyncio.Task[ToolOutput], tuple[Command, Attempt]]" = field(default_factory=dict)
     """What settles each command in the background, until `settle_ended` has returned it."""
     report_bug: Callable[[BaseException], str] | None = None
     """Writes a log file about a fault in kode and returns a sentence that says where it is."""

@@ -10,14 +10,14 @@ The gate decides whether and what to ask; `kode.sandbox` is the sandbox.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kode.diffs import unified_diff
 from kode.engine.agent import Agent
-from kode.errors import KodeError, SandboxError, ToolError
+from kode.errors import KodeError, ToolError
 from kode.events import Notice
 from kode.messages import Refusal, first_of, plural
 from kode.paths import relative_path
@@ -28,6 +28,7 @@ from kode.tool import (
     FileChange,
     ToolContext,
     ToolOutput,
+    WorkStep,
     group_changes,
 )
 from kode.undo.undo import Undo
@@ -44,22 +45,19 @@ MAX_NAMED = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """An action of a tool that runs a command, and what it gets."""
+    """An allowed action, and what its tool gets."""
 
     agent: Agent
     action: Action
     context: ToolContext
 
     @property
-    def cwd(self) -> Path:
-        return self.context.place.cwd
-
-    @property
     def keeps_nothing(self) -> bool:
+        """Whether none of its changes is kept."""
         return self.context.decision.run_in == "read_only"
 
     async def run(self, wrap: "WrapCommand | None" = None) -> ToolOutput:
-        """Runs it, in the sandbox if `wrap` is given. Raises: what the tool raises."""
+        """Runs its tool, in the sandbox if `wrap` is given. Raises: what the tool raises."""
         started, context = time.monotonic(), replace(self.context, wrap_command=wrap)
         output = await self.action.tool.run(context, self.action.arguments)
         output = ToolOutput(text=output) if isinstance(output, str) else output
@@ -103,13 +101,13 @@ async def _run_outside(command: Command, decision: Decision) -> ToolOutput:
 
 async def _settle(command: Command, attempt: "Attempt", output: ToolOutput) -> ToolOutput:
     """Settles the changes of a finished attempt, and adds what became of them to its output."""
-    blocked = attempt.blocked(output.text)
+    blocked, decision = attempt.blocked(output.text), command.context.decision
     notes = [f"[In the sandbox it {item.words}, which is not possible there.]" for item in blocked]
     if blocked and output.exit_status != 0:
-        outside = command.context.decision
+        outside = replace(decision, outcome="deny")
         if not command.keeps_nothing:
             outside = await command.agent.gate.judge_outside(command.action, blocked)
-        if outside.is_allowed and not command.keeps_nothing:
+        if outside.is_allowed:
             output = await _run_outside(command, outside)
             note = "[It was run again outside the sandbox: this is that run.]"
             source = output.untrusted or outside.untrusted
@@ -117,47 +115,25 @@ async def _settle(command: Command, attempt: "Attempt", output: ToolOutput) -> T
         refusal = replace(outside.refusal, of="outside")
         notes.append(f"[{refusal.for_model} {outside.consent.instead}".strip() + "]")
         output = replace(output, refusals=(*output.refusals, refusal))
+    output = replace(output, notes=(*output.notes, *notes))
     settled = await settle_changes(command, attempt, may_ask=True)
+    untrusted = output.untrusted or attempt.outside_text
+    return replace(join_outputs((output, settled)), untrusted=untrusted)
+
+
+def join_outputs(outputs: Sequence[ToolOutput]) -> ToolOutput:
+    """One output of several; what is not a list or a text of all is the first's."""
     return replace(
-        output,
-        untrusted=output.untrusted or attempt.outside_text,
-        notes=(*output.notes, *notes, *about(command.cwd, settled)),
-        files_changed=(*output.files_changed, *settled.files_changed),
-        diff=output.diff or settled.diff,
-        refusals=(*output.refusals, *settled.refusals),
-        lost=tuple(group.path for group in group_changes(settled.dropped)),
-        summary=", ".join(filter(None, (output.summary, settled.summary))),
+        outputs[0],
+        text="\n".join(output.text for output in outputs if output.text),
+        summary=", ".join(output.summary for output in outputs if output.summary),
+        diff="".join(output.diff for output in outputs),
+        notes=tuple(note for output in outputs for note in output.notes),
+        refusals=tuple(refusal for output in outputs for refusal in output.refusals),
+        lost=tuple(path for output in outputs for path in output.lost),
+        files_changed=tuple(path for output in outputs for path in output.files_changed),
+        ran_s=sum(output.ran_s or 0.0 for output in outputs),
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settled:
-    """What became of a command's changes."""
-
-    made: tuple[FileChange, ...] = ()
-    """Applied changes."""
-    dropped: tuple[FileChange, ...] = ()
-    """The others, but for caches and empty folders."""
-    refusals: tuple[Refusal, ...] = ()
-    """Why those were dropped; each names some of them."""
-    has_leftovers: bool = False
-    """Whether the next command in the sandbox finds some of those."""
-    diff: str = ""
-    """Diff of the applied changes."""
-
-    @property
-    def files_changed(self) -> tuple[str, ...]:
-        """The paths of what was applied, but for records of git and empty folders."""
-        files = [change for change in self.made if change.is_reported and change.kind != "git"]
-        return tuple(group.path for group in group_changes(files))
-
-    @property
-    def summary(self) -> str:
-        """What a person must know of it, in few words; "" for nothing."""
-        if not self.refusals:
-            return ""
-        count = len(group_changes(self.dropped))
-        return f"{plural(count, 'change')} not kept" if count else "no change kept"
 
 
 async def settle_changes(
@@ -166,25 +142,31 @@ async def settle_changes(
     *,
     may_ask: bool,
     but_for: Callable[[FileChange], bool] = lambda change: False,
-) -> Settled:
+) -> ToolOutput:
     """Applies the changes that the gate allows, `but_for` those that somebody else settles; ignored
-    ones among the rest stay for the next command."""
-    agent, decision = command.agent, command.context.decision
+    ones among the rest stay for the next command. The output tells what became of them."""
     try:
         changes = await asyncio.to_thread(attempt.changes)
-    except (SandboxError, OSError) as error:
-        return Settled(refusals=(_fault(str(error), "everything"),))
-    changes = tuple(change for change in changes if not but_for(change))
-    if not changes:
-        return Settled()
-    diff = await asyncio.to_thread(diff_of, command.cwd, attempt, [*filter(_is_shown, changes)])
+        changes = tuple(change for change in changes if not but_for(change))
+        if not changes:
+            return ToolOutput(text="")
+        return await _apply(command, attempt, changes, may_ask=may_ask)
+    except (KodeError, OSError) as error:
+        return describe_changes(command.context.place.cwd, (), {_fault(str(error)): ()})
+
+
+async def _apply(
+    command: Command, attempt: "Attempt", changes: Sequence[FileChange], *, may_ask: bool
+) -> ToolOutput:
+    agent, decision, cwd = command.agent, command.context.decision, command.context.place.cwd
+    diff = await asyncio.to_thread(diff_of, cwd, attempt, [*filter(_is_shown, changes)])
     if command.keeps_nothing:
         decided = [(change, replace(decision, outcome="deny", by="mode")) for change in changes]
     else:
         decided = await agent.gate.judge_changes(command.action, changes, diff, may_ask=may_ask)
     wanted = [change for change, decided_as in decided if decided_as.is_allowed]
     left = await _make_real(agent.undo, attempt, wanted)
-    made = tuple(change for change in wanted if change.path not in left)
+    made = [change for change in wanted if change.path not in left]
     changed = [change.path for change in made if change.kind != "git"]
     agent.marks.record(changed, decision.untrusted or attempt.outside_text)
     agent.undo.changed_by_commands.extend(changed)
@@ -197,22 +179,14 @@ async def settle_changes(
     stays = [change for change, _ in unwanted if change.ignored or not change.files]
     await asyncio.to_thread(attempt.carry_layer, stays)
     lost: dict[Refusal, list[FileChange]] = {}
-    for change, decided_as in unwanted:
+    for change, denied in unwanted:
         if change.is_reported:
-            lost.setdefault(replace(decided_as.refusal, of="changes"), []).append(change)
+            lost.setdefault(replace(denied.refusal, of="changes"), []).append(change)
     for change in wanted:
         if change.path in left:
             lost.setdefault(_fault(left[change.path]), []).append(change)
-    return Settled(
-        made=made,
-        dropped=tuple(change for group in lost.values() for change in group),
-        refusals=tuple(
-            replace(refusal, not_kept=tuple(_names(command.cwd, group)))
-            for refusal, group in lost.items()
-        ),
-        has_leftovers=any(change.is_reported for change in stays),
-        diff="" if lost else diff,
-    )
+    output = describe_changes(cwd, made, lost, stays)
+    return output if lost else replace(output, diff=diff)
 
 
 def _is_shown(change: FileChange) -> bool:
@@ -223,9 +197,9 @@ def _is_shown(change: FileChange) -> bool:
     return change.kind != "git" or (change.runs_later and change.change != "deleted")
 
 
-def _fault(reason: str, *names: str) -> Refusal:
+def _fault(reason: str) -> Refusal:
     message = f"{reason[:1].upper()}{reason[1:].rstrip('.')}."
-    return Refusal(by="fault", message=message, of="changes", not_kept=names)
+    return Refusal(by="fault", message=message, of="changes")
 
 
 async def _make_real(
@@ -241,43 +215,39 @@ async def _make_real(
         applying = asyncio.ensure_future(asyncio.to_thread(attempt.apply, wanted))
         try:
             left = await asyncio.shield(applying)
-        except asyncio.CancelledError:
+        finally:
             await applying  # half of it would be neither the old state nor the new
-            raise
         why = saved.problem or "its old content is too large to save for /undo"
         return {**dict.fromkeys(lost, why), **left}
 
 
-async def _settle_at_end(command: Command, attempt: "Attempt") -> Settled:
+async def _settle_at_end(command: Command, attempt: "Attempt") -> ToolOutput:
     """Settles a command in the background when it ends: applies what needs no question, and says so
     to person and model."""
     context = command.context
     await attempt.ended.wait()
     try:
-        settled = await settle_changes(command, attempt, may_ask=False)
-    except (KodeError, OSError) as error:
-        settled = Settled(refusals=(_fault(str(error), "everything"),))
+        output = await settle_changes(command, attempt, may_ask=False)
     finally:
         await asyncio.to_thread(attempt.close)
-    for note in about(command.cwd, settled):
-        level: Literal["info", "warning"] = "warning" if settled.refusals else "info"
+    for note in output.notes:
+        level: Literal["info", "warning"] = "warning" if output.refusals else "info"
         context.emit(Notice(text=note.strip("[]"), level=level))
         if context.background is not None:
             context.background.tell(context.session_id, note)
-    return settled
+    step = WorkStep(is_edit=bool(output.files_changed), ran_programs=True)
+    return replace(output, agent_steps=(step,))
 
 
-async def settle_ended(agent: Agent, session_id: str | None) -> list[tuple[Command, Settled]]:
+async def settle_ended(agent: Agent, session_id: str | None) -> list[tuple[Command, ToolOutput]]:
     """Waits until what a session's commands in the background changed is settled, for those that
     have ended since the last call, and returns what became of it."""
-    ended = {
-        task: command
+    ended = [
+        task
         for task, (command, attempt) in agent.late.items()
         if attempt.ended.is_set() and command.context.session_id == session_id
-    }
-    for task in ended:
-        del agent.late[task]
-    return [(command, await task) for task, command in ended.items()]
+    ]
+    return [(agent.late.pop(task)[0], await task) for task in ended]
 
 
 def diff_of(cwd: Path, attempt: "Attempt", changes: Sequence[FileChange]) -> str:
@@ -312,22 +282,40 @@ def _text(path: Path | None) -> str | None:
         return None
 
 
-def about(cwd: Path, settled: Settled) -> list[str]:
-    """What the model must know about a command's changes."""
-    notes = []
-    real = [change for change in settled.made if change.is_reported]
-    if real:
-        files = [change for change in real if change.kind != "git"]
-        what = [", ".join(_names(cwd, files))] if files else []
-        what += ["what git records (.git)"] if len(files) < len(real) else []
-        notes.append(f"[It changed {' and '.join(what)}.]")
-    notes += [f"[{refusal.for_model}]" for refusal in settled.refusals]
-    if settled.has_leftovers:
+def describe_changes(
+    cwd: Path,
+    made: Iterable[FileChange],
+    lost: Mapping[Refusal, Sequence[FileChange]],
+    stays: Iterable[FileChange] = (),
+) -> ToolOutput:
+    """What model and person must know about a command's changes: those that were made, those that
+    were lost, by reason, and those that stay for the next command. A reason without changes is one
+    for all."""
+    reported = [change for change in made if change.is_reported]
+    files = [change for change in reported if change.kind != "git"]  # not its records
+    what = [", ".join(_names(cwd, files))] if files else []
+    what += ["what git records (.git)"] if len(files) < len(reported) else []
+    refusals = tuple(
+        replace(refusal, not_kept=tuple(_names(cwd, group)) or ("everything",))
+        for refusal, group in lost.items()
+    )
+    notes = [f"[It changed {' and '.join(what)}.]"] if what else []
+    notes += [f"[{refusal.for_model}]" for refusal in refusals]
+    if any(change.is_reported for change in stays):
         notes.append(
             "[What git ignores of it is there for this session's next commands in the sandbox, and "
             "nowhere else.]"
         )
-    return notes
+    groups = group_changes([change for group in lost.values() for change in group])
+    loss = f"{plural(len(groups), 'change')} not kept" if groups else "no change kept"
+    return ToolOutput(
+        text="",
+        summary=loss if refusals else "",
+        notes=tuple(notes),
+        refusals=refusals,
+        lost=tuple(group.path for group in groups),
+        files_changed=tuple(group.path for group in group_changes(files)),
+    )
 
 
 def _names(cwd: Path, changes: Sequence[FileChange]) -> list[str]:

@@ -9,16 +9,7 @@ from dataclasses import replace
 
 from kode.engine.agent import Agent
 from kode.engine.reply import ask, note_search
-from kode.engine.tokens import (
-    QUESTION_TOKENS,
-    ROOM_TO_THINK,
-    chars_of,
-    clip_middle,
-    least_for_note,
-    note_tokens,
-    tokens_of,
-    tokens_of_text,
-)
+from kode.engine.tokens import chars_of, clip_middle, room_to_think, tokens_of, tokens_of_text
 from kode.errors import ContextOverflow, ThinkingRefused, ToolError
 from kode.events import silent
 from kode.function_tool import parse_arguments
@@ -34,13 +25,17 @@ from kode.messages import (
     results_of,
     shorten,
     text_of,
+    user_message,
 )
 from kode.prompts import compaction_prompt
-from kode.provider import Request
+from kode.provider import ModelInfo, Request
 from kode.session.entries import CompactionEntry, MessageEntry, UsageEntry
 from kode.session.log import Session
 from kode.session.messages import EARLIER, effective, visible_messages
 
+NOTE_TOKENS = 2_000
+QUESTION_TOKENS = 300
+"""What the question for the note takes, about."""
 WORDS_PER_TOKEN = 0.35
 """How many words to ask the model for, so that it ends before its limit."""
 NO_CALLS = "Not run: write the note as text, and call no tool."
@@ -50,6 +45,11 @@ LISTED_FILES = 100  # a few hundred tokens
 TOKENS_FOR_A_LISTED_FILE = 300
 """One file is listed per so many tokens of the window."""
 SUBJECT_CHARS = 60  # a path or a short command
+
+
+def note_tokens(info: ModelInfo) -> int:
+    """The token limit of a note: an eighth of a small window."""
+    return max(1, min(NOTE_TOKENS, info.max_output_tokens, info.context_window // 8))
 
 
 async def note_on(
@@ -63,44 +63,41 @@ async def note_on(
     Raises: ProviderError; StorageError.
     """
     info, messages = agent.provider.info, conversation.messages
-    least, note = least_for_note(info), note_tokens(info)
+    note = note_tokens(info)
+    # A note of half the length is better than one on half the messages.
+    least = note // 2 + QUESTION_TOKENS
     question = compaction_prompt(int(note * WORDS_PER_TOKEN), wish)
-    thinking = ROOM_TO_THINK if info.efforts or info.thinking else 0
-    limit = min(note + thinking, info.max_output_tokens, max(behind, least) - QUESTION_TOKENS)
-    request = replace(
-        conversation,
-        messages=(*messages, _note(question)),
-        max_output_tokens=limit,
-        answer_schema=None,
-        aside=True,
-    )
+    limit = min(note + room_to_think(info), info.max_output_tokens)
+    limit = min(limit, max(behind, least) - QUESTION_TOKENS)
+    request = replace(conversation, max_output_tokens=limit, answer_schema=None, aside=True)
 
-    def on_transcript(parts: int) -> Request:
+    async def ask_behind(before: Sequence[Message], text: str) -> str:
+        last = user_message(text, "note")
+        return await _answer(agent, session, replace(request, messages=(*before, last)))
+
+    async def ask_on_transcript(share: int) -> str:
         # What the messages take stands behind the beginning, too.
         room = max(behind + sum(map(tokens_of, messages)) - least, info.context_window // 8)
         text = clip_middle(transcript_of(messages), chars_of(room))
-        text = clip_middle(text, len(text) // parts)
-        text = f"<transcript>\n{text}\n</transcript>\n\n{question}"
-        return replace(request, messages=(_note(text),))
+        text = clip_middle(text, len(text) // share)
+        return await ask_behind((), f"<transcript>\n{text}\n</transcript>\n\n{question}")
 
     try:
-        return await _answer(agent, session, request if behind >= least else on_transcript(1))
+        if behind < least:
+            return await ask_on_transcript(1)
+        return await ask_behind(messages, question)
     except ThinkingRefused:
-        return await _answer(agent, session, on_transcript(1))
+        return await ask_on_transcript(1)
     except ContextOverflow:
         # The window is smaller than kode believed: a quarter of the transcript still says the most.
-        return await _answer(agent, session, on_transcript(4))
-
-
-def _note(text: str) -> Message:
-    return Message(role="user", parts=(Text(text=text, source="note"),))
+        return await ask_on_transcript(4)
 
 
 async def _answer(agent: Agent, session: Session, request: Request) -> str:
     """The text of the answer; a model that calls a tool, and may have written only what it does
     next, is told once that it cannot."""
     for _ in range(2):
-        reply = await ask(agent.provider, request, silent, agent.limits.max_attempts)
+        reply = await ask(agent.provider, request, silent, agent.limits.max_attempts, [])
         if reply.usage is not None:
             cost_usd, model = agent.cost_usd(reply.usage), reply.model or agent.provider.model
             agent.spend.add(reply.usage, cost_usd)
@@ -108,13 +105,12 @@ async def _answer(agent: Agent, session: Session, request: Request) -> str:
                 UsageEntry(purpose="compaction", usage=reply.usage, cost_usd=cost_usd, model=model)
             )
         note_search(session, reply)
-        text, calls = text_of(reply).strip(), calls_of(reply)
-        if not calls:
+        if not (calls := calls_of(reply)):
             break
         results = tuple(failure_of(call, NO_CALLS) for call in calls)
         refused = Message(role="tool", parts=results)
         request = replace(request, messages=(*request.messages, reply, refused))
-    return text
+    return text_of(reply).strip()
 
 
 def transcript_of(messages: Sequence[Message]) -> str:
@@ -165,18 +161,25 @@ def first_kept(messages: Sequence[Message], keep: int | None, room: int, most: i
     return start if start > 0 else min(1, len(messages))
 
 
-def own_words(messages: Iterable[Message], room: int) -> tuple[str, ...]:
-    """The person's messages verbatim, oldest first; if they do not fit `room` tokens, the newest of
-    them. The newest, the current task, is cut in the middle only if it alone is too large."""
-    words: list[str] = []
+def messages_before(session: Session, tail: Sequence[Message]) -> list[Message]:
+    """All messages of the session before those of the tail, which stay."""
+    ids = {getattr(message, "id", None) for message in tail}
+    messages = visible_messages(session.entries)
+    return [message for message in messages if getattr(message, "id", "") not in ids]
+
+
+def verbatim_texts(messages: Iterable[Message], room: int) -> tuple[str, ...]:
+    """The person's messages, oldest first; if they do not fit `room` tokens, the newest of them.
+    The newest, the current task, is cut in the middle only if it alone is too large."""
+    newest: list[str] = []
     texts = (text_of(message) for message in messages if message.role == "user")
     for text in reversed([*filter(None, texts)]):
         size = tokens_of_text(text)
-        if room <= 0 or (size > room and words):
+        if room <= 0 or (size > room and newest):
             break
-        words.append(clip_middle(text, chars_of(room)))
+        newest.append(clip_middle(text, chars_of(room)))
         room -= size
-    return tuple(reversed(words))
+    return tuple(reversed(newest))
 
 
 def files_of(agent: Agent, messages: Sequence[Message]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -184,9 +187,9 @@ def files_of(agent: Agent, messages: Sequence[Message]) -> tuple[tuple[str, ...]
     effects = {tool.name: tool.effect for tool in agent.tools if tool.subject == "path"}
     files: dict[str, dict[str, None]] = {"read": {}, "edit": {}}
     for call in _calls_done(messages):
-        path, by_effect = _arguments(call).get("path"), files.get(effects.get(call.name, ""))
-        if by_effect is not None and isinstance(path, str) and not path.startswith(EARLIER):
-            by_effect[path] = None
+        path, effect = _arguments(call).get("path"), effects.get(call.name, "")
+        if effect in files and isinstance(path, str) and not path.startswith(EARLIER):
+            files[effect][path] = None
     window = agent.provider.info.context_window
     most = max(1, min(LISTED_FILES, window // TOKENS_FOR_A_LISTED_FILE))
     return tuple(files["read"])[-most:], tuple(files["edit"])[-most:]
@@ -206,15 +209,14 @@ def open_items(messages: Sequence[Message]) -> tuple[str, ...]:
 def _calls_done(messages: Sequence[Message]) -> list[ToolCall]:
     """The calls that did not fail, in order."""
     failed = {r.call_id for m in messages for r in results_of(m) if r.is_error}
-    calls = (call for message in messages for call in calls_of(message))
-    return [call for call in calls if call.id not in failed]
+    return [call for m in messages for call in calls_of(m) if call.id not in failed]
 
 
 def dropped_lines(session: Session, kept_from: str | None) -> tuple[str, ...]:
     """A line `id: what it is (tokens)` for each text that will no longer be sent if `kept_from` is
     the first message that stays (None: none stays)."""
     entries = effective(session.entries)
-    sent = {message.id for message in session.messages if isinstance(message, MessageEntry)}
+    sent = {getattr(message, "id", None) for message in session.messages}
     first = next((index for index, entry in enumerate(entries) if entry.id in sent), len(entries))
     calls: dict[str, ToolCall] = {}
     lines: list[str] = []
@@ -238,7 +240,8 @@ def _name_message(entry: MessageEntry, calls: Mapping[str, ToolCall]) -> str:
     """Names a message: by the calls that it answers, or by its beginning."""
     names = []
     for result in results_of(entry):
-        values = _arguments(calls.get(result.call_id)).values()
+        call = calls.get(result.call_id)
+        values = _arguments(call).values() if call is not None else ()
         subject = next((value for value in values if isinstance(value, str)), "")
         names.append(f"{result.name} {shorten(subject, SUBJECT_CHARS)}".rstrip())
     text = shorten(text_of(entry), SUBJECT_CHARS)
@@ -246,18 +249,8 @@ def _name_message(entry: MessageEntry, calls: Mapping[str, ToolCall]) -> str:
     return ", ".join(names) or (f"{speaker}: {text}" if text else "")
 
 
-def _arguments(call: ToolCall | None) -> Mapping[str, object]:
+def _arguments(call: ToolCall) -> Mapping[str, object]:
     try:
-        return {} if call is None else parse_arguments(call)
+        return parse_arguments(call)
     except ToolError:
         return {}
-
-
-def words_before(session: Session, stay: Sequence[Message]) -> list[Message]:
-    """All messages of the session before those that stay."""
-    ids = {message.id for message in stay if isinstance(message, MessageEntry)}
-    return [message for message in visible_messages(session.entries) if _id(message) not in ids]
-
-
-def _id(message: Message) -> str | None:
-    return message.id if isinstance(message, MessageEntry) else None

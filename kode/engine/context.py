@@ -9,8 +9,7 @@ dropped that no request has carried: of what the newest reply asked for, every r
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from dataclasses import dataclass, field
 from typing import Any
 
 from kode.credentials import redact
@@ -19,7 +18,6 @@ from kode.engine.agent import Agent
 from kode.engine.tokens import (
     MESSAGE_TOKENS,
     chars_of,
-    room_for_note,
     tokens_of,
     tokens_of_part,
     tokens_of_text,
@@ -27,12 +25,11 @@ from kode.engine.tokens import (
 from kode.errors import LARGER_WINDOW, LimitError
 from kode.events import ContextReduced, Emit, Working
 from kode.memory.contract import Drop, InjectReason
-from kode.messages import Message, Part, Text, ToolCall, ToolResult, calls_of, text_of
-from kode.provider import ModelInfo, Request, ToolSpec
+from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, text_of
+from kode.provider import Request, ToolSpec
 from kode.session.entries import (
     BETWEEN_SECTIONS,
     CompactionEntry,
-    MessageEntry,
     RequestEntry,
     SectionUpdateEntry,
     SystemEntry,
@@ -69,7 +66,7 @@ HEADINGS = {
 """Sections whose changes the model is told at the end, because what was sent stays as it was. A
 session keeps kode's own text that it began with. Memory tells its own changes."""
 NO_LONGER = "There is no such thing any more: what was said of it before no longer counts."
-"""Replaces a section of the opening that disappeared while the session was closed."""
+"""Replaces a section in the messages that disappeared while the session was closed."""
 _KINDS = {"opening": "system prompt", "memory": "memory", "compaction": "summary of before"}
 """Source of a text → what it counts as in a `Window`, if that is not the conversation."""
 
@@ -79,17 +76,12 @@ class Context:
     """An open session, with the state that the session itself need not keep."""
 
     session: Session
-    sections: Mapping[str, str] = field(default_factory=dict)
-    """The sections of the system prompt, by name."""
-    news: tuple[tuple[SectionUpdateEntry, str], ...] = ()
-    """What the next message tells the model of changed sections, with the record of it."""
-    specs: tuple[ToolSpec, ...] = ()
+    news: tuple[SectionUpdateEntry, ...] = ()
+    """The changed sections that the next message tells the model of."""
     opening: Mapping[str, str] = field(default_factory=dict)
     """The sections that messages must contain, by name; see `missing_opening`."""
-    pending_first_user: str = ""
+    pending_memory: Text | None = None
     """Memory's text to send before the next user message."""
-    pending_section: str = ""
-    """`memory` if that text begins with memory's section."""
     known_tokens: int = 0
     """Tokens of the first `known_messages` messages, system and tools included."""
     known_messages: int = 0
@@ -102,39 +94,49 @@ class Context:
     answer_schema: Mapping[str, Any] | None = None
     """The JSON schema that the server must hold the model's answers to; None: any answer."""
 
+    @property
+    def sections(self) -> Mapping[str, str]:
+        """The sections of the system prompt, by name; empty before it was rendered."""
+        begun = self.session.beginning
+        return begun.texts if begun is not None else {}
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The tools as they are sent."""
+        begun = self.session.beginning
+        return tuple(ToolSpec(**tool) for tool in begun.tools) if begun is not None else ()
+
 
 async def open_context(agent: Agent, context: Context, reason: InjectReason) -> None:
     """Called when a session opens and after a compaction. A session has one beginning: system
     prompt and tools are rendered once and stored, and are the same bytes in every request until a
     compaction. What has changed since goes into the next message."""
     session, injection = context.session, await agent.memory.inject(reason)
-    memory, first_user, begun = injection.system, injection.first_user, session.beginning
-    if begun is None or not begun.tools or not session.messages or reason == "compacted":
-        begun = None
-    context.pending_section = ""
+    begun = session.beginning if session.messages and reason != "compacted" else None
+    memory, section = injection.system, ""
     if agent.small and (begun is None or "memory" not in begun.sections):
         # In a system prompt tools follow it, and distract a weak model.
-        section, memory = _memory_to_send(session, memory), ""
-        context.pending_section = "memory" if section else ""
-        first_user = "\n\n".join(filter(None, (section, first_user)))
+        now = {"memory": memory} if memory else {}
+        memory, section = "", _missing_sections(session, "memory", now).get("memory", "")
+    first = "\n\n".join(filter(None, (section, injection.first_user)))
+    pending = Text(text=first, source="memory", section_name="memory" if section else "")
+    context.pending_memory = pending if first else None
     # Masked, because a later process has only what is on disk.
     rendered = agent.render_system({"memory": memory})
     sections = {name: redact(text) for name, text in rendered.items()}
-    begun = begun or _begin(agent, session, sections, reason)
-    context.sections = begun.texts
-    context.specs = tuple(ToolSpec(**tool) for tool in begun.tools)
+    if begun is None:
+        _begin(agent, session, sections, reason)
     known = {**context.sections, **session.section_texts}
     has_pair = any(spec.name == CALLS_ANY for spec in context.specs)
     sections["servers"] = "\n".join(agent.servers) if has_pair else known.get("servers", "")
     context.news = section_changes(sections, known)
     context.opening = agent.opening(agent.provider.info.context_window)
-    context.pending_first_user = first_user
     context.known_tokens = context.known_messages = 0
 
 
 def _begin(
     agent: Agent, session: Session, sections: Mapping[str, str], reason: InjectReason
-) -> SystemEntry:
+) -> None:
     """Records the beginning of the requests to come, unless it is the same."""
     tools = format_tools(agent.tools, "kode" if agent.small else agent.tool_format)
     specs = (tool.brief_spec if agent.small else tool.spec for tool in tools)
@@ -150,83 +152,63 @@ def _begin(
     if begun is None or (begun.text, begun.tools) != (entry.text, entry.tools):
         servers = SectionUpdateEntry(section="servers", text="\n".join(agent.servers))
         session.append(entry, *([servers] if agent.servers else ()))
-        assert session.beginning is not None
-        begun = session.beginning
-    return begun
 
 
 def section_changes(
     now: Mapping[str, str], known: Mapping[str, str]
-) -> tuple[tuple[SectionUpdateEntry, str], ...]:
-    """For each section that differs from what the model knows: the record of the new text, and the
-    words for the model. Both map a section's name to its text. Instructions that are not given
-    again still hold."""
+) -> tuple[SectionUpdateEntry, ...]:
+    """The sections that differ from what the model knows. Both map a section's name to its text.
+    Instructions that are not given again still hold."""
     return tuple(
-        (
-            SectionUpdateEntry(section=name, text=text),
-            f"{heading}\n{text or 'There is nothing in it any more.'}",
-        )
-        for name, heading in HEADINGS.items()
+        SectionUpdateEntry(section=name, text=text)
+        for name in HEADINGS
         if _lines(text := now.get(name, "")) != _lines(known.get(name, ""))
         and (text or name == "servers")
     )
+
+
+def describe_news(entry: SectionUpdateEntry) -> str:
+    """The words for the model."""
+    return f"{HEADINGS[entry.section]}\n{entry.text or 'There is nothing in it any more.'}"
 
 
 def _lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
 
 
-def _memory_to_send(session: Session, section: str) -> str:
-    """Memory's section for a message before the person's next one; "" if the messages contain
-    it."""
-    parts = (part for message in reversed(session.messages) for part in message.parts)
-    sent = (p.text for p in parts if isinstance(p, Text) and p.section_name == "memory")
-    newest = next(sent, "")
-    section = section if section or not newest else _no_longer(newest)
-    return "" if _is_same(newest, section) else section
-
-
 def missing_opening(context: Context) -> tuple[Text, ...]:
     """The opening sections that the messages lack, for the next message: all in a new session,
     later those that changed, so that what was sent stays unchanged."""
-    sent: dict[str, str] = {}
-    for message in reversed(context.session.messages):
-        # They are always the first parts of their message.
-        for part in takewhile(_is_opening, message.parts):
-            assert isinstance(part, Text)
-            sent.setdefault(part.section_name, part.text)
-    missing = {
-        name: text
-        for name, text in context.opening.items()
-        if not _is_same(sent.pop(name, ""), text)
-    }
-    gone = {name: _no_longer(text) for name, text in sent.items() if text != _no_longer(text)}
+    missing = _missing_sections(context.session, "opening", context.opening)
     return tuple(
-        Text(text=text, source="opening", section_name=name)
-        for name, text in (*missing.items(), *gone.items())
+        Text(text=text, source="opening", section_name=name) for name, text in missing.items()
     )
 
 
-def _is_opening(part: Part) -> bool:
-    return isinstance(part, Text) and part.source == "opening"
-
-
-def _is_same(sent: str, text: str) -> bool:
-    return sent in (text, redact(text))  # a session's file holds no keys
-
-
-def _no_longer(section: str) -> str:
-    """What takes the place of a section."""
-    return section.partition("\n")[0] + "\n" + NO_LONGER
+def _missing_sections(session: Session, source: str, now: Mapping[str, str]) -> dict[str, str]:
+    """The sections of this source that the messages lack, and of those that are gone what takes
+    their place: name → text."""
+    sent: dict[str, str] = {}
+    for message in reversed(session.messages):
+        for part in message.parts:
+            if isinstance(part, Text) and part.source == source and part.section_name:
+                sent.setdefault(part.section_name, part.text)
+    missing = {
+        name: text
+        for name, text in now.items()
+        if sent.pop(name, "") not in (text, redact(text))  # a session's file holds no keys
+    }
+    for name, text in sent.items():
+        if text != (end := text.partition("\n")[0] + "\n" + NO_LONGER):
+            missing[name] = end
+    return missing
 
 
 def record_pending(context: Context) -> None:
     """Records memory's pending text as a separate message. Raises: StorageError."""
-    if context.pending_first_user:
-        section = context.pending_section
-        first = Text(text=context.pending_first_user, source="memory", section_name=section)
-        context.session.append_message(Message(role="user", parts=(first,)))
-        context.pending_first_user = ""
+    if context.pending_memory is not None:
+        context.session.append_message(Message(role="user", parts=(context.pending_memory,)))
+        context.pending_memory = None
 
 
 def context_tokens(context: Context) -> int:
@@ -243,11 +225,8 @@ def context_tokens(context: Context) -> int:
 
 def fixed_tokens(context: Context) -> int:
     """Tokens of the system prompt and the tools, which every request carries."""
-    tools = sum(
-        tokens_of_text(spec.name + spec.description + str(spec.parameters))
-        for spec in context.specs
-    )
-    return tokens_of_text(context.session.system) + tools
+    tools = (spec.name + spec.description + str(spec.parameters) for spec in context.specs)
+    return tokens_of_text(context.session.system) + sum(map(tokens_of_text, tools))
 
 
 def note_usage(context: Context, message: Message) -> None:
@@ -263,31 +242,35 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
     Raises: LimitError after compactions that freed nothing; ProviderError from the summary's
     request; StorageError.
     """
-    info = agent.provider.info
+    info, messages = agent.provider.info, context.session.messages
     if _outgrows_memory_window(agent, context):
-        await _let_memory_take(agent, context, emit)
+        drop = await agent.memory.before_drop(list(messages), "window")
+        if drop.keep is not None:
+            await compact(agent, context, emit, drop)
+        else:  # asked again when the session has grown: it must not cost a compaction per request
+            context.memory_declined_at = len(messages)
     limit = int(info.context_window * agent.limits.compact_at)
     while context_tokens(context) > limit and _can_free(agent, context):
         await compact(agent, context, emit)
     # Without a limit a model that repeats itself never ends; servers refuse a request that exceeds
     # the window together with its limit.
-    room = max(_least_output(info), _room_behind(agent, context))
-    return replace(
-        _request(agent, context), max_output_tokens=max(1, min(info.max_output_tokens, room))
-    )
+    room = max(_least_output(agent), _room_behind(agent, context))
+    return _request(agent, context, max(1, min(info.max_output_tokens, room)))
 
 
-def _request(agent: Agent, context: Context) -> Request:
+def _request(agent: Agent, context: Context, max_output_tokens: int | None = None) -> Request:
+    session = context.session
     return Request(
-        system=context.session.system,
-        messages=context.session.messages,
+        system=session.system,
+        messages=session.messages,
         tools=context.specs,
+        max_output_tokens=max_output_tokens,
         small=agent.small,
         effort=agent.effort,
         search=agent.search,
         answer_schema=context.answer_schema,
         # Siblings, and a fork and its origin, begin alike: one name lets a server find that.
-        conversation=context.session.header.parent or context.session.header.id,
+        conversation=session.header.parent or session.header.id,
     )
 
 
@@ -295,14 +278,11 @@ def _can_free(agent: Agent, context: Context) -> bool:
     """Whether a compaction would free anything, or has to: if there is only the newest exchange,
     it is sent as long as it fits."""
     messages = context.session.messages
-    begins_with_note = any(
-        isinstance(part, Text) and part.source == "compaction"
-        for message in messages[:1]
-        for part in message.parts
-    )
+    first_parts = messages[0].parts if messages else ()
+    begins_with_note = any(getattr(part, "source", "") == "compaction" for part in first_parts)
     if compaction.newest_exchange(messages) > begins_with_note:
         return True
-    return _room_behind(agent, context) < _least_output(agent.provider.info)
+    return _room_behind(agent, context) < _least_output(agent)
 
 
 def room_for_results(agent: Agent, context: Context) -> int:
@@ -310,7 +290,7 @@ def room_for_results(agent: Agent, context: Context) -> int:
     a compaction room to ask for its note behind them."""
     info = agent.provider.info
     window = info.context_window
-    free = _room_behind(agent, context) - room_for_note(info)
+    free = _room_behind(agent, context) - compaction.note_tokens(info) - compaction.QUESTION_TOKENS
     tokens = max(window * LEAST_RESULTS_SHARE, min(window * RESULTS_SHARE, free))
     return chars_of(tokens / context.token_scale)
 
@@ -321,8 +301,8 @@ def _room_behind(agent: Agent, context: Context) -> int:
     return int(window * (1 - SPARE_SHARE)) - context_tokens(context)
 
 
-def _least_output(info: ModelInfo) -> int:
-    return info.context_window // 16
+def _least_output(agent: Agent) -> int:
+    return agent.provider.info.context_window // 16
 
 
 def record_request(agent: Agent, context: Context, request: Request) -> None:
@@ -359,8 +339,7 @@ async def compact(
 
     Raises: LimitError after three in a row that freed nothing; ProviderError; StorageError.
     """
-    info, session = agent.provider.info, context.session
-    window = info.context_window
+    session, window = context.session, agent.provider.info.context_window
     if context.fruitless >= MAX_FRUITLESS_COMPACTIONS:
         raise LimitError(
             f"The conversation does not fit the window of {agent.provider.model} ({window} tokens) "
@@ -374,26 +353,25 @@ async def compact(
     drop = drop or await agent.memory.before_drop(messages, "window")
     # The prompt, instructions and memory may leave less room than usual.
     share = 0.5**context.fruitless
-    room = min(window * KEPT_TAIL_SHARE, before_tokens / 4) * share
-    most = window * KEPT_EXCHANGE_SHARE * share
     start = len(messages)
     if not drops_all:
-        start = compaction.first_kept(messages, drop.keep, int(room), int(most))
+        room = int(min(window * KEPT_TAIL_SHARE, before_tokens / 4) * share)
+        most = int(window * KEPT_EXCHANGE_SHARE * share)
+        start = compaction.first_kept(messages, drop.keep, room, most)
     tail = messages[start:]
-    first = tail[0] if tail else None
-    kept_from = first.id if isinstance(first, MessageEntry) else None
-    before = compaction.words_before(session, tail)
+    kept_from = getattr(tail[0], "id", None) if tail else None
+    before = compaction.messages_before(session, tail)
     summary = drop.recap
     if summary is None:
         behind, request = _room_behind(agent, context), _request(agent, context)
         summary = await compaction.note_on(agent, session, request, wish, behind)
-    room = min(agent.limits.keep_user_tokens, window / 5) * share
+    room = int(min(agent.limits.keep_user_tokens, window / 5) * share)
     read, changed = compaction.files_of(agent, [*before, *tail])
     session.append(
         CompactionEntry(
             opening=agent.opening(window),
             summary=summary,
-            user_messages=compaction.own_words(before, int(room)),
+            user_messages=compaction.verbatim_texts(before, room),
             plan=plan_in_force(agent.place.plan),
             open_items=compaction.open_items([*before, *tail]),
             files_read=read,
@@ -410,17 +388,6 @@ async def compact(
     context.fruitless = context.fruitless + 1 if after_tokens > before_tokens * 0.9 else 0
     emit(event := ContextReduced(tokens_before=before_tokens, tokens_after=after_tokens))
     return event
-
-
-async def _let_memory_take(agent: Agent, context: Context, emit: Emit) -> None:
-    """Lets memory process messages although the window has room. If that fails, nothing is dropped,
-    and memory is asked again only when the session has grown: a failing memory must not cost a
-    compaction per request. Raises as `compact`."""
-    drop = await agent.memory.before_drop(list(context.session.messages), "window")
-    if drop.keep is None:
-        context.memory_declined_at = len(context.session.messages)
-    else:
-        await compact(agent, context, emit, drop)
 
 
 async def reduce_after_overflow(
@@ -443,9 +410,7 @@ def _outgrows_memory_window(agent: Agent, context: Context) -> bool:
     final answers, not tool traffic."""
     window, messages = agent.memory.message_window, context.session.messages
     declined_at = context.memory_declined_at
-    if window is None or len(messages) <= window:
-        return False
-    if declined_at and len(messages) < declined_at + window:
+    if window is None or len(messages) < declined_at + window:
         return False
     spoken = sum(bool(text_of(m)) and not calls_of(m) for m in messages if m.role != "tool")
     return spoken > window
@@ -485,11 +450,9 @@ def window_of(agent: Agent, context: Context) -> Window:
     for message in context.session.messages:
         kinds["conversation"] += MESSAGE_TOKENS
         for part in message.parts:
-            kind = (
-                "calls and results" if isinstance(part, ToolCall | ToolResult) else "conversation"
-            )
-            kind = _KINDS.get(part.source, kind) if isinstance(part, Text) else kind
-            kinds[kind] += tokens_of_part(part)
+            kind = _KINDS.get(getattr(part, "source", ""), "conversation")
+            is_call = isinstance(part, ToolCall | ToolResult)
+            kinds["calls and results" if is_call else kind] += tokens_of_part(part)
     used, estimated = context_tokens(context), sum(kinds.values())
     scale = used / estimated if estimated else 1.0
     size = agent.provider.info.context_window

@@ -6,7 +6,6 @@ The provider makes single attempts; the retry policy is here and nowhere else.
 import asyncio
 import random
 import time
-from itertools import count
 
 from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S, TransientError, Unavailable
 from kode.events import Emit, Event, RetryScheduled, TextDelta, loading_notice
@@ -29,84 +28,63 @@ def note_search(session: Session, message: Message) -> None:
 
 
 async def ask(
-    provider: Provider,
-    request: Request,
-    emit: Emit,
-    max_attempts: int,
-    streamed: list[str] | None = None,
+    provider: Provider, request: Request, emit: Emit, max_attempts: int, streamed: list[str]
 ) -> Message:
     """Returns a complete message after at most `max_attempts` attempts with backoff and jitter.
     `streamed` holds the text that the last one has streamed, also if it fails.
 
-    Raises: ProviderError (Unavailable after the last attempt, with that text; all but transient
-        faults at once), asyncio.CancelledError.
+    Raises: ProviderError (Unavailable after the last attempt, with that text, and where a server
+        loads its model for too long; all but transient faults at once), asyncio.CancelledError.
     """
-    texts: list[str] = [] if streamed is None else streamed
 
     def hear(event: Event) -> None:
         if isinstance(event, TextDelta):
-            texts.append(event.text)
+            streamed.append(event.text)
         emit(event)
 
-    for attempt in count(1):
-        texts.clear()
-        try:
-            return await _loaded_reply(provider, request, hear)
-        except TransientError as error:
-            delay_s = _delay_s(attempt, error.retry_after_s)
-            advice = ""
-            if attempt == max_attempts:
-                advice = f"Tried {plural(attempt, 'time')}. Send it again later."
-            elif delay_s > MAX_RETRY_AFTER_S:
-                pause = _describe_pause(delay_s)
-                advice = f"The server asks to wait {pause} before the next request. Send it again "
-                advice += "then."
-            if advice:
-                fault = _unavailable(error, advice)
-                fault.partial = "".join(texts)
-                raise fault from error
-            emit(
-                RetryScheduled(
-                    attempt=attempt,
-                    max_attempts=max_attempts,
-                    delay_s=round(delay_s, 2),
-                    reason=str(error),
-                    discards_text=bool(texts),
-                )
-            )
-            await asyncio.sleep(delay_s)
-    raise AssertionError("unreachable: the last attempt returns or raises")
-
-
-async def _loaded_reply(provider: Provider, request: Request, emit: Emit) -> Message:
-    """Makes one attempt, and more as long as the server says that it is loading its model. Raises:
-    as `Provider.reply`; Unavailable if it loads for too long."""
-    ends_at, is_announced = time.monotonic() + MAX_LOADING_S, False
+    attempt, is_announced, loads_until = 0, False, time.monotonic() + MAX_LOADING_S
     while True:
+        streamed.clear()
         try:
-            return await provider.reply(request, emit)
+            return await provider.reply(request, hear)
         except TransientError as error:
-            if not error.loading:
-                raise
-            if time.monotonic() > ends_at:
-                advice = f"It has been loading for {MAX_LOADING_S / 60:g} minutes. Check the "
-                advice += "server's log, and send it again when the server is ready."
-                raise _unavailable(error, advice) from error
-        if not is_announced:
+            fault, advice = error, ""
+        if fault.loading and time.monotonic() <= loads_until:
+            if not is_announced:
+                emit(loading_notice(provider.model))
             is_announced = True
-            emit(loading_notice(provider.model))
-        await asyncio.sleep(LOADING_PAUSE_S)
-
-
-def _unavailable(error: TransientError, advice: str) -> Unavailable:
-    reason = str(error.args[0])
-    fault = Unavailable(f"{reason} {advice}", reason=reason, status=error.status)
-    return fault.about(error.setting)
+            await asyncio.sleep(LOADING_PAUSE_S)
+            continue
+        attempt += 1
+        delay_s = _delay_s(attempt, fault.retry_after_s)
+        if fault.loading:
+            advice = f"It has been loading for {MAX_LOADING_S / 60:g} minutes. Check the server's "
+            advice += "log, and send it again when the server is ready."
+        elif attempt == max_attempts:
+            advice = f"Tried {plural(attempt, 'time')}. Send it again later."
+        elif delay_s > MAX_RETRY_AFTER_S:
+            advice = f"The server asks to wait {_describe_pause(delay_s)} before the next request. "
+            advice += "Send it again then."
+        if advice:
+            reason, status, partial = str(fault.args[0]), fault.status, "".join(streamed)
+            text = f"{reason} {advice}"
+            last = Unavailable(text, reason=reason, status=status, partial=partial)
+            raise last.about(fault.setting) from fault
+        emit(
+            RetryScheduled(
+                attempt=attempt,
+                max_attempts=max_attempts,
+                delay_s=round(delay_s, 2),
+                reason=str(fault),
+                discards_text=bool(streamed),
+            )
+        )
+        await asyncio.sleep(delay_s)
 
 
 def _describe_pause(seconds: float) -> str:
-    """A pause in the largest unit of which it has several: `150 s`, `40 minutes`, `3 hours`; no
-    figure that means nothing."""
+    """In the largest unit of which it has several: `150 s`, `40 minutes`, `3 hours`; no figure that
+    means nothing."""
     if seconds > 1000 * 86_400:
         return "for years"
     for unit, size in _UNITS:

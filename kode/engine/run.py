@@ -4,7 +4,7 @@ in circles."""
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kode.engine.agent import Agent
@@ -51,24 +51,22 @@ class Evidence:
         """Records that an effect was refused; `parts` if only these are missing of it. It takes the
         place of refusals of the same parts."""
         missing = set(parts)
-        covered = [key for key, (_, lost) in self._refused.items() if lost and lost <= missing]
-        for key in covered:
-            del self._refused[key]
+        for key, (_, lost) in [*self._refused.items()]:
+            if lost and lost <= missing:
+                del self._refused[key]
         self._refused[effect] = (denials, missing)
 
-    def note_effects(self, effects: Collection[Effect]) -> None:
+    def note_effects(self, effects: set[Effect]) -> None:
         """Records that effects took place: they no longer count as refused."""
         for effect, (_, parts) in [*self._refused.items()]:
-            left = parts.difference(effects)
-            if effect in effects or (parts and not left):
+            if effect in effects or (parts and parts <= effects):
                 del self._refused[effect]
-            parts.intersection_update(left)
+            parts.difference_update(effects)
 
     def refused(self) -> tuple[Denial, ...]:
         """What was refused and not done since, in order."""
-        return tuple(
-            dict.fromkeys(denial for these, _ in self._refused.values() for denial in these)
-        )
+        denials = (denial for group, _ in self._refused.values() for denial in group)
+        return tuple(dict.fromkeys(denials))
 
     def note(self, step: WorkStep) -> None:
         """Records what a call, or a subagent, did."""
@@ -105,11 +103,9 @@ class Evidence:
     def missing(self) -> str:
         """What makes a turn with an answer incomplete, in sentences: what was refused, and which
         checks failed last, of those since the newest edit that any followed; "" for nothing."""
-        if not self._refused and not self._checks:
-            return ""
-        ended = {name: run for name, run in self._checks.items() if run[0] is not None}
-        newest = max((after for _, after in ended.values()), default=0)
-        failed = [name for name, (status, after) in ended.items() if status and after == newest]
+        ended = [(name, *run) for name, run in self._checks.items() if run[0] is not None]
+        newest = max((after for _, _, after in ended), default=0)
+        failed = (name for name, status, after in ended if status and after == newest)
         lines = [f"`{shorten(name, 100)}` failed when it was last run." for name in failed]
         return describe_missing(self.refused(), lines)
 
@@ -164,9 +160,13 @@ class Run:
     context: Context
     emit: Emit
     steering: Callable[[], Sequence[Text]] = tuple
-    """Returns what the person has typed since the last call."""
+    """Returns what the person has typed since the last call: the model gets it with its next step,
+    and the turn continues as long as there is any."""
     started: float = field(default_factory=time.monotonic)
-    recorded: bool = False
+    """By `time.monotonic`; the time limit counts from here."""
+    evidence: Evidence = field(default_factory=Evidence)
+    """That of the turn that this one continues, if there is one."""
+    is_recorded: bool = False
     """Whether the person's text is on disk."""
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -177,14 +177,13 @@ class Run:
     answer: str = ""
     files_changed: dict[str, None] = field(default_factory=dict)
     denials: list[Denial] = field(default_factory=list)
-    evidence: Evidence = field(default_factory=Evidence)
     repeats: Repeats = field(default_factory=Repeats)
     untrusted: list[str] = field(default_factory=list)
     """Outside sources that were read but are not on disk yet."""
 
     def note_work(self, files_changed: Iterable[str], steps: Iterable[WorkStep]) -> None:
         """Records what a call, a command or a subagent did."""
-        self.files_changed.update(dict.fromkeys(files_changed))
+        self.files_changed |= dict.fromkeys(files_changed)
         for step in steps:
             self.evidence.note(step)
 
@@ -194,10 +193,3 @@ class Run:
         taints = [TaintEntry(source=source) for source in self.untrusted]
         self.context.session.append(*taints, *entries)
         self.untrusted.clear()
-
-    def count(self, usage: Usage, cost_usd: float | None) -> None:
-        """Adds a reply to the turn's totals and to the budget."""
-        self.usage += usage
-        before = self.cost_usd
-        self.cost_usd = None if cost_usd is None or before is None else before + cost_usd
-        self.agent.spend.add(usage, cost_usd)

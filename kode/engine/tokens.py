@@ -5,7 +5,7 @@ Exact counts come from the provider's usage; these fill the gap until the next o
 
 from dataclasses import replace
 
-from kode.messages import Image, Message, Part, ServerItem, Text, Thinking, ToolCall, ToolResult
+from kode.messages import Image, Message, Part, Thinking, ToolCall
 from kode.provider import ModelInfo, Request
 
 BYTES_PER_TOKEN = 4.0
@@ -17,12 +17,18 @@ MESSAGE_TOKENS = 6
 PIXELS_PER_TOKEN = 750  # Anthropic's formula for images: width × height / 750
 IMAGE_TOKENS = (85, 1_600)
 """The least and the most that an image costs: servers shrink larger ones."""
+ROOM_TO_THINK = 4_000
+"""Tokens that a model may think before a short answer: some cannot be told not to."""
+
+
+def size_of(text: str) -> int:
+    """In bytes: a character of some scripts takes as much of the window as three others."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def tokens_of_text(text: str) -> int:
     """An estimate for one text."""
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    return int(size / BYTES_PER_TOKEN) + 1 if text else 0
+    return int(size_of(text) / BYTES_PER_TOKEN) + 1 if text else 0
 
 
 def tokens_of(message: Message) -> int:
@@ -41,8 +47,7 @@ def tokens_of_part(part: Part) -> int:
             least, most = IMAGE_TOKENS
             pixels = part.width * part.height
             return min(max(pixels // PIXELS_PER_TOKEN, least), most) if pixels else most
-        case Text() | ToolResult() | ServerItem():
-            return tokens_of_text(part.text)
+    return tokens_of_text(part.text)
 
 
 def chars_of(tokens: float) -> int:
@@ -59,8 +64,9 @@ def clip_middle(text: str, max_chars: int) -> str:
     return f"{text[:half]}\n[... {left_out} characters left out ...]\n{text[-half:]}"
 
 
-ROOM_TO_THINK = 4_000
-"""Tokens that a model may think before a short answer: some cannot be told not to."""
+def room_to_think(info: ModelInfo) -> int:
+    """The tokens that this model may think before a short answer."""
+    return ROOM_TO_THINK if info.efforts or info.thinking else 0
 
 
 def asked_in_passing(request: Request, info: ModelInfo) -> Request:
@@ -68,27 +74,6 @@ def asked_in_passing(request: Request, info: ModelInfo) -> Request:
     otherwise, and the limit of its answer leaves room to think."""
     limit = request.max_output_tokens
     if limit is not None:
-        room = ROOM_TO_THINK if info.efforts or info.thinking else 0
-        limit = min(info.max_output_tokens, limit + room)
+        limit = min(info.max_output_tokens, limit + room_to_think(info))
     effort = request.effort or ("low" if info.efforts else None)
     return replace(request, effort=effort, max_output_tokens=limit)
-
-
-SUMMARY_TOKENS = 2_000
-QUESTION_TOKENS = 300
-"""What the question for the note of a compaction takes, about."""
-
-
-def note_tokens(info: ModelInfo) -> int:
-    """The token limit of the note of a compaction: an eighth of a small window."""
-    return max(1, min(SUMMARY_TOKENS, info.max_output_tokens, info.context_window // 8))
-
-
-def room_for_note(info: ModelInfo) -> int:
-    """The tokens that a note takes of the window, with the question for it."""
-    return note_tokens(info) + QUESTION_TOKENS
-
-
-def least_for_note(info: ModelInfo) -> int:
-    """The same of a note of half the length, which is better than one on half the messages."""
-    return note_tokens(info) // 2 + QUESTION_TOKENS

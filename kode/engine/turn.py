@@ -6,15 +6,14 @@ always be sent to a model again.
 
     run_turn     records the text, runs the steps within the time limit, returns how it ended
       _steps     ask → record → no calls: done; calls: run and record each, repeat
-        _ask     one reply; after an overflow, reduces the context once
+        _ask     one reply, after what stood in its way was changed
         call.run_calls  one recorded result for each call of a reply, whatever happens
-
-A `Run` holds the turn's totals so far.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import partial
 
@@ -24,6 +23,7 @@ from kode.engine.context import (
     Context,
     compact,
     context_tokens,
+    describe_news,
     missing_opening,
     note_usage,
     prepare,
@@ -32,7 +32,7 @@ from kode.engine.context import (
     reduce_after_overflow,
 )
 from kode.engine.reply import ask, note_search
-from kode.engine.run import Evidence, Run
+from kode.engine.run import Run
 from kode.engine.tokens import chars_of, clip_middle
 from kode.errors import (
     ContextOverflow,
@@ -47,7 +47,18 @@ from kode.errors import (
 )
 from kode.events import Emit, Notice, Replied, Status, Steered, StepStarted, TurnEnded, TurnStarted
 from kode.memory.contract import Turn
-from kode.messages import Image, Message, Text, Usage, calls_of, failure_of, plural, text_of
+from kode.messages import (
+    Image,
+    Message,
+    Text,
+    Usage,
+    calls_of,
+    failure_of,
+    plural,
+    text_of,
+    user_message,
+)
+from kode.provider import Request
 from kode.session.entries import StateEntry, TaintEntry, TurnEntry, UnboundEntry
 from kode.session.log import Session
 from kode.session.messages import notes, visible_messages
@@ -91,21 +102,10 @@ what the person reads then."""
 
 
 async def run_turn(
-    agent: Agent,
-    context: Context,
-    text: str,
-    emit: Emit,
-    attachments: Sequence[Text | Image] = (),
-    steering: Callable[[], Sequence[Text]] = tuple,
-    waited_s: float = 0.0,
-    evidence: Evidence | None = None,
-    typed: str | None = None,
+    run: Run, text: str, attachments: Sequence[Text | Image] = (), typed: str | None = None
 ) -> TurnEnded:
-    """Runs one turn to its end and returns how it ended; everything is on disk by then. `steering`
-    returns what the person has typed since its last call; the model gets it with its next step, and
-    the turn continues as long as there is any. `waited_s` is how long the person has waited for the
-    server already; it counts towards the time limit. `evidence` is that of the turn that this one
-    continues. `typed` is what the person typed of the text; None: all.
+    """Runs one turn to its end and returns how it ended; everything is on disk by then. `typed` is
+    what the person typed of the text; None: all.
 
     Status `incomplete` means an answer, but refused work or a check that failed last;
     `interrupted` that the calling task was cancelled, `timeout` that time ran out, `error` any
@@ -113,21 +113,19 @@ async def run_turn(
 
     Raises: StorageError when the person's own text could not be recorded: nothing was done.
     """
-    session, number = context.session, context.session.turns + 1
-    begins_at, timeout_s = len(session.entries), agent.limits.timeout_s
-    run = Run(agent=agent, context=context, emit=emit, evidence=evidence or Evidence())
-    run.steering = steering
-    run.started -= waited_s
-    agent.spend.begin_turn(None if timeout_s is None else run.started + timeout_s)
+    agent, session, timeout_s = run.agent, run.context.session, run.agent.limits.timeout_s
+    ends_at = None if timeout_s is None else run.started + timeout_s
+    agent.spend.steps, agent.spend.turn_ends_at = 0, ends_at
+    begins_at = len(session.entries)
+    turn = Turn(number=session.turns + 1, text=text, tainted=session.tainted)
     record = partial(_record_text, run, text, attachments, typed)
     status: Status = "success"
     error: str | None = None
     setting: Setting | None = None
     try:
-        async with asyncio.timeout(None if timeout_s is None else timeout_s - waited_s):
-            turn = Turn(number=number, text=text, tainted=session.tainted)
+        async with asyncio.timeout_at(ends_at):
             record(await agent.memory.recall(turn))
-            emit(TurnStarted(text=text))
+            run.emit(TurnStarted(text=text))
             await _steps(run)
             await note_late_changes(run)
         if error := run.evidence.missing() or None:
@@ -138,10 +136,10 @@ async def run_turn(
         status, error = "interrupted", "Interrupted."
         _absorb_cancellation()
     except KodeError as fault:
-        if not run.recorded:
+        if not run.is_recorded:
             raise
         status, error, setting = "error", str(fault), fault.setting
-    if not run.recorded:  # ended while memory was recalling: still keep the prompt
+    if not run.is_recorded:  # ended while memory was recalling: still keep the prompt
         record("")
     ended = TurnEnded(
         status=status,
@@ -159,16 +157,12 @@ async def run_turn(
         fallback_model=run.fallback_model,
         duration_ms=int((time.monotonic() - run.started) * 1000),
     )
-    turn = Turn(
-        number=number,
-        text=text,
-        answer=run.answer,
-        status=status,
-        messages=tuple(visible_messages(session.entries[begins_at:])),
-        tainted=session.tainted,
+    messages = tuple(visible_messages(session.entries[begins_at:]))
+    turn = replace(
+        turn, answer=run.answer, status=status, messages=messages, tainted=session.tainted
     )
     await _settle(run, turn, ended)
-    emit(ended)
+    run.emit(ended)
     return ended
 
 
@@ -201,14 +195,14 @@ def _record_text(
     record_pending(context)
     if any(isinstance(part, Text) and part.source == "outside" for part in attachments):
         session.append(TaintEntry(source="an attached or piped text"))
-    news = tuple(Text(text=words, source="news") for _, words in context.news)
+    news = tuple(Text(text=describe_news(entry), source="news") for entry in context.news)
     memory = (Text(text=recalled, source="memory"),) if recalled else ()
     parts = (*missing_opening(context), *news, *memory, *notes(unreported), *attachments)
     session.begin_prompt(text, typed, parts, unreported)
     if news:
-        session.append(*(entry for entry, _ in context.news))
+        session.append(*context.news)
         context.news = ()
-    run.recorded = True
+    run.is_recorded = True
 
 
 async def _steps(run: Run) -> None:
@@ -234,7 +228,7 @@ async def _steps(run: Run) -> None:
                 was_silent = True
                 _note(run, SILENT)
                 continue
-            _check_answer(run.agent, message)
+            _check_answer(run, message)
             if not _record_steering(run):
                 return
 
@@ -267,35 +261,31 @@ def _record_steering(run: Run) -> bool:
 
 
 def _note(run: Run, text: str) -> None:
-    part = Text(text=text, source="note")
-    run.context.session.append_message(Message(role="user", parts=(part,)))
+    run.context.session.append_message(user_message(text, "note"))
 
 
-def _check_answer(agent: Agent, message: Message) -> None:
+def _check_answer(run: Run, message: Message) -> None:
     if message.stop == "length":
         raise ProviderError(
-            f"The answer was cut at the output limit of {agent.provider.model}. "
+            f"The answer was cut at the output limit of {run.agent.provider.model}. "
             "Send `continue` to get the rest."
         )
     if message.stop == "refusal":
         raise ProviderError("The model refused this request. Rephrase the task.")
-    if not text_of(message).strip():
+    if not run.answer.strip():
         raise ProviderError("The model gave an empty answer. Try again, or use another model.")
 
 
 def _check_limits(run: Run) -> None:
     limits, spend = run.agent.limits, run.agent.spend
-    if run.steps >= limits.max_steps:
-        raise LimitError(
-            f"The limit of {plural(limits.max_steps, 'step')} was reached. "
-            "Raise it with `--max-steps`."
-        )
-    tree_steps = spend.steps + spend.rest_of_tree_steps
-    if limits.max_tree_steps is not None and tree_steps >= limits.max_tree_steps:
-        raise LimitError(
-            f"The limit of {plural(limits.max_tree_steps, 'step')} for the agent and its subagents "
-            "together was reached. Raise it with `--max-steps`."
-        )
+    of_tree = " for the agent and its subagents together"
+    for whose, steps, most in (
+        ("", run.steps, limits.max_steps),
+        (of_tree, spend.steps + spend.rest_of_tree_steps, limits.max_tree_steps),
+    ):
+        if most is not None and steps >= most:
+            limit = f"The limit of {plural(most, 'step')}{whose}"
+            raise LimitError(f"{limit} was reached. Raise it with `--max-steps`.")
     spent_usd = spend.cost_usd + spend.rest_of_tree_usd
     if limits.max_budget_usd is not None and spent_usd >= limits.max_budget_usd:
         raise LimitError(
@@ -308,60 +298,62 @@ def _check_limits(run: Run) -> None:
 
 async def _ask(run: Run) -> Message:
     """Gets and records one reply, or the streamed part of an incomplete one."""
-    agent, context, emit = run.agent, run.context, run.emit
-    has_overflowed, refusals = False, 0
+    faults = Counter[type[BaseException]]()
     while True:
-        request = await prepare(agent, context, emit)
+        agent, context = run.agent, run.context
+        request = await prepare(agent, context, run.emit)
         record_request(agent, context, request)
-        emit(StepStarted(step=run.steps))
+        run.emit(StepStarted(step=run.steps))
         asked_at, streamed, attempts = time.monotonic(), list[str](), agent.limits.max_attempts
         try:
-            message = await ask(agent.provider, request, emit, attempts, streamed)
+            message = await ask(agent.provider, request, run.emit, attempts, streamed)
             break
-        except ContextOverflow:
-            if has_overflowed:
-                raise
-            has_overflowed = True
-            await reduce_after_overflow(agent, context, emit, request)
-        except ThinkingRefused as fault:
-            refusals += 1
-            if refusals == 1:
-                context.session.append(UnboundEntry(reason=str(fault)))
-                context.known_messages = 0
-                emit(Notice(text=f"{fault} kode continues without what the model thought so far."))
-            elif refusals == 2:
-                emit(Notice(text=f"{fault} kode continues from a summary of what was said."))
-                await compact(agent, context, emit, drops_all=True)
-            else:
-                raise
-        except RefusedError as fault:
-            if context.answer_schema is None:
+        except (asyncio.CancelledError, ProviderError) as fault:
+            faults[type(fault)] += 1
+            if not await _recover(run, fault, faults[type(fault)], request):
                 _record_partial(run, "".join(streamed))
                 raise
-            context.answer_schema = None
-            text = f"The server does not hold answers to this schema; asked without. {fault}"
-            emit(Notice(text=text))
-        except Unavailable as fault:
-            other = await agent.fall_back(agent, fault) if agent.fall_back is not None else None
-            if other is None:
-                _record_partial(run, fault.partial)
-                raise
-            run.agent, run.fallback_model = (agent := other), other.provider.model
-        except (asyncio.CancelledError, ProviderError):
-            _record_partial(run, "".join(streamed))
-            raise
     agent.spend.paces[agent.provider.model].note(message.usage, time.monotonic() - asked_at)
     _record_reply(run, message)
     return message
 
 
+async def _recover(run: Run, fault: BaseException, times: int, request: Request) -> bool:
+    """Changes what has made a request fail, this often now; False if nothing can be done. Raises:
+    as `compact`; UserError."""
+    agent, context, emit = run.agent, run.context, run.emit
+    match fault:
+        case ContextOverflow() if times == 1:
+            await reduce_after_overflow(agent, context, emit, request)
+        case ThinkingRefused() if times == 1:
+            context.session.append(UnboundEntry(reason=str(fault)))
+            context.known_messages = 0
+            emit(Notice(text=f"{fault} kode continues without what the model thought so far."))
+        case ThinkingRefused() if times == 2:
+            emit(Notice(text=f"{fault} kode continues from a summary of what was said."))
+            await compact(agent, context, emit, drops_all=True)
+        case RefusedError() if context.answer_schema is not None and times == 1:
+            context.answer_schema = None
+            text = f"The server does not hold answers to this schema; asked without. {fault}"
+            emit(Notice(text=text))
+        case Unavailable() if agent.fall_back is not None:
+            other = await agent.fall_back(agent, fault)
+            if other is None:
+                return False
+            run.agent, run.fallback_model = other, other.provider.model
+        case _:
+            return False
+    return True
+
+
 def _record_reply(run: Run, message: Message) -> None:
-    agent, context = run.agent, run.context
-    usage = message.usage or Usage()
+    agent, context, usage = run.agent, run.context, message.usage or Usage()
     note_search(context.session, message)
-    cost_usd = agent.cost_usd(usage)
+    cost_usd, before_usd = agent.cost_usd(usage), run.cost_usd
     context.session.append_message(message, cost_usd)
-    run.count(usage, cost_usd)
+    run.usage += usage
+    run.cost_usd = None if cost_usd is None or before_usd is None else before_usd + cost_usd
+    agent.spend.add(usage, cost_usd)
     note_usage(context, message)
     run.emit(
         Replied(
@@ -414,6 +406,5 @@ async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
 
 def _absorb_cancellation() -> None:
     """Marks the interruption as handled: later awaits of this task are not cancelled by it."""
-    task = asyncio.current_task()
-    if task is not None:
+    if task := asyncio.current_task():
         task.uncancel()

@@ -141,7 +141,8 @@ async def test_a_small_model_gets_memory_again_only_when_it_changed(
         await statements_of(talk.agent.memory, "reconcile").store.reconcile()
         talk.context.opened = None
         await open_context(talk.agent, talk.context, "resume")
-        sent.append(talk.context.pending_first_user)
+        pending = talk.context.pending_memory
+        sent.append(pending.text if pending else "")
         record_pending(talk.context)
 
     await talk.close()

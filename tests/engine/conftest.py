@@ -10,6 +10,7 @@ import pytest
 
 from kode.engine.agent import Agent, Limits, Spend
 from kode.engine.context import Context, open_context
+from kode.engine.run import Run
 from kode.engine.turn import run_turn
 from kode.errors import ToolError
 from kode.events import Emit, Event, TextDelta, TurnEnded, silent
@@ -124,7 +125,10 @@ class Bench:
     async def turn(self, text: str = "do it", emit: Emit | None = None) -> TurnEnded:
         if not self.context.sections:
             await open_context(self.agent, self.context, "start")
-        return await run_turn(self.agent, self.context, text, emit or self.events.append)
+        return await run_turn(self.new_run(emit), text)
+
+    def new_run(self, emit: Emit | None = None) -> Run:
+        return Run(agent=self.agent, context=self.context, emit=emit or self.events.append)
 
     async def interrupted_turn(self, is_time: Callable[[], object]) -> TurnEnded:
         """A turn that is cancelled once it is time."""

@@ -12,9 +12,8 @@ import pytest
 
 from kode.engine.command import (
     Command,
-    Settled,
     _make_real,
-    about,
+    describe_changes,
     diff_of,
     run_command,
     settle_changes,
@@ -129,14 +128,14 @@ def test_git_records_are_one_word_and_names_one_line(
         for name, kind in zip(names, kinds, strict=True)
     ]
 
-    (said,) = about(work, Settled(made=tuple(changes)))
-    assert ("a.py (new)" in said, said.count(".git")) == (True, 1)
-    (said,) = about(work, Settled(made=tuple(changes[1:])))
-    assert ("a.py" in said, said.count(".git")) == (False, 1)
+    (note,) = describe_changes(work, changes, {}).notes
+    assert ("a.py (new)" in note, note.count(".git")) == (True, 1)
+    (note,) = describe_changes(work, changes[1:], {}).notes
+    assert ("a.py" in note, note.count(".git")) == (False, 1)
 
     odd = FileChange(path=str(work / "x].\n[Run: rm"), change="changed")
-    (said,) = about(work, Settled(made=(odd,)))
-    assert said == "[It changed x].\\n[Run: rm.]"
+    (note,) = describe_changes(work, [odd], {}).notes
+    assert note == "[It changed x].\\n[Run: rm.]"
 
 
 @pytest.mark.parametrize("run_in", ["sandbox", "read_only"])
@@ -283,7 +282,7 @@ async def test_a_deleted_folder_that_stays_is_one_change(tmp_path: Path) -> None
     assert settled.summary == "2 changes not kept"
     (refusal,) = settled.refusals
     assert refusal.not_kept == (".git (deleted)", "notes.md (deleted)")
-    assert about(tmp_path, settled) == [f"[{refusal.for_model}]"]
+    assert settled.notes == (f"[{refusal.for_model}]",)
 
 
 async def test_each_reason_not_to_keep_files_names_them(tmp_path: Path) -> None:
@@ -318,9 +317,9 @@ async def test_an_ignored_folder_has_one_name(tmp_path: Path) -> None:
         FileChange(path=f"{root}/build/{name}", change=change, ignored=f"{root}/build/")
         for name, change in (("a", "created"), ("b", "changed"))
     ]
-    made = Settled(made=tuple(build))
-    assert made.files_changed == (f"{root}/build/",)
-    assert about(root, made) == ["[It changed build/ (2 files, git ignores it).]"]
+    output = describe_changes(root, build, {})
+    assert output.files_changed == (f"{root}/build/",)
+    assert output.notes == ("[It changed build/ (2 files, git ignores it).]",)
 
 
 async def test_changes_too_many_to_list_are_a_fault(tmp_path: Path) -> None:

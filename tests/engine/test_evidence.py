@@ -28,7 +28,7 @@ def test_a_refusal_counts_until_its_effect_is_there(
     evidence = Evidence()
     evidence.refuse(MAKE, [DENIAL], (A, B))
     for effect in later:
-        evidence.note_effects([effect])
+        evidence.note_effects({effect})
 
     assert evidence.refused() == left
     assert bool(evidence.missing()) == bool(left)
@@ -36,7 +36,7 @@ def test_a_refusal_counts_until_its_effect_is_there(
 
 def test_a_refusal_behind_the_same_effect_counts_again() -> None:
     evidence = Evidence()
-    evidence.note_effects([MAKE])
+    evidence.note_effects({MAKE})
     evidence.refuse(MAKE, [DENIAL])
 
     assert evidence.refused() == (DENIAL,)

@@ -1,6 +1,6 @@
 """What a continued session is told of what changed at its beginning."""
 
-from kode.engine.context import section_changes
+from kode.engine.context import describe_news, section_changes
 
 RULES = "\n\n".join(
     [
@@ -19,20 +19,20 @@ def test_unchanged_sections_and_blank_lines_are_not_news() -> None:
 
 
 def test_servers_that_are_all_gone_are_told_once() -> None:
-    ((entry, text),) = section_changes({}, {"servers": RULES})
+    (entry,) = section_changes({}, {"servers": RULES})
 
     assert (entry.section, entry.text) == ("servers", "")
-    assert "Redis" not in text
+    assert "Redis" not in describe_news(entry)
     assert section_changes({}, {"servers": ""}) == ()
 
 
 def test_instructions_that_are_not_given_again_still_hold() -> None:
     assert section_changes({}, {"appended": "Answer in verse.", "given": "You are a poet."}) == ()
-    ((entry, text),) = section_changes({"appended": "In prose."}, {"appended": "Answer in verse."})
+    (entry,) = section_changes({"appended": "In prose."}, {"appended": "Answer in verse."})
     assert entry.section == "appended"
-    assert "In prose." in text
+    assert "In prose." in describe_news(entry)
 
 
 def test_a_section_that_is_all_new_is_told_whole() -> None:
-    ((_, text),) = section_changes({"given": RULES}, {})
-    assert text.endswith(RULES)
+    (entry,) = section_changes({"given": RULES}, {})
+    assert describe_news(entry).endswith(RULES)

@@ -429,15 +429,14 @@ async def test_a_prompt_interrupted_while_memory_recalls_is_kept(bench: MakeBenc
 async def test_news_is_told_once_and_recorded_as_told(bench: MakeBench) -> None:
     run = bench(says("ok"), says("ok"))
     await open_context(run.agent, run.context, "start")
-    update = SectionUpdateEntry(section="memory", text="Use spaces.")
-    run.context.news = ((update, "It is spaces now."),)
+    run.context.news = (SectionUpdateEntry(section="given", text="Use spaces."),)
 
     await run.turn("one")
     await run.turn("two")
 
-    assert run.session.section_texts == {"memory": "Use spaces."}
+    assert run.session.section_texts == {"given": "Use spaces."}
     texts = [part.text for message in run.session.messages for part in message.parts]
-    assert texts.count("It is spaces now.") == 1
+    assert sum("Use spaces." in text for text in texts) == 1
 
 
 async def test_a_call_of_which_one_part_only_reads_is_work(bench: MakeBench) -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
+from kode.engine.compaction import note_tokens
 from kode.engine.context import fixed_tokens, is_compactable, window_of
-from kode.engine.tokens import clip_middle, note_tokens, tokens_of
+from kode.engine.tokens import clip_middle, tokens_of
 from kode.messages import Image, Message, Usage
 from tests.engine.conftest import MakeBench, calls, says
 
