@@ -26,7 +26,7 @@ from kode.errors import ToolError
 from kode.events import silent
 from kode.tool import Tool, ToolContext, ToolOutput
 from kode.tools.apply_patch import apply_patch, text_editor
-from kode.tools.edit_file import edit_file
+from kode.tools.edit import edit_file
 from kode.tools.read_file import read_file
 from tests.workplaces import workplace
 

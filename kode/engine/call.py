@@ -197,7 +197,7 @@ async def _run_action(run: Run, progress: Progress, command: Command) -> ToolOut
     # Of a line that changed files and ran programs, nothing tells which came last.
     is_edit = bool(output.files_changed)
     runs_programs = runs_programs and not (is_edit and line is not None and line.only_edits)
-    is_watched = agent.background is not None and agent.background.is_busy
+    is_watched = agent.background is not None and bool(agent.background.running())
     step = WorkStep(checks=output.checks, is_edit=is_edit, ran_programs=runs_programs or is_watched)
     run.note_work(output.files_changed, output.agent_steps or (step,))
     well = (None, 0, 1) if line is not None and line.exit_one_is_answer else (None, 0)

@@ -21,28 +21,26 @@ calls of the same tools.
 import contextlib
 import dataclasses
 import itertools
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kode import beneath
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.tool import Tool, ToolContext, ToolOutput
-from kode.tools import files
-from kode.tools.edit_file import (
+from kode.tools.edit import (
+    Change,
     Misfit,
     Replaced,
+    change_tool,
     edit_file,
     find_lines,
     indent_lines,
     plan_change,
     read_target,
-    write_change,
+    write_file,
 )
 from kode.tools.read_file import read_file
-from kode.tools.write_file import write_file
 
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 _ADD, _DELETE, _UPDATE = "*** Add File: ", "*** Delete File: ", "*** Update File: "
@@ -103,47 +101,20 @@ class Hunk:
 # ── the tools ────────────────────────────────────────────────────────────────────────────────
 
 
-def _plan(context: ToolContext, path: str, hunks: Sequence[Hunk]) -> files.Change:
-    """What would be written. Raises: ToolError if a hunk does not fit."""
+@change_tool(name="edit_file")
+def patch_file(context: ToolContext, path: str, hunks: list[Hunk]) -> Change:
+    """Applies hunks to a file. Not offered to models: a part of other tools."""
     replacements = {f"Hunk {number}": hunk for number, hunk in enumerate(hunks, start=1)}
     advice = "put the line of its function or class after `@@`, or more lines around it"
     return plan_change(context, path, replacements, advice)
 
 
-@tool(
-    effect="edit",
-    subject="path",
-    preview=lambda context, arguments: _plan(context, **arguments).preview(),
-    name="edit_file",
-)
-async def patch_file(context: ToolContext, path: str, hunks: list[Hunk]) -> ToolOutput:
-    """Applies hunks to a file. Not offered to models: a part of other tools."""
-    return write_change(context, _plan(context, path, hunks))
-
-
-def _plan_deletion(context: ToolContext, path: str) -> files.Change:
-    file, name = read_target(context, path)
-    return files.Change(file=file, name=name, after="", done=f"Deleted {name}.")
-
-
-@tool(
-    effect="edit",
-    subject="path",
-    preview=lambda context, arguments: _plan_deletion(context, **arguments).preview(),
-    name="edit_file",
-)
-async def delete_file(context: ToolContext, path: str) -> ToolOutput:
+@change_tool(name="edit_file")
+def delete_file(context: ToolContext, path: str) -> Change:
     """Deletes a text file. Not offered to models: a part of `apply_patch`. Rules and hooks about
     edits by name are about this too."""
-    change = _plan_deletion(context, path)
-    file = change.file.path
-    try:
-        with beneath.open_folder(file.parent) as folder:
-            os.unlink(file.name, dir_fd=folder)
-    except OSError as error:
-        raise ToolError(f"{change.name} could not be deleted: {error.strerror}.") from None
-    context.seen_files.pop(str(file), None)
-    return change.describe()
+    file = read_target(context, path)
+    return Change(file=file, after="", done=f"Deleted {file.name}.", is_deletion=True)
 
 
 def _parts(arguments: Mapping[str, Any]) -> tuple[tuple[Tool, Mapping[str, Any]], ...]:

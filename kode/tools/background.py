@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
@@ -86,11 +86,12 @@ class BackgroundCommand:
     outcome: str = ""
     """How it ended; "" while it runs."""
     took_s: float = 0.0
-    entry_id: str = ""
-    """Id of the entry with its beginning."""
     read_to: int = 0
     """How far the model has read its output file, in bytes."""
-    watch: "asyncio.Task[None] | None" = None
+    begun: JobEntry = field(init=False)
+    """The record of its beginning."""
+    watch: "asyncio.Task[None]" = field(init=False)
+    """Ends when it has ended."""
 
     @property
     def command(self) -> str:
@@ -99,16 +100,6 @@ class BackgroundCommand:
     @property
     def runs(self) -> bool:
         return not self.outcome
-
-    def entry(self) -> JobEntry:
-        """The record of its beginning, or of its end."""
-        return JobEntry(
-            name=self.name,
-            title=shorten(self.command, TITLE_CHARS),
-            outcome=self.outcome,
-            output=str(self.running.output_path or ""),
-            of=self.entry_id,
-        )
 
     def last_line(self) -> str:
         """The last non-empty line of its output."""
@@ -166,11 +157,10 @@ class BackgroundCommands:
         late, self._late = self._late, []
         for of, entry in late:
             self._record(of, entry)
-        alive = {command.entry_id for command in self.running()}
+        alive = {command.begun.id for command in self.running()}
         for job in running_jobs(session.entries):
             if job.id not in alive:
-                ended = replace(job, id=new_id(), at=timestamp(), of=job.id, outcome=WITH_KODE)
-                self._record(session.id, ended)
+                self._record(session.id, _record_end(job, WITH_KODE))
 
     @contextlib.contextmanager
     def offer(self) -> Iterator[asyncio.Event]:
@@ -189,21 +179,22 @@ class BackgroundCommands:
 
     def move(self) -> bool:
         """Moves the newest running command here; False if there is none."""
-        request = next((it for it in reversed(self._requests) if not it.is_set()), None)
-        if request is not None:
-            request.set()
-        return request is not None
+        for request in reversed(self._requests):
+            if not request.is_set():
+                request.set()
+                return True
+        return False
 
     def take(self, command: RunningCommand, session_id: str | None, **options: Any) -> str:
         """Takes over a command and the duty to end it; returns its name in the background.
         `options` are `with_session`, `tell` and `work` of `BackgroundCommand`."""
         self._count += 1
         job = BackgroundCommand(f"bg{self._count}", command, session_id, **options)
-        self._record(session_id, entry := job.entry())
-        job.entry_id = entry.id
+        title, output = shorten(command.command, TITLE_CHARS), str(command.output_path or "")
+        job.begun = JobEntry(name=job.name, title=title, output=output)
+        self._record(session_id, job.begun)
         job.watch = asyncio.ensure_future(self._watch(job))
-        ended = [command for command in self.commands if not command.runs]
-        for oldest in ended[: len(ended) - MAX_ENDED + 1]:
+        for oldest in [job for job in self.commands if not job.runs][: -MAX_ENDED + 1]:
             self.commands.remove(oldest)
         self.commands.append(job)
         return job.name
@@ -211,10 +202,6 @@ class BackgroundCommands:
     def running(self) -> list[BackgroundCommand]:
         """The commands that have not ended."""
         return [command for command in self.commands if command.runs]
-
-    @property
-    def is_busy(self) -> bool:
-        return bool(self.running())
 
     def find(self, name: str) -> BackgroundCommand:
         """The command with this name, `bg2` or `2`. Raises: UserError that lists the names."""
@@ -226,12 +213,10 @@ class BackgroundCommands:
 
     async def kill(self, command: BackgroundCommand, outcome: str = "killed by the person") -> None:
         """Kills it and everything it started; does nothing if it has ended."""
-        if not command.runs:
-            return
-        if command.watch is not None:
+        if command.runs:
             command.watch.cancel()
-        await command.running.end()
-        self._note_end(command, outcome)
+            await command.running.end()
+            self._note_end(command, outcome)
 
     def tell(self, session_id: str | None, text: str) -> None:
         """Has the next message tell this session's model."""
@@ -245,25 +230,22 @@ class BackgroundCommands:
 
     async def close(self) -> None:
         """Kills all running commands."""
-        await self._kill(self.running(), WITH_KODE)
+        await asyncio.gather(*(self.kill(job, WITH_KODE) for job in self.running()))
 
     async def leave(self, session_id: str | None) -> None:
         """Kills what ends with this session."""
         jobs = [job for job in self.running() if job.with_session and job.session_id == session_id]
-        await self._kill(jobs, "ended with its session")
-
-    async def _kill(self, commands: Sequence[BackgroundCommand], outcome: str) -> None:
-        await asyncio.gather(*(self.kill(command, outcome) for command in commands))
+        await asyncio.gather(*(self.kill(job, "ended with its session") for job in jobs))
 
     async def _watch(self, command: BackgroundCommand) -> None:
         outcome = await command.running.ended()
         self._note_end(command, outcome)
-        end = f"{command.name} has ended, {outcome}: {shorten(command.command, TITLE_CHARS)}"
+        end = f"{command.name} has ended, {outcome}: {command.begun.title}"
         self.emit(Notice(text=f"{end} (/bg read {command.name} shows its output)", level="info"))
 
     def _note_end(self, command: BackgroundCommand, outcome: str) -> None:
         command.outcome, command.took_s = outcome, time.monotonic() - command.running.since
-        self._record(command.session_id, command.entry())
+        self._record(command.session_id, _record_end(command.begun, outcome))
         if command.work is not None:
             self._work.append((command.session_id, command.work()))
 
@@ -275,6 +257,10 @@ class BackgroundCommands:
             self.session.append(entry)
         except StorageError as error:
             self.emit(Notice(text=str(error), level="error"))
+
+
+def _record_end(begun: JobEntry, outcome: str) -> JobEntry:
+    return replace(begun, id=new_id(), at=timestamp(), of=begun.id, outcome=outcome)
 
 
 @tool(effect="none", subject="id")
@@ -297,7 +283,7 @@ async def job(
         job.send(tell)
     if stop:
         await background.kill(job, "stopped")
-    elif wait_s > 0 and job.watch is not None:
+    elif wait_s > 0:
         await asyncio.wait((job.watch,), timeout=min(wait_s, MAX_WAIT_S))
     text = job.read(start)
     state = job.outcome or "running"

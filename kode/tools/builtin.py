@@ -31,7 +31,13 @@ SMALL = ("read_file", "write_file", "edit_file", "shell")
 """The tools of the small profile: enough for every task, and few, so that a weak model chooses
 better."""
 
-_MODULES = {"search_files": "search", "list_files": "search", "job": "background"}
+_MODULES = {
+    "write_file": "edit",
+    "edit_file": "edit",
+    "search_files": "search",
+    "list_files": "search",
+    "job": "background",
+}
 """Of tools whose module has another name."""
 
 BUILTIN: tuple[Tool, ...] = tuple(

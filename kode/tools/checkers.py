@@ -106,7 +106,6 @@ class Checkers:
             timeout_s=LIMIT_S,
             stdin=text,
             sandbox=self.sandbox,
-            has_grace=False,
         )
         if ran.exit_code is None:
             raise TimeoutError

@@ -1,8 +1,7 @@
 """Shared by the file tools: resolves paths, checks access, decodes and writes text.
 
-The tools, searching and text edits have their own modules. Nothing here asks a person: the gate
-decides whether a call runs. Some things are refused in every mode: writing to a protected folder,
-and reading the secrets in one.
+Nothing here asks a person: the gate decides whether a call runs. Some things are refused in every
+mode: writing to a protected folder, and reading the secrets in one.
 """
 
 import contextlib
@@ -10,22 +9,23 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from kode import beneath, diffs, durable, paths
+from kode import beneath, durable, paths
 from kode.errors import StorageError, ToolError
-from kode.messages import plural
-from kode.plain_text import Encoding, encoding_by_mark, lines_of, printable
-from kode.tool import ToolContext, ToolOutput
+from kode.plain_text import Encoding, encoding_by_mark, printable
+from kode.tool import ToolContext
 from kode.workplace import as_seen, real_path
 
 MAX_WHOLE_BYTES = 20 * 1024 * 1024
 """The largest file that is read in full, to be edited or replaced."""
 
 SNIFF_BYTES = 65536  # a null byte shows sooner in what is no text
+
+UTF8 = Encoding(codec="utf-8")
 
 _CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\r\f\b\x1b"))
 
@@ -35,48 +35,16 @@ class FileText:
     """A text file as it was on disk at one moment."""
 
     path: Path
-    data: bytes
-    text: str
+    name: str
+    """As results show it."""
+    data: bytes = b""
+    text: str = ""
     """Decoded, without the byte order mark; original line ends."""
-    encoding: Encoding
+    encoding: Encoding = UTF8
     mode: int
     """Permission bits."""
     is_new: bool = False
     """Whether it is yet to be created."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A whole new text of a file, before it is written."""
-
-    file: FileText
-    name: str
-    after: str
-    done: str
-    """Says in a sentence what was done once it is written."""
-    notes: Sequence[str] = ()
-
-    def preview(self) -> str:
-        """The diff. Raises: ToolError for characters that the encoding lacks."""
-        encode(self.after, self.file.encoding, self.name)
-        return diffs.unified_diff(self.name, self.file.text, self.after)
-
-    def write(self, context: ToolContext) -> ToolOutput:
-        """Raises: ToolError as `preview` and `write`."""
-        data = encode(self.after, self.file.encoding, self.name)
-        write(context, self.file.path, data, mode=self.file.mode)
-        return self.describe()
-
-    def describe(self) -> ToolOutput:
-        """The result once it is written."""
-        diff = diffs.unified_diff(self.name, self.file.text, self.after)
-        lines = plural(len(lines_of(self.after)), "line")
-        return ToolOutput(
-            text=" ".join([self.done, *self.notes]),
-            summary=lines if self.file.is_new else diffs.counts(diff),
-            diff=diff,
-            files_changed=(str(self.file.path),),
-        )
 
 
 class Binary(Exception):
@@ -113,13 +81,13 @@ def resolve_tree(context: ToolContext, path: str) -> Path:
         the program that walks, which could not tell where it has come to.
     """
     real, background = resolve(context, path), context.background
-    if background is not None and background.is_busy and _is_in_tmp(context, real):
+    if background is not None and background.running() and _is_in_tmp(context, real):
         raise ToolError(
             "A command in the background may change /tmp meanwhile, so only single files are read "
             "there: search or list it with a shell command, or stop the one in the background."
         )
     if not real.exists():
-        raise explain_missing(context, real)
+        raise _explain_missing(context, real)
     return real
 
 
@@ -199,7 +167,40 @@ def _is_same_file(path: Path, other: Path) -> bool:
         return False
 
 
-def explain_missing(context: ToolContext, path: Path) -> ToolError:
+# ── reading ──────────────────────────────────────────────────────────────────────────────────
+
+
+@contextlib.contextmanager
+def open_regular(context: ToolContext, path: Path) -> Iterator[IO[bytes]]:
+    """Opens an existing regular file for reading.
+
+    Raises: ToolError if it is missing, a folder, a device or pipe, unreadable or `is_secret`; also
+        while it is open.
+    """
+    refuse_secret(context, path)
+    name = display_path(context, path)
+    try:
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+        with open(path, "rb", opener=lambda path, _: os.open(path, flags)) as file:
+            status = os.fstat(file.fileno())
+            if status.st_nlink and not durable.is_at(file.fileno(), path):
+                raise _swapped(str(path))
+            if not stat.S_ISREG(status.st_mode):
+                raise ToolError(f"{name} is a device, pipe or socket, not a file: it is not read.")
+            yield file
+    except (FileNotFoundError, NotADirectoryError):
+        raise _explain_missing(context, path) from None
+    except IsADirectoryError:
+        raise ToolError(f"{name} is a folder: list it to see its files.") from None
+    except OSError as error:
+        raise ToolError(
+            f"{name} could not be read: {error.strerror}. "
+            "Check its permissions, or use another file."
+        ) from None
+
+
+def _explain_missing(context: ToolContext, path: Path) -> ToolError:
     """The error for a missing file, listing the most similar names."""
     import difflib
 
@@ -219,50 +220,11 @@ def explain_missing(context: ToolContext, path: Path) -> ToolError:
     return ToolError(f"There is no file {what}. {hint}", untrusted=untrusted)
 
 
-@contextlib.contextmanager
-def open_regular(context: ToolContext, path: Path) -> Iterator[IO[bytes]]:
-    """Opens an existing regular file for reading.
-
-    Raises: ToolError if it is missing, a folder, a device or pipe, or unreadable; also while it is
-        open.
-    """
-    name = display_path(context, path)
-    try:
-        # Without O_NONBLOCK, opening a pipe would wait for a writer.
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-        with open(path, "rb", opener=lambda path, _: os.open(path, flags)) as file:
-            status = os.fstat(file.fileno())
-            if status.st_nlink and not durable.is_at(file.fileno(), path):
-                raise _swapped(str(path))
-            if not stat.S_ISREG(status.st_mode):
-                raise ToolError(f"{name} is a device, pipe or socket, not a file: it is not read.")
-            yield file
-    except (FileNotFoundError, NotADirectoryError):
-        raise explain_missing(context, path) from None
-    except IsADirectoryError:
-        raise ToolError(f"{name} is a folder: list it to see its files.") from None
-    except OSError as error:
-        raise ToolError(
-            f"{name} could not be read: {error.strerror}. "
-            "Check its permissions, or use another file."
-        ) from None
-
-
-def refuse_large(name: str, size: int) -> None:
-    """Raises: ToolError for a text of so many bytes."""
-    if size > MAX_WHOLE_BYTES:
-        raise ToolError(
-            f"{name} has more than the {MAX_WHOLE_BYTES:,} bytes that the file tools read: use a "
-            "shell command (grep, sed -n 1,200p, a script)."
-        )
-
-
 def read_whole(context: ToolContext, path: Path) -> FileText:
     """Reads a text file in full.
 
     Raises: ToolError as `open_regular`, and for binaries and files over 20 MB.
     """
-    refuse_secret(context, path)
     name = display_path(context, path)
     with open_regular(context, path) as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
@@ -275,10 +237,16 @@ def read_whole(context: ToolContext, path: Path) -> FileText:
             f"{name} is not a text file ({reason}): the file tools change text only. "
             "Use a shell command that knows its format."
         ) from None
-    return FileText(path=path, data=data, text=text, encoding=encoding, mode=mode)
+    return FileText(path=path, name=name, data=data, text=text, encoding=encoding, mode=mode)
 
 
-# ── what was seen of it ──────────────────────────────────────────────────────────────────────
+def refuse_large(name: str, size: int) -> None:
+    """Raises: ToolError for a text of so many bytes."""
+    if size > MAX_WHOLE_BYTES:
+        raise ToolError(
+            f"{name} has more than the {MAX_WHOLE_BYTES:,} bytes that the file tools read: use a "
+            "shell command (grep, sed -n 1,200p, a script)."
+        )
 
 
 def content_hash(data: bytes) -> str:
@@ -295,7 +263,7 @@ def require_seen(context: ToolContext, file: FileText) -> None:
     )
     if seen is None:
         advice = "has not been read in this session: read it with read_file first"
-    raise ToolError(f"{display_path(context, file.path)} {advice}. Nothing was written.")
+    raise ToolError(f"{file.name} {advice}. Nothing was written.")
 
 
 # ── bytes and text ───────────────────────────────────────────────────────────────────────────
@@ -307,13 +275,11 @@ def decode(data: bytes) -> tuple[str, Encoding]:
 
     Raises: Binary, judged by content: NUL bytes, many control characters, broken UTF-16.
     """
-    encoding = encoding_by_mark(data)
-    if encoding is not None:
+    if encoding := encoding_by_mark(data):
         try:
-            text = data[len(encoding.bom) :].decode(encoding.codec)
+            return data[len(encoding.bom) :].decode(encoding.codec), encoding
         except UnicodeDecodeError:
             raise Binary(f"its byte order mark says {encoding.codec}, its bytes do not") from None
-        return text, encoding
     if b"\0" in data:
         raise Binary("it has NUL bytes")
     try:
@@ -384,3 +350,13 @@ def write(context: ToolContext, path: Path, data: bytes, *, mode: int) -> None:
                 os.fchown(file.fileno(), *owner)
                 os.fchmod(file.fileno(), mode)
     context.seen_files[str(path)] = content_hash(data)
+
+
+def delete(context: ToolContext, file: FileText) -> None:
+    """Raises: ToolError; then the file is still there."""
+    try:
+        with beneath.open_folder(file.path.parent) as folder:
+            os.unlink(file.path.name, dir_fd=folder)
+    except OSError as error:
+        raise ToolError(f"{file.name} could not be deleted: {error.strerror}.") from None
+    context.seen_files.pop(str(file.path), None)

@@ -92,11 +92,6 @@ class Capture:
         self._write("")
 
     @property
-    def size(self) -> int:
-        """Bytes in the file, as far as they are written."""
-        return self.path.stat().st_size if self.path is not None else 0
-
-    @property
     def partial(self) -> str:
         """The unfinished last line, which is not in the text, as a terminal would show it now."""
         return clean(_CUT_ESCAPE.sub("", self._rest[-_MAX_PARTIAL_CHARS:]))

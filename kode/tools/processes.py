@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kode import beneath
 from kode.programs import start_program
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ MARK = "KODE_SHELL_ID"
 GRACE_S = 1.0
 """Between SIGTERM and SIGKILL."""
 
-_STAT_BYTES = 4096  # a line of /proc/PID/stat has about 300
 _POLL_S = 0.02  # below what a person notices
 _MAX_ROUNDS = 50
 """Give up on processes that fork faster than they are found after this many rounds."""
@@ -61,26 +61,22 @@ def mark_environment(mark: str) -> dict[str, str]:
 
 
 def _read_proc(since: int) -> Iterator[Process]:
-    variable = f"{MARK}=".encode()
+    variable = f"\0{MARK}=".encode()
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        marks = set[bytes]()
-        with contextlib.suppress(OSError):  # gone meanwhile
+        with contextlib.suppress(OSError, ValueError, IndexError):  # gone meanwhile
             # No file object: this runs for every process of the machine, after each command.
-            file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                stat, _, rest = os.read(file, _STAT_BYTES).rpartition(b")")
-            finally:
-                os.close(file)
-            fields = rest.split(b" ", 21)
-            if len(fields) < 21 or fields[1] in b"ZX" or int(fields[20]) < since:
+            with beneath.closing(os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)) as file:
+                stat, _, rest = os.read(file, 4096).rpartition(b")")
+            _, state, parent, group, *fields = rest.split(b" ", 21)
+            if state in b"ZX" or int(fields[16]) < since:
                 continue
+            variables = b""
             with contextlib.suppress(OSError):  # another user's
-                # Only the variable itself: another may contain the same text, a key say.
-                for text in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                    if text.startswith(variable):
-                        marks.update(text.removeprefix(variable).split(b":"))
+                variables = b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+            # Only the variable itself: another may contain the same text, a key say.
+            marks = variables.partition(variable)[2].partition(b"\0")[0].split(b":")
             name = stat.partition(b"(")[2].decode(errors="replace")
-            yield Process(int(pid), int(fields[2]), int(fields[3]), name, frozenset(marks))
+            yield Process(int(pid), int(parent), int(group), name, frozenset(marks))
 
 
 def _ask_ps() -> Iterator[Process]:
@@ -206,14 +202,15 @@ class ProcessTree:
         """What is left of it. Once that is nothing, nothing can come any more."""
         if self._is_gone:
             return []
-        has_proc = os.path.isdir("/proc/self")
-        processes = {it.pid: it for it in (_read_proc(self._since) if has_proc else _ask_ps())}
-        tree = {
-            process.pid
-            for process in processes.values()
-            if process.group == self._group or self.mark.encode() in process.marks
-        }
-        while more := {pid for pid, process in processes.items() if process.parent in tree} - tree:
+        listed = _read_proc(self._since) if os.path.isdir("/proc/self") else _ask_ps()
+        processes = {process.pid: process for process in listed}
+        tree, mark = set[int](), self.mark.encode()
+        while more := {
+            pid
+            for pid, process in processes.items()
+            if pid not in tree
+            and (process.group == self._group or mark in process.marks or process.parent in tree)
+        }:
             tree |= more
         left = [processes[pid] for pid in sorted(tree - {os.getpid()})]
         self._is_gone = not left

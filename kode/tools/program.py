@@ -72,24 +72,22 @@ async def run_program(
     records_opens: bool = False,
     grants: "Grants | None" = None,
     keep: Keep | None = None,
-    has_grace: bool = True,
     take_first_line: Callable[[bytes], bool] = lambda line: False,
 ) -> ProgramRun:
-    """Runs a program to its end or its time limit, in `sandbox` if there is one. With `has_grace`
-    it gets a moment to exit at its limit; `records_opens`, `grants`: see `Sandbox.begin`;
-    `take_first_line` gets the first line that it prints, as soon as it has, and says whether to
-    leave it out of the output. Raises nothing but CancelledError, after ending the program."""
+    """Runs a program to its end or its time limit, in `sandbox` if there is one. `records_opens`,
+    `grants`: see `Sandbox.begin`; `take_first_line` gets the first line that it prints, as soon as
+    it has, and says whether to leave it out of the output. Raises nothing but CancelledError, after
+    ending the program."""
     started = time.monotonic()
     attempt: Attempt | None = None
-    tree = ProcessTree()
     try:
         if sandbox is not None:
             attempt = await asyncio.to_thread(
                 sandbox.begin, records_opens=records_opens, grants=grants
             )
-            tree.wrapped = attempt.wrap(tuple(argv))
+            attempt.wrap(tuple(argv))
         out, err, code, fault = bytearray(), bytearray(), None, ""
-        async with open_program(tree, argv, environment, cwd, has_grace=has_grace) as process:
+        async with open_program(argv, environment, cwd, wrapped=attempt) as process:
             try:
                 async with asyncio.timeout(timeout_s):
                     await asyncio.gather(
@@ -117,16 +115,19 @@ async def run_program(
 
 @contextlib.asynccontextmanager
 async def open_program(
-    tree: ProcessTree,
     argv: Sequence[str],
     environment: Mapping[str, str],
     cwd: Path | None = None,
     *,
-    has_grace: bool = False,
+    wrapped: "Attempt | None" = None,
     is_alone: bool = False,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Starts a program with pipes; it has ended with all it started on leaving. One that `is_alone`
-    starts no others, so that nobody has to look for them. Raises: OSError."""
+    """Starts a program with pipes, in the sandbox if `wrapped`; it has ended with all it started on
+    leaving. One that `is_alone` starts no others, so that nobody has to look for them.
+
+    Raises: OSError.
+    """
+    tree = ProcessTree(wrapped=wrapped)
     process: asyncio.subprocess.Process | None = None
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
     try:
@@ -136,10 +137,8 @@ async def open_program(
         if process is not None and is_alone:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-        elif has_grace:
-            await tree.end()
         else:
-            tree.kill()
+            await tree.end()
         if process is not None:
             await process.wait()
             # Its open pipes would stay open here: asyncio has no public way to release them.
@@ -193,6 +192,6 @@ async def ask_worker(script: str, question: bytes) -> bytes | None:
     Raises: OSError if it cannot be started.
     """
     argv = (*_LIMITED, *PYTHON, script)
-    async with open_program(ProcessTree(), argv, worker_environment(), is_alone=True) as process:
+    async with open_program(argv, worker_environment(), is_alone=True) as process:
         answer, _ = await process.communicate(question)
     return answer if process.returncode == 0 else None

@@ -37,19 +37,12 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class View(NamedTuple):
-    """What a model gets of a file."""
+    """What a model gets of a file, of a page of a PDF, or of a cell of a notebook."""
 
-    text: str
-    summary: str
+    text: str = ""
+    summary: str = ""
     notes: tuple[str, ...] = ()
     pictures: tuple[Picture, ...] = ()
-
-
-class _Section(NamedTuple):
-    """A page of a PDF, or a cell of a notebook."""
-
-    text: str
-    pictures: list[Picture]
 
 
 @tool(
@@ -80,7 +73,6 @@ async def read_file(
     if path.startswith(EARLIER):
         return _earlier(context, path.removeprefix(EARLIER).strip(), offset, limit)
     real = files.resolve(context, path)
-    files.refuse_secret(context, real)
     # In a thread: a slow disk must not block the screen or Ctrl-C.
     view = await asyncio.to_thread(_read, context, real, offset, limit, raw=show == "raw")
     if isinstance(view, bytes):
@@ -116,7 +108,7 @@ def _read(context: ToolContext, path: Path, offset: int, limit: int, *, raw: boo
         text, _ = files.decode(data)
     except files.Binary as reason:
         if looks is not None:
-            return View("", "", pictures=(Picture(path.name, data),))
+            return View(pictures=(Picture(path.name, data),))
         raise ToolError(
             f"{name} is not a text file ({reason}). Use a shell command that knows its "
             "format, such as `file` or `xxd`."
@@ -220,14 +212,14 @@ async def _read_pages(
         raise ToolError(
             f"{name} {what}, so its pages cannot be read: ask the person for a copy without that."
         )
-    sections = []
+    views = []
     for number, page in enumerate(document["pages"], start=offset):
         if as_pictures:
-            sections.append(_Section("", [Picture(f"page {number}", base64.b64decode(page))]))
+            views.append(View(pictures=(Picture(f"page {number}", base64.b64decode(page)),)))
         else:
             text = page or '(no text: show="pictures" shows how it looks)'
-            sections.append(_Section(f"Page {number}:\n{text}", []))
-    return _show_sections(name, "page", sections, offset, document["total"], room)
+            views.append(View(f"Page {number}:\n{text}"))
+    return _join_views(name, "page", views, offset, document["total"], room)
 
 
 def _read_cells(name: str, text: str, offset: int, limit: int, *, room: int) -> View | None:
@@ -241,8 +233,8 @@ def _read_cells(name: str, text: str, offset: int, limit: int, *, room: int) -> 
     if not cells or not isinstance(cells, list) or not all(map(_is_object, cells)):
         return None
     part = enumerate(cells[offset - 1 : offset - 1 + limit], start=offset)
-    sections = [_describe_cell(number, cell) for number, cell in part]
-    view = _show_sections(name, "cell", sections, offset, len(cells), room)
+    views = [_show_cell(number, cell) for number, cell in part]
+    view = _join_views(name, "cell", views, offset, len(cells), room)
     hint = (
         '[Before an edit, read the file\'s own lines, which are JSON: show="raw". Search it for '
         "their numbers.]"
@@ -250,21 +242,21 @@ def _read_cells(name: str, text: str, offset: int, limit: int, *, room: int) -> 
     return view._replace(text=f"{view.text}\n{hint}")
 
 
-def _show_sections(
-    name: str, noun: str, sections: Sequence[_Section], offset: int, total: int, room: int
+def _join_views(
+    name: str, noun: str, views: Sequence[View], offset: int, total: int, room: int
 ) -> View:
-    """As many sections as there is room for, of the first one at least its beginning, and a note
-    on what follows. Raises: ToolError for an offset beyond the end."""
-    if not sections:
+    """As many pages or cells as there is room for, of the first one at least its beginning, and a
+    note on what follows. Raises: ToolError for an offset beyond the end."""
+    if not views:
         raise _beyond_end(name, noun, offset, total)
     texts: list[str] = []
     pictures: list[Picture] = []
-    for text, its_pictures in sections:
-        excess = len(text) - room
+    for view in views:
+        text, excess = view.text, len(view.text) - room
         if texts and excess > 0:
             break
         texts.append(f"{text[:room]}\n[{excess:,} more characters]" if excess > 0 else text)
-        pictures += its_pictures
+        pictures += view.pictures
         room -= len(text)
     last = offset + len(texts) - 1
     more = f" To go on: offset={last + 1}" if last < total else ""
@@ -283,18 +275,18 @@ def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict)
 
 
-def _describe_cell(number: int, cell: dict[str, Any]) -> _Section:
-    section = _Section("", [])
+def _show_cell(number: int, cell: dict[str, Any]) -> View:
+    pictures: list[Picture] = []
     lines = [f"Cell {number}, {cell.get('cell_type')}:", _join(cell.get("source"))]
     attachments, outputs = cell.get("attachments"), cell.get("outputs")
     for bundle in attachments.values() if _is_object(attachments) else ():
-        lines += _describe_bundle(number, bundle, section.pictures)
+        lines += _describe_bundle(number, bundle, pictures)
     for output in filter(_is_object, outputs if isinstance(outputs, list) else ()):
         error = f"{output.get('ename')}: {output.get('evalue')}" if "ename" in output else ""
         text = _join(output.get("text")) or _join(output.get("traceback"), "\n") or error
         lines += ["Output:", *filter(None, [_clip(text)])]
-        lines += _describe_bundle(number, output.get("data"), section.pictures)
-    return section._replace(text="\n".join(lines))
+        lines += _describe_bundle(number, output.get("data"), pictures)
+    return View("\n".join(lines), pictures=tuple(pictures))
 
 
 def _describe_bundle(number: int, data: Any, pictures: list[Picture]) -> Iterator[str]:
@@ -309,9 +301,9 @@ def _describe_bundle(number: int, data: Any, pictures: list[Picture]) -> Iterato
             picture = base64.b64decode(_join(data[kind]))
         except ValueError:
             yield f"[{name} is damaged]"
-            return
-        pictures.append(Picture(name, picture))
-        yield f"[{name}, {len(picture):,} bytes]"
+        else:
+            pictures.append(Picture(name, picture))
+            yield f"[{name}, {len(picture):,} bytes]"
     elif kinds and not text:
         yield f"[{', '.join(kinds)}]"
 

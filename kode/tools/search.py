@@ -26,7 +26,6 @@ from kode.permissions import places
 from kode.programs import find_program
 from kode.tool import ToolContext, ToolOutput
 from kode.tools import files, search_worker
-from kode.tools.processes import ProcessTree
 from kode.tools.program import PYTHON, feed, open_program, worker_environment
 
 TIMEOUT_S = 30.0  # a very large repository on a cold disk
@@ -419,7 +418,7 @@ async def run_search(
         words = {"pattern": pattern, "ignore_case": ignore_case, "context": context}
         question = json.dumps({"root": folder, **words}).encode()
     timed_out, dropped, stderr = False, 0, b""
-    async with open_program(ProcessTree(), argv, worker_environment(), is_alone=True) as process:
+    async with open_program(argv, worker_environment(), is_alone=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         try:

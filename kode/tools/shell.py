@@ -12,6 +12,8 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -92,12 +94,15 @@ async def shell(
         leftovers = running.leftovers() if outcome == "ended" else []
     except asyncio.CancelledError:
         await running.end()
-        context.keep_output(running.output_when_stopped())
+        dropped = "[It ran on a copy of the project: of its changes nothing was kept.]"
+        notes = [] if context.wrap_command is None else [dropped]
+        context.keep_output(replace(running.describe(notes), untrusted=running.untrusted))
         raise
     finally:
         if not running.moved:
             await running.end()
-    exit_status, status = running.returncode, _describe_end(running.returncode)
+    exit_status = running.returncode
+    status = _describe_end(exit_status)
     if outcome == "timed out":
         exit_status = -1
         status = f"timed out after {limit_s:g} s and was ended, with all it started"
@@ -112,24 +117,14 @@ async def shell(
         )
     if timeout_s > MAX_TIMEOUT_S:
         notes.append(f"[`timeout_s` is at most {MAX_TIMEOUT_S}: that was used.]")
-    return ToolOutput(
-        text=_or_none(running.capture.text()),
-        notes=tuple(notes),
-        summary=status,
-        exit_status=exit_status,
-        checks=checks,
-    )
-
-
-def _or_none(output: str) -> str:
-    return output.rstrip("\n") or "(no output)"
+    output = running.describe(notes)
+    return replace(output, summary=status, exit_status=exit_status, checks=checks)
 
 
 def _describe_end(returncode: int) -> str:
     """`exit status 1`, with the signal's name if one killed it."""
-    number, name = -returncode if returncode < 0 else returncode - 128, ""
-    with contextlib.suppress(ValueError):
-        name = signal.Signals(number).name
+    number = -returncode if returncode < 0 else returncode - 128
+    name = {it.value: it.name for it in signal.Signals}.get(number, "")
     if returncode < 0:
         return f"killed by {name or f'signal {number}'}"
     return f"exit status {returncode}{name and f', as of {name}'}"
@@ -200,17 +195,16 @@ class _Running:
     async def wait(self, limit_s: float, request: asyncio.Event) -> Outcome:
         """Waits until the shell itself ends, time runs out, or the person moves the command."""
         assert self._process is not None
-        ended = asyncio.ensure_future(self._process.wait())
-        moved = asyncio.ensure_future(request.wait())
+        ends = [asyncio.ensure_future(it.wait()) for it in (self._process, request)]
         try:
-            await asyncio.wait((ended, moved), timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(ends, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            ended.cancel()
-            moved.cancel()
-        if ended.done() and not ended.cancelled():
-            self.returncode = ended.result()
-            return "ended"
-        return "moved" if request.is_set() else "timed out"
+            for end in ends:
+                end.cancel()
+        if self._process.returncode is None:
+            return "moved" if request.is_set() else "timed out"
+        self.returncode = self._process.returncode
+        return "ended"
 
     def move_to(self, background: "BackgroundCommands", *, by_model: bool) -> ToolOutput:
         """Hands the command over to the background; returns the result of its call."""
@@ -219,7 +213,8 @@ class _Running:
         self.capture.keep_whole()
         name = background.take(self, self._context.session_id, with_session=by_model)
         if by_model:
-            background.find(name).read_to = self.capture.size
+            if self.output_path is not None:
+                background.find(name).read_to = self.output_path.stat().st_size
             note = f"[It runs in the background as {name}, at most as long as the session.]"
         else:
             after = f"{time.monotonic() - self.since:.0f} s"
@@ -230,13 +225,11 @@ class _Running:
                 "will say when it ends: go on with something else, do not wait for it.]"
             )
         summary = f"{'runs in' if by_model else 'moved to'} the background as {name}"
-        return ToolOutput(text=_or_none(self.output()), notes=(note,), summary=summary)
+        return replace(self.describe([note]), summary=summary)
 
-    def output_when_stopped(self) -> ToolOutput:
-        """What the model reads of it if it was stopped."""
-        dropped = "[It ran on a copy of the project: of its changes nothing was kept.]"
-        notes = (dropped,) if self._context.wrap_command is not None else ()
-        return ToolOutput(text=_or_none(self.output()), notes=notes, untrusted=self.untrusted)
+    def describe(self, notes: Sequence[str]) -> ToolOutput:
+        text = self.output().rstrip("\n") or "(no output)"
+        return ToolOutput(text=text, notes=tuple(notes))
 
     @property
     def output_path(self) -> Path | None:
@@ -252,9 +245,9 @@ class _Running:
     async def ended(self) -> str:
         """Waits for the shell itself to end, then kills what is left."""
         assert self._process is not None
-        self.returncode = await self._process.wait()
+        code = await self._process.wait()
         await self.end()
-        return _describe_end(self.returncode)
+        return _describe_end(code)
 
     def leftovers(self) -> list[processes.Process]:
         """Processes still running after the shell itself has ended."""

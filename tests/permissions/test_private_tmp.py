@@ -11,7 +11,7 @@ from kode.permissions.gate import Gate, GateState
 from kode.permissions.rules import Rules
 from kode.tool import Action, Decision, ToolContext
 from kode.tools import files
-from kode.tools.write_file import write_file
+from kode.tools.edit import write_file
 from kode.workplace import Workplace, as_seen, located, real_path
 from tests.permissions.calls import decided
 from tests.workplaces import workplace

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 from kode.errors import ToolError
 from kode.plain_text import with_line_feeds
 from kode.tools.apply_patch import Hunk, delete_file, patch_file, read_patch
-from kode.tools.edit_file import Misfit, Replaced, restore_ends
-from kode.tools.write_file import write_file
+from kode.tools.edit import Misfit, Replaced, restore_ends, write_file
 from tests.tables import for_each
 
 PATCH = """*** Begin Patch

@@ -9,7 +9,7 @@ import pytest
 from kode.errors import ToolError
 from kode.tool import ToolContext, ToolOutput
 from kode.tools import files
-from kode.tools.edit_file import edit_file
+from kode.tools.edit import edit_file
 from kode.tools.read_file import read_file
 from tests.pictures import jpeg, pdf, png
 from tests.tools.conftest import Call

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from kode.plain_text import with_line_feeds
 from kode.tools import files
-from kode.tools.edit_file import Edit, Misfit, restore_ends
+from kode.tools.edit import Edit, Misfit, restore_ends
 from tests.tables import for_each
 
 words = st.text(alphabet="ab \té\r日{}", max_size=6)

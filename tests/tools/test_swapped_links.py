@@ -14,10 +14,9 @@ from kode.tool import ToolContext
 from kode.tools import files
 from kode.tools.apply_patch import delete_file
 from kode.tools.background import BackgroundCommand, BackgroundCommands
-from kode.tools.edit_file import edit_file
+from kode.tools.edit import edit_file, write_file
 from kode.tools.read_file import read_file
 from kode.tools.search import list_files, search_files
-from kode.tools.write_file import write_file
 
 
 @pytest.fixture

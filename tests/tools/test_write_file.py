@@ -6,9 +6,8 @@ import pytest
 
 from kode.errors import ToolError
 from kode.tool import ToolContext
-from kode.tools.edit_file import edit_file
+from kode.tools.edit import edit_file, write_file
 from kode.tools.read_file import read_file
-from kode.tools.write_file import write_file
 from tests.tools.conftest import Call
 
 

@@ -1,8 +1,8 @@
-"""`edit_file`: replaces parts of a file. Applies all edits of a call, or none.
+"""`edit_file` replaces parts of a file, `write_file` creates or replaces a whole one.
 
-The old text must match exactly (ignoring line ends); failing that, as whole lines without
-indentation and trailing space, and then the new lines get the file's indentation. Of a text that
-was not found the model reads why.
+All edits of a call are applied, or none. The old text must match exactly (ignoring line ends);
+failing that, as whole lines without indentation and trailing space, and then the new lines get the
+file's indentation. Of a text that was not found the model reads why.
 """
 
 import functools
@@ -12,15 +12,132 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Any
 
 from kode import diffs
 from kode.errors import ToolError
 from kode.function_tool import tool
 from kode.messages import plural
-from kode.plain_text import with_line_feeds
-from kode.tool import Brief, ToolContext, ToolOutput
+from kode.plain_text import lines_of, with_line_feeds
+from kode.tool import Brief, Tool, ToolContext, ToolOutput
 from kode.tools import files
+
+if TYPE_CHECKING:
+    from kode.tools.apply_patch import Hunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A whole new text of a file, before it is written."""
+
+    file: files.FileText
+    after: str
+    done: str
+    """Says in a sentence what was done once it is written."""
+    notes: Sequence[str] = ()
+    shows_lines: bool = False
+    """Whether the result shows the lines around each change."""
+
+    is_deletion: bool = False
+
+    def preview(self) -> str:
+        """The diff. Raises: ToolError for characters that the encoding lacks."""
+        files.encode(self.after, self.file.encoding, self.file.name)
+        return diffs.unified_diff(self.file.name, self.file.text, self.after)
+
+    def write(self, context: ToolContext) -> ToolOutput:
+        """Raises: ToolError as `preview` and `files.write`."""
+        file, diff = self.file, self.preview()
+        if self.is_deletion:
+            files.delete(context, file)
+        elif file.text == self.after and not file.is_new:
+            return ToolOutput(text=f"{file.name} is unchanged: it already has this content.")
+        else:
+            data = files.encode(self.after, file.encoding, file.name)
+            files.write(context, file.path, data, mode=file.mode)
+        text, untrusted = " ".join([self.done, *self.notes]), ""
+        if self.shows_lines:
+            lines = diffs.changed_lines(diff, whole=bool(self.notes))
+            text += f" It now reads:\n{lines}" if lines else ""
+            # The lines around a change come from the file.
+            untrusted = files.find_outside_source(context, file.path)
+        return ToolOutput(
+            text=text,
+            summary=count_lines(self.after) if file.is_new else diffs.counts(diff),
+            diff=diff,
+            files_changed=(str(file.path),),
+            untrusted=untrusted,
+        )
+
+
+def count_lines(text: str) -> str:
+    return plural(len(lines_of(text)), "line")
+
+
+def change_tool(**more: Any) -> Callable[[Callable[..., Change]], Tool]:
+    """Declares a tool that changes one file, of the function that plans its change; `more` as
+    `tool` takes it."""
+
+    def declare(plan: Callable[..., Change]) -> Tool:
+        @functools.wraps(plan)
+        async def run(context: ToolContext, **arguments: Any) -> ToolOutput:
+            return plan(context, **arguments).write(context)
+
+        def preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
+            return plan(context, **arguments).preview()
+
+        return tool(effect="edit", subject="path", preview=preview, **more)(run)
+
+    return declare
+
+
+# ── whole files ──────────────────────────────────────────────────────────────────────────────
+
+
+@change_tool(
+    brief=Brief(
+        description="Create a file, or replace one you have read.",
+        required=("path", "content"),
+    ),
+)
+def write_file(context: ToolContext, path: str, content: str) -> Change:
+    """Create a file, or replace one you have read."""
+    real = files.resolve(context, path)
+    name = files.display_path(context, real)
+    files.refuse_protected(context, real)
+    if path.endswith("/") or real.is_dir():
+        raise ToolError(f"{name} is a folder: give the path of a file in it.")
+    nearest = next(ancestor for ancestor in (real, *real.parents) if ancestor.exists())
+    if nearest != real and not nearest.is_dir():
+        raise ToolError(
+            f"{files.display_path(context, nearest)} is a file, so {name} cannot be in it: choose "
+            "another path."
+        )
+    notes: list[str] = []
+    if nearest != real:
+        file = files.FileText(path=real, name=name, mode=files.new_file_mode(), is_new=True)
+    else:
+        file = files.read_whole(context, real)
+        if context.decision.must_read_first or str(real) in context.seen_files:
+            files.require_seen(context, file)
+        else:
+            lines = count_lines(file.text)
+            notes.append(f"It was there before, with {lines} that this session had not read.")
+    before, after = file.text, content.removeprefix("\ufeff") if file.encoding.bom else content
+    if "\r\n" in before and before.count("\n") == before.count("\r\n") and "\r" not in after:
+        # The model sees lines without their ends, so it cannot have meant to change them.
+        after = after.replace("\n", "\r\n")
+        notes.append("Its CRLF line ends were kept.")
+    if file.encoding.codec == "latin-1" and max(map(ord, after), default=0) > 255:
+        file = replace(file, encoding=files.UTF8)
+        notes.append("It was Latin-1 and is UTF-8 now, for characters Latin-1 does not have.")
+    if content and not content.endswith("\n") and (not before or before.endswith("\n")):
+        notes.append(f"Its last line has no line end{' any more' if before else ''}.")
+    done = f"{'Created' if file.is_new else 'Replaced'} {name}: {count_lines(after)}."
+    return Change(file=file, after=after, done=done, notes=notes)
+
+
+# ── parts of files ───────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +163,6 @@ class Misfit(Exception):
         self.exact = exact
 
 
-class Replacement(Protocol):
-    """A part of a file's text to be replaced: an edit, or a hunk of a patch."""
-
-    @property
-    def old_text(self) -> str: ...
-    def apply(self, text: str, position: int) -> Replaced:
-        """Takes a text with line feeds, and `Replaced.end` of the one before. Raises: Misfit."""
-
-
 @dataclass(frozen=True, slots=True)
 class Edit:
     old_text: str
@@ -63,6 +171,7 @@ class Edit:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - read by pydantic, never changed
 
     def apply(self, text: str, position: int = 0) -> Replaced:
+        """Takes a text with line feeds. Raises: Misfit."""
         old, new = with_line_feeds(self.old_text), with_line_feeds(self.new_text)
         # Overlapping places count.
         pattern = re.escape(old) if self.replace_all else f"(?={re.escape(old)})"
@@ -76,8 +185,8 @@ class Edit:
         return Replaced(text=text.replace(old, new), count=len(places), is_proven=is_proven)
 
     def _apply_loosely(self, lines: list[str], old: str, new: str) -> Replaced:
-        """At every place whose lines equal those of `old` without indentation and trailing space.
-        Raises: Misfit."""
+        """At every place whose lines equal those of `old` without indentation and trailing
+        space."""
         old_lines = old.removesuffix("\n").split("\n")
         new_lines = (new.removesuffix("\n") if old.endswith("\n") else new).split("\n")
         if not new and old.endswith("\n"):
@@ -95,45 +204,26 @@ class Edit:
         return Replaced(text=text, count=len(places), reindented=True, is_proven=False)
 
 
-# ── the tool ─────────────────────────────────────────────────────────────────────────────────
-
-
-@tool(
-    effect="edit",
-    subject="path",
-    preview=lambda context, arguments: _plan(context, **arguments).preview(),
+@change_tool(
     brief=Brief(
         description="Replace text in a file you have read; old_text stands in it exactly once.",
         required=("path", "old_text", "new_text"),
     ),
 )
-async def edit_file(
+def edit_file(
     context: ToolContext,
     path: str,
     old_text: str | None = None,
     new_text: str | None = None,
     replace_all: bool = False,
     edits: list[Edit] | None = None,
-) -> ToolOutput:
+) -> Change:
     """Replace text you have seen: old_text by new_text, or edits (all or none). old_text is
     exact, without line numbers, and found once, or set replace_all."""
-    return write_change(context, _plan(context, path, old_text, new_text, replace_all, edits))
-
-
-def _plan(
-    context: ToolContext,
-    path: str,
-    old_text: str | None = None,
-    new_text: str | None = None,
-    replace_all: bool = False,
-    edits: list[Edit] | None = None,
-) -> files.Change:
-    """What would be written, by either way to pass edits; an empty `edits` beside a text is
-    ignored. Raises: ToolError for both and for neither, or if any edit cannot be applied."""
-    has_text = old_text is not None or new_text is not None
-    if edits and has_text:
-        raise ToolError("Give either old_text and new_text, or edits: not both.")
-    if edits is not None and not edits and not has_text:
+    if old_text is not None or new_text is not None:
+        if edits:
+            raise ToolError("Give either old_text and new_text, or edits: not both.")
+    elif edits == []:
         raise ToolError("`edits` is empty: give at least one {old_text, new_text}.")
     if not edits:
         if old_text is None or new_text is None:
@@ -160,26 +250,26 @@ def _plan(
     return plan_change(context, path, replacements, advice)
 
 
-def read_target(context: ToolContext, path: str) -> tuple[files.FileText, str]:
-    """The text file to be edited, and its name for people. Raises: ToolError."""
+def read_target(context: ToolContext, path: str) -> files.FileText:
+    """The text file to be edited. Raises: ToolError."""
     real = files.resolve(context, path)
     files.refuse_protected(context, real)
     file = files.read_whole(context, real)
     if context.decision.must_read_first:
         files.require_seen(context, file)
-    return file, files.display_path(context, real)
+    return file
 
 
 def plan_change(
-    context: ToolContext, path: str, replacements: Mapping[str, Replacement], advice: str
-) -> files.Change:
+    context: ToolContext, path: str, replacements: "Mapping[str, Edit | Hunk]", advice: str
+) -> Change:
     """What would be written. `replacements` have names for the model; `advice` says how to tell
     several places apart.
 
     Raises: ToolError if one has no place, or several; if a place is a guess in a text that the
         model has not read; if nothing would change, or the file's encoding lacks a character.
     """
-    file, name = read_target(context, path)
+    file = read_target(context, path)
     before = with_line_feeds(file.text)
     done, count, is_proven = Replaced(text=before, is_proven=True), 0, True
     notes = []
@@ -191,11 +281,12 @@ def plan_change(
                 lines += ", ..." if len(misfit.lines) > 20 else ""
                 loosely = "" if misfit.exact else " (not counting indentation)"
                 raise ToolError(
-                    f"{what} occurs {len(misfit.lines)} times in {name}{loosely}, at "
+                    f"{what} occurs {len(misfit.lines)} times in {file.name}{loosely}, at "
                     f"lines {lines}: {advice}. Nothing was written."
                 ) from None
             raise ToolError(
-                f"{what} was not found in {name}. {explain(done.text, replacement.old_text)}\n"
+                f"{what} was not found in {file.name}. "
+                f"{explain(done.text, replacement.old_text)}\n"
                 "Nothing was written: copy the lines from the file as they are.",
                 untrusted=files.find_outside_source(context, file.path),
             ) from None
@@ -210,27 +301,15 @@ def plan_change(
         files.require_seen(context, file)
     if done.text == before:
         raise ToolError(
-            f"This changes nothing in {name}: nothing was written. (Line ends are kept as the "
+            f"This changes nothing in {file.name}: nothing was written. (Line ends are kept as the "
             "file has them; to convert them use a shell command.)"
         )
-    return files.Change(
+    return Change(
         file=file,
-        name=name,
         after=restore_ends(file.text, done.text),
-        done=f"Edited {name} in {plural(count, 'place')}.",
+        done=f"Edited {file.name} in {plural(count, 'place')}.",
         notes=notes,
-    )
-
-
-def write_change(context: ToolContext, change: files.Change) -> ToolOutput:
-    """Writes an edited file, and shows the lines around each change. Raises: ToolError."""
-    output = change.write(context)
-    lines = diffs.changed_lines(output.diff, whole=bool(change.notes))
-    return replace(
-        output,
-        text=output.text + (f" It now reads:\n{lines}" if lines else ""),
-        # The lines around a change come from the file.
-        untrusted=files.find_outside_source(context, change.file.path),
+        shows_lines=True,
     )
 
 
