@@ -8,41 +8,34 @@ its parts are judged, run and undone as the tools they are.
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pkgutil import resolve_name
 from typing import get_args
 
 from kode.provider import ToolFormat
 from kode.tool import Tool
+from kode.tools.background import job
+from kode.tools.edit import edit_file, write_file
+from kode.tools.fetch_url import fetch_url
+from kode.tools.read_file import read_file
+from kode.tools.search import list_files, search_files
+from kode.tools.shell import shell
+from kode.tools.todo import todo
 
-NAMES = (
-    "read_file",
-    "write_file",
-    "edit_file",
-    "search_files",
-    "list_files",
-    "shell",
-    "job",
-    "fetch_url",
-    "todo",
+BUILTIN: tuple[Tool, ...] = (
+    read_file,
+    write_file,
+    edit_file,
+    search_files,
+    list_files,
+    shell,
+    job,
+    fetch_url,
+    todo,
 )
 """The order never changes within a version: providers cache requests with the same beginning."""
 
 SMALL = ("read_file", "write_file", "edit_file", "shell")
 """The tools of the small profile: enough for every task, and few, so that a weak model chooses
 better."""
-
-_MODULES = {
-    "write_file": "edit",
-    "edit_file": "edit",
-    "search_files": "search",
-    "list_files": "search",
-    "job": "background",
-}
-"""Of tools whose module has another name."""
-
-BUILTIN: tuple[Tool, ...] = tuple(
-    resolve_name(f"kode.tools.{_MODULES.get(name, name)}:{name}") for name in NAMES
-)
 
 
 @functools.cache
@@ -55,7 +48,6 @@ def _replacements(tool_format: ToolFormat) -> Mapping[str, Tool | None]:
 
         return {"write_file": None, "edit_file": apply_patch}
     from kode.tools.apply_patch import text_editor
-    from kode.tools.shell import shell
 
     return {
         "read_file": text_editor,

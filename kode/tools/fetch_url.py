@@ -13,7 +13,7 @@ import ipaddress
 import json
 import re
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kode import __version__, extras
@@ -48,6 +48,8 @@ _CODECS = re.compile(
 )
 """Python's names of the codecs that pages are written in. Some others raise, take quadratic time,
 or do not decode text."""
+
+_CHARSET_TAG = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_-]+)")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -133,46 +135,41 @@ async def fetch(
 
     Raises: ToolError for a page that is forbidden, unavailable, or not text.
     """
-    ends_at = asyncio.get_running_loop().time() + timeout_s
+    import httpx2
+
+    ends_at, page_url, untrusted = asyncio.get_running_loop().time() + timeout_s, url, ""
+    # trust_env=False: a proxy from the environment would resolve the name again by itself.
+    client = httpx2.AsyncClient(
+        transport=httpx2.AsyncHTTPTransport(verify=tls if tls is not None else True),
+        trust_env=False,
+        follow_redirects=False,
+        timeout=TIMEOUT_S,
+    )
     try:
-        async with asyncio.timeout_at(ends_at):
-            page, is_html = await _follow(url, policy, resolver, tls)
+        async with asyncio.timeout_at(ends_at), client:
+            for _ in range(MAX_REDIRECTS + 1):
+                target = _parse(page_url)
+                addresses = await _resolve_allowed(target, policy, resolver)
+                async with contextlib.aclosing(await _send(client, target, addresses)) as response:
+                    # From here on its own words (status line, headers, the target of a redirect)
+                    # may be in an error.
+                    untrusted = page_url
+                    location = response.headers.get("location")
+                    if response.status_code not in _REDIRECTS or location is None:
+                        page, is_html = await _read(page_url, response)
+                        break
+                page_url = _redirect(target, location)
+            else:
+                raise ToolError(
+                    f"{page_url}: more than {MAX_REDIRECTS} redirects. Fetch the final page itself."
+                )
     except TimeoutError:
         raise ToolError(
             f"{url} did not answer within {timeout_s:g} s: try later, or another source."
         ) from None
-    return await _make_readable(page, ends_at) if is_html else page
-
-
-async def _follow(
-    url: str, policy: Policy, resolver: Resolver, tls: "ssl.SSLContext | None"
-) -> tuple[Page, bool]:
-    """The page that redirects lead to, and whether it is HTML."""
-    import httpx2
-
-    transport = httpx2.AsyncHTTPTransport(verify=tls if tls is not None else True)
-    untrusted = ""
-    try:
-        # trust_env=False: a proxy from the environment would resolve the name again by itself.
-        async with httpx2.AsyncClient(
-            transport=transport, trust_env=False, follow_redirects=False, timeout=TIMEOUT_S
-        ) as client:
-            for _ in range(MAX_REDIRECTS + 1):
-                target = _parse(url)
-                addresses = await _resolve_allowed(target, policy, resolver)
-                async with _open_response(client, target, addresses) as response:
-                    # From here on its own words (status line, headers, the target of a redirect)
-                    # may be in an error.
-                    untrusted = url
-                    location = response.headers.get("location")
-                    if response.status_code not in _REDIRECTS or location is None:
-                        return await _read(url, response)
-                    url = _redirect(target, location)
-            raise ToolError(
-                f"{url}: more than {MAX_REDIRECTS} redirects. Fetch the final page itself."
-            )
     except ToolError as error:
         raise ToolError(str(error), untrusted=error.untrusted or untrusted) from None
+    return await _make_readable(page, ends_at) if is_html else page
 
 
 def _parse(url: str) -> "httpx2.URL":
@@ -220,7 +217,7 @@ async def _resolve_allowed(
     port = target.port or (443 if target.scheme == "https" else 80)
     problem = " has no address"
     try:
-        addresses = await resolver(target.raw_host.decode("ascii").strip("[]"), port)
+        addresses = await resolver(_host(target), port)
     except (OSError, UnicodeError, ValueError) as error:
         addresses, problem = [], f" was not found ({error})"
     if not addresses:
@@ -234,10 +231,13 @@ async def _resolve_allowed(
     return addresses
 
 
-@contextlib.asynccontextmanager
-async def _open_response(
+def _host(target: "httpx2.URL") -> str:
+    return target.raw_host.decode("ascii").strip("[]")
+
+
+async def _send(
     client: "httpx2.AsyncClient", target: "httpx2.URL", addresses: list[Address]
-) -> AsyncIterator["httpx2.Response"]:
+) -> "httpx2.Response":
     """The response of the first address that answers. Raises: ToolError if none does."""
     import httpx2
 
@@ -247,28 +247,23 @@ async def _open_response(
         "Accept": "text/html, text/*, application/json, application/xml;q=0.9, */*;q=0.1",
         "Accept-Encoding": "gzip",
     }
-    extensions = {"sni_hostname": target.raw_host.decode("ascii").strip("[]")}
-    fault: Exception | None = None
+    extensions = {"sni_hostname": _host(target)}
+    fault = untrusted = ""
     for address in addresses[:4]:
         url = target.copy_with(host=str(address), fragment=None)
         request = client.build_request("GET", url, headers=headers, extensions=extensions)
         try:
-            response = await client.send(request, stream=True)
+            return await client.send(request, stream=True)
         except httpx2.HTTPError as error:
-            fault = error
+            fault = str(error)
             if not isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout)):
+                untrusted = str(target)  # the error quotes what the server said instead of HTTP
                 break
-        else:
-            async with contextlib.aclosing(response):
-                yield response
-            return
-    # Another error than one of connecting quotes what the server said instead of HTTP.
-    is_quote = not isinstance(fault, (httpx2.ConnectError, httpx2.ConnectTimeout))
     raise ToolError(
         f"{target} could not be fetched: {fault or 'no answer'}. "
         "Check the URL, or try another source.",
-        untrusted=str(target) if is_quote else "",
-    ) from fault
+        untrusted=untrusted,
+    )
 
 
 async def _read(url: str, response: "httpx2.Response") -> tuple[Page, bool]:
@@ -280,8 +275,7 @@ async def _read(url: str, response: "httpx2.Response") -> tuple[Page, bool]:
             f"{url} answered {response.status_code} {response.reason_phrase}: "
             "check the URL, or try another source."
         )
-    kind, _, parameters = response.headers.get("content-type", "").partition(";")
-    kind = kind.strip().lower()
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not _TEXTUAL.fullmatch(kind):
         size = response.headers.get("content-length", "")
         raise _not_text(url, f"{kind}, {int(size):,} bytes" if size.isdecimal() else kind)
@@ -296,13 +290,10 @@ async def _read(url: str, response: "httpx2.Response") -> tuple[Page, bool]:
                 break
     except httpx2.HTTPError as error:
         raise ToolError(f"{url} broke off: {error or type(error).__name__}. Try again.") from None
-    charset = re.search(r"(?i)(?:^|;)\s*charset\s*=\s*[\"']?([^;\"']*)", parameters)
-    codec = _find_codec(charset[1].strip()) if charset else ""
-    if not codec and kind in _HTML:
-        tag = rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_-]+)"
-        charset_in_page = re.search(tag, data[:4096])
-        codec = _find_codec(charset_in_page[1].decode("ascii")) if charset_in_page else ""
     is_cut = len(data) > MAX_BODY_BYTES
+    codec = _find_codec(response.charset_encoding or "")
+    if not codec and kind in _HTML and (tag := _CHARSET_TAG.search(data[:4096])):
+        codec = _find_codec(tag[1].decode("ascii"))
     text = _decode(url, bytes(data[:MAX_BODY_BYTES]), codec, is_cut=is_cut)
     is_html = kind in _HTML or (not kind and text.lstrip()[:200].lower().startswith("<!doctype"))
     return Page(url, "", text, is_cut), is_html
@@ -318,10 +309,8 @@ def _not_text(url: str, what: str) -> ToolError:
 def _decode(url: str, data: bytes, codec: str, *, is_cut: bool) -> str:
     if codec:
         return data.decode(codec, "replace")
-    try:
+    with contextlib.suppress(UnicodeDecodeError):
         return data.decode("utf-8", "ignore" if is_cut else "strict")
-    except UnicodeDecodeError:
-        pass
     try:
         return files.decode(data)[0]
     except files.Binary as reason:

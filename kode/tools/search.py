@@ -8,14 +8,15 @@ call, be it at a time limit or on cancellation.
 
 import asyncio
 import base64
+import bisect
 import functools
 import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, starmap, zip_longest
+from itertools import accumulate, chain, starmap, zip_longest
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -36,6 +37,9 @@ MAX_COUNTED = 10_000
 """The search stops after this many hits."""
 MAX_LINE_CHARS = 300  # longer lines are minified or data
 MAX_CHARS = 30_000  # 8,000 tokens
+MAX_AROUND = 500  # about as many lines as `MAX_CHARS` takes
+MAX_KEPT_LINES = 2_000
+"""Of one file: the first hits, and what is around them."""
 MAX_FILES = 1_000  # about as many as `MAX_CHARS` takes
 MAX_FOLDERS = 150
 """Lines of an overview, which stands for a list that is too long."""
@@ -73,17 +77,15 @@ async def search_files(
         matches(glob, "")  # refuses a bad one
     root = files.resolve_tree(tool_context, path)
     files.refuse_secret(tool_context, root)
-    # No more lines than could be shown of a single hit: each takes three characters.
-    around = min(max(context, 0), tool_context.room // 3)
     search = _Search(
         context=tool_context,
         root=root,
         glob=glob,
-        ground=places.path_rules(tool_context.place),
-        around=around,
+        rules=places.path_rules(tool_context.place),
+        around=max(context, 0),
         room=min(MAX_CHARS, tool_context.room),
     )
-    options = (root, search.take, pattern, ignore_case, around)
+    options = (root, search.take, pattern, ignore_case, min(search.around, MAX_AROUND))
     for program in dict.fromkeys((ripgrep(tool_context), None)):
         ended = await run_search(program, *options)
         is_invalid = ended.status == 2 and ended.stderr.strip() and not search.total
@@ -121,14 +123,24 @@ async def list_files(
         if ".." in glob.split("/"):
             raise ToolError("`pattern` goes below `path` only: give the other folder as `path`.")
         matches(glob, "")  # refuses a bad one
-    listing = _Listing(root=root, glob=glob, context=context)
-    ended = await run_search(ripgrep(context), root, listing.take)
-    lines, notes = listing.lines, []
-    if len(lines) < listing.total:
-        count = f"{len(lines):,} of {listing.total:,} files shown. "
+    names: list[str] = []
+
+    def take(piece: bytes) -> bool:
+        name = os.fsdecode(piece)[len(str(root).rstrip("/")) + 1 :]
+        if name and (glob is None or matches(glob, name)):
+            names.append(name)
+        return True
+
+    ended = await run_search(ripgrep(context), root, take)
+    shown = [files.display_path(context, root / name) for name in names[:MAX_FILES]]
+    ends = accumulate(len(line) + 1 for line in shown)
+    lines = shown[: sum(end <= min(MAX_CHARS, context.room) for end in ends)]
+    notes = []
+    if len(lines) < len(names):
+        count = f"{len(lines):,} of {len(names):,} files shown. "
         for_others = " for the others"
-        if overview := listing.describe_folders():
-            count = f"{listing.total:,} files are too many to list: this is where they are. "
+        if overview := _describe_folders(context, root, names):
+            count = f"{len(names):,} files are too many to list: this is where they are. "
             lines, for_others = overview, ""
         notes.append(f"[{count}Narrow with pattern or path{for_others}.]")
     if not lines:
@@ -137,7 +149,7 @@ async def list_files(
     return ToolOutput(
         text="\n".join(lines),
         notes=(*notes, *ended.describe_omissions()),
-        summary=plural(listing.total, "file"),
+        summary=plural(len(names), "file"),
         untrusted=files.find_outside_source(context, root),
     )
 
@@ -150,30 +162,30 @@ class _File:
     total: int = 0
     """Number of hits."""
     hits: list[int] = field(default_factory=list)
-    """The numbers of the first ones: no more than could be shown."""
+    """The numbers of the first ones."""
     lines: dict[int, str] = field(default_factory=dict)
-    """By number, the hits and what is around them, as far as they could be shown."""
-    chars: int = 0
+    """By number, these and what is around them."""
 
 
 _Selection = dict[str, dict[int, str]]
 """The lines to be shown: path → number → text."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Search:
     """Collects the messages of a search, and keeps what may be shown."""
 
     context: ToolContext
     root: Path
     glob: str | None
-    ground: places.PathRules
+    rules: places.PathRules
     around: int
     room: int
     total: int = 0
     files: dict[str, _File] = field(default_factory=dict)
     """By path, each file that has hits."""
-    is_context_cut: bool = False
+    distance: int = 0
+    """How many lines around each hit have room."""
     slow: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     """Files skipped because they probably hold keys."""
@@ -185,14 +197,20 @@ class _Search:
         if not message:
             return True
         content = json.loads(message)
-        kind, data, file = content["type"], content["data"], self._file
+        kind, data = content["type"], content["data"]
         if kind in ("begin", "slow"):
             self._path = os.fsdecode(_bytes(data["path"]))
             self._file = _File() if self._is_wanted(self._path) else None
             self.slow += [self._path] if self._file is not None and kind == "slow" else []
-        elif kind in ("match", "context") and file is not None:
-            self._keep(file, data, is_hit=kind == "match")
-        elif kind == "end" and file and file.total and data.get("binary_offset") is None:
+        elif (file := self._file) is None:
+            pass
+        elif kind in ("match", "context"):
+            file.total += kind == "match"
+            is_full = MAX_HITS in (len(self.files), len(file.hits))
+            if not is_full and len(file.lines) < MAX_KEPT_LINES:
+                file.hits += [data["line_number"]] if kind == "match" else []
+                file.lines[data["line_number"]] = _clip_line(data)
+        elif kind == "end" and file.total and data.get("binary_offset") is None:
             self.total += file.total
             self.files[self._path] = file
         return self.total < MAX_COUNTED
@@ -200,62 +218,45 @@ class _Search:
     def _is_wanted(self, path: str) -> bool:
         if files.is_secret(self.context, Path(path)):
             return False
-        name = (
-            os.path.basename(path) if path == str(self.root) else os.path.relpath(path, self.root)
-        )
+        is_root = path == str(self.root)
+        name = os.path.basename(path) if is_root else os.path.relpath(path, self.root)
         if self.glob is not None and not matches(self.glob, name):
             return False
         # Where the search itself targets files that hold keys, the gate has asked.
         targets = (str(self.root), os.path.join(self.root, self.glob or ""))
-        if places.is_secret(path, self.ground) and not any(
-            places.is_secret(target, self.ground) for target in targets
+        if places.is_secret(path, self.rules) and not any(
+            places.is_secret(target, self.rules) for target in targets
         ):
             self.keys.append(path)
             return False
         return True
 
-    def _keep(self, file: _File, data: Mapping[str, Any], *, is_hit: bool) -> None:
-        file.total += is_hit
-        is_full = len(file.hits) >= MAX_HITS or (file.hits and file.chars > 2 * self.room)
-        if is_full or len(self.files) >= MAX_HITS:
-            self.is_context_cut |= not is_hit and bool(file.hits)
-            return
-        number = data["line_number"]
-        file.hits += [number] if is_hit else []
-        file.lines[number] = _clip_line(data)
-        file.chars += len(file.lines[number]) + 3
-        while file.chars > self.room and not file.hits:  # it is far from the first hit
-            self.is_context_cut = True
-            file.chars -= len(file.lines.pop(next(iter(file.lines)))) + 3
-
     def choose_lines(self) -> _Selection:
         """As many as there is room for: the first hit of each file, the second of each, and so on;
-        then what is around them, from near to far."""
+        then what is around them."""
         turns = zip_longest(*(file.hits for file in self.files.values()))
-        pairs = (zip(self.files, turn, strict=True) for turn in turns)
-        hits = [(path, hit) for path, hit in chain.from_iterable(pairs) if hit is not None]
-        selection: _Selection = {}
-        room = self.room
-        for distance in range(self.around + 1):
-            near = [
-                (path, number)
-                for path, hit in hits[:MAX_HITS]
-                for number in (hit - distance, hit + distance)
-                if number in self.files[path].lines
-            ]
-            for path, number in near:
-                if number in selection.get(path, {}):
-                    continue
-                text = self.files[path].lines[number]
-                room -= len(f"{number}:{text}\n") + (0 if path in selection else len(path) + 2)
-                if room < 0 and selection:
-                    self.is_context_cut |= self.around > 0
-                    near = []
-                    break
-                selection.setdefault(path, {})[number] = text
-            if not near:
-                break
-        return {path: selection[path] for path in self.files if path in selection}
+        pairs = chain.from_iterable(zip(self.files, turn, strict=True) for turn in turns)
+        hits = [(path, hit) for path, hit in pairs if hit is not None][:MAX_HITS]
+
+        def choose(count: int, distance: int) -> _Selection:
+            selection: _Selection = {}
+            for path, hit in hits[:count]:
+                lines, near = self.files[path].lines, range(hit - distance, hit + distance + 1)
+                chosen = selection.setdefault(path, {})
+                chosen.update((number, lines[number]) for number in near if number in lines)
+            return selection
+
+        def fits(count: int, distance: int) -> bool:
+            return self.room >= sum(
+                len(path) + 2 + sum(len(f"{number}:{text}\n") for number, text in lines.items())
+                for path, lines in choose(count, distance).items()
+            )
+
+        count = max(1, _largest(len(hits), lambda count: fits(count, 0)))
+        self.distance = _largest(
+            min(self.around, MAX_AROUND), lambda distance: fits(count, distance)
+        )
+        return choose(count, self.distance)
 
     def render(self, path: str, lines: Mapping[int, str]) -> str:
         name, file = files.display_path(self.context, Path(path)), self.files[path]
@@ -278,7 +279,7 @@ class _Search:
                 f"[{total} hits in {plural(len(self.files), 'file')}, {count} shown. "
                 "Narrow the pattern, path or glob for the others.]"
             )
-        if self.is_context_cut:
+        if self.distance < self.around:
             yield "[Not all of the context has room: search fewer files, or read them.]"
         slow, keys = (
             ", ".join(files.display_path(self.context, Path(path)) for path in paths[:5])
@@ -291,6 +292,11 @@ class _Search:
             )
         if keys:
             yield f"[Left out, since they are likely to hold keys: {keys}.]"
+
+
+def _largest(most: int, fits: Callable[[int], bool]) -> int:
+    """The largest number up to `most` that fits; 0 if none does."""
+    return bisect.bisect_left(range(1, most + 1), True, key=lambda number: not fits(number))
 
 
 def _bytes(text: Mapping[str, str]) -> bytes:
@@ -312,48 +318,20 @@ def _clip_line(data: Mapping[str, Any]) -> str:
     return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else "")
 
 
-@dataclass(slots=True)
-class _Listing:
-    """Collects sorted paths, and keeps the first of them."""
-
-    context: ToolContext
-    root: Path
-    glob: str | None
-    total: int = 0
-    lines: list[str] = field(default_factory=list)
-    chars: int = 0
-    by_depth: list[Counter[str]] = field(
-        default_factory=lambda: [Counter() for _ in range(MAX_DEPTH)]
-    )
-    """Files of each folder, and those that lie above: by the first name of their paths, by the
-    first two, and so on, as far as these are few."""
-
-    def take(self, piece: bytes) -> bool:
-        """Adds one path; always returns True, because all are counted."""
-        path = os.fsdecode(piece)
-        name = path[len(str(self.root).rstrip("/")) + 1 :]
-        if not name or (self.glob is not None and not matches(self.glob, name)):
-            return True
-        self.total += 1
-        if len(self.lines) < MAX_FILES and self.chars < min(MAX_CHARS, self.context.room):
-            self.lines.append(files.display_path(self.context, Path(path)))
-            self.chars += len(self.lines[-1]) + 1
-        steps = name.split("/")
-        for depth, counter in enumerate(self.by_depth, 1):
-            counter["/".join([*steps[:depth], ""] if depth < len(steps) else steps)] += 1
-            if len(counter) > MAX_FOLDERS:
-                del self.by_depth[depth - 1 :]
-                break
-        return True
-
-    def describe_folders(self) -> list[str]:
-        """A line for each folder that holds some of the files; empty where they lie side by side
-        in one."""
+def _describe_folders(context: ToolContext, root: Path, names: Sequence[str]) -> list[str]:
+    """A line for each folder that holds some of these files, as deep as there are few; empty where
+    they lie side by side in one."""
+    lines: list[str] = []
+    for depth in range(1, MAX_DEPTH + 1):
+        steps = (name.split("/") for name in names)
+        counts = Counter((*it[:depth], "") if depth < len(it) else (*it,) for it in steps)
+        if len(counts) > MAX_FOLDERS:
+            break
         lines = []
-        for name, count in self.by_depth[-1].items() if self.by_depth else ():
-            path = files.display_path(self.context, self.root / name)
-            lines.append(f"{path}/ ({plural(count, 'file')})" if name.endswith("/") else path)
-        return lines
+        for place, count in counts.items():
+            path = files.display_path(context, root.joinpath(*place))
+            lines.append(f"{path}/ ({plural(count, 'file')})" if place[-1] == "" else path)
+    return lines
 
 
 # ── the programs ──────────────────────────────────────────────────────────────────────────────────
