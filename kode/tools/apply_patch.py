@@ -117,11 +117,11 @@ def delete_file(context: ToolContext, path: str) -> Change:
     return Change(file=file, after="", done=f"Deleted {file.name}.", is_deletion=True)
 
 
-def _parts(arguments: Mapping[str, Any]) -> tuple[tuple[Tool, Mapping[str, Any]], ...]:
-    return tuple(read_patch(arguments["input"]))
-
-
-@tool(effect="edit", grammar=GRAMMAR, parts=_parts)
+@tool(
+    effect="edit",
+    grammar=GRAMMAR,
+    parts=lambda arguments: tuple(read_patch(arguments["input"])),
+)
 async def apply_patch(context: ToolContext, input: str) -> ToolOutput:
     """Add, delete or change files by a patch, as free text. Quote about three unchanged lines
     around each change; where they stand several times in the file, put the line of their function
@@ -130,25 +130,25 @@ async def apply_patch(context: ToolContext, input: str) -> ToolOutput:
 
 
 def _editor_parts(arguments: Mapping[str, Any]) -> tuple[tuple[Tool, Mapping[str, Any]]]:
-    path = {"path": arguments["path"]}
+    part: Tool = read_file
+    more: dict[str, Any] = {}
     match arguments["command"]:
         case "view":
             first, last = arguments["view_range"] or (1, -1)
-            lines = {"limit": last - first + 1} if last >= first else {}
-            return ((read_file, {**path, "offset": first, **lines}),)
+            more = {"offset": first, "limit": last - first + 1 if last >= first else 0}
         case "create":
-            return ((write_file, {**path, "content": _require(arguments, "file_text")}),)
+            part, more = write_file, {"content": _require(arguments, "file_text")}
         case "str_replace":
-            texts = {
-                "old_text": _require(arguments, "old_str"),
-                "new_text": arguments["new_str"] or "",
-            }
-            return ((edit_file, {**path, **texts}),)
+            old, new = _require(arguments, "old_str"), arguments["new_str"] or ""
+            part, more = edit_file, {"old_text": old, "new_text": new}
         case _:
             text = arguments["insert_text"] or _require(arguments, "new_str")
-            new = text.removesuffix("\n").split("\n")
-            hunk = Hunk(new=new, after_line=_require(arguments, "insert_line"))
-            return ((patch_file, {**path, "hunks": [hunk]}),)
+            new_lines, line = (
+                text.removesuffix("\n").split("\n"),
+                _require(arguments, "insert_line"),
+            )
+            part, more = patch_file, {"hunks": [Hunk(new=new_lines, after_line=line)]}
+    return ((part, {"path": arguments["path"], **more}),)
 
 
 def _require(arguments: Mapping[str, Any], name: str) -> Any:
