@@ -6,25 +6,25 @@ server finds them in its cache. Siblings differ in nothing before their task, wh
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode.config.choice import resolve_provider, small_choice
-from kode.config.model import Config, Embedding, ProviderPart
+from kode.config.model import Embedding, ProviderPart
 from kode.engine.agent import Agent
 from kode.errors import StorageError, ToolError
-from kode.events import Notice, silent
+from kode.events import silent
 from kode.extensions.agents import lacking, may_use
 from kode.extensions.familiar_calls import called
 from kode.extensions.found_extensions import FoundExtensions, in_use
 from kode.extensions.mcp_tools import tools_of
 from kode.messages import Message, ToolResult, Usage, failure_of
+from kode.permissions.gate import Gate
 from kode.permissions.question import Answer, Ask, Question
 from kode.provider import ToolSpec
 from kode.session.entries import (
-    AnyEntry,
     MessageEntry,
     Origin,
     SectionUpdateEntry,
@@ -60,133 +60,108 @@ def make_delegation(conversation: "Conversation", found: FoundExtensions) -> "De
     child starts: they may change in between."""
     from kode.subagents.parent import Delegation, child_environment
 
-    settings, session, agent = conversation.settings, conversation.session, conversation.agent
-    config = conversation.config
-
-    def record(usage: Usage, cost_usd: float | None) -> None:
-        model = conversation.agent.provider.model
-        entry = UsageEntry(purpose="subagent", usage=usage, cost_usd=cost_usd, model=model)
-        try:
-            session.append(entry)
-        except StorageError as error:
-            settings.emit(Notice(text=str(error), level="error"))
-
+    config, ask = conversation.config, conversation.settings.ask
     # Variables that a subagent itself gets although they look secret: what the person passes on,
     # and the credentials of a cloud, which its SDK reads.
-    reads = resolve_provider(config, os.environ).row.reads
+    passed_on = (*config.shell.environment, *resolve_provider(config, os.environ).row.reads)
     return Delegation(
         folder=conversation.agents_folder,
-        session=session,
+        session=conversation.session,
         agent=lambda: conversation.agent,
         limits=config.subagent,
-        environment=child_environment(
-            os.environ, agent.secrets, (*config.shell.environment, *reads)
-        ),
-        start=lambda: start_of_child(
-            conversation.config,
-            conversation.agent,
-            session,
-            may_ask=settings.ask is not None,
-            trust_project=settings.trust_project,
-        ),
-        ask=None if settings.ask is None else _ask_in_turn(conversation, settings.ask),
-        record=record,
-        share_tools=_tool_sharer(conversation, found),
+        environment=child_environment(os.environ, conversation.agent.secrets, passed_on),
+        start=partial(start_of_child, conversation),
+        ask=ask and partial(_ask_once, conversation.gate, ask, asyncio.Lock()),
+        record=partial(_record_usage, conversation),
+        share_tools=partial(_share_tools, conversation, found),
         free=asyncio.Semaphore(config.subagent.max_concurrency),
-        fork=partial(fork_of, session),
+        fork=partial(fork_of, conversation.session),
     )
 
 
-def _ask_in_turn(conversation: "Conversation", ask: Ask) -> Ask:
-    one_at_a_time = asyncio.Lock()
-
-    async def ask_person(question: Question) -> Answer:
-        gate = conversation.gate
-        async with one_at_a_time:
-            # An answer given meanwhile for one subagent applies to the others too.
-            if question.rules and set(question.rules) <= set(gate.approved_in_session):
-                return Answer(choice="session")
-            answer = await ask(question)
-            if answer.choice == "session":
-                gate.approve_in_session(question.rules)
-        return answer
-
-    return ask_person
+def _record_usage(conversation: "Conversation", usage: Usage, cost_usd: float | None) -> None:
+    model = conversation.agent.provider.model
+    entry = UsageEntry(purpose="subagent", usage=usage, cost_usd=cost_usd, model=model)
+    try:
+        conversation.session.append(entry)
+    except StorageError as error:
+        conversation.report(error)
 
 
-def _tool_sharer(
-    conversation: "Conversation", found: FoundExtensions
-) -> "Callable[[Task, Path], SharedTools]":
-    """Returns what a subagent gets of its parent's servers, and says what of its definition the
-    parent does not have."""
+async def _ask_once(
+    gate: Gate, ask: Ask, one_at_a_time: asyncio.Lock, question: Question
+) -> Answer:
+    """The person's answer: one given for a subagent applies to the others that wait, too."""
+    async with one_at_a_time:
+        if question.rules and {*question.rules} <= {*gate.approved_in_session}:
+            return Answer(choice="session")
+        answer = await ask(question)
+        if answer.choice == "session":
+            gate.approve_in_session(question.rules)
+    return answer
+
+
+def _share_tools(
+    conversation: "Conversation", found: FoundExtensions, task: "Task", folder: Path
+) -> "SharedTools":
+    """What a subagent gets of its parent's servers; says what of its definition the parent does not
+    have."""
     from kode.subagents.parent import SharedTools
 
-    agents = {agent.item.name: agent for agent in in_use(found.agents)}
-    skills = {skill.item.name for skill in in_use(found.skills)}
-
-    def share_tools(task: "Task", folder: Path) -> "SharedTools":
-        definition, agent = agents.get(task.agent or ""), conversation.agent
-        if (extensions := conversation.extensions) is not None:
-            window = agent.provider.info.context_window
-            tools = extensions.shared_tools(definition, window)
-            available = tools_of(list(extensions.servers.values()))
-        else:  # of a subagent: what it was lent itself
-            available = conversation.settings.tools
-            tools = tuple(tool for tool in available if may_use(definition, tool))
-        lacks = lacking(definition, available, skills) if definition is not None else ()
-        if lacks:
-            conversation.say_once(
-                f"The agent {task.agent} works without what its definition names and this session "
-                f"does not have: {', '.join(lacks)}."
-            )
-        context = ToolContext(
-            place=replace(agent.place, outputs=folder / "outputs"),
-            call_id="",
-            session_id=None,
-            emit=silent,
-            seen_files={},
+    agent, extensions = conversation.agent, conversation.extensions
+    agents = {definition.item.name: definition for definition in in_use(found.agents)}
+    definition, lacks = agents.get(task.agent or ""), list[str]()
+    if extensions is None:  # of a subagent: what it has of its own parent
+        available = conversation.settings.tools
+        tools = tuple(tool for tool in available if may_use(definition, tool))
+    else:
+        available = tools_of(list(extensions.servers.values()))
+        tools = extensions.shared_tools(definition, agent.provider.info.context_window)
+    if definition is not None:
+        skills = {skill.item.name for skill in in_use(found.skills)}
+        lacks = lacking(definition, available, skills)
+    if lacks:
+        conversation.say_once(
+            f"The agent {task.agent} works without what its definition names and this session does "
+            f"not have: {', '.join(lacks)}."
         )
-        return SharedTools(tools=tools, context=context, lacks=tuple(lacks))
+    place = replace(agent.place, outputs=folder / "outputs")
+    context = ToolContext(place=place, call_id="", session_id=None, emit=silent, seen_files={})
+    return SharedTools(tools=tools, context=context, lacks=tuple(lacks))
 
-    return share_tools
 
-
-def start_of_child(
-    config: Config, agent: Agent, session: Session, *, may_ask: bool, trust_project: bool = False
-) -> "Start":
+def start_of_child(conversation: "Conversation") -> "Start":
     """The first line for a child that starts now, with the keys in use and no others. Raises:
     ConfigError."""
     from kode.subagents.task import Start
 
-    choice = resolve_provider(config, os.environ)
-    gate, spend = agent.gate, agent.spend
+    config, agent, session = conversation.config, conversation.agent, conversation.session
+    choice, gate, spend = resolve_provider(config, os.environ), agent.gate, agent.spend
     whole = agent.limits.max_tree_steps or agent.limits.max_steps
     part = config.providers.get(choice.name, ProviderPart())
     parts = {choice.name: ProviderPart(api=part.api, headers=part.headers)}
     if (fallback := config.fallback_model) is not None:
         other = small_choice(config, os.environ, fallback)
         fallback = f"{other.name}/{other.model}"
-        reached = {"base_url": other.base_url, "api_key": other.api_key}
-        part = config.providers.get(other.name, ProviderPart()).model_copy(update=reached)
+        keys = {"base_url": other.base_url, "api_key": other.api_key}
+        part = config.providers.get(other.name, ProviderPart()).model_copy(update=keys)
         parts = {other.name: part, **parts}
-    handed = config.model_copy(
-        update={
-            "provider": choice.name,
-            "model": agent.provider.model,
-            "effort": agent.effort,
-            "small_model": None,
-            "fallback_model": fallback,
-            "base_url": choice.base_url,
-            "api_key": choice.api_key,
-            "providers": parts,
-            "memory": config.memory.model_copy(update={"enabled": False, "embedding": Embedding()}),
-            "permissions": config.permissions.model_copy(update={"mode": gate.mode}),
-        }
-    )
+    changes = {
+        "provider": choice.name,
+        "model": agent.provider.model,
+        "effort": agent.effort,
+        "small_model": None,
+        "fallback_model": fallback,
+        "base_url": choice.base_url,
+        "api_key": choice.api_key,
+        "providers": parts,
+        "memory": config.memory.model_copy(update={"enabled": False, "embedding": Embedding()}),
+        "permissions": config.permissions.model_copy(update={"mode": gate.mode}),
+    }
     return Start(
-        config=handed.model_dump(mode="json"),
-        may_ask=may_ask,
-        trust_project=trust_project,
+        config=config.model_copy(update=changes).model_dump(mode="json"),
+        may_ask=conversation.settings.ask is not None,
+        trust_project=conversation.settings.trust_project,
         approved=gate.approved_in_session,
         tainted=session.tainted,
         rest_of_tree_usd=spend.cost_usd + spend.rest_of_tree_usd,
@@ -202,43 +177,38 @@ def fork_of(session: Session, call_id: str) -> Callable[[], bytes]:
     """The transcripts of children that begin with the session's messages, masked as on disk, and a
     result for each call that is still open; `call_id` is the one that starts them. Each call of
     what it returns makes one."""
-    messages = list(session.messages)
-    pending = unanswered(messages, session.answers)
-    parts = (
+    messages, answers, header = list(session.messages), list(session.answers), session.header
+    results = [
         ToolResult(call_id=call.id, name=call.name, text=FORKED)
         if call.id == call_id
         else failure_of(call, ELSEWHERE, cut="not_run")
-        for call in pending
+        for call in unanswered(messages, answers)
+    ]
+    at = next((m.id for m in messages[-1:] if isinstance(m, MessageEntry)), None)
+    add_message(messages, answers, Message(role="tool", parts=tuple(results)))
+    no_cost = {"usage": None, "cost_usd": None}  # its parent's session has counted it
+    news = session.section_texts.items()
+    lines = b"\n".join(
+        line_of(entry)
+        for entry in (
+            *filter(None, [session.beginning]),
+            *(SectionUpdateEntry(section=name, text=text) for name, text in news),
+            *([TaintEntry(source=session.tainted_by)] if session.tainted else []),
+            *(MessageEntry(**{**vars(message), **no_cost}) for message in messages),
+        )
     )
-    add_message(messages, list(session.answers), Message(role="tool", parts=tuple(parts)))
-    entries: list[AnyEntry] = [session.beginning] if session.beginning else []
-    entries += (
-        SectionUpdateEntry(section=name, text=text) for name, text in session.section_texts.items()
-    )
-    entries += [TaintEntry(source=session.tainted_by)] if session.tainted else []
-    entries += map(_entry_without_cost, messages)
-    rest, header = b"\n".join(map(line_of, entries)), session.header
-    last = session.messages[-1] if session.messages else None
-    at = last.id if isinstance(last, MessageEntry) else None
 
-    def transcript() -> bytes:
-        own = replace(
+    def make_transcript() -> bytes:
+        first = replace(
             header,
             id=new_session_id(),
             created_at=timestamp(),
             parent=header.parent or header.id,  # the name by which a server knows the beginning
             forked_from=Origin(session=header.id, entry=at),
         )
-        return b"%b\n%b\n" % (line_of(own), rest)
+        return b"%b\n%b\n" % (line_of(first), lines)
 
-    return transcript
-
-
-def _entry_without_cost(message: Message) -> MessageEntry:
-    """Its own session has counted what it cost."""
-    values = {field.name: getattr(message, field.name) for field in fields(Message)}
-    ids = {"id": message.id, "at": message.at} if isinstance(message, MessageEntry) else {}
-    return MessageEntry(**{**values, **ids, "usage": None})
+    return make_transcript
 
 
 def begin_as_parent(agent: Agent, session: Session) -> Agent:
@@ -250,30 +220,19 @@ def begin_as_parent(agent: Agent, session: Session) -> Agent:
     return replace(agent, render_system=lambda late: texts, servers=servers)
 
 
-def with_declared(session: Session, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+def add_declared(session: Session, tools: Sequence[Tool]) -> tuple[Tool, ...]:
     """The tools of a fork, with one that refuses its calls for each that the session declares and
     they are not."""
     specs = [ToolSpec(**tool) for tool in session.beginning.tools] if session.beginning else []
-    lacking = (spec for spec in specs if called(tools, spec.name) is None)
-    return (*tools, *map(_refusing_tool, lacking))
+    return (*tools, *(_refuse_calls(spec) for spec in specs if called(tools, spec.name) is None))
 
 
-def _refusing_tool(spec: ToolSpec) -> Tool:
+def _refuse_calls(spec: ToolSpec) -> Tool:
     async def refuse(context: ToolContext, arguments: Mapping[str, Any]) -> str:
         raise ToolError(
             f"A subagent has no `{spec.name}`: it is declared only because this conversation began "
             "with it. Report what you would have used it for."
         )
 
-    return Tool(
-        name=spec.name,
-        description=spec.description,
-        effect="none",
-        subject="",
-        parallel=False,
-        parameters=lambda: spec.parameters,
-        check=lambda arguments: arguments,
-        run=refuse,
-        api_type=spec.api_type,
-        grammar=spec.grammar,
-    )
+    about: dict[str, Any] = {**vars(spec), "parameters": lambda: spec.parameters}
+    return Tool(**about, effect="none", subject="", parallel=False, check=dict, run=refuse)

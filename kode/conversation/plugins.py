@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode import installed
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
 class PluginSession:
     """An open conversation, as a plug-in sees it."""
 
-    plugin: str
-    """The plug-in's name."""
+    plugin: Plugin
     settings: Any
     """An instance of the plug-in's settings model; None without one."""
     config: "Config"
@@ -55,12 +53,9 @@ class PluginSession:
         return self.session.id
 
     @property
-    def home(self) -> Path:
-        return self.place.home
-
-    @property
-    def cwd(self) -> Path:
-        return self.place.cwd
+    def entry_type(self) -> str:
+        """The type of its entries in a session, and the beginning of its sections' names."""
+        return f"x-{self.plugin.name}"
 
     def notice(
         self, text: str, *, level: Literal["info", "warning"] = "warning", value: Any = None
@@ -74,15 +69,12 @@ class PluginSession:
 
     def record(self, value: Mapping[str, Any]) -> None:
         """Adds an entry to the session: JSON values. Raises: StorageError."""
-        self.session.append(PluginEntry(type=f"x-{self.plugin}", value=value))
+        self.session.append(PluginEntry(type=self.entry_type, value=value))
 
     def records(self) -> list[Mapping[str, Any]]:
         """What the plug-in has recorded in the session, without what was rewound."""
-        return [
-            entry.value
-            for entry in effective(self.session.entries)
-            if isinstance(entry, PluginEntry) and entry.type == f"x-{self.plugin}"
-        ]
+        entries = (e for e in effective(self.session.entries) if isinstance(e, PluginEntry))
+        return [entry.value for entry in entries if entry.type == self.entry_type]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +91,8 @@ class Prompt:
 class ProposedCall:
     """A call that the model wants, before anything is decided about it."""
 
-    plugin: str
-    """The plug-in that is asked; its name stands before its reasons."""
+    judge: str
+    """The plug-in that is asked, as its reasons name it."""
     action: Action
     """The call, as kode knows it."""
 
@@ -126,16 +118,15 @@ class ProposedCall:
 
     def refuse(self, reason: str) -> CallDecision:
         """The call does not run; the model and the person read why."""
-        return deny(f"The plug-in {self.plugin}: {reason}", by="plugin")
+        return deny(f"{self.judge}: {reason}", by="plugin")
 
     def ask(self, reason: str) -> CallDecision:
         """The person is asked, whatever rules and mode allow; without a person it does not run."""
-        return Decision(outcome="ask", reason=f"The plug-in {self.plugin}: {reason}")
+        return Decision(outcome="ask", reason=f"{self.judge}: {reason}")
 
     def change(self, arguments: Mapping[str, Any]) -> CallDecision:
         """The call has these arguments from then on. Permissions are decided for them."""
-        by = f"The plug-in {self.plugin}"
-        return replace(self.action, arguments=arguments, changed_by=by)
+        return replace(self.action, arguments=arguments, changed_by=self.judge)
 
 
 @dataclass(kw_only=True)
@@ -148,12 +139,42 @@ class PluginHost:
     """Shows an event to the person."""
     is_used: bool = False
     """Whether a slash command of a plug-in was."""
-    opened: list[tuple[Plugin, PluginSession]] = field(default_factory=list)
+    opened: list[PluginSession] = field(default_factory=list)
     subscribers: list[tuple[Plugin, Subscriber]] = field(default_factory=list)
     """Without those that have failed."""
     tools: list[Tool] = field(default_factory=list)
     interceptors: list[Interceptor] = field(default_factory=list)
     """What plug-ins decide about calls."""
+
+    def open(self, plugin: Plugin, settings: "Settings", place: Workplace) -> None:
+        """Takes what a plug-in adds; of a subagent's only what decides about calls. Raises:
+        ConfigError for settings that are not as the plug-in's model says; what its code raises."""
+        is_whole = settings.child is None and any((*plugin.session_parts, plugin.slash))
+        if not (is_whole or plugin.before_call):
+            return
+        opened = PluginSession(
+            plugin=plugin,
+            settings=settings_of(plugin, settings.config),
+            config=settings.config,
+            place=place,
+            emit=settings.emit,
+            host=self,
+        )
+        if not PLUGIN_TYPE.fullmatch(opened.entry_type):
+            raise ConfigError(f"{plugin.name!r} is no name: lower-case letters, digits, hyphens.")
+        if plugin.before_call:
+            self.interceptors.append(partial(_judge, opened, load(plugin, plugin.before_call)))
+        if not is_whole:
+            return
+        self.opened.append(opened)
+        if plugin.subscriber and (subscriber := load(plugin, plugin.subscriber)(opened)):
+            self.subscribers.append((plugin, subscriber))
+        for part in load(plugin, plugin.tools)(opened) if plugin.tools else ():
+            is_tool = isinstance(part, Tool)
+            tool = (
+                replace(part, run=guard_plugin(plugin, part.run)) if is_tool else plain_tool(part)
+            )
+            self.tools.append(tool)
 
     def emit(self, event: Event) -> None:
         """Emits to the conversation and to every subscriber; one that fails hears no more."""
@@ -168,37 +189,39 @@ class PluginHost:
     def sections(self) -> dict[str, str]:
         """The sections of the system prompt, by name: `x-` and the names that a plug-in gives."""
 
-        def render(plugin: Plugin, opened: PluginSession) -> dict[str, str]:
-            texts = load(plugin, plugin.sections)(opened)
-            return {f"x-{plugin.name}-{name}": str(text) for name, text in texts.items()}
+        def render(opened: PluginSession) -> dict[str, str]:
+            texts = load(opened.plugin, opened.plugin.sections)(opened)
+            return {f"{opened.entry_type}-{name}": str(text) for name, text in texts.items()}
 
         sections: dict[str, str] = {}
-        for plugin, opened in self.opened:
-            if plugin.sections:
-                sections |= try_plugin(plugin, partial(render, plugin, opened), {})
+        for opened in self.opened:
+            if opened.plugin.sections:
+                sections |= try_plugin(opened.plugin, partial(render, opened), {})
         return sections
 
-    def without_clashes(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    def drop_clashes(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """The tools of a session but for those of plug-ins whose name another one has, too."""
-        times, own = Counter(tool.name for tool in tools), set(map(id, self.tools))
+        times, added = Counter(tool.name for tool in tools), set(map(id, self.tools))
         for name in {tool.name for tool in self.tools if times[tool.name] > 1}:
             self.screen(Notice(text=f"A plug-in's tool {name} is left out: its name is taken."))
-        return tuple(tool for tool in tools if times[tool.name] == 1 or id(tool) not in own)
+        return tuple(tool for tool in tools if times[tool.name] == 1 or id(tool) not in added)
 
     async def answer(self, message: str) -> str | Prompt | None:
         """What a plug-in's slash command says; None where none is named. Raises: KodeError."""
         name, _, argument = message[1:].partition(" ")
-        for plugin, opened in self.opened:
-            if command := plugin.slash.get(name):
+        for opened in self.opened:
+            if command := opened.plugin.slash.get(name):
                 self.is_used = True
-                return await installed.call(plugin, command.run, opened, argument.strip()) or ""
+                answer = installed.call(opened.plugin, command.run, opened, argument.strip())
+                return await answer or ""
         return None
 
     def wrap_run(self, conversation: "Conversation", run: "RunTurn") -> "RunTurn":
-        """What runs a turn, with what plug-ins do around it; not around one with the limits of a
-        command."""
-        for plugin, opened in self.opened:
-            where = plugin.around_turn
+        """What runs a turn, with what plug-ins do around it, once one may have something to do: not
+        around one with the limits of a command."""
+        is_needed = self.is_used or conversation.begun_by == "resume"
+        for opened in self.opened if is_needed else ():
+            plugin, where = opened.plugin, opened.plugin.around_turn
             if where and (around := try_plugin(plugin, partial(load, plugin, where), None)):
                 around = partial(guard_plugin(plugin, around), opened, conversation)
                 run = partial(_run_around, around, run)
@@ -216,62 +239,21 @@ class PluginHost:
 
 
 def open_plugins(settings: "Settings", place: Workplace, session: Session) -> PluginHost:
-    """Opens the plug-ins for a conversation; in a subagent they only decide about calls. Never
-    raises: see `installed.faults`."""
+    """Opens the plug-ins for a conversation. Raises: ConfigError; see also `installed.faults`."""
     for entry in installed.installed():
         if entry.fault:
             settings.emit(Notice(text=f"The plug-in {entry.name} is not used: {entry.fault}."))
     host = PluginHost(session=session, screen=settings.emit)
     for plugin in installed.plugins():
-        adds = any((*plugin.session_parts, plugin.slash)) and settings.child is None
-        if plugin.name in installed.faults or not (plugin.before_call or adds):
-            continue
-        opened = try_plugin(plugin, partial(_open, plugin, settings, place, host), None)
-        if opened is None:
-            continue
-        if plugin.before_call:
-            judge = try_plugin(plugin, partial(load, plugin, plugin.before_call), None)
-            host.interceptors += [] if judge is None else [partial(_decide, plugin, judge, opened)]
-        if settings.child is None:
-            host.opened.append((plugin, opened))
-            try_plugin(plugin, partial(_add_parts, plugin, opened), None)
+        if plugin.name not in installed.faults:
+            try_plugin(plugin, partial(host.open, plugin, settings, place), None)
     return host
 
 
-def _open(
-    plugin: Plugin, settings: "Settings", place: Workplace, host: PluginHost
-) -> PluginSession:
-    """Raises: ConfigError for settings that are not as the plug-in's model says."""
-    if not PLUGIN_TYPE.fullmatch(f"x-{plugin.name}"):
-        raise ConfigError(f"{plugin.name!r} is no name: lower-case letters, digits and hyphens.")
-    config = settings.config
-    return PluginSession(
-        plugin=plugin.name,
-        settings=settings_of(plugin, config),
-        config=config,
-        place=place,
-        emit=settings.emit,
-        host=host,
-    )
-
-
-def _add_parts(plugin: Plugin, opened: PluginSession) -> None:
-    host = opened.host
-    if plugin.subscriber:
-        subscriber = load(plugin, plugin.subscriber)(opened)
-        host.subscribers += [] if subscriber is None else [(plugin, subscriber)]
-    for part in load(plugin, plugin.tools)(opened) if plugin.tools else ():
-        tool = replace(part, run=guard_plugin(plugin, part.run)) if isinstance(part, Tool) else None
-        host.tools.append(tool or plain_tool(part))
-
-
-async def _decide(
-    plugin: Plugin,
-    judge: Any,
-    opened: PluginSession,
-    action: Action,
-) -> CallDecision | None:
-    call = ProposedCall(plugin=plugin.name, action=action)
+async def _judge(opened: PluginSession, judge: Any, action: Action) -> CallDecision | None:
+    """What a plug-in decides about a call; one that fails refuses it."""
+    plugin = opened.plugin
+    call = ProposedCall(judge=f"The plug-in {plugin.name}", action=action)
     try:
         decision = guard_plugin(plugin, judge)(opened, call)
         decision = await decision if isinstance(decision, Awaitable) else decision

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kode import durable, paths
 from kode.assembly import is_small, make_agent, of_session, simplify
-from kode.conversation.delegation import begin_as_parent, make_delegation, with_declared
+from kode.conversation.delegation import add_declared, begin_as_parent, make_delegation
 from kode.conversation.extensions import add_extensions
 from kode.conversation.memory import memory_context
 from kode.conversation.rewind import finish_undos
@@ -197,7 +197,7 @@ async def _start(conversation: "Conversation") -> None:
         tools += (tool for tool in extensions.reachable if tool.name in declared | new)
         agent = replace(agent, servers=tuple(extensions.servers))
     allowed = _allowed_tools(conversation, tools)
-    allowed = with_declared(session, allowed) if is_fork else allowed
+    allowed = add_declared(session, allowed) if is_fork else allowed
     agent = replace(agent, tools=allowed, withheld=tuple(withheld))
     reason: InjectReason = "start"
     if conversation.begun_by == "resume":
@@ -246,7 +246,7 @@ def _allowed_tools(conversation: "Conversation", tools: Sequence[Tool]) -> tuple
     lent = {tool.name for tool in settings.tools}  # as the definition allows
     if definition is not None:
         tools = [tool for tool in tools if tool.name in lent or definition.has(tool.name)]
-    allowed = conversation.plugins.without_clashes(tools)
+    allowed = conversation.plugins.drop_clashes(tools)
     for name, count in Counter(tool.name for tool in allowed).items():
         if count > 1:
             raise UserError(f"There are {count} tools called {name}. Give yours another name.")

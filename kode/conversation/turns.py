@@ -113,8 +113,7 @@ async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> Tu
         if answer is not None:
             text, typed = answer.text, answer.typed
             run = run if typed is None else partial(run, typed=typed)
-    if plugins.is_used or conversation.begun_by == "resume":
-        run = plugins.wrap_run(conversation, run)
+    run = plugins.wrap_run(conversation, run)
     ended = await _run_named(conversation, text, run)
     if conversation.hooks is not None:
         ended = await hooks.end_turn(conversation.hooks, ended, run)

@@ -37,7 +37,9 @@ def handed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             seen_files={},
         )
         session: Any = SimpleNamespace(tainted=False, turns=1, turn_id="m")
-        start = delegation.start_of_child(config, agent, session, may_ask=False)
+        settings = SimpleNamespace(ask=None, trust_project=False)
+        talk: Any = SimpleNamespace(config=config, agent=agent, session=session, settings=settings)
+        start = delegation.start_of_child(talk)
         return Config.model_validate(start.config)
 
     return hand

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kode.conversation.delegation import ELSEWHERE, FORKED, fork_of, with_declared
+from kode.conversation.delegation import ELSEWHERE, FORKED, add_declared, fork_of
 from kode.errors import ToolError
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, user_message
 from kode.session import log
@@ -140,7 +140,7 @@ def test_taint_and_news_go_along_and_secrets_do_not(parent: Session, tmp_path: P
 async def test_a_declared_tool_that_is_not_the_forks_refuses(
     parent: Session, tmp_path: Path
 ) -> None:
-    tools = with_declared(parent, (read_file, shell))
+    tools = add_declared(parent, (read_file, shell))
 
     assert [tool.name for tool in tools] == ["read_file", "shell", "memory"]
     assert tools[:2] == (read_file, shell)

@@ -151,7 +151,7 @@ async def test_a_record_before_the_first_turn_is_kept(opened: Any, use: Use) -> 
     await talk.close()
 
     again = await opened(session_id=session_id)
-    [(_, seen)] = again.plugins.opened
+    [seen] = again.plugins.opened
     assert seen.records() == [{"note": "one"}]
 
 

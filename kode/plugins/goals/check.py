@@ -100,7 +100,7 @@ def count_changes(opened: PluginSession, first: int, more: Iterable[str]) -> lis
     session_id, project = opened.session_id, opened.place.project
     past = FileChanges()
     if session_id is not None:
-        past = FileChanges(session_file(opened.home, session_id).with_suffix(""))
+        past = FileChanges(session_file(opened.place.home, session_id).with_suffix(""))
     groups = [group for group in reversed(past.groups) if group.turn.number >= first]
     turns = {path: group.turn.number for group in groups for path in group.changed}
     counts = []
