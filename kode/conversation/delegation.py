@@ -88,11 +88,9 @@ def _record_usage(conversation: "Conversation", usage: Usage, cost_usd: float | 
         conversation.report(error)
 
 
-async def _ask_once(
-    gate: Gate, ask: Ask, one_at_a_time: asyncio.Lock, question: Question
-) -> Answer:
+async def _ask_once(gate: Gate, ask: Ask, lock: asyncio.Lock, question: Question) -> Answer:
     """The person's answer: one given for a subagent applies to the others that wait, too."""
-    async with one_at_a_time:
+    async with lock:
         if question.rules and {*question.rules} <= {*gate.approved_in_session}:
             return Answer(choice="session")
         answer = await ask(question)
