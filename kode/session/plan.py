@@ -10,13 +10,16 @@ from kode import durable
 
 _HEADING = re.compile(r"(?im)^#{1,4} +\**(?:the +)?plan\b.*$")
 _STEP = re.compile(r"(?m)^(?P<before>[ \t]*[-*] \[)(?P<mark>[ xX])(?P<after>\] +)(?P<text>\S.*)$")
+_ITEM = re.compile(r"(?m)^(?:\d{1,2}[.)]|[-*]) +(?=\S)")
 
 
 def plan_in(answer: str) -> str:
     """The plan at the end of an answer, from its last heading `Plan` on; "" if there is none, or
-    none with a step."""
+    none with a step. Where no step has a box, items of a list are steps."""
     headings = list(_HEADING.finditer(answer))
     plan = answer[headings[-1].start() :].strip() if headings else ""
+    if not _STEP.search(plan):  # weaker models number the steps
+        plan = _ITEM.sub("- [ ] ", plan)
     return plan + "\n" if _STEP.search(plan) else ""
 
 

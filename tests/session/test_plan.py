@@ -28,6 +28,7 @@ Split the parser.
         (f"I looked at it.\n\n{PLAN}", PLAN),
         (f"# Plan\n\n- [ ] the old one\n\nBetter:\n\n{PLAN}", PLAN),
         ("## The plan\n- [ ] one\n", "## The plan\n- [ ] one\n"),
+        ("## Plan\n1. one\n   - how\n2) two", "## Plan\n- [ ] one\n   - how\n- [ ] two\n"),
         ("**Plan**\n- [ ] one", ""),
         ("# Plan\nFirst this, then that.", ""),
         ("- [ ] a list of things\n", ""),

@@ -402,6 +402,7 @@ class Editor:
         if self.asking:
             self.answer(None)
         elif self.buffer.text:
+            self.buffer.history.append_string(self.pastes.unfold(self.buffer.text))  # for Up
             self.clear()
             self.state.replacing = False
             # SIGINT is not a key: nothing else would repaint the line.

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kode.cli.parser import nearest
+from kode.cli.prompt.pickers import choose
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import count, explain, one_line
+from kode.cli.screen.menu import Choice
 from kode.errors import UserError
 from kode.provider import EFFORTS, Effort, Provider, Request
 
@@ -27,8 +29,8 @@ async def use_model(state: PromptState, argument: str) -> None:
     fails."""
     if not argument:
         _say_current(state)
-        await _show_all(state)
-        return
+        if not (argument := await _choose_model(state)):
+            return
     offered = await asyncio.to_thread(state.offers, ask=False)
     if argument not in offered[0].models:
         offered = await asyncio.to_thread(state.offers, ask=True)
@@ -81,13 +83,23 @@ def _say_current(state: PromptState) -> None:
     state.screen.print(f"Model: {status.model} ({status.provider}), a window of {window} tokens.")
 
 
-async def _show_all(state: PromptState) -> None:
-    """The providers, each with its first models."""
+async def _choose_model(state: PromptState) -> str:
+    """The model that the person picks from a menu of all; "" for none, and where there is no menu,
+    after a list of the providers with their first models."""
     offered = await asyncio.to_thread(state.offers, ask=True)
+    if state.screen.editor is not None:
+        names = [
+            f"{offer.provider}/{name}" if number else name
+            for number, offer in enumerate(offered)
+            for name in offer.models
+            if not offer.problem
+        ]
+        return await choose(state, "Choose a model", [Choice(name, name) for name in names])
     rows = [(offer.provider, _shortened(offer)) for offer in offered]
     state.screen.print(explain(rows, state.screen.width))
     others = "/model PROVIDER/NAME switches to another provider's; " if len(offered) > 1 else ""
     state.screen.print(f"/model NAME switches; {others}/model PROVIDER lists all of its.", "dim")
+    return ""
 
 
 def _shortened(offer: "Offer") -> str:
@@ -123,6 +135,10 @@ DEFAULT = "default"
 async def use_effort(state: PromptState, argument: str) -> None:
     """Shows how much the model thinks and what it accepts, or sets it from the next request on."""
     conversation = state.conversation
+    if not argument and state.screen.editor is not None:
+        levels = [Choice(*pair) for pair in effort_choices(conversation)]
+        levels = [Choice(it.value, f"{it.value:<8}  {it.text}".rstrip()) for it in levels]
+        argument = await choose(state, "How much the model thinks", levels)
     if argument:
         conversation.use_effort(_level(argument))
     first, *more = effort_lines(conversation.agent.effort, conversation.agent.provider)

@@ -2,11 +2,11 @@
 (`/rewind`), and decisions about waiting memory entries (`/memory review`)."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import clip, one_line
@@ -24,6 +24,19 @@ if TYPE_CHECKING:
 
 
 LISTED_SESSIONS = 20  # one screen
+
+
+async def choose(state: PromptState, title: str, choices: Sequence[Choice], **more: Any) -> str:
+    """The value that the person picks from a menu, which they narrow by typing; "" for none. `more`
+    are other fields of the menu."""
+    menu = Menu(
+        choices,
+        find=partial(matching, choices),
+        above=lambda width: ["", state.screen.paint("title", clip(title, width))],
+        hint="type to search · Enter chooses · Esc cancels",
+        **more,
+    )
+    return await state.screen.read_answer("search: ", menu) or ""
 
 
 async def pick_session(screen: Screen, home: Path, cwd: Path, number: str = "") -> str | None:
@@ -86,18 +99,14 @@ async def resume(state: PromptState, argument: str) -> None:
 
 
 async def _choose_session(state: PromptState) -> str | None:
-    summaries = own_sessions(
-        state.conversation.place.home, state.conversation.place.cwd, PICKED_FROM
-    )
-    if not summaries:
-        state.screen.print("There is no session to resume here.", "dim")
-        return None
-    return await state.screen.read_answer("search: ", _session_menu(state, summaries)) or None
-
-
-def _session_menu(state: PromptState, sessions: "list[Summary]") -> Menu:
     from kode.cli.screen.session_table import when
 
+    sessions = own_sessions(
+        state.conversation.place.home, state.conversation.place.cwd, PICKED_FROM
+    )
+    if not sessions:
+        state.screen.print("There is no session to resume here.", "dim")
+        return None
     today = datetime.now().astimezone().date()
     by_id = {session.id: session for session in sessions}
     used = {
@@ -114,13 +123,7 @@ def _session_menu(state: PromptState, sessions: "list[Summary]") -> Menu:
         facts = f"{summary.id} · {plural(summary.turns, 'turn')} · {summary.model}"
         return [facts, *_last_exchange(state, summary)]
 
-    return Menu(
-        choices,
-        find=partial(matching, choices),
-        preview=preview,
-        above=lambda width: ["", state.screen.paint("title", clip("Resume a session", width))],
-        hint="type to search · Enter opens · Esc cancels",
-    )
+    return await choose(state, "Resume a session", choices, preview=preview) or None
 
 
 def _last_exchange(state: PromptState, session: "Summary") -> list[str]:
@@ -197,14 +200,8 @@ async def _pick(state: PromptState, prompts: list[str], about: list[str]) -> str
         for choice in choices:
             state.screen.print(clip(f"  {choice.text}", state.screen.width))
         return await state.screen.read_answer("rewind to number (Enter cancels): ")
-    menu = Menu(
-        choices,
-        find=partial(matching, choices),
-        preview=lambda choice: [about[int(choice.value) - 1]],
-        above=lambda width: ["", state.screen.paint("title", "Rewind to")],
-        hint="type to search · Enter chooses · Esc cancels",
-    )
-    return await state.screen.read_answer("search: ", menu)
+    preview = {choice.value: [line] for choice, line in zip(choices, about[::-1], strict=True)}
+    return await choose(state, "Rewind to", choices, preview=lambda choice: preview[choice.value])
 
 
 async def _ask_what(state: PromptState, prompt: str, about: str) -> str | None:

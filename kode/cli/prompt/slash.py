@@ -44,17 +44,15 @@ PLAN_WORDS = ("show", "edit", "go", "drop")
 
 async def plan(state: PromptState, argument: str) -> None:
     """Without a word: switches to mode plan, and shows the plan if any. `show`, `edit`, `go` and
-    `drop` act on the existing plan.
-
-    Raises: UserError for another word, or without a plan.
-    """
+    `drop` act on the existing plan; other words are a task to plan. Raises: UserError without a
+    plan."""
     conversation, screen = state.conversation, state.screen
     path = conversation.agent.place.plan
-    if argument and argument not in PLAN_WORDS:
-        raise UserError(f"/plan takes {', '.join(PLAN_WORDS)} or nothing.")
-    if not argument:
+    if argument not in PLAN_WORDS:
         conversation.set_permission_mode("plan")
         screen.print("Mode: plan. Nothing changes until you approve a plan.")
+        if argument:
+            return await run_turn(state, argument, f"/plan {argument}")
     text = await asyncio.to_thread(read_plan, path)
     if argument and (path is None or not text.strip()):
         raise UserError("There is no plan yet: /plan, then say what you want.")
@@ -404,7 +402,7 @@ _ROWS = (
         "auto-edit",
         True,
     ),
-    Command("/plan", "plan first, then approve", plan, f"[{'|'.join(PLAN_WORDS)}]", "go"),
+    Command("/plan", "plan first, then approve", plan, f"[TASK|{'|'.join(PLAN_WORDS)}]", "go"),
     Command("/init", "write or improve AGENTS.md", write_instructions, "[WISH]", "be brief"),
     Command("/review", "review uncommitted changes, or a branch", review, "[BRANCH]", "main"),
     Command("/memory", "show, search, review or undo memory", memory, "[COMMAND]", "search tabs"),

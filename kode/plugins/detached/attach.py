@@ -34,9 +34,9 @@ RESTORED = b"\x1b[?1049l\x1b[?2004l\x1b[?1004l\x1b[?1000l\x1b[?7h\x1b[?25h\x1b[0
 def main(argv: Sequence[str]) -> int:
     """Returns when it was detached or the session has ended. Raises: SessionError, ConfigError."""
     parser = Parser("kode attach", "Open a session in the background in this terminal.")
-    add_id(parser)
+    parser.add_argument("id", metavar="ID", nargs="?", help=f"{ID_HELP}; none: the only one")
     home, id = kode_home(), parser.parse(argv).id
-    session = places.find(home, id)
+    session = places.find(home, id) if id else places.find_only(home)
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()):
         raise ConfigError(
             "`kode attach` needs a terminal. Without one: `kode ps --json`, `kode answer ID yes`."
@@ -58,8 +58,11 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+ID_HELP = "its id, or the beginning or end of it"
+
+
 def add_id(parser: Parser) -> None:
-    parser.add_argument("id", metavar="ID", help="its id, or the beginning or end of it")
+    parser.add_argument("id", metavar="ID", help=ID_HELP)
 
 
 def end_line(session: Background) -> str:

@@ -209,6 +209,15 @@ def find(home: Path, part: str) -> Background:
     )
 
 
+def find_only(home: Path) -> Background:
+    """The session that runs, if it is the only one. Raises: SessionError; StorageError."""
+    running = [each for each in list_all(home, []) if each.life == "alive"]
+    if len(running) != 1:
+        many = f"{len(running)} sessions run in the background" if running else "No session runs"
+        raise SessionError(f"{many}. `kode ps` lists all: give the id of one.")
+    return running[0]
+
+
 def remove(folder: Path) -> None:
     """Forgets a session that is no longer alive; the conversation stays."""
     remove_tree(Path(real_path(folder.parent)) / folder.name)
