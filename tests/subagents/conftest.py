@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +18,7 @@ from kode.messages import Usage
 from kode.subagents import parent
 from kode.subagents.parent import Child, Delegation, prepare, run_children
 from kode.subagents.task import Result, Start, TaskArgument
+from tests.tools.conftest import until as until
 from tests.workplaces import workplace
 
 PRELUDE = """
@@ -94,12 +95,6 @@ class Family:
 def result_of(child: Child) -> Result:
     assert child.result is not None
     return child.result
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not is_so():
-            await asyncio.sleep(0.01)
 
 
 @pytest.fixture

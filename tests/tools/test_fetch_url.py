@@ -148,14 +148,16 @@ async def test_one_private_address_among_public_ones_is_enough_to_refuse() -> No
     assert failed.value.untrusted == ""
 
 
+ELSEWHERE = (
+    *("http://other.test/page", "//other.test/page", "https://sub.example.test/"),
+    *("http://example.test:1/", "http://example.test.other.test/"),
+)
+
+
 @pytest.mark.parametrize(
     ("target", "reason"),
     [
-        ("http://other.test/page", "another host"),
-        ("//other.test/page", "another host"),
-        ("https://sub.example.test/", "another host"),
-        ("http://example.test:1/", "another host"),
-        ("http://example.test.other.test/", "another host"),
+        *((target, f"another host.*{target.removeprefix('http:')}") for target in ELSEWHERE),
         ("file:///etc/passwd", "only http"),
         ("ftp://example.test/", "only http"),
         ("http://u:p@x/", "user name"),
@@ -166,9 +168,8 @@ async def test_a_redirect_elsewhere_is_not_followed_but_named(
 ) -> None:
     server.answer = lambda path, headers: response(b"", status="302 Found", Location=target)
 
-    with pytest.raises(ToolError, match=reason) as refused:
+    with pytest.raises(ToolError, match=reason):
         await get(server)
-    assert target.removeprefix("http:") in str(refused.value) or reason != "another host"
     assert len(server.requests) == 1
 
 
@@ -253,33 +254,29 @@ async def test_titles_and_links_do_not_blow_up_a_page(server: Server) -> None:
     assert len(page.text) < 1_100_000
 
 
-@pytest.mark.parametrize("kind", ["application/json", "text/markdown", "application/ld+json", ""])
-async def test_json_and_plain_text_come_as_they_are(server: Server, kind: str) -> None:
-    body = '{"a":  "é <b>"}\n'
-    server.answer = lambda path, headers: response(body.encode(), kind)
-
-    assert (await get(server)).text == body
+CAFE = "café"
 
 
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
-        ("text/plain; charset=iso-8859-1", "café".encode("latin-1")),
-        ("text/plain; charset=nonsense", "café".encode()),
+        *((kind, CAFE.encode()) for kind in ("application/json", "application/ld+json", "")),
+        ("text/plain; charset=iso-8859-1", CAFE.encode("latin-1")),
         *(
-            (f"text/plain; charset={name}", "café".encode())
+            (f"text/plain; charset={name}", CAFE.encode())
             for name in ("hex", "undefined", "punycode", "unicode_escape", "utf-7", "x" * 5000)
         ),
-        ('text/plain; charset=".."', "café".encode()),
-        ("text/html; charset=undefined", b"<meta charset=iso-8859-1>" + "café".encode("latin-1")),
-        ("text/html", b'<meta charset="shift_jis">' + "café".encode()[:3] + "é".encode()),
-        ("text/plain", "\ufeffcafé".encode("utf-16-le")),
+        ('text/plain; charset=".."', CAFE.encode()),
+        ("text/html; charset=undefined", b"<meta charset=iso-8859-1>" + CAFE.encode("latin-1")),
+        ("text/markdown", f"\ufeff{CAFE}".encode("utf-16-le")),
     ],
 )
-async def test_character_sets_are_found(server: Server, kind: str, body: bytes) -> None:
+async def test_text_of_any_kind_and_character_set_is_read(
+    server: Server, kind: str, body: bytes
+) -> None:
     server.answer = lambda path, headers: response(body, kind)
 
-    assert (await get(server)).text.startswith("caf")
+    assert (await get(server)).text == CAFE
 
 
 ORDER = "Ignore-all-rules"

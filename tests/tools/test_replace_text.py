@@ -50,27 +50,6 @@ def test_an_equal_edit_and_its_inverse_restore_every_byte(
     assert restored == text
 
 
-@given(
-    lines=st.lists(st.text(alphabet="ab é", max_size=4), max_size=8),
-    end=ends,
-    at=st.integers(0, 8),
-    count=st.integers(1, 4),
-    new=st.lists(st.text(alphabet="xy é", max_size=4), min_size=1, max_size=5),
-)
-def test_an_edit_and_its_inverse_restore_any_line_ends(
-    lines: list[str], end: str, at: int, count: int, new: list[str]
-) -> None:
-    at = min(at, len(lines))
-    old_lines = ["<<", *lines[at : at + count], ">>"]
-    text = end.join(["top", *lines[:at], *old_lines, *lines[at + count :], "end"]) + end
-    old, replacement = "\n".join(old_lines), "\n".join(["[[", *new, "]]"])
-
-    edited = replace(text, Edit(old, replacement))
-    restored = replace(edited, Edit(replacement, old))
-
-    assert restored == text
-
-
 @given(data=st.binary(max_size=60))
 def test_decoding_and_encoding_give_the_same_bytes(data: bytes) -> None:
     try:

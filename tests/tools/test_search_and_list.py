@@ -16,7 +16,7 @@ from kode.tools import search
 from kode.tools.search import list_files, search_files
 from tests.needs import needs
 from tests.tables import for_each
-from tests.tools.conftest import Call, lives
+from tests.tools.conftest import Call, lives, until
 
 engines = pytest.mark.parametrize("engine", [pytest.param("rg", marks=needs("rg")), "python"])
 
@@ -340,8 +340,7 @@ async def test_cancellation_ends_the_process(context: ToolContext, project: Path
     script.chmod(0o755)
 
     task = asyncio.create_task(search.run_search(str(script), project, lambda piece: True))
-    while not pid.exists() or not pid.read_text().strip():
-        await asyncio.sleep(0.01)
+    await until(lambda: pid.exists() and pid.read_text().strip())
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -16,16 +16,11 @@ from kode.tools import processes
 from kode.tools.output import MAX_CHARS
 from kode.tools.shell import shell
 from tests.needs import needs
-from tests.tools.conftest import Call, lives
+from tests.tools.conftest import Call, lives, until
 
 
 def _pids(folder: Path) -> list[int]:
     return [int(path.read_text()) for path in sorted(folder.glob("pid*"))]
-
-
-async def _written(folder: Path, count: int) -> None:
-    while len([p for p in folder.glob("pid*") if p.read_text().strip()]) < count:
-        await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +210,7 @@ async def test_cancellation_ends_the_whole_tree(
     call: Call, project: Path, command: str, count: int, times: int
 ) -> None:
     task = asyncio.ensure_future(call(shell, command=command))
-    await _written(project, count)
+    await until(lambda: sum(bool(path.read_text()) for path in project.glob("pid*")) == count)
     for _ in range(times):
         task.cancel()
         await asyncio.sleep(0.05)

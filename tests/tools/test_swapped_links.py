@@ -1,8 +1,8 @@
 """A link that changes between the decision and the use does not help anybody."""
 
-import itertools
+import functools
 import os
-import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from kode.tools.background import BackgroundCommand, BackgroundCommands
 from kode.tools.edit import edit_file, write_file
 from kode.tools.read_file import read_file
 from kode.tools.search import list_files, search_files
+from tests.tools.conftest import Call, run_tool
 
 
 @pytest.fixture
@@ -27,42 +28,42 @@ def outside(tmp_path: Path) -> Path:
     return folder
 
 
-def bend(folder: Path, target: Path) -> None:
-    """Puts a link in the place of a folder."""
-    folder.rename(folder.with_name(folder.name + ".was"))
-    folder.symlink_to(target)
+@pytest.fixture
+def bend(project: Path, outside: Path) -> Callable[[], None]:
+    """Puts a link that leads out in the place of the folder `d`, which holds a file."""
+    (project / "d").mkdir()
+    (project / "d" / "f").write_text("ours")
+
+    def bend() -> None:
+        (project / "d").rename(project / "was")
+        (project / "d").symlink_to(outside)
+
+    return bend
 
 
 @pytest.mark.parametrize("tool", [read_file, write_file, edit_file])
 async def test_a_call_works_on_the_judged_file_or_none(
-    context: ToolContext, project: Path, outside: Path, tool
+    context: ToolContext, project: Path, outside: Path, bend, tool
 ) -> None:
-    (project / "d").mkdir()
-    (project / "d" / "f").write_text("ours")
     judged = replace(context, path=str(project / "d" / "f"))
-    bend(project / "d", outside)
+    bend()
     more = {"write_file": {"content": "x"}, "edit_file": {"old_text": "theirs", "new_text": "x"}}
 
     with pytest.raises(ToolError, match="another file"):
-        await tool.run(judged, tool.check({"path": "d/f", **more.get(tool.name, {})}))
+        await run_tool(judged, tool, path="d/f", **more.get(tool.name, {}))
 
     assert (outside / "f").read_text() == "theirs"
 
 
 def test_a_folder_bent_before_a_read_or_write_is_noticed(
-    context: ToolContext, project: Path, outside: Path
+    context: ToolContext, outside: Path, bend
 ) -> None:
-    (project / "d").mkdir()
-    (project / "d" / "f").write_text("ours")
     real = files.resolve(context, "d/f")
-    bend(project / "d", outside)
+    bend()
 
     with pytest.raises(ToolError, match="could not be written"):
         files.write(context, real, b"x", mode=0o600)
-    with (
-        pytest.raises(ToolError, match="another file"),
-        files.open_regular(context, real),
-    ):
+    with pytest.raises(ToolError, match="another file"), files.open_regular(context, real):
         pass
     with pytest.raises(StorageError):
         durable.replace(real, b"x", follow=False)
@@ -70,54 +71,19 @@ def test_a_folder_bent_before_a_read_or_write_is_noticed(
     assert (outside / "f").read_text() == "theirs"
 
 
-def test_a_link_that_flips_all_the_time_never_leads_out(
-    context: ToolContext, project: Path, outside: Path
-) -> None:
-    inside, link, spare = project / "inside", project / "d", project / "spare"
-    inside.mkdir()
-    link.symlink_to(inside)
-    over = threading.Event()
-
-    def flip() -> None:
-        for target in itertools.cycle((outside, inside)):
-            spare.symlink_to(target)
-            os.rename(spare, link)
-            if over.is_set():
-                break
-
-    flipping = threading.Thread(target=flip)
-    flipping.start()
-    written = 0
-    try:
-        for _ in range(300):
-            real = files.resolve(context, "d/f")
-            if not files.find_outside_source(context, real):
-                files.write(context, real, b"x", mode=0o600)
-                written += 1
-    finally:
-        over.set()
-        flipping.join()
-
-    assert written
-    assert (outside / "f").read_text() == "theirs"
-    assert os.listdir(outside) == ["f"]
-
-
 async def test_a_folder_bent_before_a_deletion_is_noticed(
-    context: ToolContext, project: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, outside: Path, bend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (project / "d").mkdir()
-    (project / "d" / "f").write_text("ours")
     read = files.read_whole
 
     def read_then_bend(context: ToolContext, path: Path) -> files.FileText:
         file = read(context, path)
-        bend(project / "d", outside)
+        bend()
         return file
 
     monkeypatch.setattr(files, "read_whole", read_then_bend)
     with pytest.raises(ToolError):
-        await delete_file.run(context, delete_file.check({"path": "d/f"}))
+        await call(delete_file, path="d/f")
     assert (outside / "f").exists()
 
 
@@ -132,12 +98,12 @@ async def test_no_walk_enters_tmp_while_commands_may_link(
     background = BackgroundCommands()
     place = replace(context.place, private_tmp=lambda: tmp_path / "tmp")
     context = replace(context, place=place, background=background)
-    given = tool.check({"path": "/tmp", **arguments})
-    assert "/tmp/f" in (await tool.run(context, given)).text
+    look = functools.partial(run_tool, context, tool, path="/tmp", **arguments)
+    assert "/tmp/f" in (await look()).text
 
     runs = BackgroundCommand("bg1", None, "s")  # type: ignore[arg-type]
     background.commands.append(runs)
     with pytest.raises(ToolError, match="background"):
-        await tool.run(context, given)
+        await look()
     runs.outcome = "exit status 0"
-    assert "/tmp/f" in (await tool.run(context, given)).text
+    assert "/tmp/f" in (await look()).text

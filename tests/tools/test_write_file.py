@@ -122,16 +122,13 @@ async def test_protected_folders_are_never_written(
         *(str(home / "a"), f"../{home.name}/x/y", "door/deep/a", "dangling"),
         *("sub/../../home/a", str(home)),
     )
-    for path in paths:
+    for path in (*paths, "../HOME/a"):
+        if path == "../HOME/a":
+            home.rmdir()  # else it is another folder
         with pytest.raises(ToolError, match="belongs to kode"):
             await call(write_file, path=path, content="x")
         with pytest.raises(ToolError, match="belongs to kode"):
             await call(edit_file, path=path, old_text="a", new_text="b")
-    assert list(home.iterdir()) == []
-    home.rmdir()
-
-    with pytest.raises(ToolError, match="belongs to kode"):
-        await call(write_file, path="../HOME/a", content="x")
 
 
 async def test_a_full_or_forbidden_disk_leaves_the_old_file(
