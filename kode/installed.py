@@ -84,9 +84,9 @@ class Plugin:
     subscriber: Code = ""
     """A function of a `PluginSession` that returns a `Subscriber`, or None."""
     before_call: Code = ""
-    """A function, plain or async, of a `PluginSession` and a `ProposedCall`, before each call of a
-    tool, in subagents too: it returns `call.refuse(why)`, `call.ask(why)`,
-    `call.change(arguments)`, or None. A call at which it fails is refused."""
+    """A function, plain or async, of a `PluginSession` and a `tool.Action`, before each call of a
+    tool, in subagents too: it returns `refuse(why)`, `ask(why)` or `change(call, arguments)` of the
+    session, or None. A call at which it fails is refused."""
     around_turn: Code = ""
     """An async function of a `PluginSession`, the `Conversation`, a message and its `RunTurn`, that
     returns the `TurnEnded`. Called if resumed, or a plug-in's slash command was used."""

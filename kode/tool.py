@@ -367,6 +367,11 @@ class Action:
     def subject(self) -> str:
         return self.tool.subject_in(self.arguments)
 
+    @property
+    def effect(self) -> Effect:
+        """What it does: "read", "edit", "run", ..."""
+        return self.tool.effect_on(self.arguments)
+
 
 Around = Callable[[Action, Callable[[], Awaitable[ToolOutput]]], Awaitable[ToolOutput]]
 """`await around(action, run)` runs a call that the gate has approved, and may add to its result.

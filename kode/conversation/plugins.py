@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kode import installed
 from kode.config.load import settings_of
-from kode.errors import ConfigError, KodeError, PluginError
-from kode.events import Emit, Event, Notice, Subscriber
+from kode.errors import ConfigError, KodeError
+from kode.events import Emit, Event, Notice, Subscriber, TurnEnded
 from kode.function_tool import plain_tool
 from kode.installed import Plugin, fault_of, guard_plugin, load, try_plugin
 from kode.permissions.decide import deny
 from kode.session.entries import PLUGIN_TYPE, NoteEntry, PluginEntry
 from kode.session.log import Session
 from kode.session.messages import effective
-from kode.tool import Action, CallDecision, Decision, Effect, Interceptor, Tool
+from kode.tool import Action, CallDecision, Decision, Interceptor, Tool
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kode.conversation.settings import Settings
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PluginSession:
     """An open conversation, as a plug-in sees it."""
 
@@ -46,11 +46,6 @@ class PluginSession:
     def session(self) -> Session:
         """The session that is open now: `/new` and `/resume` open another."""
         return self.host.session
-
-    @property
-    def session_id(self) -> str | None:
-        """None for a session without a file."""
-        return self.session.id
 
     @property
     def entry_type(self) -> str:
@@ -76,6 +71,20 @@ class PluginSession:
         entries = (e for e in effective(self.session.entries) if isinstance(e, PluginEntry))
         return [entry.value for entry in entries if entry.type == self.entry_type]
 
+    def refuse(self, reason: str) -> CallDecision:
+        """For `before_call`: the call does not run; the model and the person read why."""
+        return deny(f"The plug-in {self.plugin.name}: {reason}", by="plugin")
+
+    def ask(self, reason: str) -> CallDecision:
+        """For `before_call`: the person is asked, whatever rules and mode allow; without a person
+        the call does not run."""
+        return Decision(outcome="ask", reason=f"The plug-in {self.plugin.name}: {reason}")
+
+    def change(self, call: Action, arguments: Mapping[str, Any]) -> CallDecision:
+        """For `before_call`: the call has these arguments. Permissions are decided for them."""
+        by = f"The plug-in {self.plugin.name}"
+        return replace(call, arguments=arguments, changed_by=by)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
@@ -85,48 +94,6 @@ class Prompt:
     typed: str | None = None
     """The words of it that stand for the person's own, such as in a list of sessions; None: the
     command as they typed it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProposedCall:
-    """A call that the model wants, before anything is decided about it."""
-
-    judge: str
-    """The plug-in that is asked, as its reasons name it."""
-    action: Action
-    """The call, as kode knows it."""
-
-    @property
-    def tool(self) -> str:
-        """The tool's name, as in `tools` of the system prompt."""
-        return self.action.tool.name
-
-    @property
-    def effect(self) -> Effect:
-        """What the tool does: "read", "edit", "run", ..."""
-        return self.action.tool.effect_on(self.action.arguments)
-
-    @property
-    def arguments(self) -> Mapping[str, Any]:
-        """As the tool gets them."""
-        return self.action.arguments
-
-    @property
-    def path(self) -> str:
-        """The real path that a call about one path is about; "" for any other."""
-        return self.action.path
-
-    def refuse(self, reason: str) -> CallDecision:
-        """The call does not run; the model and the person read why."""
-        return deny(f"{self.judge}: {reason}", by="plugin")
-
-    def ask(self, reason: str) -> CallDecision:
-        """The person is asked, whatever rules and mode allow; without a person it does not run."""
-        return Decision(outcome="ask", reason=f"{self.judge}: {reason}")
-
-    def change(self, arguments: Mapping[str, Any]) -> CallDecision:
-        """The call has these arguments from then on. Permissions are decided for them."""
-        return replace(self.action, arguments=arguments, changed_by=self.judge)
 
 
 @dataclass(kw_only=True)
@@ -152,14 +119,9 @@ class PluginHost:
         is_whole = settings.child is None and any((*plugin.session_parts, plugin.slash))
         if not (is_whole or plugin.before_call):
             return
-        opened = PluginSession(
-            plugin=plugin,
-            settings=settings_of(plugin, settings.config),
-            config=settings.config,
-            place=place,
-            emit=settings.emit,
-            host=self,
-        )
+        config = settings.config
+        own = settings_of(plugin, config)
+        opened = PluginSession(plugin, own, config, place, settings.emit, self)
         if not PLUGIN_TYPE.fullmatch(opened.entry_type):
             raise ConfigError(f"{plugin.name!r} is no name: lower-case letters, digits, hyphens.")
         if plugin.before_call:
@@ -188,23 +150,18 @@ class PluginHost:
 
     def sections(self) -> dict[str, str]:
         """The sections of the system prompt, by name: `x-` and the names that a plug-in gives."""
-
-        def render(opened: PluginSession) -> dict[str, str]:
-            texts = load(opened.plugin, opened.plugin.sections)(opened)
-            return {f"{opened.entry_type}-{name}": str(text) for name, text in texts.items()}
-
         sections: dict[str, str] = {}
         for opened in self.opened:
-            if opened.plugin.sections:
-                sections |= try_plugin(opened.plugin, partial(render, opened), {})
+            sections |= try_plugin(opened.plugin, partial(_render_sections, opened), {})
         return sections
 
     def drop_clashes(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """The tools of a session but for those of plug-ins whose name another one has, too."""
-        times, added = Counter(tool.name for tool in tools), set(map(id, self.tools))
-        for name in {tool.name for tool in self.tools if times[tool.name] > 1}:
+        counts = Counter(tool.name for tool in tools)
+        clashing = [tool for tool in self.tools if counts[tool.name] > 1]
+        for name in {tool.name for tool in clashing}:
             self.screen(Notice(text=f"A plug-in's tool {name} is left out: its name is taken."))
-        return tuple(tool for tool in tools if times[tool.name] == 1 or id(tool) not in added)
+        return tuple(tool for tool in tools if tool not in clashing)
 
     async def answer(self, message: str) -> str | Prompt | None:
         """What a plug-in's slash command says; None where none is named. Raises: KodeError."""
@@ -217,14 +174,11 @@ class PluginHost:
         return None
 
     def wrap_run(self, conversation: "Conversation", run: "RunTurn") -> "RunTurn":
-        """What runs a turn, with what plug-ins do around it, once one may have something to do: not
-        around one with the limits of a command."""
-        is_needed = self.is_used or conversation.begun_by == "resume"
-        for opened in self.opened if is_needed else ():
-            plugin, where = opened.plugin, opened.plugin.around_turn
-            if where and (around := try_plugin(plugin, partial(load, plugin, where), None)):
-                around = partial(guard_plugin(plugin, around), opened, conversation)
-                run = partial(_run_around, around, run)
+        """What runs a turn, with what plug-ins do around it, once one may have something to do."""
+        if self.is_used or conversation.begun_by == "resume":
+            for opened in self.opened:
+                if opened.plugin.around_turn:
+                    run = partial(_run_around, opened, conversation, run)
         return run
 
     async def close(self, wait_s: float) -> None:
@@ -250,19 +204,32 @@ def open_plugins(settings: "Settings", place: Workplace, session: Session) -> Pl
     return host
 
 
-async def _judge(opened: PluginSession, judge: Any, action: Action) -> CallDecision | None:
-    """What a plug-in decides about a call; one that fails refuses it."""
+def _render_sections(opened: PluginSession) -> dict[str, str]:
     plugin = opened.plugin
-    call = ProposedCall(judge=f"The plug-in {plugin.name}", action=action)
+    texts = load(plugin, plugin.sections)(opened) if plugin.sections else {}
+    return {f"{opened.entry_type}-{name}": str(text) for name, text in texts.items()}
+
+
+async def _judge(opened: PluginSession, judge: Any, call: Action) -> CallDecision | None:
+    """What a plug-in decides about a call; one that fails refuses it."""
     try:
-        decision = guard_plugin(plugin, judge)(opened, call)
-        decision = await decision if isinstance(decision, Awaitable) else decision
-        if isinstance(decision, CallDecision | None):
-            return decision
-        raise PluginError(fault_of(plugin, TypeError(f"before_call returned {decision!r}")))
+        answer = guard_plugin(opened.plugin, judge)(opened, call)
+        decision: object = await answer if isinstance(answer, Awaitable) else answer
     except KodeError as error:
         return deny(str(error), by="plugin")
+    if isinstance(decision, CallDecision | None):
+        return decision
+    return opened.refuse(f"its `before_call` returned {decision!r}, which is no decision.")
 
 
-async def _run_around(around: Any, run: Any, text: str, *more: Any) -> Any:
-    return await (run(text, *more) if any(more) else around(text, run))
+async def _run_around(
+    opened: PluginSession, conversation: "Conversation", run: "RunTurn", text: str, *limits: Any
+) -> TurnEnded:
+    """Runs a turn with what a plug-in does around it, unless it has the limits of a command."""
+    plugin = opened.plugin
+    if any(limits):
+        return await run(text, *limits)
+    ended: TurnEnded = await installed.call(
+        plugin, plugin.around_turn, opened, conversation, text, run
+    )
+    return ended

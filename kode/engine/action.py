@@ -91,7 +91,7 @@ def parse(agent: Agent, progress: Progress) -> Sequence[Action]:
     progress.describe(agent, parts)  # also where the check fails
     actions = [_check(agent, part) for part in parts]
     progress.describe(agent, actions)
-    if any(action.tool.effect_on(action.arguments) in WORK for action in actions):
+    if any(action.effect in WORK for action in actions):
         progress.effects = set(map(effect_of, actions))
     return actions
 

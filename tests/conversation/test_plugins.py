@@ -158,19 +158,19 @@ async def test_a_record_before_the_first_turn_is_kept(opened: Any, use: Use) -> 
 def refusing(opened: Any, call: Any) -> Any:
     """Lets nothing be written into a.txt, by a command neither."""
     is_about = call.path.endswith("/a.txt") or "a.txt" in str(call.arguments.get("command"))
-    return call.refuse("a.txt stays as it is.") if is_about else None
+    return opened.refuse("a.txt stays as it is.") if is_about else None
 
 
 async def asking(opened: Any, call: Any) -> Any:
     """Asks before every change."""
-    return call.ask("Every change counts.") if call.effect == "edit" else None
+    return opened.ask("Every change counts.") if call.effect == "edit" else None
 
 
 def changing(opened: Any, call: Any) -> Any:
     """Writes all in capitals, into b.txt."""
-    if call.tool != "write_file":
+    if call.tool.name != "write_file":
         return None
-    return call.change({"path": "b.txt", "content": call.arguments["content"].upper()})
+    return opened.change(call, {"path": "b.txt", "content": call.arguments["content"].upper()})
 
 
 def confused(opened: Any, call: Any) -> Any:

@@ -81,8 +81,8 @@ class Reporter:
 
     def report(self, **changes: Any) -> None:
         """Writes a changed state. The session matters more than what `kode ps` says of it."""
-        if self.opened is not None and self.opened.session_id:
-            changes["session"] = self.opened.session_id
+        if self.opened is not None and self.opened.session.id:
+            changes["session"] = self.opened.session.id
         if changes.get("doing", self.state.doing) != self.state.doing:
             changes["since"] = time.time()
         state = self.state.model_copy(update=changes)

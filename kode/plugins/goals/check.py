@@ -97,7 +97,7 @@ def _names(opens: Iterable[str], project: Path) -> tuple[str, ...]:
 def count_changes(opened: PluginSession, first: int, more: Iterable[str]) -> list[FileCount]:
     """The files that the turns from this one on have changed, from the copies that undo keeps;
     `more` are paths to look at, too. A file that is too long to be compared counts no lines."""
-    session_id, project = opened.session_id, opened.place.project
+    session_id, project = opened.session.id, opened.place.project
     past = FileChanges()
     if session_id is not None:
         past = FileChanges(session_file(opened.place.home, session_id).with_suffix(""))

@@ -229,17 +229,17 @@ def differing(guard: Guard, place: Workplace) -> list[str]:
 def keep_copies(guard: Guard, opened: PluginSession) -> None:
     """Keeps the content of what is protected beside the session, to put it back. Raises:
     StorageError."""
-    if opened.session_id is not None and guard.held:
-        folder = session_file(opened.place.home, opened.session_id).with_suffix("") / "goals"
+    if opened.session.id is not None and guard.held:
+        folder = session_file(opened.place.home, opened.session.id).with_suffix("") / "goals"
         copies_in(folder).save(_real_path(name, opened.place) for name in guard.held)
 
 
 def put_back(guard: Guard, opened: PluginSession) -> list[str]:
     """Makes the protected files as they were, where there are copies beside the session, and keeps
     what stood there; returns those that it made so."""
-    if opened.session_id is None:
+    if opened.session.id is None:
         return []
-    copies = copies_in(session_file(opened.place.home, opened.session_id).with_suffix("") / "goals")
+    copies = copies_in(session_file(opened.place.home, opened.session.id).with_suffix("") / "goals")
     restored = []
     for name in differing(guard, opened.place):
         path = opened.place.project / name
