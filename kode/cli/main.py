@@ -162,8 +162,8 @@ def _dispatch(argv: list[str]) -> int:
 
 def _instead(word: str, rest: list[str]) -> str:
     """What to type instead of an unknown command."""
-    if said := COMMAND_HINTS.get(word):
-        return f" {said}"
+    if hint := COMMAND_HINTS.get(word):
+        return f" {hint}"
     if any(plugin.name == word and not plugin.enabled for plugin in installed.installed()):
         return f" There is a plug-in of that name, which is off: `kode plugin enable {word}`."
     listed = [name for name, (_, about) in (COMMANDS | of_plugins()).items() if about]

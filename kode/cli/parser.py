@@ -210,9 +210,9 @@ class Parser(argparse.ArgumentParser):
     def _instead(self, flag: str) -> str:
         if flag in self.replaced:
             return f" {self.replaced[flag]}"
-        said = FLAG_HINTS.get(flag)
-        if said and "--permission-mode" in self._option_string_actions:
-            return f" {said}"
+        hint = FLAG_HINTS.get(flag)
+        if hint and "--permission-mode" in self._option_string_actions:
+            return f" {hint}"
         return nearest(flag, self._option_string_actions)
 
 

@@ -74,8 +74,8 @@ def find_foreign(cwd: Path) -> tuple[ForeignSettings, ...]:
     """The files for this working directory: the project's, the nearest first, then those of the
     person's home. Never raises."""
     home = Path(real_path(paths.user_home() or paths.NO_HOME))
-    here, top = Path(real_path(cwd)), paths.project_root(cwd)
-    above = [it for it in (here, *here.parents) if it.is_relative_to(top) and it != home]
+    start, top = Path(real_path(cwd)), paths.project_root(cwd)
+    above = [it for it in (start, *start.parents) if it.is_relative_to(top) and it != home]
     return tuple(
         _read(folder / name, "home" if folder == home else "project", folder)
         for folder in (*above, home)

@@ -218,9 +218,9 @@ def locate(error: BaseException, origins: Mapping[str, str]) -> None:
 def project_file(cwd: Path) -> Path | None:
     """`kode.json` in `cwd` or a parent folder, up to the repository root; None if there is none.
     Outside a repository only `cwd` itself counts."""
-    here = Path(real_path(cwd))
-    root = paths.repository_root(cwd) or here
-    folders = [folder for folder in (here, *here.parents) if folder.is_relative_to(root)]
+    start = Path(real_path(cwd))
+    root = paths.repository_root(cwd) or start
+    folders = [folder for folder in (start, *start.parents) if folder.is_relative_to(root)]
     files = (folder / "kode.json" for folder in folders)
     return next((file for file in files if os.path.lexists(file)), None)
 

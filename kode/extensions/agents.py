@@ -94,8 +94,8 @@ def find_agents(around: Surroundings) -> tuple[list[AgentDefinition], list[str]]
     """The available agents, nearest first, and a sentence for each unusable one."""
     remarks: list[str] = []
     read = partial(read_agent, remarks)
-    found, problems = find_each(around, "agents", FAMILIES, _below, read)
-    return found, [*problems, *remarks]
+    definitions, problems = find_each(around, "agents", FAMILIES, _below, read)
+    return definitions, [*problems, *remarks]
 
 
 def _below(folder: Path) -> list[tuple[str, Path]]:

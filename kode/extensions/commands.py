@@ -94,27 +94,27 @@ def _allowed(document: front_matter.Document) -> tuple[str, ...] | None:
     """The rules in `allowed-tools`; an invalid one matches nothing. Never raises."""
     if "allowed-tools" not in document.fields:
         return None
-    kept = []
+    pieces = []
     for text in rules_of(document.text("allowed-tools")):
         with contextlib.suppress(ConfigError):
-            kept.append(str(parse(text)))
-    return tuple(kept)
+            pieces.append(str(parse(text)))
+    return tuple(pieces)
 
 
 def pieces(body: str, arguments: str) -> list[Piece]:
     """Expands a body with these arguments, in order. Substituted words for `$ARGUMENTS` and `$1` to
     `$9` are not expanded again. Arguments without a placeholder follow at the end."""
     words = _words(arguments)
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     position = 0
     for match in _RUN.finditer(body):
-        found.append(Piece(_fill(body[position : match.start()], arguments, words)))
-        found.append(Piece(_fill(match[1], arguments, words), runs=True))
+        pieces.append(Piece(_fill(body[position : match.start()], arguments, words)))
+        pieces.append(Piece(_fill(match[1], arguments, words), runs=True))
         position = match.end()
-    found.append(Piece(_fill(body[position:], arguments, words)))
+    pieces.append(Piece(_fill(body[position:], arguments, words)))
     if arguments and not _ARGUMENT.search(body):
-        found.append(Piece(f"\n\nARGUMENTS: {arguments}"))
-    return [piece for piece in found if piece.text]
+        pieces.append(Piece(f"\n\nARGUMENTS: {arguments}"))
+    return [piece for piece in pieces if piece.text]
 
 
 def _fill(text: str, arguments: str, words: Sequence[str]) -> str:

@@ -47,12 +47,12 @@ def _items(settings: ForeignSettings) -> Iterable[Item]:
 
 
 def approved_settings(
-    found: Iterable[ForeignSettings], approvals: Approvals
+    foreign: Iterable[ForeignSettings], approvals: Approvals
 ) -> tuple[list[str], dict[str, str], dict[str, str]]:
     """The rules that count as the person's, the variables for every command, and those for commands
     in the sandbox."""
     rules, own, inside = list[str](), dict[str, str](), dict[str, str]()
-    for settings in reversed(tuple(found)):  # the nearest counts
+    for settings in reversed(tuple(foreign)):  # the nearest counts
         own |= settings.environment if settings.scope == "home" else {}
         if any(trust.state(item, approvals) == "trusted" for item in _items(settings)):
             rules += settings.allow
@@ -60,11 +60,11 @@ def approved_settings(
     return rules, own, inside
 
 
-def remarks(found: Iterable[ForeignSettings]) -> list[str]:
+def remarks(foreign: Iterable[ForeignSettings]) -> list[str]:
     """A line for each file of which something is not used, with the names of that; with the reasons
     too for one that was named, which `kode doctor` does not see."""
     lines = []
-    for settings in found:
+    for settings in foreign:
         names = [
             f"{name} ({why})" if settings.is_named else name
             for name, why in settings.unused.items()

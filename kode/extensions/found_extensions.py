@@ -57,9 +57,9 @@ class FoundExtensions:
         return tuple(extension.thing.item for kind in kinds for extension in kind)
 
 
-def in_use(found: Iterable[Found[T]]) -> tuple[T, ...]:
+def in_use(extensions: Iterable[Found[T]]) -> tuple[T, ...]:
     """Those that count."""
-    return tuple(extension.thing for extension in found if extension.standing == "used")
+    return tuple(extension.thing for extension in extensions if extension.standing == "used")
 
 
 def items(home: Path, cwd: Path) -> tuple[Item, ...]:
@@ -78,7 +78,7 @@ def find(around: Surroundings, approvals: Approvals) -> FoundExtensions:
         things, faults = find_kind(around)
         problems.setdefault(kind, []).extend(faults)
         nearest: dict[str, Path] = {}
-        found = []
+        extensions = []
         for thing in things:
             item = thing.item
             state = trust.state(item, approvals)
@@ -89,8 +89,8 @@ def find(around: Surroundings, approvals: Approvals) -> FoundExtensions:
                 standing, remark = "shadowed", f"shadowed by {nearest[item.name]}"
             if standing == "used":
                 nearest[item.name] = item.origin
-            found.append(Found(thing=thing, standing=standing, remark=remark))
-        return tuple(found)
+            extensions.append(Found(thing=thing, standing=standing, remark=remark))
+        return tuple(extensions)
 
     return FoundExtensions(
         skills=look("skills", find_skills),
@@ -170,13 +170,13 @@ def rows_of(found_extensions: FoundExtensions, kind: Kind) -> list[dict[str, Any
     an approval covers, `tokens` about how much of a model's window it takes when used."""
     things: Sequence[Found[Extension]] = getattr(found_extensions, kind)
     rows = []
-    for found in things:
-        item = found.thing.item
-        about, text, remarks = _about(found.thing)
-        row = {"name": item.name, "state": found.standing, "scope": item.scope}
+    for entry in things:
+        item = entry.thing.item
+        about, text, remarks = _about(entry.thing)
+        row = {"name": item.name, "state": entry.standing, "scope": item.scope}
         row |= {"origin": str(item.origin), "hash": trust.digest(item)}
         tokens = len(text) // CHARS_PER_TOKEN
-        remarks += (found.remark,) if found.remark else ()
+        remarks += (entry.remark,) if entry.remark else ()
         rows.append({**row, "tokens": tokens, "about": about, "remarks": remarks})
     return rows
 
@@ -215,6 +215,6 @@ def _about(thing: Extension) -> tuple[str, str, tuple[str, ...]]:
             return thing.description, thing.prompt, ()
         case Hook():
             marks = [name for name, on in (("guard", thing.guard), ("async", thing.is_async)) if on]
-            marks += [f"may: {said}"] if (said := said_of(thing.grants)) else []
+            marks += [f"may: {grants}"] if (grants := said_of(thing.grants)) else []
             return redact(thing.command), "", tuple(marks)
     raise AssertionError(thing)

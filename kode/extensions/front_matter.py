@@ -30,7 +30,7 @@ class Document:
         """A field as a list of texts; a single text becomes a list of one."""
         value = self.fields.get(name)
         values = value if isinstance(value, list) else [value]
-        return tuple(found for value in values if (found := _plain(value)))
+        return tuple(plain for value in values if (plain := _plain(value)))
 
     def is_set(self, name: str) -> bool:
         """Whether a boolean field is true."""

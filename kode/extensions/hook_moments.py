@@ -106,7 +106,7 @@ class Hooks:
                 answers[number] = again if again.updated is None else _at_odds(hook)
         answer = join_answers(answers.values())
         if answer.outcome != "deny" and fields.get("tool_input") != given:
-            by = ", ".join(hooks[n].item.name for n, one in answers.items() if one.updated)
+            by = ", ".join(hooks[n].item.name for n, it in answers.items() if it.updated)
             answer = replace(answer, updated=fields["tool_input"], by=by)
         if answer.message and event != "StatusLine":
             self.conversation.settings.emit(Notice(text=answer.message))
@@ -178,8 +178,8 @@ class Hooks:
         except ToolError as error:
             fault = {"error": self._mask(str(error)), "is_interrupt": False}
             answer = await self.at("PostToolUseFailure", {**given, **fault}, names)
-            said = "\n".join((str(error), *_notes(before, answer)))
-            raise ToolError(said, untrusted=error.untrusted) from error
+            message = "\n".join((str(error), *_notes(before, answer)))
+            raise ToolError(message, untrusted=error.untrusted) from error
         text = self._mask(output.text)
         if output.exit_status:
             fault = {"error": self._mask(output.for_model), "is_interrupt": False}
@@ -309,5 +309,5 @@ def _at_odds(hook: Hook) -> HookAnswer:
 def _notes(before: str, answer: HookAnswer) -> tuple[str, ...]:
     """What hooks say about a call, to put after its result."""
     refused = answer.reason if answer.outcome == "deny" else ""
-    said = [text for text in (before, refused, answer.context) if text]
-    return tuple(f"\n[hook] {text}" for text in said)
+    notes = [text for text in (before, refused, answer.context) if text]
+    return tuple(f"\n[hook] {text}" for text in notes)

@@ -216,9 +216,9 @@ def answer_of(hook: Hook, ran: ProgramRun) -> HookAnswer:
     """The answer of a hook that has run. Never raises."""
     name, blocked = hook.item.name, ", ".join(hit.words for hit in ran.blocked)
     if ran.exit_code == _BLOCKS:
-        said = (ran.stderr.strip() or ran.stdout.strip())[:MAX_REASON_CHARS]
+        text = (ran.stderr.strip() or ran.stdout.strip())[:MAX_REASON_CHARS]
         hit = f"\n(In the sandbox it {blocked}.)" if blocked else ""
-        return HookAnswer(outcome="deny", reason=f"The hook {name} refused it: {said or 'no'}{hit}")
+        return HookAnswer(outcome="deny", reason=f"The hook {name} refused it: {text or 'no'}{hit}")
     fault = _fault(ran)
     value = object_of(ran.stdout)
     if not fault and value is None and ran.stdout.lstrip().startswith("{"):
@@ -298,9 +298,9 @@ def _together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
 def _fault(ran: ProgramRun) -> str:
     if ran.fault or ran.exit_code == 0:
         return ran.fault
-    said = ran.stderr.strip().rpartition("\n")[2][:200]
+    words = ran.stderr.strip().rpartition("\n")[2][:200]
     missing = ": its program was not found" if ran.exit_code == 127 else ""
-    return f"failed with exit status {ran.exit_code}{missing}{f' ({said})' if said else ''}"
+    return f"failed with exit status {ran.exit_code}{missing}{f' ({words})' if words else ''}"
 
 
 def _from_object(name: str, value: dict[str, Any]) -> HookAnswer:
@@ -308,10 +308,10 @@ def _from_object(name: str, value: dict[str, Any]) -> HookAnswer:
     specific = specific if isinstance(specific, dict) else {}
     asked = specific.get("decision")
     asked = asked if isinstance(asked, dict) else {}
-    said = specific.get("permissionDecision") or asked.get("behavior") or value.get("decision")
+    decision = specific.get("permissionDecision") or asked.get("behavior") or value.get("decision")
     updated = specific.get("updatedInput", asked.get("updatedInput"))
     words = {"approve": "allow", "block": "deny", "allow": "allow", "deny": "deny", "ask": "ask"}
-    outcome: Any = words.get(said, "") if isinstance(said, str) else ""
+    outcome: Any = words.get(decision, "") if isinstance(decision, str) else ""
     reason = _text(specific.get("permissionDecisionReason")) or _text(value.get("reason"))
     stops = value.get("continue") is False
     if updated is not None and not isinstance(updated, dict) and outcome != "deny":

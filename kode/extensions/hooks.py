@@ -99,8 +99,8 @@ class Hook:
         given = fields.get("tool_input")
         if not tool or not isinstance(given, Mapping) or tool not in names:
             return not tool
-        found = (given[key] for key in ("command", "file_path", "path", "url") if given.get(key))
-        subject = " ".join(str(next(found, "")).split())
+        topics = (given[key] for key in ("command", "file_path", "path", "url") if given.get(key))
+        subject = " ".join(str(next(topics, "")).split())
         if not pattern or not subject or ("command" in given and _NOT_PLAIN.search(subject)):
             return True
         pattern = pattern.replace(":*", "*").replace("**/", "*")
@@ -142,10 +142,10 @@ def is_current(hook: Hook, around: Surroundings) -> bool:
     if hook.item.scope == "home":
         return True
     files = [(path, place) for path, place in _files(around) if path == hook.item.origin]
-    found = [other for file in files for other in _hooks_of(*file, around, [])]
+    hooks = [other for file in files for other in _hooks_of(*file, around, [])]
     if hook.item.scope == "bundle":
-        found += hooks_of_bundles(bundles_in(around.home)[0], around, [])
-    return any(other.item == hook.item for other in found)
+        hooks += hooks_of_bundles(bundles_in(around.home)[0], around, [])
+    return any(other.item == hook.item for other in hooks)
 
 
 def _files(around: Surroundings) -> Iterator[tuple[Path, Place]]:

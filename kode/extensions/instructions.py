@@ -21,16 +21,16 @@ def read_instructions(home: Path, cwd: Path) -> ProjectInstructions:
     project = paths.project_root(cwd)
     approvals = trust.load(home, project)
     project_instructions = _read(cwd, approvals)
-    said = [project_instructions.warning, approvals.problem]
+    warnings = [project_instructions.warning, approvals.problem]
     if project_instructions.waiting:
         names = ", ".join(
             first_of([_name(source, project) for source in project_instructions.waiting], MAX_NAMED)
         )
-        said.append(
+        warnings.append(
             f"Left out of the instructions: {names}, written by a session that had read outside "
             "text. `kode extensions approve` shows and approves it."
         )
-    return replace(project_instructions, warning=" ".join(filter(None, said)))
+    return replace(project_instructions, warning=" ".join(filter(None, warnings)))
 
 
 def items(home: Path, cwd: Path) -> tuple[Item, ...]:

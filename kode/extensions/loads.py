@@ -44,26 +44,26 @@ def add_opened(
 
     Raises: ConfigError for too many files.
     """
-    found = {file.path: file for file in known}
+    files = {file.path: file for file in known}
     room = MAX_TEXTS_BYTES - sum(len(file.text) for file in known)
     for path in opened:
         # What git keeps there changes with each commit; what it runs, no command may change.
         inside = Path(path).is_relative_to(project)
-        if path in found or not inside or ".git" in Path(path).relative_to(project).parts:
+        if path in files or not inside or ".git" in Path(path).relative_to(project).parts:
             continue
         if (now := _read(path, project)) is None:
             continue
         content, changed_at = now
         digest = hashlib.sha256(content).hexdigest() if changed_at <= since else ""
         text = _text_of(content) if digest and len(content) <= room else ""
-        found[path] = Loaded(path=path, digest=digest, text=text)
+        files[path] = Loaded(path=path, digest=digest, text=text)
         room -= len(text)
-        if len(found) > MAX_FILES:
+        if len(files) > MAX_FILES:
             raise ConfigError(
                 f"It opens more than {MAX_FILES:,} files of the project, too many to approve with "
                 "it: it has to load less, or belongs into your own configuration."
             )
-    return tuple(found.values())
+    return tuple(files.values())
 
 
 def is_changed(file: Loaded, project: Path) -> bool:
@@ -100,10 +100,10 @@ def names_in(folders: Sequence[str]) -> str:
     names = hashlib.sha256()
     for folder in folders:
         try:
-            found = sorted(os.listdir(folder))
+            entries = sorted(os.listdir(folder))
         except OSError:
-            found = ["/"]
-        names.update("\0".join((folder, *found, "")).encode("utf-8", "surrogateescape"))
+            entries = ["/"]
+        names.update("\0".join((folder, *entries, "")).encode("utf-8", "surrogateescape"))
     return names.hexdigest()
 
 

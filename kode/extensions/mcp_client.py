@@ -212,8 +212,8 @@ class Connection:
     async def resources(self) -> tuple[Named, ...]:
         if not self._offers("resources"):
             return ()
-        found = await self._list(self.client.list_resources, lambda page: page.resources)
-        return tuple(Named(key=str(r.uri), description=r.description or r.name) for r in found)
+        resources = await self._list(self.client.list_resources, lambda page: page.resources)
+        return tuple(Named(key=str(r.uri), description=r.description or r.name) for r in resources)
 
     async def read(self, uri: str) -> Content:
         with self._guarded(LIST_TIMEOUT_S):
@@ -227,7 +227,7 @@ class Connection:
     async def prompts(self) -> tuple[Named, ...]:
         if not self._offers("prompts"):
             return ()
-        found = await self._list(self.client.list_prompts, lambda page: page.prompts)
+        prompts = await self._list(self.client.list_prompts, lambda page: page.prompts)
         return tuple(
             Named(
                 key=prompt.name,
@@ -237,7 +237,7 @@ class Connection:
                     for argument in prompt.arguments or ()
                 ),
             )
-            for prompt in found
+            for prompt in prompts
         )
 
     async def prompt(self, name: str, arguments: Mapping[str, str]) -> Content:
@@ -274,17 +274,17 @@ class Connection:
         return getattr(self.client.server_capabilities, what) is not None
 
     async def _list(self, page_of: Any, items_of: Callable[[Any], Iterable[Any]]) -> list[Any]:
-        found: list[Any] = []
+        items: list[Any] = []
         cursor: str | None = None
         with self._guarded(LIST_TIMEOUT_S):
             async with asyncio.timeout(LIST_TIMEOUT_S):
                 for _ in range(MAX_PAGES):
                     page = await page_of(cursor=cursor, cache_mode="bypass")
-                    found += items_of(page)
+                    items += items_of(page)
                     cursor = page.next_cursor
-                    if cursor is None or len(found) >= MAX_LISTED:
+                    if cursor is None or len(items) >= MAX_LISTED:
                         break
-        return found[:MAX_LISTED]
+        return items[:MAX_LISTED]
 
 
 # ── what servers say unasked ─────────────────────────────────────────────────────────────────
@@ -347,11 +347,11 @@ def _as_server_errors(
     except MCPError as error:
         if closed is not None and closed.done():
             raise _failed(name, f"{closed.result()}.") from error
-        said = " ".join(str(error).split())[:500]
-        raise ServerError(f"The MCP server {name} says: {said}", untrusted=name) from error
+        reason = " ".join(str(error).split())[:500]
+        raise ServerError(f"The MCP server {name} says: {reason}", untrusted=name) from error
     except Exception as error:
-        said = closed.result() if closed is not None and closed.done() else _said(error)
-        raise _failed(name, said, untrusted=name) from error
+        reason = closed.result() if closed is not None and closed.done() else _said(error)
+        raise _failed(name, reason, untrusted=name) from error
 
 
 def _failed(name: str, fault: str, *, untrusted: str = "") -> ServerError:

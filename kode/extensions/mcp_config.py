@@ -144,17 +144,17 @@ def find_servers(home: Path, cwd: Path) -> Configured:
     ]
     if (own := project_file(cwd)) is not None:
         places.append((own, "project"))
-    found: list[Entry] = []
+    configured: list[Entry] = []
     faults: list[str] = []
     for path, scope in places:
         try:
-            found += entries_in(_document(path).get(SECTION, {}), path, scope, project, faults)
+            configured += entries_in(_document(path).get(SECTION, {}), path, scope, project, faults)
         except ConfigError as error:
             faults.append(str(error))
     for bundle in bundles_in(home)[0]:
-        found += entries_in(bundle.servers, bundle.folder, "bundle", project, [])
+        configured += entries_in(bundle.servers, bundle.folder, "bundle", project, [])
     entries: dict[str, Entry] = {}
-    for entry in found:
+    for entry in configured:
         name, origin = entry.name, entry.origin
         if name in entries:
             hides = entries[name].origin
@@ -241,11 +241,11 @@ def read_named_servers(text: str, cwd: Path) -> tuple[Entry, ...]:
     is_json = text.lstrip().startswith("{")
     path = Path("--mcp-config") if is_json else cwd / paths.expand(text)
     document = object_of(text) if is_json else _document(path) if path.is_file() else None
-    if document is None or not isinstance(found := document.get(SECTION), dict):
+    if document is None or not isinstance(section := document.get(SECTION), dict):
         fault = f"{text[:80]!r} is no file or JSON with `{SECTION}`."
         raise ConfigError(fault).about(Setting("mcp-config", "--mcp-config"))
     faults: list[str] = []
-    entries = tuple(entries_in(found, path, "home", paths.project_root(cwd), faults))
+    entries = tuple(entries_in(section, path, "home", paths.project_root(cwd), faults))
     if faults:
         raise ConfigError(faults[0])
     return entries

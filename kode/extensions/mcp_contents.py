@@ -183,9 +183,9 @@ def form_of(server: str, params: types.ElicitRequestParams) -> Form:
 def _fields(schema: Mapping[str, Any]) -> tuple[Field, ...]:
     required = schema.get("required", ())
     return tuple(
-        _field(name, one, required=name in required)
-        for name, one in schema.get("properties", {}).items()
-        if isinstance(one, dict)
+        _field(name, part, required=name in required)
+        for name, part in schema.get("properties", {}).items()
+        if isinstance(part, dict)
     )
 
 

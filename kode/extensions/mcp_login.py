@@ -51,13 +51,13 @@ def login(server: Server, home: Path, show: Show, used: asyncio.Event) -> "Login
     only this request fails."""
     key = hashlib.sha256(server.url.encode()).hexdigest()[:16]
     returns = _Return(port=server.oauth.callback_port or _FIRST_PORT + int(key, 16) % _PORTS)
-    here = AnyUrl(f"http://127.0.0.1:{returns.port}{CALLBACK}")
+    callback = AnyUrl(f"http://127.0.0.1:{returns.port}{CALLBACK}")
     secret = server.oauth.client_secret or None
     known = server.oauth.client_id and OAuthClientInformationFull(
         client_id=server.oauth.client_id,
         client_secret=secret,
         token_endpoint_auth_method="client_secret_basic" if secret else "none",
-        redirect_uris=[here],
+        redirect_uris=[callback],
     )
     tokens = _Tokens(paths.mcp_tokens_file(home, key), server.url, known or None)
 
@@ -75,7 +75,7 @@ def login(server: Server, home: Path, show: Show, used: asyncio.Event) -> "Login
 
     made = Login(
         server_url=server.url,
-        client_metadata=OAuthClientMetadata(client_name="kode", redirect_uris=[here]),
+        client_metadata=OAuthClientMetadata(client_name="kode", redirect_uris=[callback]),
         storage=tokens,
         redirect_handler=redirect,
         callback_handler=returns.wait,
@@ -164,12 +164,12 @@ class _Tokens:
     def _document(self) -> dict[str, Any]:
         with contextlib.suppress(ValueError):
             try:
-                found = unseal_object(object_of(self.path.read_bytes()) or {})
+                content = unseal_object(object_of(self.path.read_bytes()) or {})
             except FileNotFoundError:
                 return {}
             # The name is a short hash: tokens of another server must never be sent to this one.
-            if found.get("url") == self.url:
-                return found
+            if content.get("url") == self.url:
+                return content
         self._set_aside()
         return {}
 
@@ -230,8 +230,8 @@ class _Return:
     def _settle(self, given: dict[str, str]) -> None:
         assert self._result is not None
         if "code" not in given:
-            said = given.get("error_description") or given["error"]
-            self._result.set_exception(ServerError(f"the login was refused: {said[:200]}"))
+            reason = given.get("error_description") or given["error"]
+            self._result.set_exception(ServerError(f"the login was refused: {reason[:200]}"))
             return
         self._result.set_result(
             AuthorizationCodeResult(

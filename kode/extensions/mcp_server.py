@@ -165,7 +165,7 @@ class McpServer:
                 closed.cancel()
 
     async def _look_at(self, connection: "Connection") -> None:
-        found = await connection.tools()
+        tools = await connection.tools()
         self.prompts = await connection.prompts()
         self.resources = await connection.resources()
         for what in connection.left_out:
@@ -173,9 +173,9 @@ class McpServer:
                 text = f"The MCP server {self.name} is used without its {what}."
                 self.emit(Notice(text=text))
         self.left_out = connection.left_out
-        held = await asyncio.to_thread(self._held, found)
+        held = await asyncio.to_thread(self._held, tools)
         self.definitions = {
-            name: definition for name, definition in found.items() if name not in held
+            name: definition for name, definition in tools.items() if name not in held
         }
         if held and held != self.held:
             self.emit(
@@ -186,18 +186,18 @@ class McpServer:
             )
         self.held = held
 
-    def _held(self, found: Mapping[str, Definition]) -> tuple[str, ...]:
+    def _held(self, tools: Mapping[str, Definition]) -> tuple[str, ...]:
         if not self.pins:
             return ()
         approvals = trust.load(self.home, self.entry.root)
         if approvals.problem:
             self.emit(Notice(text=approvals.problem))
-            return tuple(found)
+            return tuple(tools)
         try:
-            keep_pins(self.home, self.entry, found, approvals)
+            keep_pins(self.home, self.entry, tools, approvals)
         except KodeError as error:
             self.emit(Notice(text=f"The tools of {self.name} could not be pinned. {error}"))
-        return held_back(self.entry, found, approvals)
+        return held_back(self.entry, tools, approvals)
 
     def _report(self, fault: str) -> None:
         if fault != self.fault:
@@ -207,7 +207,7 @@ class McpServer:
 
 def pinned_definitions(entry: Entry, approvals: Approvals) -> Mapping[str, Definition]:
     """The approved tools of a server, by name; empty for one that never ran."""
-    found = (json.loads(pin.content) for pin in saved_pins(entry, approvals))
+    definitions = (json.loads(pin.content) for pin in saved_pins(entry, approvals))
     return {
         definition["name"]: Definition(
             name=definition["name"],
@@ -215,7 +215,7 @@ def pinned_definitions(entry: Entry, approvals: Approvals) -> Mapping[str, Defin
             parameters=definition.get("inputSchema", {}),
             whole=definition,
         )
-        for definition in found
+        for definition in definitions
     }
 
 

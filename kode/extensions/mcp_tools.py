@@ -183,18 +183,18 @@ def _pictures_folder(context: ToolContext) -> Path:
 def _search(servers: Sequence[McpServer], query: str) -> ToolOutput:
     from kode.memory.search import IndexedText, TextIndex
 
-    found = [
+    matches = [
         (server, definition) for server in servers for definition in server.definitions.values()
     ]
     index = TextIndex()
     index.update(
         [
             IndexedText(str(number), f"{server.name} {tool.name} {_description(tool)}")
-            for number, (server, tool) in enumerate(found)
+            for number, (server, tool) in enumerate(matches)
         ]
     )
     ranked = index.search(query, FOUND, datetime.now().astimezone())
-    shown = [found[int(result.text.id)] for result in ranked] or found[:FOUND]
+    shown = [matches[int(result.text.id)] for result in ranked] or matches[:FOUND]
     lines = [
         f"{server.name}:{visible(definition.name)} — {_description(definition)}\n"
         f"  arguments: {json.dumps(_schema(definition), ensure_ascii=False)}"

@@ -43,8 +43,8 @@ async def stdio(process: ServerProcess, closed: "asyncio.Future[str]") -> AsyncI
             pass
         finally:
             if not closed.done():
-                said = f": {process.last_words}" if process.last_words else ""
-                closed.set_result(process.fault or f"it ended{said}")
+                last_words = f": {process.last_words}" if process.last_words else ""
+                closed.set_result(process.fault or f"it ended{last_words}")
             received.close()
 
     async def write() -> None:

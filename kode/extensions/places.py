@@ -94,17 +94,17 @@ def surroundings(cwd: Path, home: Path, user_home: Path | None) -> Surroundings:
 def bundles_in(home: Path) -> tuple[tuple[Bundle, ...], tuple[str, ...]]:
     """The bundles that a person approved and that are unchanged, and a sentence for each other.
     Never raises."""
-    found: list[Bundle] = []
+    all_bundles: list[Bundle] = []
     faults: list[str] = []
     try:
         for plugin in installed.plugins() if paths.bundles_folder(home).is_dir() else ():
             if plugin.bundles:
                 bundles, off = installed.call(plugin, plugin.bundles, home)
-                found += bundles
+                all_bundles += bundles
                 faults += off
     except ConfigError as error:
         faults.append(str(error))
-    return tuple(found), tuple(faults)
+    return tuple(all_bundles), tuple(faults)
 
 
 def find_each(
@@ -118,20 +118,20 @@ def find_each(
         for place in places(around, kind, families)
         for name, path in below(place.folder)
     ]
-    found = [*read_each(kind, own, read, problems)]
-    return [*found, *read_each(kind, parts(around.bundles, kind), read, [])], problems
+    extensions = [*read_each(kind, own, read, problems)]
+    return [*extensions, *read_each(kind, parts(around.bundles, kind), read, [])], problems
 
 
 def read_each(
-    kind: str, found: Iterable[tuple[str, Path, Place]], read: Read[T], problems: list[str]
+    kind: str, files: Iterable[tuple[str, Path, Place]], read: Read[T], problems: list[str]
 ) -> Iterator[T]:
     """Reads each; adds to `problems` a sentence for each unusable one."""
-    for name, path, place in found:
+    for name, path, place in files:
         try:
             yield read(path, place, name)
         except ConfigError as error:
-            said = str(error).rstrip(".")
-            problems.append(f"The {kind[:-1]} {name or path.stem} was left out: {said}.")
+            reason = str(error).rstrip(".")
+            problems.append(f"The {kind[:-1]} {name or path.stem} was left out: {reason}.")
 
 
 def parts(bundles: Iterable[Bundle], kind: str) -> Iterator[tuple[str, Path, Place]]:
@@ -146,19 +146,19 @@ def places(around: Surroundings, kind: str, families: Sequence[str]) -> list[Pla
     the working directory up to the repository's root, then the home."""
     own = [_own_folder(around, family, kind) for family in families]
     known = {real_path(folder) for folder in own}
-    found = []
+    files = []
     for above in project_folders(around):
         for family in families:
             folder = above / family / kind
             if folder.is_dir() and real_path(folder) not in known:
                 known.add(real_path(folder))
-                found.append(Place(folder=folder, scope="project", top=around.project))
-    found += [
+                files.append(Place(folder=folder, scope="project", top=around.project))
+    files += [
         Place(folder=folder, scope="home", top=around.user_home)
         for folder in own
         if folder.is_dir()
     ]
-    return found
+    return files
 
 
 def project_folders(around: Surroundings) -> list[Path]:

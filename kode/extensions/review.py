@@ -114,7 +114,7 @@ async def settle(
         for item, given in chosen:
             with_it = [trust.outside(item)] if trust.OUTSIDE in given else []
             trust.approve(home, approvals.project, [item, *with_it], given)
-        asked = [item for item in asked if all(item is not one for one, _ in chosen)]
+        asked = [item for item in asked if all(item is not it for it, _ in chosen)]
     return asked
 
 
@@ -173,10 +173,10 @@ def parts_of(items: Sequence[Item], home: Path, project: Path) -> list[Part]:
 
 def _words_of(item: Item, grants: Sequence[str]) -> str:
     """For a choice. A quoted name cannot pass for other words of it."""
-    said = {trust.NETWORK: "with the network", trust.OUTSIDE: "outside the sandbox"}
+    wording = {trust.NETWORK: "with the network", trust.OUTSIDE: "outside the sandbox"}
     name = json.dumps(shorten(item.name, MAX_NAME), ensure_ascii=False)
     kind = _KINDS.get(item.kind, item.kind)
-    also = (said.get(grant, "writing in this project") for grant in grants)
+    also = (wording.get(grant, "writing in this project") for grant in grants)
     return ", ".join((f"the {kind} {name}", *also))
 
 
@@ -192,12 +192,12 @@ def question(
     elif changed:
         title += ", which has changed since you approved it"
     what = visible("\n\n".join(shown(item, approvals, lines=most) for item in items))
-    said = ["It can run programs or instruct the model."]
-    said += [ONE_BY_ONE] if parts and len(items) > 1 else []
-    said += [MORE_FOR_HOOKS] if any(grants for _, grants in parts) else []
+    sentences = ["It can run programs or instruct the model."]
+    sentences += [ONE_BY_ONE] if parts and len(items) > 1 else []
+    sentences += [MORE_FOR_HOOKS] if any(grants for _, grants in parts) else []
     words = [_words_of(*part) for part in parts]
     names = visible(", ".join(map(named, items)))
-    return _question(names, title, what, "\n".join(said), words)
+    return _question(names, title, what, "\n".join(sentences), words)
 
 
 def _question(
@@ -223,9 +223,9 @@ def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
     body = trust.diff(item, approvals) if state == "changed" else item.content
     every = body.rstrip("\n").split("\n")
     # A key has several lines, so it is looked for before its end is cut off.
-    kept = redact("\n".join(every[: lines + LONGEST_KEY_LINES])).split("\n")[:lines]
+    texts = redact("\n".join(every[: lines + LONGEST_KEY_LINES])).split("\n")[:lines]
     if len(every) > lines:
-        kept.append(f"… {len(every) - lines} more lines: `kode extensions trust show {item.name}`")
+        texts.append(f"… {len(every) - lines} more lines: `kode extensions trust show {item.name}`")
     source = trust.written_after(item, approvals)
     after = f", written after reading {source}" if source else ""
     head = [f"{named(item)} ({state}, from {item.origin}{after})", item.can]
@@ -233,7 +233,7 @@ def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
     if approval is not None and approval.grants:
         had = "It may besides" if state == "trusted" else "It had, and approving it does not give"
         head.append(f"{had}: {', '.join(approval.grants)}")
-    return "\n".join((*filter(None, head), *kept))
+    return "\n".join((*filter(None, head), *texts))
 
 
 def named(item: Item) -> str:

@@ -245,8 +245,8 @@ def _entries(view: View, record: SessionRecord) -> list[Statement]:
     """The entries of the history on a session, also those that wait for the person."""
     place = place_in(record.project, HISTORY)
     notes = (*view.current(place), *view.waiting())
-    here = (note for note in notes if note.place == place and note.session == record.id)
-    return [note for note in here if note.who == "session"]
+    of_session = (note for note in notes if note.place == place and note.session == record.id)
+    return [note for note in of_session if note.who == "session"]
 
 
 def _is_spoken(message: Message) -> bool:

@@ -123,9 +123,9 @@ class OpenMemory:
         if self.settings.embedding.provider != "local":
             vectors = context.root / "vectors.sqlite"
             self.embedder = Embedder(self.settings.embedding, vectors, self.warn)
-        here = self.store.project
-        is_shared = not any(here.hash in place for place in self.layout.records(here))
-        name = self.name if is_shared else f"{self.name}-{here.hash}"
+        project = self.store.project
+        is_shared = not any(project.hash in place for place in self.layout.records(project))
+        name = self.name if is_shared else f"{self.name}-{project.hash}"
         self._index_path = context.root / f"index-{name}.sqlite"
         self.note_index = TextIndex(self._index_path)
         self.fact_index = TextIndex()
@@ -205,10 +205,10 @@ class OpenMemory:
 
     def list_notes(self, count: int) -> str:
         """The latest notes, a line each, the newest first; those of this project have a star."""
-        here = self.store.project.hash
+        project = self.store.project.hash
         lines = (
             f"{note.session or note.id}  {note.claimed_at[:10]}  "
-            f"{'*' if note.project == here else ' '} {shorten(display(note.text), NOTE_CHARS)}"
+            f"{'*' if note.project == project else ' '} {shorten(display(note.text), NOTE_CHARS)}"
             for note in self.notes()[: -max(1, count) - 1 : -1]
         )
         return "\n".join(lines) or "There is no note on a session yet."

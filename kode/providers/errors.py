@@ -219,7 +219,7 @@ def from_status(
         inside = _status_inside(body)
         status = inside if inside is not None else status
     detail = _clean(words.message, endpoint)
-    said = _sentence_end(detail)
+    ending = _sentence_end(detail)
     all_words = f"{words.message} {words.kind} {words.param}".strip()
     url, model = endpoint.shown_url, endpoint.model
     rule, parts = find_rule(status, all_words, endpoint.api), read_table().parts
@@ -237,48 +237,48 @@ def from_status(
             "base_url",
         )
     if means == "bound_thinking":
-        text = f"{url} did not accept the earlier thinking of {model}{said}"
+        text = f"{url} did not accept the earlier thinking of {model}{ending}"
         text = f"{text} If it happens again, use another model with /model."
         return refuse(text, kind=ThinkingRefused)
     if means in parts and (part := parts[means]).what:
         change = part.change.format(name=endpoint.name)
-        text = f"{model} at {url} does not take {part.what}{said} {change}."
+        text = f"{model} at {url} does not take {part.what}{ending} {change}."
         return refuse(text, kind=ThinkingRefused if means in UNBOUND else RefusedError)
     if means == "no_route":
-        text = f"{url} has no server for this request to {model}{said}"
+        text = f"{url} has no server for this request to {model}{ending}"
         return refuse(
             f"{text} Choose another model with /model, or change what your account there allows."
         )
     if status == 413 or means == "overflow":
-        text = f"The request is larger than the window of {model}{said} Start over with less"
+        text = f"The request is larger than the window of {model}{ending} Start over with less"
         window = _find_window(body, words.message)
         return ContextOverflow(f"{text}, {LARGER_WINDOW}", status=status, window=window)
     if status == 402 or means == "no_credit":
-        text = f"The account behind the key has no credit or quota left{said}"
+        text = f"The account behind the key has no credit or quota left{ending}"
         return refuse(f"{text} See the provider's billing page, or use another key.", "api_key")
     if status in (401, 403) or means == "bad_key":
         return _bad_key(status, detail, endpoint)
     if means == "retry":
-        return TransientError(f"{url} could not read a call of {model}{said}", status=status)
+        return TransientError(f"{url} could not read a call of {model}{ending}", status=status)
     if status is not None and (status in (408, 409, 425, 429) or status >= 500):
         what = {429: "allows no more requests for now", 529: "is overloaded"}
         what |= dict.fromkeys((408, 504), "took too long")
         return TransientError(
-            f"{url} {what.get(status, 'failed')} (HTTP {status}){said}",
+            f"{url} {what.get(status, 'failed')} (HTTP {status}){ending}",
             status=status,
             retry_after_s=retry_after_s(headers),
             loading=means == "loading",
         )
     if means == "no_model":
-        text = f"The server at {url} does not know the model {model}{said}"
+        text = f"The server at {url} does not know the model {model}{ending}"
         return refuse(f"{text} {_replacement_of(model, endpoint.name)}", "model")
     if status in (404, 405):
-        text = f"There is no such endpoint at {url} (HTTP {status}){said}"
+        text = f"There is no such endpoint at {url} (HTTP {status}){ending}"
         return refuse(f"{text} {endpoint.if_missing}", "base_url")
     if status is None or status < 300:
         # An error in the middle of an answer that blames nobody is mostly transient.
-        return TransientError(f"The server ended its answer with an error{said}", status=status)
-    text = f"The server at {url} rejected the request (HTTP {status}){said}"
+        return TransientError(f"The server ended its answer with an error{ending}", status=status)
+    text = f"The server at {url} rejected the request (HTTP {status}){ending}"
     return refuse(f"{text} Retrying will not help: change the request or the settings.")
 
 

@@ -201,8 +201,8 @@ class _Fitting:
                 fitted[name] = [self._fit(element, refs, depth + 1) for element in value]
             elif name in _MAPS and (depth == 0 or name not in _DEFINITIONS):
                 fitted[name] = {
-                    key: self._fit(one, refs, depth + 1)
-                    for key, one in _object(value).items()
+                    key: self._fit(part, refs, depth + 1)
+                    for key, part in _object(value).items()
                     if name != "patternProperties" or _is_pattern(key)
                 }
         if required := _required(schema):
@@ -265,7 +265,7 @@ class _Fitting:
             if name in ("type", "description", "required"):
                 continue
             if name == "properties" and kind == "object":
-                typed[name] = {key: self._in_openapi(one) for key, one in value.items()}
+                typed[name] = {key: self._in_openapi(part) for key, part in value.items()}
             elif name == "items" and kind == "array":
                 typed[name] = self._in_openapi(value)
             elif name in self.form.keywords and _fits(name, value, kind):

@@ -242,10 +242,10 @@ class Scripted:
     def _estimate_usage(self, request: Request, reply: ScriptedReply) -> Usage:
         sent = len(request.system) + sum(self._sizes.of(request.messages))
         sent += sum([len(tool.description) + 200 for tool in request.tools])
-        said = len(reply.text) + len(reply.thinking)
-        said += sum(len(call.name) + len(call.arguments) + 20 for call in reply.calls)
+        chars = len(reply.text) + len(reply.thinking)
+        chars += sum(len(call.name) + len(call.arguments) + 20 for call in reply.calls)
         return Usage(
-            input_tokens=sent // CHARS_PER_TOKEN + 1, output_tokens=said // CHARS_PER_TOKEN + 1
+            input_tokens=sent // CHARS_PER_TOKEN + 1, output_tokens=chars // CHARS_PER_TOKEN + 1
         )
 
 

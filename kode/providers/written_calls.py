@@ -236,13 +236,13 @@ class _Reader:
         while not self._is_over():
             begin = self.at
             try:
-                found = self._next()
+                calls_here = self._next()
             except _NoCallError:
                 # A model that continues after a call of its template makes up the result.
                 if begins_marked and (calls or ends_marked):
                     raise _UnfitCallError from None
                 raise
-            calls += (replace(call, text=self.text[begin : self.at]) for call in found)
+            calls += (replace(call, text=self.text[begin : self.at]) for call in calls_here)
             if len(calls) > MAX_CALLS:
                 raise _UnfitCallError
         if not calls:

@@ -115,8 +115,8 @@ def import_servers(parser: Parser, argv: Sequence[str]) -> Answer:
     arguments = parser.parse(argv)
     cwd, faults = directory(None, ""), list[str]()
     present = {entry.name for entry in mcp_config.find_servers(paths.home(), cwd).entries}
-    found, chosen = [*_foreign_servers(cwd, faults)], dict[str, ParsedServer]()
-    for agent, _, server in found:  # those of the project come first
+    foreign, chosen = [*_foreign_servers(cwd, faults)], dict[str, ParsedServer]()
+    for agent, _, server in foreign:  # those of the project come first
         for name in {server.name, f"{agent}:{server.name}"} & {*arguments.names}:
             if chosen.setdefault(name, server).values != server.values:
                 raise ConfigError(f"{name} is configured in several ways: give AGENT:NAME.")
@@ -135,7 +135,7 @@ def import_servers(parser: Parser, argv: Sequence[str]) -> Answer:
             "path": str(path),
             "runs": mcp_config.target_of(server.values),
         }
-        for agent, path, server in found
+        for agent, path, server in foreign
     ]
     return Answer(
         value=rows,

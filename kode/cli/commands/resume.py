@@ -73,10 +73,10 @@ def _newest(cwd: Path) -> str:
     folder = sessions_folder(home())
     if order.is_damaged(folder):
         aside = order.set_aside(folder)
-        kept = f" and is kept as {aside}" if aside else ""
+        note = f" and is kept as {aside}" if aside else ""
         complain(
             [
-                f"{folder / order.NAME}, the order in which sessions were used, was damaged{kept}: "
+                f"{folder / order.NAME}, the order in which sessions were used, was damaged{note}: "
                 "the times of their files decide."
             ]
         )

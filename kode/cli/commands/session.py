@@ -42,17 +42,17 @@ def export(parser: Parser, argv: Sequence[str]) -> Answered:
     else:
         id = index.find(paths.home(), arguments.id)
     path = session_path(paths.home(), id)
-    found = run(Transcript.read(path))
-    if isinstance(found, ExportFile):
+    document = run(Transcript.read(path))
+    if isinstance(document, ExportFile):
         if file is None:
             raise ConfigError(
                 f"The format {name} is written to a file: `kode session export ID --format {name} "
                 "FILE`."
             )
-        return _write(found, Path(file), sure=arguments.yes)
+        return _write(document, Path(file), sure=arguments.yes)
     if file is not None:
         raise ConfigError(f"The format {name} goes to stdout: `kode session export ID > FILE`.")
-    text = clean(found) if sys.stdout.isatty() else found
+    text = clean(document) if sys.stdout.isatty() else document
     print(text, end="" if text.endswith("\n") else "\n")
     return EXIT_OK
 

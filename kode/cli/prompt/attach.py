@@ -145,9 +145,9 @@ def pasted_pictures(text: str, cwd: Path) -> list[Picture]:
         words = shlex.split(text)
     except ValueError:
         return []
-    found = [read_picture(_path(word, cwd)) for word in words]
-    pictures = [picture for picture in found if picture is not None]
-    return pictures if len(pictures) == len(found) else []
+    loaded = [read_picture(_path(word, cwd)) for word in words]
+    pictures = [picture for picture in loaded if picture is not None]
+    return pictures if len(pictures) == len(loaded) else []
 
 
 def _path(written: str, cwd: Path) -> Path:
@@ -257,12 +257,12 @@ def mentioned_folders(text: str, cwd: Path) -> Iterator[Folder]:
             yield folder
 
 
-def _direct(found: list[str]) -> list[str]:
+def _direct(paths_below: list[str]) -> list[str]:
     """The files of a folder itself, and its subfolders with the number of files in each."""
-    here = [path for path in found if "/" not in path]
-    folders = Counter(path.partition("/")[0] for path in found if "/" in path)
+    files = [path for path in paths_below if "/" not in path]
+    folders = Counter(path.partition("/")[0] for path in paths_below if "/" in path)
     named = [f"{name}/ ({plural(number, 'file')})" for name, number in folders.items()]
-    return sorted(named) + sorted(here)
+    return sorted(named) + sorted(files)
 
 
 async def attach(

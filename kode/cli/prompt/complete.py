@@ -189,15 +189,15 @@ class ReplCompleter(Completer):
         if not space:
             known = {**self.more(), **self.commands}
             fitting = matching_choices([(command[1:], "") for command in known], name[1:])
-            named = [f"/{one}" for one, _ in fitting] or get_close_matches(name, known)
+            named = [f"/{word}" for word, _ in fitting] or get_close_matches(name, known)
             offered = named if name[1:] else self.first
             for command in offered:
                 yield Completion(command, start_position=-len(name), display_meta=known[command])
             return
         if name not in self.arguments:
             return
-        *said, typed = rest.split(" ")
-        for value, what in matching_choices(self.arguments[name](tuple(filter(None, said))), typed):
+        *args, typed = rest.split(" ")
+        for value, what in matching_choices(self.arguments[name](tuple(filter(None, args))), typed):
             yield Completion(value, start_position=-len(typed), display_meta=what)
 
 

@@ -32,11 +32,11 @@ def editor_command() -> tuple[list[str] | None, str]:
         if command and (program := find_program(command[0])):
             return [program, *command[1:]], missing
         missing = missing or f"${variable} is {one_line(value)}, which is not there"
-    found = next(filter(None, map(find_program, COMMON)), None)
-    if found is None:
+    editor = next(filter(None, map(find_program, COMMON)), None)
+    if editor is None:
         reason = missing or "Neither $VISUAL nor $EDITOR is set, and no common editor is there"
         return None, f"{reason}. Set $EDITOR to yours."
-    return [found], f"{missing}: {os.path.basename(found)} was used." if missing else ""
+    return [editor], f"{missing}: {os.path.basename(editor)} was used." if missing else ""
 
 
 async def compose(

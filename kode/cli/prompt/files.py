@@ -82,13 +82,13 @@ class FileIndex:
 
 def folders_of(files: Iterable[str]) -> list[str]:
     """The folders that contain the files, at any depth, each with a trailing `/`."""
-    found: set[str] = set()
+    folders: set[str] = set()
     for path in files:
         folder = path.rpartition("/")[0]
-        while folder and folder not in found:
-            found.add(folder)
+        while folder and folder not in folders:
+            folders.add(folder)
             folder = folder.rpartition("/")[0]
-    return sorted(f"{folder}/" for folder in found)
+    return sorted(f"{folder}/" for folder in folders)
 
 
 def list_files(root: Path) -> list[str]:
@@ -99,8 +99,8 @@ def list_files(root: Path) -> list[str]:
             names = _names((program, *command[1:]), root)
             if names is not None:
                 return names
-    found = itertools.islice(_walk(root), MAX_WALKED)
-    return sorted(found, key=lambda path: (path.count("/"), path))
+    walked = itertools.islice(_walk(root), MAX_WALKED)
+    return sorted(walked, key=lambda path: (path.count("/"), path))
 
 
 def _names(command: Sequence[str], root: Path) -> list[str] | None:

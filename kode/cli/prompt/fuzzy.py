@@ -28,10 +28,10 @@ class Paths:
         if not wanted:
             return self
         fits = _in_order(wanted).match
-        found = [number for number, path in enumerate(self.lowered) if fits(path)]
+        matches = [number for number, path in enumerate(self.lowered) if fits(path)]
         return Paths(
-            tuple(self.given[number] for number in found),
-            tuple(self.lowered[number] for number in found),
+            tuple(self.given[number] for number in matches),
+            tuple(self.lowered[number] for number in matches),
         )
 
     def best(self, query: str, limit: int) -> list[str]:

@@ -81,5 +81,5 @@ def _append(path: Path, entry: bytes) -> None:
 def _shorten(path: Path, descriptor: int) -> None:
     """Keeps the newest half, from the beginning of an entry on. The caller holds the lock."""
     size = os.fstat(descriptor).st_size
-    kept = os.pread(descriptor, MAX_BYTES // 2, size - MAX_BYTES // 2)
-    durable.replace(path, kept[max(kept.find(b"\n# "), 0) :])
+    newest = os.pread(descriptor, MAX_BYTES // 2, size - MAX_BYTES // 2)
+    durable.replace(path, newest[max(newest.find(b"\n# "), 0) :])

@@ -66,8 +66,8 @@ def layout_of(
     painted lines for a width and a height while a menu is open."""
 
     def columns_and_rows() -> tuple[int, int]:
-        found = size()
-        return max(found.columns, 10), max(found.rows, 4)
+        terminal = size()
+        return max(terminal.columns, 10), max(terminal.rows, 4)
 
     def live_lines() -> list[tuple[str, str]]:
         columns, height = columns_and_rows()

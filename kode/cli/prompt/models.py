@@ -107,8 +107,8 @@ def _shortened(offer: "Offer") -> str:
         return offer.problem
     names = ", ".join(map(one_line, offer.models[:SHOWN_MODELS])) or "no models"
     more = len(offer.models) - SHOWN_MODELS
-    said = f"{names} and {more} more" if more > 0 else names
-    return said if offer.is_listed else f"{said} (as kode knows them)"
+    listed = f"{names} and {more} more" if more > 0 else names
+    return listed if offer.is_listed else f"{listed} (as kode knows them)"
 
 
 def _show_one(state: PromptState, offer: "Offer") -> None:

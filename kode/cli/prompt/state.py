@@ -290,8 +290,8 @@ class PromptState:
         if answer := conversation.last_answer():
             self.renderer.show_answer(answer)
         if conversation.is_cut_short():
-            said = "kode was stopped before it had answered this. Ask it to continue."
-            self.screen.print(said, "warning")
+            warning = "kode was stopped before it had answered this. Ask it to continue."
+            self.screen.print(warning, "warning")
 
 
 @dataclass(frozen=True)

@@ -204,8 +204,8 @@ async def _run(state: PromptState, name: str, argument: str) -> None:
             raise UserError(f"{command.name} takes no argument: send it alone.")
         await command.run(state, argument)
         return
-    if said := PROMPT_HINTS.get(name):
-        state.screen.print(said, "dim")
+    if hint := PROMPT_HINTS.get(name):
+        state.screen.print(hint, "dim")
         return
     near = nearest(name, state.commands)
     what = f"There is no command {one_line(name)}.{near}" if name != "/" else "It needs a name."

@@ -55,7 +55,7 @@ async def _ask_about_plan(state: PromptState) -> None:
         takes_words=True,
     )
     path = state.conversation.agent.place.plan
-    given = lambda one: "ask" if one.choice == "once" else f"no, {one.message}"  # noqa: E731
+    given = lambda answer: "ask" if answer.choice == "once" else f"no, {answer.message}"  # noqa: E731
     while True:
         plan = await asyncio.to_thread(read_plan, path) if path is not None else ""
         asked = Question(tool="plan", title="Go ahead with this plan?", preview=visible(plan))

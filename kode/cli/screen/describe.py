@@ -189,14 +189,14 @@ def ending_line(event: TurnEnded) -> str:
 
 def is_reported(event: ToolFinished, memory: str) -> bool:
     """Whether the last line about memory already describes a call: one is enough."""
-    said = one_line(memory)[:MIN_SAME_CHARS]
-    return not event.is_error and bool(said) and one_line(event.summary).startswith(said)
+    beginning = one_line(memory)[:MIN_SAME_CHARS]
+    return not event.is_error and bool(beginning) and one_line(event.summary).startswith(beginning)
 
 
 def same_beginning(text: str, summary: str) -> bool:
     """Whether a summary is only the beginning of the text, cut."""
-    said = one_line(summary).rstrip("…").rstrip()
-    return bool(said) and one_line(text).startswith(said)
+    beginning = one_line(summary).rstrip("…").rstrip()
+    return bool(beginning) and one_line(text).startswith(beginning)
 
 
 def indent(text: str, limit: int, *, tail: bool = False) -> str:

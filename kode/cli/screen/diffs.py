@@ -257,13 +257,13 @@ def _colour(screen: Screen, lines: list[Line]) -> None:
         return
     left = MAX_CODE_CHARS
     for file, hunk in groupby(lines, key=lambda line: line.file):
-        found = list(hunk)
-        left -= sum(len(line.text) for line in found)
+        hunk_lines = list(hunk)
+        left -= sum(len(line.text) for line in hunk_lines)
         if not file or left < 0:
             continue
         # The old and the new text are each code on their own.
         for went_or_came in "-+":
-            side = [line for line in found if line.kind in (went_or_came, " ")]
+            side = [line for line in hunk_lines if line.kind in (went_or_came, " ")]
             _colour_code(file, side, without=" " if went_or_came == "-" else "")
 
 

@@ -67,13 +67,13 @@ def head(text: str, width: int) -> str:
     """The beginning of `text` that fits `width` columns."""
     if text.isascii():
         return text[:width]
-    used, kept = 0, []
+    used, characters = 0, []
     for character in text:
         used += cell_width(character)
         if used > width:
             break
-        kept.append(character)
-    return "".join(kept)
+        characters.append(character)
+    return "".join(characters)
 
 
 def wrap_words(text: str, width: int) -> list[str]:

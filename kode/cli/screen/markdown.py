@@ -149,8 +149,8 @@ class BlockSplitter:
     def _take_in_fence(self, line: str) -> list[Block]:
         self._lines.append(line)
         marker = self._fence.lstrip()
-        found = line.strip()
-        if found.startswith(marker) and not found.strip(marker[0]):
+        stripped = line.strip()
+        if stripped.startswith(marker) and not stripped.strip(marker[0]):
             self._fence = ""
             return [] if self._in_list else self._settle()
         few = len(self._lines) < MAX_FENCE_LINES or self._in_list
@@ -354,15 +354,15 @@ def _with_addresses(tokens: "list[Token]", links: bool) -> "list[Token]":
     """Adds each link's address, unless the text shows it: a link could lead anywhere. With `links`,
     bare addresses become links too, however they are wrapped."""
     shown: list[Token] = []
-    href, said = None, ""
+    href, label_text = None, ""
     for token in tokens:
         match token.type:
             case "link_open":
-                href, said = str(token.attrs.get("href", "")), ""
+                href, label_text = str(token.attrs.get("href", "")), ""
                 shown.append(token if links else _style("a", 1))
             case "link_close" if href is not None:
                 shown.append(token if links else _style("a", -1))
-                if said not in (href, href.removeprefix("mailto:")):
+                if label_text not in (href, href.removeprefix("mailto:")):
                     shown += [_text(" ("), *_address(href, links), _text(")")]
                 href = None
             case "image":
@@ -372,7 +372,7 @@ def _with_addresses(tokens: "list[Token]", links: bool) -> "list[Token]":
             case "text" if href is None and links:
                 shown += _with_links(token.content)
             case _:
-                said += token.content
+                label_text += token.content
                 shown.append(token)
     return shown
 

@@ -47,15 +47,15 @@ def way_of(environ: Mapping[str, str]) -> Way:
 
 def sequence(way: Way, text: str) -> str:
     """The escape sequence that shows `text`, cleaned and shortened, as a notification of kode."""
-    said = clip(one_line(text), MAX_COLUMNS)
+    message = clip(one_line(text), MAX_COLUMNS)
     match way:
         case "osc9":
-            return f"\x1b]9;kode: {said}\x1b\\"
+            return f"\x1b]9;kode: {message}\x1b\\"
         case "osc99":
-            return f"\x1b]99;;kode: {said}\x1b\\"
+            return f"\x1b]99;;kode: {message}\x1b\\"
         case "osc777":
             # A semicolon would end the text here.
-            return f"\x1b]777;notify;kode;{said.replace(';', ',')}\x1b\\"
+            return f"\x1b]777;notify;kode;{message.replace(';', ',')}\x1b\\"
         case "bell":
             return BELL
 

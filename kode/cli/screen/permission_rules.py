@@ -39,8 +39,8 @@ def change_rules(command: str, words: Sequence[str], change: Callable[..., None]
             for name in words[1:]:
                 change(**{verb: name})
             back = "restore" if verb == "remove" else "remove"
-            said = "asked again" if verb == "remove" else "allowed again"
-            return f"{' '.join(words[1:])}: {said} · undo: {command} {back} {' '.join(words[1:])}"
+            state = "asked again" if verb == "remove" else "allowed again"
+            return f"{' '.join(words[1:])}: {state} · undo: {command} {back} {' '.join(words[1:])}"
         case ["edit", name, rule]:
             change(remove=name, give=rule)
             return f"{name}: now {rule} · undo: {command} remove {rule!r}, {command} restore {name}"

@@ -68,8 +68,8 @@ async def _ask(screen: Screen, field: Field) -> Any:
     """The value of one field; None if nothing was typed and there is no default."""
     title = one_line(visible(field.title))
     if field.kind == "boolean":
-        said = await _choose(screen, title, ("yes", "no"), "yes" if field.default else "no")
-        return field.default if said is None else said == "yes"
+        choice = await _choose(screen, title, ("yes", "no"), "yes" if field.default else "no")
+        return field.default if choice is None else choice == "yes"
     if field.kind == "choice":
         chosen = await _choose(screen, title, field.options, field.default or field.options[0])
         return field.default if chosen is None else chosen
@@ -98,9 +98,9 @@ async def _choose(
     ]
     position = options.index(highlighted) if highlighted in options else 0
     menu = Menu(choices, selected=position)
-    said = clean(await screen.read_answer("answer: ", menu) or "").strip()
-    fits = [option for option in options if said and option.lower().startswith(said.lower())]
-    return said if said in options else fits[0] if len(fits) == 1 else None
+    reply = clean(await screen.read_answer("answer: ", menu) or "").strip()
+    fits = [option for option in options if reply and option.lower().startswith(reply.lower())]
+    return reply if reply in options else fits[0] if len(fits) == 1 else None
 
 
 def _value(field: Field, text: str) -> Any:
@@ -246,23 +246,23 @@ def question_lines(screen: Screen, question: Question, width: int) -> list[str]:
 
 def outcome_line(question: Question, answer: Answer) -> str:
     """The one line that remains of an answered question; of a lasting yes with its undo."""
-    said = {
+    sentence = {
         "once": "Approved until it changes" if question.until_changed else "Allowed once",
         "session": "Always allowed in this session",
         "project": "Always allowed in this project",
         "no": "Denied",
     }[answer.choice]
     if question.kind == "keep":  # the command has run
-        said = {"once": "Changes kept", "no": "Changes discarded"}.get(answer.choice, said)
+        sentence = {"once": "Changes kept", "no": "Changes discarded"}.get(answer.choice, sentence)
     chosen = ", ".join(question.items[at] for at in answer.items)
     what = one_line(visible(chosen or question.subject or question.title))
     if rules := answer.rules_of(question):
         ids = " ".join(map(id_of, rules))
-        return f"{said}: {', '.join(map(visible, rules))} · undo: /permissions remove {ids}"
+        return f"{sentence}: {', '.join(map(visible, rules))} · undo: /permissions remove {ids}"
     if answer.mode is not None:
         what += f" · mode {answer.mode} from now on; Shift-Tab switches it"
     note = f" · said to the model: {answer.message}" if answer.message else ""
-    return f"{said}: {what}{note}"
+    return f"{sentence}: {what}{note}"
 
 
 def _visible_lines(text: str) -> str:

@@ -260,12 +260,12 @@ class Renderer:
         self.screen.print(clip(line, self.screen.width), "dim")
 
     def _retry(self, event: RetryScheduled) -> None:
-        said = self._streamed or bool(self._thinking)
+        has_output = self._streamed or bool(self._thinking)
         self._thinking, self._thinking_since = "", None
         if event.discards_text:
             self._splitter.drop()
             self._streamed = False
-        again = " The reply starts again." if event.discards_text and said else ""
+        again = " The reply starts again." if event.discards_text and has_output else ""
         is_repeated = event.reason == self._why_again
         self._describe(replace(event, reason="") if is_repeated else event, again)
         self._why_again = event.reason

@@ -367,14 +367,14 @@ class Screen:
         question of the other is withdrawn. `typed` is that answer as the keys would give it."""
         if self.beside is None:
             return await keys
-        here, there = asyncio.ensure_future(keys), asyncio.ensure_future(self.beside(question))
+        typing, asking = asyncio.ensure_future(keys), asyncio.ensure_future(self.beside(question))
         try:
-            await asyncio.wait([here, there], return_when=asyncio.FIRST_COMPLETED)
-            return await here if here.done() else typed(await there)
+            await asyncio.wait([typing, asking], return_when=asyncio.FIRST_COMPLETED)
+            return await typing if typing.done() else typed(await asking)
         finally:
-            for asked in (here, there):
+            for asked in (typing, asking):
                 asked.cancel()
-            await asyncio.gather(here, there, return_exceptions=True)
+            await asyncio.gather(typing, asking, return_exceptions=True)
 
     def notify(self, text: str) -> None:
         """Notifies a person whose window is not in front."""

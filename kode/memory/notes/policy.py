@@ -90,8 +90,8 @@ class NotesPolicy(Policy):
 
     async def after_turn(self, memory: OpenMemory, turn: Turn) -> None:
         author, view = memory.author("session"), memory.store.view()
-        here = (author.session, author.turn)
-        changes = (change for change in view.changes if (change.session, change.turn) == here)
+        place = (author.session, author.turn)
+        changes = (change for change in view.changes if (change.session, change.turn) == place)
         if _COMMAND.match(turn.text) and not any(c.add and c.who == "model" for c in changes):
             await self._keep_command(memory, turn)
         text, scope = digest.record_of(turn.messages), _scope_of(memory.store.project)
@@ -99,7 +99,7 @@ class NotesPolicy(Policy):
             return
         job = f"{author.session or 'session'}#{turn.number}"
         details = {"tags": ["job"], "ttl_days": JOB_TTL_DAYS, "job_id": job}
-        is_private = any(n.private and (n.session, n.turn) == here for n in view.statements())
+        is_private = any(n.private and (n.session, n.turn) == place for n in view.statements())
         addition = Addition(target="summary", text=text, scope=scope, details=details)
         note = layout.new_note(memory, replace(addition, private=is_private), author)
         outcome = await memory.store.add(memory.hold_back(note), kind="job")

@@ -104,7 +104,7 @@ def _proposed_edits(path: str, arguments: Mapping[str, Any]) -> list[Content] | 
         return [tool_diff_content(path, arguments["content"])]
     listed = arguments.get("edits")
     edits = listed if isinstance(listed, list) else [arguments]
-    texts = [(one.get("old_text"), one.get("new_text")) for one in edits if isinstance(one, dict)]
+    texts = [(e.get("old_text"), e.get("new_text")) for e in edits if isinstance(e, dict)]
     return [
         tool_diff_content(path, new, old)
         for old, new in texts

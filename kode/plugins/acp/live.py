@@ -280,8 +280,8 @@ class Live:
         conversation, text = self.conversation, prompt.text
         if text.split() == ["/plan", "go"]:
             text = await self._approve_plan("ask")
-        elif found := command_in(text):
-            run, argument = found
+        elif command := command_in(text):
+            run, argument = command
             self.outbox.put(to_update.message(await run(conversation, argument)))
             return schema.PromptResponse(stop_reason="end_turn")
         pictures = [

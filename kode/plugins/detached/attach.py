@@ -96,18 +96,18 @@ def _resume(session: Background) -> int:
 def _relay(connection: socket.socket, session: Background) -> bool:
     """Passes keys there and output here; True if it was detached, False if the session ended."""
     connection.setblocking(True)
-    there = connection.fileno()
+    remote = connection.fileno()
     size = shutil.get_terminal_size()
     _write(b"\n" * (size.lines - 1) + b"\x1b[H\x1b[2J")
     _write(f"\x1b[2m{session.id} · Ctrl-\\ detaches\x1b[0m\r\n".encode())
     with _raw_terminal(), _window_changes() as changes:
         connection.sendall(holder.frame(holder.ATTACH, _size()))
         while True:
-            ready = select.select([there, 0, changes], [], [])[0]
+            ready = select.select([remote, 0, changes], [], [])[0]
             if changes in ready:
                 os.read(changes, 1024)
                 connection.sendall(holder.frame(holder.RESIZE, _size()))
-            if there in ready:
+            if remote in ready:
                 output = connection.recv(65536)
                 if not output:
                     return False

@@ -317,9 +317,9 @@ def _read(folder: Path, faults: list[str]) -> Background | None:
         faults.append(f"{folder / STATE} cannot be read ({error.strerror}).")
     except ValidationError:
         if not alive:
-            kept = f"it is kept as {set_aside(folder / STATE).name}"
+            note = f"it is kept as {set_aside(folder / STATE).name}"
             faults.append(
-                f"{folder / STATE} was damaged: {kept}. `kode attach {spec.id}` continues it."
+                f"{folder / STATE} was damaged: {note}. `kode attach {spec.id}` continues it."
             )
     if not alive:  # of one that was killed
         remove_tree(Path(real_path(folder)) / SOCKET)

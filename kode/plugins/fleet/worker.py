@@ -206,13 +206,13 @@ class _TaskRun:
     async def _find_or_make_tree(self, progress: Progress) -> Tree:
         """The task's existing worktree, else a new one. Raises: UserError if its earlier work is on
         another machine."""
-        before, task, here = self.state.started, self.state.task, self.lease.host
+        before, task, host = self.state.started, self.state.task, self.lease.host
         if before is not None and (tree := self.trees.find(task, before)):
             return tree
         if before is not None and progress.has_started:
             raise UserError(
                 f"Its session {self.state.session} started in the worktree {before.tree}, which is "
-                f"not on {here}. Continue on a machine that has both."
+                f"not on {host}. Continue on a machine that has both."
             )
         return await _in_thread(self.trees.make, task)
 

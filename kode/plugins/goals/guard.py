@@ -103,8 +103,8 @@ def make_guard(command: str, protect: Sequence[str] | None, opens: Any, place: W
     folders = sorted(name for name in searched if not f"{name}/".startswith(guard.installed))
     packages = (str(place.project / name) for name in inside if name.startswith(guard.installed))
     modules = {_module_of(path) for path in (*opens.elsewhere, *packages)} - {""}
-    there = {_stem(path.name) for name in folders for path in (place.project / name).glob("*")}
-    return replace(guard, held=held, folders=folders, modules=sorted(modules - there))
+    stems = {_stem(path.name) for name in folders for path in (place.project / name).glob("*")}
+    return replace(guard, held=held, folders=folders, modules=sorted(modules - stems))
 
 
 def _stem(name: str) -> str:
