@@ -341,8 +341,8 @@ def _without_programs(root: Path, environ: Mapping[str, str]) -> dict[str, str]:
 def ignored_names(root: Path, names: Iterable[str], rules: Path | None = None) -> frozenset[str]:
     """Those of the names, relative to the root, that git ignores; by the rules in a folder of their
     own, if one is given. Raises: GitError."""
-    given = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names)
-    if not given or not (root / ".git").exists():
+    stdin = b"".join(b"./" + os.fsencode(name) + b"\0" for name in names)
+    if not stdin or not (root / ".git").exists():
         return frozenset()
     arguments = ["--no-literal-pathspecs", "check-ignore", "--stdin", "-z"]
     environ: dict[str, str] = {}
@@ -351,7 +351,7 @@ def ignored_names(root: Path, names: Iterable[str], rules: Path | None = None) -
         # Its index knows submodules, about which git refuses to answer.
         arguments = ["-C", str(rules), *arguments, "--no-index"]
     try:
-        out = run_git(root, arguments, given=given, environ=environ)
+        out = run_git(root, arguments, given=stdin, environ=environ)
     except GitError as error:
         if error.exit_status == 1:
             return frozenset()  # none of them

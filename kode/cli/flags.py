@@ -61,8 +61,8 @@ def add_conversation_flags(parser: Parser) -> None:
 def model_flags(arguments: argparse.Namespace) -> str:
     """The flags that choose the model, as typed, for resuming; "" without any."""
     named = ("--provider", "--base-url", "--script", "--model", "--effort")
-    given = [(flag, getattr(arguments, flag[2:].replace("-", "_"))) for flag in named]
-    return shlex.join(word for flag, value in given if value for word in (flag, value))
+    values = [(flag, getattr(arguments, flag[2:].replace("-", "_"))) for flag in named]
+    return shlex.join(word for flag, value in values if value for word in (flag, value))
 
 
 def add_setting_flags(parser: Parser) -> Callable[[argparse.Namespace], dict[str, Any]]:

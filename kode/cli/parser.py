@@ -160,10 +160,10 @@ class Parser(argparse.ArgumentParser):
         known = self._option_string_actions.keys() - {"-h", "--help"}
         strange = (word for word in argv if word[:1] == "-" and word.partition("=")[0] not in known)
         if self.takes_more and (Parser.describing or any(strange)):
-            own = {action.dest for action in self._actions}
+            before = {action.dest for action in self._actions}
             for plugin in filter(lambda plugin: plugin.flags, installed.plugins()):
                 installed.call(plugin, plugin.flags, self)
-            self.set_defaults(of_plugins={action.dest for action in self._actions} - own)
+            self.set_defaults(of_plugins={action.dest for action in self._actions} - before)
         if Parser.describing:
             raise Described(self)
         for flag, value in itertools.pairwise(argv):

@@ -133,9 +133,9 @@ def parse_settings(
     environment, unused, fields = dict[str, str](), dict[str, str](), dict[str, Any]()
     for kind in ("deny", "ask", "allow"):
         written = permissions.pop(kind, [])
-        known = [(text, _rule(text)) for text in (written if isinstance(written, list) else ())]
-        fields[kind] = tuple(rule for _, rule in known if rule)
-        unused |= {f"permissions.{kind}: {text}": _NO_RULE for text, rule in known if not rule}
+        rules = [(text, _rule(text)) for text in (written if isinstance(written, list) else ())]
+        fields[kind] = tuple(rule for _, rule in rules if rule)
+        unused |= {f"permissions.{kind}: {text}": _NO_RULE for text, rule in rules if not rule}
     if is_named:
         unused |= {f"permissions.allow: {rule}": "use --allow" for rule in fields.pop("allow")}
     for key, part in (("env", document.pop("env", {})), (f"{_POLICY}.set", policy.pop("set", {}))):

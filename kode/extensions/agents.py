@@ -77,7 +77,7 @@ def lacking(agent: AgentDefinition, tools: Sequence[Tool], skills: Collection[st
     """What a definition names, and these tools of servers and skills do not have."""
     names = {tool.name for tool in tools}
     servers = {tool.target({}).partition(":")[0] for tool in tools if tool.target is not None}
-    known = {
+    values = {
         *names,
         *(f"mcp__{server}{end}" for server in servers for end in ("", "__*")),
         "mcp__*",
@@ -85,7 +85,7 @@ def lacking(agent: AgentDefinition, tools: Sequence[Tool], skills: Collection[st
     listed = sorted(tool for tool in agent.tools or () if tool.startswith("mcp__"))
     return [
         *(f"MCP server {server}" for server in agent.servers or () if server not in servers),
-        *(f"tool {tool}" for tool in listed if tool not in known),
+        *(f"tool {tool}" for tool in listed if tool not in values),
         *(f"skill {skill}" for skill in agent.skills or () if skill not in skills),
     ]
 
@@ -130,23 +130,23 @@ def read_agent(problems: list[str], path: Path, place: Place, given: str) -> Age
 
 def _effort(document: front_matter.Document, path: Path, problems: list[str]) -> Effort | None:
     for field in ("effort", "reasoningEffort"):
-        given = document.text(field).lower()
-        if given in INHERIT:
+        word = document.text(field).lower()
+        if word in INHERIT:
             continue
-        if given in EFFORTS:
-            return EFFORTS[EFFORTS.index(given)]
+        if word in EFFORTS:
+            return EFFORTS[EFFORTS.index(word)]
         problems.append(
-            f"The agent {path.stem} thinks as much as the session: its `{field}` is {given!r}; "
+            f"The agent {path.stem} thinks as much as the session: its `{field}` is {word!r}; "
             f"the levels are {', '.join(EFFORTS)}."
         )
     return None
 
 
 def _tools(document: front_matter.Document) -> frozenset[str] | None:
-    given = document.text("tools")
-    if "tools" not in document.fields or given == "*":
+    tools = document.text("tools")
+    if "tools" not in document.fields or tools == "*":
         return None
-    return tools_of(given)
+    return tools_of(tools)
 
 
 def _names(document: front_matter.Document, field: str) -> tuple[str, ...] | None:

@@ -93,8 +93,8 @@ def called(tools: Sequence[Tool], name: str) -> Tool | None:
     for tool in tools:
         if tool.name == name:
             return tool
-    known = index_tools(tools)
-    return known.get(name) or known.get(TOOLS.get(name, ""))
+    by_name = index_tools(tools)
+    return by_name.get(name) or by_name.get(TOOLS.get(name, ""))
 
 
 def arguments(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,9 +111,9 @@ def arguments(tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
             value = _parsed(value, kind)
         items = ITEMS.get((tool.name, name))
         if items and isinstance(value, list):
-            known = properties[name].get("items", {}).get("properties", {})
+            names = properties[name].get("items", {}).get("properties", {})
             value = [
-                _renamed(element, items, known) if isinstance(element, dict) else element
+                _renamed(element, items, names) if isinstance(element, dict) else element
                 for element in value
             ]
         own[name] = value

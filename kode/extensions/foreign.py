@@ -25,10 +25,10 @@ def items(home: Path, cwd: Path) -> Iterable[Item]:
 
 def own_items(cwd: Path) -> list[Item]:
     """Those of the person's own files, which `kode extensions approve` takes by name."""
-    own = (
+    items = (
         settings for settings in find_foreign(cwd) if settings.scope == "home" and settings.allow
     )
-    return [item for settings in own for item in _items(settings)]
+    return [item for settings in items for item in _items(settings)]
 
 
 def _items(settings: ForeignSettings) -> Iterable[Item]:

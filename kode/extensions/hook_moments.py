@@ -196,9 +196,9 @@ class Hooks:
         async def hooked(question: Question) -> Answer:
             if not self._has("PermissionRequest", "Notification"):
                 return await ask(question)
-            given = call_fields(question.tool, question.arguments, self.conversation.place.cwd)
+            fields = call_fields(question.tool, question.arguments, self.conversation.place.cwd)
             names = names_of(question.tool, question.arguments)
-            answer = await self.at("PermissionRequest", given, names)
+            answer = await self.at("PermissionRequest", fields, names)
             if answer.outcome == "deny":
                 return Answer(choice="no", message=answer.reason)
             if answer.outcome == "allow" and question.may_always:
@@ -212,8 +212,8 @@ class Hooks:
     async def before_compaction(self, by_person: bool, wish: str) -> str:
         """The wish for a compaction's note, with hooks' additions. They cannot prevent it."""
         trigger = "manual" if by_person else "auto"
-        given = {"trigger": trigger, "custom_instructions": wish}
-        answer = await self.at("PreCompact", given, (trigger,))
+        fields = {"trigger": trigger, "custom_instructions": wish}
+        answer = await self.at("PreCompact", fields, (trigger,))
         return "\n".join(filter(None, (wish, answer.context)))
 
     async def stop(self, wait_s: float) -> None:
@@ -262,8 +262,8 @@ class Hooks:
         left: asyncio.Event,
     ) -> HookAnswer:
         line = line_of(event, self.common(), fields).decode("utf-8", "replace")
-        given = self._mask(line).encode("utf-8", "replace")
-        ran = await self.run(self, hook, given, left)
+        stdin = self._mask(line).encode("utf-8", "replace")
+        ran = await self.run(self, hook, stdin, left)
         answer = answer_of(hook, ran)
         if hook.once and ran.exit_code == 0:
             self._done.append(hook)

@@ -154,9 +154,9 @@ def _files(around: Surroundings) -> Iterator[tuple[Path, Place]]:
             continue  # its `.claude` is the person's own
         for name in FILES:
             yield folder / name, Place(folder=folder, scope="project", top=around.project)
-    own = Place(folder=around.user_home, scope="home", top=around.user_home)
-    yield around.user_home / ".claude" / "settings.json", own
-    yield paths.config_file(around.home), own
+    home = Place(folder=around.user_home, scope="home", top=around.user_home)
+    yield around.user_home / ".claude" / "settings.json", home
+    yield paths.config_file(around.home), home
 
 
 def _hooks_of(

@@ -78,10 +78,10 @@ def is_filled(folder: Path) -> bool:
 def keep(entry: Entry, home: Path) -> None:
     """Notes that the server has started, and removes what earlier forms of its entry downloaded.
     Raises: StorageError."""
-    own = folder_of(entry, home)
-    if not is_filled(own):
-        durable.replace(_mark(own), b"")
-        remove(entry, home, but=own)
+    folder = folder_of(entry, home)
+    if not is_filled(folder):
+        durable.replace(_mark(folder), b"")
+        remove(entry, home, but=folder)
 
 
 def remove(entry: Entry, home: Path, *, but: Path | None = None) -> None:
@@ -93,9 +93,9 @@ def remove(entry: Entry, home: Path, *, but: Path | None = None) -> None:
 
 def environment(folder: Path, *, network: bool) -> Mapping[str, str]:
     """The variables that lead launchers to a folder."""
-    own = {name: str(folder / "files" / below) for name, below in _FOLDERS.items()}
+    variables = {name: str(folder / "files" / below) for name, below in _FOLDERS.items()}
     offline = {} if network else {**_QUICK, **(_OFFLINE if is_filled(folder) else {})}
-    return {**own, **offline}
+    return {**variables, **offline}
 
 
 def _mark(folder: Path) -> Path:

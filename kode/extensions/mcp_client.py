@@ -107,8 +107,8 @@ async def _connect(
 
     with _as_server_errors(server.name, closed=closed):
         if server.url:
-            given = {name.lower() for name in server.headers}
-            auth = None if "authorization" in given else login(server, home, show, used)
+            names = {name.lower() for name in server.headers}
+            auth = None if "authorization" in names else login(server, home, show, used)
             carry = mcp_transport.sse if server.type == "sse" else mcp_transport.http
             transport = carry(server, auth)
         else:

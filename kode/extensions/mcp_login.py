@@ -53,13 +53,13 @@ def login(server: Server, home: Path, show: Show, used: asyncio.Event) -> "Login
     returns = _Return(port=server.oauth.callback_port or _FIRST_PORT + int(key, 16) % _PORTS)
     callback = AnyUrl(f"http://127.0.0.1:{returns.port}{CALLBACK}")
     secret = server.oauth.client_secret or None
-    known = server.oauth.client_id and OAuthClientInformationFull(
+    client = server.oauth.client_id and OAuthClientInformationFull(
         client_id=server.oauth.client_id,
         client_secret=secret,
         token_endpoint_auth_method="client_secret_basic" if secret else "none",
         redirect_uris=[callback],
     )
-    tokens = _Tokens(paths.mcp_tokens_file(home, key), server.url, known or None)
+    tokens = _Tokens(paths.mcp_tokens_file(home, key), server.url, client or None)
 
     async def redirect(page: str) -> None:
         await returns.listen()
@@ -216,15 +216,15 @@ class _Return:
         with contextlib.suppress(OSError, ValueError, asyncio.LimitOverrunError):
             words = (await reader.readline()).decode("ascii", "replace").split()
             target = urlsplit(words[1] if len(words) > 1 else "")
-            given = dict(parse_qsl(target.query))
-            ours = target.path == CALLBACK and ("code" in given or "error" in given)
+            query = dict(parse_qsl(target.query))
+            ours = target.path == CALLBACK and ("code" in query or "error" in query)
             status = b"200 OK" if ours else b"404 Not Found"
-            page = _PAGE if ours and "code" in given else b"The login failed; see kode."
+            page = _PAGE if ours and "code" in query else b"The login failed; see kode."
             writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Type: text/plain\r\n")
             writer.write(b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(page) + page)
             await writer.drain()
             if ours and self._result is not None and not self._result.done():
-                self._settle(given)
+                self._settle(query)
         writer.close()
 
     def _settle(self, given: dict[str, str]) -> None:

@@ -122,8 +122,8 @@ class Opener:
                     raise
                 return _Start(server)
             environment = mcp_cache.environment(folder, network=server.network)
-            own = {**environment, **server.environment}
-            return _Start(server.model_copy(update={"environment": own}), sandbox, pinned)
+            variables = {**environment, **server.environment}
+            return _Start(server.model_copy(update={"environment": variables}), sandbox, pinned)
         if not may_leave and (server.outside or entry.scope in trust.FOREIGN):
             why = "it is to run without a sandbox" if server.outside else "the sandbox is off"
             raise ConfigError(

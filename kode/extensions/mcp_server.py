@@ -238,12 +238,12 @@ def keep_pins(
 
     Raises: StorageError, BusyError; then its pins are as before.
     """
-    known, items = saved_pins(entry, approvals), pins_of(entry, definitions)
-    if not known:
+    pins, items = saved_pins(entry, approvals), pins_of(entry, definitions)
+    if not pins:
         trust.approve(home, entry.root, items)
         return
     names = {item.name for item in items}
-    gone = [approval for approval in known if approval.name not in names]
+    gone = [approval for approval in pins if approval.name not in names]
     # One pin has to stay: a server without any would have its next tools pinned unseen.
     if gone and len(held_back(entry, definitions, approvals)) < len(definitions):
         trust.revoke(home, entry.root, gone)

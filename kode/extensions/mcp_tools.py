@@ -144,9 +144,9 @@ async def _call(
         if name in server.held:
             raise _changed(server, name)
         if name not in server.definitions:
-            known = ", ".join(map(visible, server.definitions))
+            names = ", ".join(map(visible, server.definitions))
             raise ToolError(
-                f"The MCP server {server.name} has no tool {name!r}. It has: {known or 'none'}."
+                f"The MCP server {server.name} has no tool {name!r}. It has: {names or 'none'}."
             )
 
         def report(line: str) -> None:

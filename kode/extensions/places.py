@@ -113,12 +113,12 @@ def find_each(
     """What is read of `kind` ("skills"), nearest first and bundles last, and a sentence for each
     unusable one. Of a bundle's the person saw those when they approved it."""
     problems: list[str] = []
-    own = [
+    files = [
         (name, path, place)
         for place in places(around, kind, families)
         for name, path in below(place.folder)
     ]
-    extensions = [*read_each(kind, own, read, problems)]
+    extensions = [*read_each(kind, files, read, problems)]
     return [*extensions, *read_each(kind, parts(around.bundles, kind), read, [])], problems
 
 
@@ -144,18 +144,18 @@ def parts(bundles: Iterable[Bundle], kind: str) -> Iterator[tuple[str, Path, Pla
 def places(around: Surroundings, kind: str, families: Sequence[str]) -> list[Place]:
     """The folders for `kind` ("skills") of the families (".kode", ".claude"), nearest first: from
     the working directory up to the repository's root, then the home."""
-    own = [_own_folder(around, family, kind) for family in families]
-    known = {real_path(folder) for folder in own}
+    folders = [_own_folder(around, family, kind) for family in families]
+    paths_known = {real_path(folder) for folder in folders}
     files = []
     for above in project_folders(around):
         for family in families:
             folder = above / family / kind
-            if folder.is_dir() and real_path(folder) not in known:
-                known.add(real_path(folder))
+            if folder.is_dir() and real_path(folder) not in paths_known:
+                paths_known.add(real_path(folder))
                 files.append(Place(folder=folder, scope="project", top=around.project))
     files += [
         Place(folder=folder, scope="home", top=around.user_home)
-        for folder in own
+        for folder in folders
         if folder.is_dir()
     ]
     return files

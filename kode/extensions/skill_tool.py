@@ -24,14 +24,14 @@ one of its files instead. Its scripts are run with `shell`."""
 
 def skill_tool(skills: Sequence[Skill], home: Path, project: Path) -> Tool:
     """The tool for one session; `home` is `$KODE_HOME`."""
-    known = {skill.item.name: skill for skill in skills}
+    by_name = {skill.item.name: skill for skill in skills}
 
     async def skill(
         context: ToolContext,
         name: str,
         file: Annotated[str | None, "Relative to the skill's folder"] = None,
     ) -> ToolOutput:
-        loaded = reread(_named(known, name), home, project)
+        loaded = reread(_named(by_name, name), home, project)
         if file is not None:
             text = _file_of(loaded, file)
             read = (str(loaded.folder / file),)
@@ -44,8 +44,8 @@ def skill_tool(skills: Sequence[Skill], home: Path, project: Path) -> Tool:
 def _named(skills: Mapping[str, Skill], name: str) -> Skill:
     if name in skills:
         return skills[name]
-    near = difflib.get_close_matches(name, skills, n=1)
-    hint = f" Did you mean {near[0]}?" if near else ""
+    similar = difflib.get_close_matches(name, skills, n=1)
+    hint = f" Did you mean {similar[0]}?" if similar else ""
     raise ToolError(f"There is no skill {name!r}.{hint} The skills are: {', '.join(skills)}.")
 
 

@@ -90,9 +90,9 @@ def _show_period(since: datetime, as_json: bool) -> Answer:
     by_session: dict[tuple[str, str], list[AnyEntry]] = {}
     for session_id, cwd, entry in Spending.requests_by_folder(paths.home(), since):
         by_session.setdefault((session_id, cwd), []).append(entry)
-    sessions = [(Spending.of(own).total, *session) for session, own in by_session.items()]
+    sessions = [(Spending.of(entries).total, *session) for session, entries in by_session.items()]
     sessions.sort(key=lambda row: (-row[0].cost_usd, -row[0].usage.input_tokens))
-    spending = Spending.of(entry for own in by_session.values() for entry in own)
+    spending = Spending.of(entry for entries in by_session.values() for entry in entries)
     rows: list[tuple[str, ...]] = [("session", "requests", *HEADS, "folder")]
     for spent, session_id, cwd in sessions:
         folder_name = paths.short_path(one_line(cwd))

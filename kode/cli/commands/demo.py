@@ -154,10 +154,10 @@ class _Tour:
         person = make_ask(self.screen, say=renderer.show_outcome)
 
         async def answer(question: "Question") -> "Answer":
-            while (given := await person(question)).choice == "no":
+            while (reply := await person(question)).choice == "no":
                 words = "A real model would try something else; the script can only ask again."
                 self.screen.print(f"   You refused, so nothing was changed. {words}", "dim")
-            return given
+            return reply
 
         ask = answer if self.takes_part else None
         settings = Settings(loaded, emit=renderer.emit, ask=ask)

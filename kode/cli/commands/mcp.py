@@ -310,10 +310,10 @@ def _foreign_servers(cwd: Path, faults: list[str]) -> Iterator[tuple[str, Path, 
             for part in (*((of_folders or {}).get(folder) or {} for folder in folders), document):
                 servers = _servers_in(part) if part.keys() & {*_SECTIONS} else {}
                 for name, values in servers.items():
-                    own = {key: values[key] for key in values if key not in _GRANTS}
-                    if agent == "gemini" and "url" in own:  # `httpUrl` is of the newer transport
-                        own = {"type": "sse", **own}
-                    yield agent, path, _without_secrets(_parse(name, own, {}))
+                    plain = {key: values[key] for key in values if key not in _GRANTS}
+                    if agent == "gemini" and "url" in plain:  # `httpUrl` is of the newer transport
+                        plain = {"type": "sse", **plain}
+                    yield agent, path, _without_secrets(_parse(name, plain, {}))
         except (OSError, ValueError, AttributeError, ConfigError) as error:
             faults.append(f"{path} could not be read: {error}")
 

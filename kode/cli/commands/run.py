@@ -101,8 +101,8 @@ def keep(arguments: argparse.Namespace, session_id: str | None) -> None:
 def _files(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
     """`kode continue` has neither flag. Raises: ConfigError for both, and where nothing plays
     cassettes."""
-    given = (getattr(arguments, name, None) for name in ("record", "replay"))
-    record, replay = (None if path is None else Path(path) for path in given)
+    files = (getattr(arguments, name, None) for name in ("record", "replay"))
+    record, replay = (None if path is None else Path(path) for path in files)
     if record and replay:
         raise ConfigError("--record and --replay are two ways to run: give one of them.")
     if (record or replay) and FORMAT not in installed.added("replays"):

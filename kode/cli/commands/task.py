@@ -201,19 +201,19 @@ def answer_form(arguments: argparse.Namespace, cwd: Path) -> "Form | None":
 
     Raises: ConfigError.
     """
-    given = arguments.json_schema
-    if given is None:
+    source = arguments.json_schema
+    if source is None:
         return None
     from kode.conversation.attachments import read_text
     from kode.conversation.structured import form_of_schema
 
-    flag, text = Setting("json-schema", "--json-schema"), given
+    flag, text = Setting("json-schema", "--json-schema"), source
     try:
-        if not given.lstrip().startswith("{"):
-            text = read_text(cwd / paths.expand(given)).removeprefix("\ufeff")
+        if not source.lstrip().startswith("{"):
+            text = read_text(cwd / paths.expand(source)).removeprefix("\ufeff")
         schema = json.loads(text)
     except UserError as error:
-        raise ConfigError(f"{given}: {error}").about(flag) from error
+        raise ConfigError(f"{source}: {error}").about(flag) from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"The schema is not JSON: {error}.").about(flag) from None
     return form_of_schema(schema, flag.source)

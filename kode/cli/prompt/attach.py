@@ -112,12 +112,12 @@ class Pastes:
         return places.sub(lambda match: self._folded[match[0]], line)
 
 
-def _place(known: dict[str, T], what: str, value: T) -> str:
+def _place(values: dict[str, T], what: str, value: T) -> str:
     """A unique placeholder for a value."""
     place, number = f"[{what}]", 2
-    while known.get(place, value) != value:
+    while values.get(place, value) != value:
         place, number = f"[{what}, #{number}]", number + 1
-    known[place] = value
+    values[place] = value
     return place
 
 

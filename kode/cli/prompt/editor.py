@@ -385,8 +385,8 @@ class Editor:
         if menu.current_completion is None:
             mention = BEING_TYPED.search(typed)
             whole = typed if is_command or mention is None else query_of(mention)
-            begun = menu.completions[0].text.startswith(typed)  # what only holds it is chosen
-            is_done = is_command and (" " in typed or not begun)
+            is_start = menu.completions[0].text.startswith(typed)  # what only holds it is chosen
+            is_done = is_command and (" " in typed or not is_start)
             is_done |= whole in PROMPT_ALIASES or any(c.text == whole for c in menu.completions)
             if is_done:
                 return False

@@ -52,9 +52,9 @@ class FileIndex:
         not after `close`; so do not call it on the event loop's thread."""
         self._refresh()
         self._may_search.wait(LIST_TIMEOUT_S)
-        among, known = self._paths, self._narrowed
-        if known is not None and known[0] is among and query.startswith(known[1]):
-            fitting = known[2].matching(query)
+        among, narrowed = self._paths, self._narrowed
+        if narrowed is not None and narrowed[0] is among and query.startswith(narrowed[1]):
+            fitting = narrowed[2].matching(query)
         else:
             fitting = among.matching(query)
         self._narrowed = (among, query, fitting)

@@ -41,22 +41,22 @@ class Paths:
         if not wanted:
             ranked = ((path.count("/", 0, -1), len(path), path) for path in fitting.given)
             return [path for *_, path in heapq.nsmallest(limit, ranked)]
-        near = re.compile(".*?".join(map(re.escape, wanted)), re.DOTALL)
+        pattern = re.compile(".*?".join(map(re.escape, wanted)), re.DOTALL)
         likely = (
-            (*_rank(lowered, wanted, near), len(path), path)
+            (*_rank(lowered, wanted, pattern), len(path), path)
             for path, lowered in zip(fitting.given, fitting.lowered, strict=True)
         )
         return [path for *_, path in heapq.nsmallest(limit, likely)]
 
 
-def _rank(lowered: str, wanted: str, near: re.Pattern[str]) -> tuple[int, int]:
+def _rank(lowered: str, wanted: str, pattern: re.Pattern[str]) -> tuple[int, int]:
     """How likely a path is meant, 0 most: by where it has the letters, and how far apart."""
     name = lowered.rfind("/", 0, -1) + 1  # a folder ends in `/`
     position = lowered.rfind(wanted)
     if position >= 0:
         is_start = position == name or not lowered[position - 1 : position].isalnum()
         return (0 if position == name else 1 if is_start else 2 if position > name else 3), 0
-    match = near.search(lowered, name) or near.search(lowered)
+    match = pattern.search(lowered, name) or pattern.search(lowered)
     return 4, len(match[0]) if match else len(lowered)
 
 

@@ -62,9 +62,9 @@ def _switch(state: PromptState, offered: "Sequence[Offer]", argument: str) -> No
             "warning",
         )
     elif not info.known:
-        near = _similar(model, [name for name in names if name != model])
+        hint = _similar(model, [name for name in names if name != model])
         state.screen.print(
-            f"kode does not know {one_line(model)}.{near} If the name is right, set "
+            f"kode does not know {one_line(model)}.{hint} If the name is right, set "
             "`context.window` and `prices` in the config.",
             "warning",
         )
@@ -124,8 +124,8 @@ def _show_one(state: PromptState, offer: "Offer") -> None:
 
 def _similar(model: str, names: Sequence[str]) -> str:
     """` Did you mean X?`: model names are long, and people often type a part of one."""
-    near = difflib.get_close_matches(model, names, n=1, cutoff=0.6)
-    return f" Did you mean {near[0]}?" if near else ""
+    similar = difflib.get_close_matches(model, names, n=1, cutoff=0.6)
+    return f" Did you mean {similar[0]}?" if similar else ""
 
 
 DEFAULT = "default"

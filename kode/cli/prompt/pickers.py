@@ -69,8 +69,8 @@ def own_sessions(home: Path, cwd: Path, limit: int = LISTED_SESSIONS) -> "list[S
     from kode.session.index import list_sessions
 
     summaries = list_sessions(home, cwd=cwd, limit=3 * limit)
-    own = [row for row in summaries if not row.parent and not row.damaged and row.turns]
-    return own[:limit]
+    rows = [row for row in summaries if not row.parent and not row.damaged and row.turns]
+    return rows[:limit]
 
 
 PICKED_FROM = 200  # the menu filters as one types; each row is read from disk

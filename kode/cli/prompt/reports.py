@@ -277,8 +277,8 @@ async def show_extensions(state: PromptState, argument: str) -> None:
     elif argument == "trust":
         await run_kode(state, "extensions", "trust", "list")
     elif argument and argument not in NONE:
-        known = ", ".join(WORDS)
-        raise UserError(f"/extensions takes {known}, not {one_line(argument)!r}.")
+        kinds = ", ".join(WORDS)
+        raise UserError(f"/extensions takes {kinds}, not {one_line(argument)!r}.")
     else:
         for kind in NONE:
             if argument in ("", kind):
@@ -296,9 +296,9 @@ def extension_commands(state: PromptState) -> Mapping[str, str]:
     if state.opened is None:
         return {}
     extensions = state.opened.extensions
-    known = {f"/{name}": about for name, about in state.opened.offered().items()}
-    known |= extensions.commands() if extensions is not None else {}
-    return {name: clip(one_line(about), ABOUT_COLUMNS) for name, about in known.items()}
+    commands = {f"/{name}": about for name, about in state.opened.offered().items()}
+    commands |= extensions.commands() if extensions is not None else {}
+    return {name: clip(one_line(about), ABOUT_COLUMNS) for name, about in commands.items()}
 
 
 async def run_extension(state: PromptState, name: str, argument: str) -> bool:

@@ -254,8 +254,8 @@ class PromptState:
         """Permission mode, model, context and cost, as far as they fit: (style, text)."""
         if self.opened is None:
             return [("", "")]
-        own = self.conversation.status_line
-        seen = (self.renderer.replies, len(self.conversation.commands.running()), own)
+        line = self.conversation.status_line
+        seen = (self.renderer.replies, len(self.conversation.commands.running()), line)
         if self._status is None or self._seen != seen:
             self._seen = seen
             self._status = self.conversation.status()

@@ -140,8 +140,8 @@ class Progress:
 
     def commands_since(self) -> float | None:
         """When the last of the running shell commands started; None if none runs."""
-        begun = [call.since for call in self.running.values() if call.started.name == "shell"]
-        return begun[-1] if begun else None
+        times = [call.since for call in self.running.values() if call.started.name == "shell"]
+        return times[-1] if times else None
 
     def output(self, width: int) -> list[str]:
         """The last output lines of running calls, of at most `width` columns."""

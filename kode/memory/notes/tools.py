@@ -52,13 +52,13 @@ async def recall(
     """Search the notes; gives their ids."""
     if not query.strip():
         raise MemoryRefused("`query` is empty: give a few words of what you look for.")
-    known = {
+    values = {
         note.id: note
         for note in visible_notes(memory, *layout.KINDS)
         if not tags or {*tags} & {*layout.detail(note, "tags")}
     }
-    ranked = await memory.find(query, max(1, min(k, MAX_K)), known.__contains__)
-    notes = [known[result.text.id] for result in ranked]
+    ranked = await memory.find(query, max(1, min(k, MAX_K)), values.__contains__)
+    notes = [values[result.text.id] for result in ranked]
     if not notes:
         return ToolOutput(text=f"No note matches: {query}", summary="no match")
     listed = "\n\n".join(_with_id(memory, note) for note in notes)

@@ -225,8 +225,8 @@ class Live:
         if option == choices.EFFORT:
             self.conversation.use_effort(value)
         else:
-            known = choices.config_options(self.conversation, self.models)
-            choices.check_choice(known, option, value)
+            options = choices.config_options(self.conversation, self.models)
+            choices.check_choice(options, option, value)
             if option == choices.MODE:
                 self.conversation.set_permission_mode(value)
             else:
@@ -235,15 +235,15 @@ class Live:
 
     def send_choices(self) -> None:
         """Sends what is chosen and can be, if it has changed, by whomever."""
-        known = choices.config_options(self.conversation, self.models)
-        if known == self.options:
+        options = choices.config_options(self.conversation, self.models)
+        if options == self.options:
             return
-        mode = known[0].current_value
+        mode = options[0].current_value
         if not self.options or self.options[0].current_value != mode:
             self.outbox.put(update_current_mode(str(mode)))
-        self.options = known
+        self.options = options
         kind: Literal["config_option_update"] = "config_option_update"
-        self.outbox.put(schema.ConfigOptionUpdate(session_update=kind, config_options=[*known]))
+        self.outbox.put(schema.ConfigOptionUpdate(session_update=kind, config_options=[*options]))
 
     def send_commands(self) -> None:
         """Sends the commands that a message may begin with, if they have changed."""
@@ -311,18 +311,18 @@ class Live:
     def _give(self) -> list[Text]:
         """What the person has said for the running turn, which gets it with its next step. A prompt
         that cannot go there holds back those after it."""
-        given = list(itertools.takewhile(lambda text: text.words is not None, self._waiting))
-        del self._waiting[: len(given)]
-        self._given += given
-        return [Text(text=prompt.words or "") for prompt in given]
+        prompts = list(itertools.takewhile(lambda text: text.words is not None, self._waiting))
+        del self._waiting[: len(prompts)]
+        self._given += prompts
+        return [Text(text=prompt.words or "") for prompt in prompts]
 
     async def _turn(self, text: str, attachments: Sequence[Text | Image] = ()) -> TurnEnded:
         opened_before = self.conversation.found is not None
         try:
             ended = await self.conversation.turn(text, attachments=attachments, steering=self._give)
         finally:
-            given, self._given = self._given, []
-        for prompt in given:
+            prompts, self._given = self._given, []
+        for prompt in prompts:
             prompt.ended = ended
         status = self.conversation.status()
         self.outbox.put(*self.updates.usage(status.context_tokens, status.context_window))

@@ -71,8 +71,8 @@ def check_choice(options: Sequence[ConfigOption], option_id: str, value: str) ->
     """Raises: UserError for what is not on offer."""
     option = next((option for option in options if option.id == option_id), None)
     if option is None:
-        known = f"there are {MODE}, {MODEL} and {EFFORT}"
-        raise UserError(f"There is no option {option_id[:40]!r}; {known}.")
+        names = f"there are {MODE}, {MODEL} and {EFFORT}"
+        raise UserError(f"There is no option {option_id[:40]!r}; {names}.")
     values = values_of(option)
     if value not in values:
         named = ", ".join([*values][:MAX_NAMED])

@@ -47,8 +47,8 @@ async def ask_permission(
         locations=places or None,
     )
     if call is not None:
-        known = ("tool_call_id", "title", "kind", "raw_input", *(() if places else ("locations",)))
-        update = update.model_copy(update={name: getattr(call.start, name) for name in known})
+        fields = ("tool_call_id", "title", "kind", "raw_input", *(() if places else ("locations",)))
+        update = update.model_copy(update={name: getattr(call.start, name) for name in fields})
     chosen = await _choose(client, session_id, update, permission_options(question.ways_to_allow))
     return Answer(choice=cast(Any, chosen) if chosen in ("once", "session", "project") else "no")
 
@@ -128,9 +128,9 @@ def _content(question: Question, cwd: Path) -> tuple[list[Content], list[schema.
 
 def _property(field: Any) -> dict[str, Any]:
     """A field as a JSON schema."""
-    known = {"title": visible(field.title), "default": field.default}
+    fields = {"title": visible(field.title), "default": field.default}
     if field.kind == "choices":
-        return {**known, "type": "array", "items": {"type": "string", "enum": [*field.options]}}
+        return {**fields, "type": "array", "items": {"type": "string", "enum": [*field.options]}}
     if field.kind in ("text", "choice"):
-        return {**known, "type": "string", "enum": [*field.options] or None}
-    return {**known, "type": field.kind}
+        return {**fields, "type": "string", "enum": [*field.options] or None}
+    return {**fields, "type": field.kind}

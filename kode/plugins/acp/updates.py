@@ -77,8 +77,8 @@ class Updates:
                 starts = [self.start(p) for p in event.message.parts if p.type == "tool_call"]
                 return [*starts, *self.usage(event.context_tokens, event.context_window)]
             case "tool_started":
-                begun = self._begin(event.call_id, event.name, event.subject)
-                return [*begun, update_tool_call(event.call_id, status="in_progress")]
+                call = self._begin(event.call_id, event.name, event.subject)
+                return [*call, update_tool_call(event.call_id, status="in_progress")]
             case "tool_output":
                 text = (self._output.get(event.call_id, "") + event.text)[-2 * MAX_LIVE_CHARS :]
                 self._output[event.call_id] = text
@@ -129,7 +129,7 @@ class Updates:
 
     def _finish(self, event: Event) -> list[Update]:
         assert event.type == "tool_finished"
-        begun = self._begin(event.call_id, event.name, event.subject)
+        call = self._begin(event.call_id, event.name, event.subject)
         shown = self.calls.pop(event.call_id)
         self._output.pop(event.call_id, None)
         if event.name == "delegate_tasks":
@@ -144,7 +144,7 @@ class Updates:
             locations=[place for _, place in edits] or None,
         )
         is_todo = event.name == "todo" and not event.is_error
-        return [*begun, progress, *([todo_update(shown)] if is_todo else [])]
+        return [*call, progress, *([todo_update(shown)] if is_todo else [])]
 
     def _show_agent(self, event: Event) -> list[Update]:
         """Subagents work within the one call that started them."""

@@ -32,11 +32,11 @@ def summarize(
     yield from [f"  {parts.description}"] if parts.description else ()
     yield f"  {len(tree.files)} files, {size:,} bytes, SHA-256 {approved.digest}"
     for kind, ability in ABILITIES.items():
-        own = [item for item in items if item.kind == kind]
+        of_kind = [item for item in items if item.kind == kind]
         network = " It may use the network." if kind == "mcp" and approved.network else ""
-        if own:
-            yield f"{'MCP server' if kind == 'mcp' else kind}s ({len(own)}): {ability}{network}"
-        for item in own:
+        if of_kind:
+            yield f"{'MCP server' if kind == 'mcp' else kind}s ({len(of_kind)}): {ability}{network}"
+        for item in of_kind:
             yield f"  {kind} {item.name}{f': {item.can}' if item.can else ''}"
             yield from _indent(item.content if kind in ("mcp", "hook") else "")
     unused = [*(f"{what}: {why}" for what, why in parts.unused.items()), *problems]

@@ -34,17 +34,17 @@ class ForeignAgent(ForeignReader):
     def list_usual_sources(self, project: Path) -> Iterable[ForeignReader.Source]:
         """The existing files in the usual places: the person's own, and those of a project."""
         home, root = _home(), project_root(project)
-        own = Path(os.environ.get("CODEX_HOME") or home / ".codex")
+        claude = Path(os.environ.get("CODEX_HOME") or home / ".codex")
         if self.name == "claude":
-            own = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+            claude = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home / ".claude")
             slug = re.sub(r"[^A-Za-z0-9]", "-", str(root))  # Claude Code's name for a project
-            yield from self._existing([own / "CLAUDE.md"], "user")
+            yield from self._existing([claude / "CLAUDE.md"], "user")
             names = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
             yield from self._existing([root / name for name in names])
-            yield from self.list_sources(own / "projects" / slug / "memory")
+            yield from self.list_sources(claude / "projects" / slug / "memory")
         elif self.name == "codex":
-            yield from self._existing([*self._files(own / "memories")])
-            yield from self._existing([own / "AGENTS.md"], "user")
+            yield from self._existing([*self._files(claude / "memories")])
+            yield from self._existing([claude / "AGENTS.md"], "user")
         elif self.name == "agents":
             yield from self._existing([root / "AGENTS.md"])
 

@@ -111,8 +111,8 @@ class RecordedProvider:
     @property
     def tool_format(self) -> Any:
         """See `provider.Recorded`."""
-        begun = self._recording.beginning
-        names = [tool["name"] for tool in begun.tools] if begun is not None else []
+        beginning = self._recording.beginning
+        names = [tool["name"] for tool in beginning.tools] if beginning is not None else []
         return next((FACES[name][0] for name in names if name in FACES), "kode")
 
     @property
@@ -226,10 +226,10 @@ class RecordedProvider:
     def _compare(self, request: Request, summary: str) -> None:
         """Adds a step. Raises: KodeError if they must not differ."""
         step = Step(number=len(self.steps) + 1, turn=self._turn.number, summary=summary)
-        begun = self.session_then.beginning
-        if begun is not None and begun.tools:
-            tools = [ToolSpec(**tool) for tool in begun.tools]
-            differences = self._comparison.sections(begun.texts, self._sections())
+        beginning = self.session_then.beginning
+        if beginning is not None and beginning.tools:
+            tools = [ToolSpec(**tool) for tool in beginning.tools]
+            differences = self._comparison.sections(beginning.texts, self._sections())
             differences += self._comparison.tools(tools, request.tools)
             # A lasting difference is reported once.
             reported = {(each.part, each.name) for s in self.steps for each in s.differences}
@@ -283,13 +283,13 @@ async def play(recording: Recording, config: Any, *, home: Path, cwd: Path) -> R
     Raises: KodeError.
     """
     provider = RecordedProvider(recording)
-    begun = recording.beginning
+    beginning = recording.beginning
     settings = {
         "max_steps": 1_000_000,  # the record determines when a turn ends
         "timeout_s": None,
         "max_budget_usd": None,
         "small_model": None,
-        "append_system": begun.texts.get("appended", "") if begun is not None else "",
+        "append_system": beginning.texts.get("appended", "") if beginning is not None else "",
         "add_dirs": (),
         "provider": "scripted",
         "tool_format": provider.tool_format,
@@ -429,7 +429,7 @@ def _tools_of(specs: Sequence[ToolSpec]) -> Sequence[Tool]:
     async def run(context: object, arguments: Mapping[str, Any]) -> str:
         raise ToolError("A replay runs no call.")
 
-    own = {tool.name: tool for tool in builtin_tools}
+    by_name = {tool.name: tool for tool in builtin_tools}
     tools: list[Tool] = []
     for spec in specs:
         recorded = Tool(
@@ -443,7 +443,7 @@ def _tools_of(specs: Sequence[ToolSpec]) -> Sequence[Tool]:
             run=run,
         )
         _, names = FACES.get(spec.name, ("", (spec.name,)))
-        tools += [own.get(name, recorded) for name in names]
+        tools += [by_name.get(name, recorded) for name in names]
     return tools or builtin_tools
 
 
