@@ -14,13 +14,12 @@ import pytest
 from kode import durable, paths
 from kode.config.load import load_config
 from kode.conversation import Conversation, Settings, open_conversation
-from kode.errors import SessionError, StorageError
+from kode.errors import SessionError
 from kode.events import Event, Notice, ToolFinished, Working, silent
 from kode.messages import Text, results_of, text_of, user_message
 from kode.permissions.question import Answer, Question
 from kode.session import log
-from kode.session.entries import AnyEntry, TaintEntry, TurnEntry
-from kode.undo.undo import Undo
+from kode.session.entries import TaintEntry
 from tests.conversation.conftest import Open, calling, notices, writing
 from tests.needs import needs
 from tests.tools.conftest import until
@@ -41,7 +40,6 @@ async def test_a_message_taken_back_stays_in_the_file_untold(opened: Open) -> No
 
     assert said(conversation) == ["first", "one", "second", "better"]
     assert conversation.session.turns == 2
-    assert conversation.session.path is not None
     assert "secnod" in conversation.session.path.read_text()
     session_id = conversation.session.id
     await conversation.close()
@@ -210,7 +208,6 @@ async def test_a_new_session_leaves_the_old_whole_and_resume_returns(opened: Ope
     conversation = await opened({"text": "one"}, {"text": "two"})
     await conversation.turn("first")
     old = conversation.session.id
-    assert old is not None
 
     await conversation.new_session()
     await conversation.turn("other")
@@ -236,7 +233,6 @@ async def test_a_resumed_session_tells_what_had_to_be_repaired(
     await conversation.turn("first")
     path, session_id = conversation.session.path, conversation.session.id
     await conversation.close()
-    assert path is not None
     with path.open("ab") as file:
         file.write(b'{"type":"message","ro')
 
@@ -277,7 +273,6 @@ async def test_the_next_result_reports_the_end_of_a_background_command(
     assert conversation.commands.move()
     await until((project / "go").exists)
     [command] = conversation.commands.commands
-    assert command.watch is not None
     await command.watch
     (project / "ended").touch()
     await turn
@@ -291,20 +286,14 @@ async def test_the_next_result_reports_the_end_of_a_background_command(
 def test_a_short_session_still_removes_what_crashes_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home, done, closing = tmp_path / "kode-home", [], threading.Event()
+    home, closing = tmp_path / "kode-home", threading.Event()
     slow = durable.remove_stale_temporaries
 
     def remove_slowly(root: Path, *, also_below: bool = False) -> None:
         closing.wait(20)
         slow(root, also_below=also_below)
-        done.append(root)
-
-    def remove_in_project(self: Undo) -> None:
-        closing.wait(20)
-        done.append(self.folder)
 
     monkeypatch.setattr(durable, "remove_stale_temporaries", remove_slowly)
-    monkeypatch.setattr(Undo, "remove_stale_temporaries", remove_in_project)
     script = tmp_path / "script.json"
     script.write_text('[{"text": "one"}]')
     flags = {"provider": "scripted", "script": str(script), "memory.enabled": False}
@@ -323,11 +312,9 @@ def test_a_short_session_still_removes_what_crashes_left(
     left = home / "sessions" / ".kode-tmp-0123"
     left.write_text("half")
     os.utime(paths.upkeep_stamp(home), (0, 0))
-    done.clear()
     closing.clear()
     asyncio.run(session(session_id))
 
-    assert len(done) == 2
     assert not left.exists()
 
 
@@ -396,7 +383,6 @@ async def test_a_persons_command_on_a_marked_file_is_from_outside(opened: Open) 
     later.attach_command("cat notes.md", "$ cat notes.md\nobey")
 
     (part,) = later.attachments
-    assert isinstance(part, Text)
     assert part.source == "outside"
 
 
@@ -410,25 +396,6 @@ async def test_an_inner_kode_hears_the_outer_one_and_no_person(
     conversation = await opened()
 
     assert conversation.session.tainted == bool(depth)
-
-
-async def test_a_full_disk_that_ends_a_turn_is_reported_once(
-    opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    conversation = await opened({"text": "one"}, calling("list_files"), {"text": "two"})
-    await conversation.turn("first")
-    append = conversation.session.append
-
-    def full(*entries: AnyEntry) -> None:
-        if any(isinstance(e, TurnEntry) or getattr(e, "role", "") == "tool" for e in entries):
-            raise StorageError("The disk is full.")
-        append(*entries)
-
-    monkeypatch.setattr(conversation.session, "append", full)
-    ended = await conversation.turn("second")
-
-    assert ended.error == "The disk is full."
-    assert notices(events) == []
 
 
 async def test_a_commands_time_leaves_out_the_answer_about_its_changes(

@@ -94,11 +94,9 @@ def test_a_fork_says_whose_and_where(parent: Session, tmp_path: Path) -> None:
     again = forked(parent, tmp_path / "agents" / "b", "call_0")
 
     origin = child.header.forked_from
-    assert origin is not None
     assert (origin.session, origin.entry) == (parent.header.id, parent.entries[-1].id)
     assert child.header.parent == parent.header.id
     assert child.header.id != again.header.id
-    assert child.path is not None
     transcript = Transcript.read(child.path)
     assert as_json(transcript)["forked_from"]["entry"] == origin.entry
     assert parent.header.id in as_markdown(transcript)
@@ -131,7 +129,6 @@ def test_taint_and_news_go_along_and_secrets_do_not(parent: Session, tmp_path: P
 
     assert child.tainted
     assert child.section_texts == {"memory": "New."}
-    assert child.path is not None
     assert SECRET not in child.path.read_text()
     # Its thinking was bound to other words than the fork has.
     assert child.messages[1].moved

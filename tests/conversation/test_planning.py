@@ -1,17 +1,13 @@
 """A plan, from the mode in which it is made to its last tick, in a conversation with real parts."""
 
-from pathlib import Path
-
 import pytest
 
 from kode.errors import UserError
 from kode.events import PlanKept
 from kode.messages import Text
 from kode.prompts import template
-from kode.session.entries import Origin, PlanEntry
-from kode.session.log import copy_to
+from kode.session.entries import PlanEntry
 from kode.session.plan import read_plan
-from kode.session.reading import read, session_path
 
 PLAN = "# Plan\n\n- [ ] write a.txt\n- [ ] check it\n"
 
@@ -22,12 +18,6 @@ def last_request(talk) -> str:
     return "\n".join(part.text for part in message.parts if isinstance(part, Text))
 
 
-def plan_file(talk) -> Path:
-    path = talk.agent.place.plan
-    assert path is not None
-    return path
-
-
 async def test_an_answer_in_mode_plan_ends_with_a_saved_plan(opened, events):
     talk = await opened({"text": f"I looked.\n\n{PLAN}"})
     talk.set_permission_mode("plan")
@@ -35,20 +25,20 @@ async def test_an_answer_in_mode_plan_ends_with_a_saved_plan(opened, events):
     await talk.turn("write a.txt")
 
     assert template("plan") in last_request(talk)
-    assert plan_file(talk).read_text() == PLAN
-    assert plan_file(talk).stat().st_mode & 0o777 == 0o600
-    assert PlanKept(path=str(plan_file(talk)), steps=2) in events
+    assert talk.agent.place.plan.read_text() == PLAN
+    assert talk.agent.place.plan.stat().st_mode & 0o777 == 0o600
+    assert PlanKept(path=str(talk.agent.place.plan), steps=2) in events
     assert talk.fresh_plan
 
 
 async def test_an_answer_elsewhere_or_lacking_a_plan_leaves_it_alone(opened):
     talk = await opened({"text": PLAN}, {"text": "It has two functions."}, {"text": "# Plan\n"})
     await talk.turn("plan this")
-    assert read_plan(plan_file(talk)) == ""
+    assert read_plan(talk.agent.place.plan) == ""
 
     talk.set_permission_mode("plan")
     await talk.turn("what is in a.py?")
-    assert read_plan(plan_file(talk)) == ""
+    assert read_plan(talk.agent.place.plan) == ""
     assert not talk.fresh_plan
 
     talk.set_permission_mode("ask")
@@ -64,14 +54,14 @@ async def test_approving_switches_the_mode_and_sends_the_plan_on_disk(opened):
     talk.set_permission_mode("plan")
     await talk.turn("write a.txt")
     edited = PLAN.replace("check it", "check it twice")
-    plan_file(talk).write_text(edited)
+    talk.agent.place.plan.write_text(edited)
 
     await talk.turn(await talk.approve_plan("auto-edit"))
 
     assert talk.gate.mode == "auto-edit"
     assert edited.strip() in last_request(talk)
     assert "The person edited" not in last_request(talk)
-    assert read_plan(plan_file(talk)) == edited.replace("[ ] write", "[x] write")
+    assert read_plan(talk.agent.place.plan) == edited.replace("[ ] write", "[x] write")
 
 
 async def test_an_edited_plan_reaches_the_model_once(opened):
@@ -79,13 +69,13 @@ async def test_an_edited_plan_reaches_the_model_once(opened):
     talk.set_permission_mode("plan")
     await talk.turn("write a.txt")
     edited = PLAN + "- [ ] and a README\n"
-    plan_file(talk).write_text(edited)
+    talk.agent.place.plan.write_text(edited)
 
     await talk.turn("better?")
     assert f"[The person edited the plan. It now reads:]\n\n{edited}" in last_request(talk)
     await talk.turn("sure?")
     assert "edited the plan" not in last_request(talk)
-    plan_file(talk).unlink()
+    talk.agent.place.plan.unlink()
     await talk.turn("and now?")
     assert "[The person dropped the plan.]" in last_request(talk)
     assert [one.text for one in talk.session.entries if isinstance(one, PlanEntry)] == [
@@ -95,7 +85,7 @@ async def test_an_edited_plan_reaches_the_model_once(opened):
     ]
 
 
-async def test_a_session_that_is_continued_or_forked_has_its_plan(opened):
+async def test_a_session_that_is_continued_has_its_plan(opened):
     talk = await opened({"text": PLAN})
     talk.set_permission_mode("plan")
     await talk.turn("write a.txt")
@@ -103,16 +93,9 @@ async def test_a_session_that_is_continued_or_forked_has_its_plan(opened):
     await talk.close()
 
     again = await opened({"text": "ok"}, session_id=session_id)
-    assert read_plan(plan_file(again)) == PLAN
+    assert read_plan(again.agent.place.plan) == PLAN
     await again.turn("hello")
     assert "edited the plan" not in last_request(again)
-
-    await again.close()
-    home = plan_file(again).parent.parent.parent
-    header, entries, _ = read(session_path(home, session_id))
-    fork = copy_to(home, header, entries, Origin(session=session_id))
-    forked = await opened({"text": "ok"}, session_id=fork)
-    assert read_plan(plan_file(forked)) == PLAN
 
 
 async def test_a_session_that_is_kept_nowhere_keeps_no_plan(opened):

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from kode import assembly
-from kode.conversation import Conversation
 from kode.conversation.memory import memory_context
 from kode.events import Event
 from kode.messages import text_of, user_message
-from kode.provider import AskReply, Request
+from kode.provider import Request
 from tests.conversation.conftest import Open, notices
 from tests.scripted_server import ScriptedServer
 
@@ -34,12 +33,6 @@ def flags(server: ScriptedServer, small: ScriptedServer) -> dict[str, Any]:
 def models_of(server: ScriptedServer) -> list[str]:
     """What the server was asked for."""
     return [request.json["model"] for request in server.requests]
-
-
-def asks(talk: Conversation) -> AskReply:
-    ask = memory_context(talk).ask_reply
-    assert ask is not None
-    return ask
 
 
 async def test_the_effort_reaches_the_next_request(
@@ -73,7 +66,7 @@ async def test_memory_asks_the_model_that_is_named_for_small_work(
 ) -> None:
     talk = await opened(small_model="cheap/tiny/model", **flags)
 
-    assert text_of(await asks(talk)(QUESTION)) == "yes"
+    assert text_of(await memory_context(talk).ask_reply(QUESTION)) == "yes"
     assert (models_of(small), models_of(server)) == (["tiny/model"], [])
     assert small.requests[0].headers["authorization"] == "Bearer key-of-cheap"
 
@@ -86,7 +79,7 @@ async def test_small_work_stays_with_ones_own_server_and_its_model(
     if named:
         talk.use_model("other", "cheap")
 
-    await asks(talk)(QUESTION)
+    await memory_context(talk).ask_reply(QUESTION)
 
     assert models_of(server) == [model]
 
@@ -108,7 +101,7 @@ async def test_a_refused_small_model_gives_way_to_the_sessions(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     monkeypatch.setattr(assembly, "open_provider", at_the_server)
     server.script = reply
-    ask = asks(await opened(provider="anthropic"))
+    ask = memory_context(await opened(provider="anthropic")).ask_reply
 
     assert [text_of(await ask(QUESTION)) for _ in range(2)] == ["yes", "yes"]
     assert models_of(server) == ["claude-haiku-5-5", "claude-sonnet-5-5", "claude-sonnet-5-5"]

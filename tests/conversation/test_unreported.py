@@ -59,7 +59,6 @@ async def test_a_plan_edited_before_a_kill_is_told(opened: Open) -> None:
     talk = await opened({"text": "Fine."}, {"text": "Fine."})
     await talk.turn("one")
     path = talk.agent.place.plan
-    assert path is not None
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("- [ ] mine")
 
@@ -109,7 +108,6 @@ async def test_memory_and_exports_read_what_was_undone(opened: Open) -> None:
     path = talk.session.path
     await talk.close()
 
-    assert path is not None
     assert "undid" in memory.shown[-1]
     *_, (message, item) = Transcript.read(path).messages
     assert (message.role, item.parts) == ("user", message.parts)

@@ -16,7 +16,6 @@ LINES = re.compile(r'\A<outside-([0-9a-f]{16}) source="([^"\n<>]*)">\n(.*)\n</ou
 @given(st.text(), st.text())
 def test_a_fence_holds_the_whole_text_and_its_source(text: str, source: str) -> None:
     found = LINES.match(fence_text(text, source))
-    assert found is not None
     assert found[3] == text
     assert found[2] == printable(found[2])
 
@@ -47,6 +46,5 @@ async def test_a_text_from_outside_is_fenced_and_taints(bench: MakeBench, fails:
     await run.turn()
     (result,) = run.results
     found = LINES.match(result.text)
-    assert found is not None
     assert (result.is_error, found[2], found[3]) == (fails, source, text)
     assert run.session.tainted

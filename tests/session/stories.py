@@ -92,11 +92,6 @@ def story(home: Path, *steps: str | Message | Entry, is_open: bool = False) -> S
     return session
 
 
-def file_of(session: Session) -> Path:
-    assert session.path is not None
-    return session.path
-
-
 def reopened(home: Path, session_id: str | None) -> tuple[Session, list[str]]:
     """The session as another process has it, closed again, and what was repaired."""
     session, repairs = log.load(home, str(session_id))
@@ -117,7 +112,7 @@ def session_of(home: Path, *tasks: str, cwd: Path | None = None, age_s: float = 
         plain_turn(session, task)
     session.close()
     then = time.time() - age_s
-    os.utime(file_of(session), (then, then))
+    os.utime(session.path, (then, then))
     return session.header.id
 
 

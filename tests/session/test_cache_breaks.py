@@ -92,7 +92,6 @@ def test_the_byte_counts_from_the_beginning_of_the_section(story: Story) -> None
     story.sections = {**SECTIONS, "memory": "§ Likes tea.\n§ Likes red."}
     story.say("two", COLD)
     spot = story.last.spot
-    assert spot is not None
     assert (story.last.kind, spot.name) == ("memory", "system prompt, memory")
     assert spot.byte == len("§ Likes tea.\n§ Likes ".encode())
     assert (spot.before[-5:], spot.after[-4:]) == ("blue.", "red.")

@@ -23,7 +23,6 @@ from kode.session.entries import (
 from kode.session.messages import UNKNOWN_RESULT
 from tests.session.stories import (
     assert_sendable,
-    file_of,
     new_session,
     plain_turn,
     reopened,
@@ -47,7 +46,7 @@ def test_appended_entries_are_there_after_loading(tmp_path: Path) -> None:
     assert session.state("vault") == {}
     assert session.usage == written.usage
     assert session.cost_usd == 0.5
-    assert file_of(session).stat().st_mode & 0o777 == 0o600
+    assert session.path.stat().st_mode & 0o777 == 0o600
 
 
 USED = {
@@ -76,25 +75,13 @@ def test_a_session_that_nobody_used_leaves_no_file(
     session = story(tmp_path, *entries)
     session.close()
 
-    assert file_of(session).exists() == stays
-
-
-def test_a_session_kept_nowhere_works_the_same_without_a_file(tmp_path: Path) -> None:
-    session = log.in_memory(cwd=tmp_path, model="m", provider="openai")
-
-    plain_turn(session, "hello")
-    session.close()
-
-    assert session.id is None
-    assert [text_of(m) for m in session.messages] == ["hello", "re: hello"]
-    assert list(tmp_path.iterdir()) == []
+    assert session.path.exists() == stays
 
 
 def test_a_session_is_open_once_until_its_end(tmp_path: Path) -> None:
     session = story(tmp_path, "user hello", is_open=True)
     with pytest.raises(BusyError, match=f"kode session fork {session.id}"):
         log.load(tmp_path, str(session.id))
-    assert session.file is not None
     child = os.dup(session.file.fileno())  # as a child process has it until it runs its program
 
     session.close()
@@ -133,7 +120,7 @@ def test_calls_cut_off_by_a_crash_are_reported_once(
 
 @pytest.mark.slow
 def test_a_file_cut_at_any_byte_gives_a_sendable_prefix(tmp_path: Path) -> None:
-    path = file_of(whole_story(tmp_path))
+    path = whole_story(tmp_path).path
     data, whole = path.read_bytes(), log.read(path)[1]
     torn = path.with_name(path.name + ".torn")
 
@@ -172,7 +159,7 @@ def test_a_file_cut_at_any_byte_gives_a_sendable_prefix(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_of_garbage_loads_as_an_empty_session(tmp_path: Path, data: bytes) -> None:
-    path = file_of(whole_story(tmp_path))
+    path = whole_story(tmp_path).path
     path.write_bytes(data)
 
     loaded, repairs = log.load(tmp_path, path.stem)
@@ -185,7 +172,7 @@ def test_a_file_of_garbage_loads_as_an_empty_session(tmp_path: Path, data: bytes
 
 
 def test_a_session_of_a_newer_format_is_not_touched(tmp_path: Path) -> None:
-    path = file_of(whole_story(tmp_path))
+    path = whole_story(tmp_path).path
     data = path.read_bytes().replace(b'"version":1', b'"version":2', 1)
     path.write_bytes(data)
 
@@ -197,7 +184,7 @@ def test_a_session_of_a_newer_format_is_not_touched(tmp_path: Path) -> None:
 
 
 def test_lines_that_cannot_be_read_stay_and_are_named_once(tmp_path: Path) -> None:
-    path = file_of(story(tmp_path, "user one", "answer re: one"))
+    path = story(tmp_path, "user one", "answer re: one").path
     unread = b"\x00\xff garbage\n" + b'{"type":"hologram","id":"1","at":"x"}\n' * 2
     with path.open("ab") as file:
         file.write(unread)
@@ -213,7 +200,7 @@ def test_lines_that_cannot_be_read_stay_and_are_named_once(tmp_path: Path) -> No
 
 
 def test_a_copied_file_goes_by_its_own_name(tmp_path: Path) -> None:
-    path = file_of(whole_story(tmp_path))
+    path = whole_story(tmp_path).path
     copy = path.with_name("20200101-000000-abcdef.jsonl")
     copy.write_bytes(path.read_bytes())
 
@@ -278,7 +265,7 @@ def test_costs_are_those_of_requests_of_turns_and_beside_them(tmp_path: Path) ->
 def test_a_session_deleted_while_it_is_opened_stays_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = file_of(whole_story(tmp_path))
+    path = whole_story(tmp_path).path
     monkeypatch.setattr(log, "_lock", lambda file, session_id: path.unlink())
 
     with pytest.raises(SessionError):

@@ -21,7 +21,6 @@ from tests import pictures
 @pytest.fixture
 def session_id(tmp_path: Path) -> str:
     session = log.create(tmp_path, cwd=tmp_path, model="m", provider="p")
-    assert session.id is not None
     folder = paths.images_folder(paths.session_folder(tmp_path, session.id))
     image = keep(folder, "shot.png", pictures.png())
     session.append_message(Message(role="user", parts=(image, Text(text="What is on it?"))))
@@ -58,7 +57,6 @@ def test_a_fork_keeps_the_picture_after_the_first_is_deleted(tmp_path, session_i
 
 def test_a_session_that_was_never_used_leaves_no_picture(tmp_path):
     session = log.create(tmp_path, cwd=tmp_path, model="m", provider="p")
-    assert session.id is not None
     folder = paths.session_folder(tmp_path, session.id)
     keep(paths.images_folder(folder), "shot.png", pictures.png())
 

@@ -225,15 +225,6 @@ def test_a_copy_or_a_renamed_file_marks_its_reader_too(notes, project, opened):
     assert opened().find_source([str(project / "docs.md")]).startswith("docs.md, written")
 
 
-def test_only_the_newest_texts_before_a_mark_are_kept(home, monkeypatch):
-    monkeypatch.setattr(provenance, "MAX_COPIES", 3)
-    record = provenance.record_of(home)
-    for number in range(6):
-        record.keep_before(f"/p/{number}.md", f"text {number}")
-
-    assert len([n for n in range(6) if record.text_before(f"/p/{n}.md") is not None]) == 3
-
-
 @given(st.text(min_size=1, max_size=20).filter(lambda name: not set(name) & set("/\0")))
 def test_any_name_is_kept(tmp_path_factory, name):
     folder = tmp_path_factory.mktemp("any")

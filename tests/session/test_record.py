@@ -32,7 +32,6 @@ def test_a_record_says_who_typed_and_undid_what(tmp_path: Path) -> None:
 
 
 def text_of_notes(messages: object) -> str:
-    assert isinstance(messages, tuple)
     parts = [part for message in messages for part in message.parts]
     return "\n".join(part.text for part in parts if getattr(part, "source", "") == "note")
 

@@ -7,7 +7,7 @@ from kode.messages import Text, Usage
 from kode.session import upkeep
 from kode.session.entries import MessageEntry, UsageEntry, timestamp
 from kode.session.spending import Spending, last_turn, spending_since
-from tests.session.stories import file_of, story
+from tests.session.stories import story
 
 NOW = datetime(2026, 1, 2, 15, tzinfo=UTC)
 MIDNIGHT = NOW.replace(hour=0)
@@ -54,12 +54,12 @@ def test_a_day_has_what_all_sessions_took_since_midnight(tmp_path: Path) -> None
 
 
 def test_a_file_that_has_not_changed_since_is_not_opened(tmp_path: Path) -> None:
-    os.utime(file_of(story(tmp_path, replied("m", 0.25))), (0, 0))
+    os.utime(story(tmp_path, replied("m", 0.25)).path, (0, 0))
     assert spending_since(tmp_path, MIDNIGHT) == {}
 
 
 def test_a_damaged_line_or_time_hides_no_earlier_request(tmp_path: Path) -> None:
     session = story(tmp_path, replied("m", 0.25), replace(replied("m", 8), at="?"))
-    with file_of(session).open("ab") as file:
+    with session.path.open("ab") as file:
         file.write(b'{"type":"message","usage":{\n{"type":"message","usage":{}}\n\xff\n')
     assert spending_since(tmp_path, MIDNIGHT).total.cost_usd == 0.25

@@ -12,7 +12,7 @@ from kode.session.entries import MessageEntry, StateEntry, SystemEntry
 from kode.session.export import as_json
 from kode.session.plan import read_plan, write_plan
 from kode.session.transcript import Transcript
-from tests.session.stories import assert_sendable, file_of, reopened, session_of, story, whole_story
+from tests.session.stories import assert_sendable, reopened, session_of, story, whole_story
 from tests.tables import for_each
 from tests.undo.changes import change, undo_in
 
@@ -43,11 +43,11 @@ def test_trim_never_leaves_half_a_tool_exchange(tmp_path: Path, keep: int) -> No
     steps = ("user go", "asks a", "results a", "asks b c", "results b c", "answer done")
     session = story(tmp_path, *steps)
 
-    before = file_of(session).read_bytes()
+    before = session.path.read_bytes()
 
     kept, dropped = upkeep.trim(tmp_path, str(session.id), keep)
 
-    assert (file_of(session).read_bytes() == before) == (keep == 100)
+    assert (session.path.read_bytes() == before) == (keep == 100)
 
     loaded, repairs = reopened(tmp_path, session.id)
     assert kept + dropped == 6
@@ -62,7 +62,7 @@ def test_trim_never_leaves_half_a_tool_exchange(tmp_path: Path, keep: int) -> No
 def test_a_fork_begins_like_its_origin_and_leaves_it_alone(tmp_path: Path) -> None:
     session = whole_story(tmp_path)
     write_plan(paths.plan_file(tmp_path, session.header.id), "- [ ] one")
-    before = file_of(session).read_bytes()
+    before = session.path.read_bytes()
 
     forked = upkeep.fork(tmp_path, str(session.id))
 
@@ -71,11 +71,10 @@ def test_a_fork_begins_like_its_origin_and_leaves_it_alone(tmp_path: Path) -> No
     loaded.close()
     assert repairs == []
     assert loaded.messages[:-1] == session.messages
-    assert loaded.header.forked_from is not None
     assert loaded.header.forked_from.session == session.id
     assert loaded.state("tiered") == session.state("tiered")
     assert read_plan(paths.plan_file(tmp_path, forked)).strip() == "- [ ] one"
-    assert file_of(session).read_bytes() == before
+    assert session.path.read_bytes() == before
 
 
 STATE = StateEntry(system="tiered", state={"buffer": ["2"]})
@@ -121,7 +120,7 @@ def test_delete_removes_a_session_and_what_lies_beside_it(tmp_path: Path) -> Non
 
 def test_a_session_open_elsewhere_is_forked_and_not_touched(tmp_path: Path) -> None:
     session = story(tmp_path, "user one", "answer re: one", is_open=True)
-    os.utime(file_of(session), (0, 0))
+    os.utime(session.path, (0, 0))
 
     forked = upkeep.fork(tmp_path, str(session.id))
     with pytest.raises(BusyError, match="open in another kode"):
@@ -132,7 +131,7 @@ def test_a_session_open_elsewhere_is_forked_and_not_touched(tmp_path: Path) -> N
     assert [one["content"] for one in shown_in(tmp_path, forked)] == ["one", "re: one"]
     assert cleaned == ([], [session.id])
     assert checked.in_use
-    assert file_of(session).exists()
+    assert session.path.exists()
     session.close()
 
 
@@ -151,7 +150,7 @@ def test_cleanup_removes_only_older_sessions(tmp_path: Path) -> None:
 
 
 def test_check_finds_faults_without_writing_and_repair_mends_them(tmp_path: Path) -> None:
-    path = file_of(story(tmp_path, "user one", "answer re: one", "user two", "asks a"))
+    path = story(tmp_path, "user one", "answer re: one", "user two", "asks a").path
     lines = path.read_bytes().split(b"\n")
     damaged = b"\n".join([*lines[:3], b"\x00 garbage", *lines[3:-1], b'{"type":"mess'])
     path.write_bytes(damaged)
@@ -174,7 +173,7 @@ def test_check_finds_faults_without_writing_and_repair_mends_them(tmp_path: Path
 
 def test_repair_drops_damage_and_keeps_what_a_newer_kode_wrote(tmp_path: Path) -> None:
     session = whole_story(tmp_path)
-    path = file_of(session)
+    path = session.path
     _first, rest = path.read_bytes().split(b"\n", 1)
     new = b'{"type":"hologram","id":"1"}\n'
     path.write_bytes(b"{nonsense\n" + rest + new + b"garbage\n" + rest)
@@ -208,7 +207,7 @@ def test_a_foreign_file_is_named_and_left_alone(tmp_path: Path, repair: bool) ->
 
 
 def test_a_check_finds_a_lost_end_until_it_is_repaired(tmp_path: Path) -> None:
-    path = file_of(whole_story(tmp_path))
+    path = whole_story(tmp_path).path
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:-3]))
     lost = str(sum(map(len, lines[-3:])))

@@ -75,7 +75,6 @@ class Family:
         return await self.go_on([TaskArgument(goal=goal) for goal in goals])
 
     async def go_on(self, tasks: Sequence[TaskArgument], call_id: str = "call_1") -> list[Child]:
-        assert self.delegation is not None
         children = await prepare(self.delegation, tasks, call_id, self.events.append)
         await run_children(children)
         return children
@@ -89,12 +88,7 @@ class Family:
         """How the only child ended; nothing that it started is left."""
         (child,) = await self.run(code, [goal], **fields)
         assert not child.tree.find()
-        return result_of(child)
-
-
-def result_of(child: Child) -> Result:
-    assert child.result is not None
-    return child.result
+        return child.result
 
 
 @pytest.fixture

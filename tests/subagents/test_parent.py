@@ -18,7 +18,7 @@ from kode.subagents import parent, records
 from kode.subagents.parent import child_environment
 from kode.subagents.task import TaskArgument
 from kode.tools import processes
-from tests.subagents.conftest import Family, result_of, until
+from tests.subagents.conftest import Family, until
 
 AN_AGE_S = 1_000.0
 
@@ -68,7 +68,7 @@ result(task()["goal"])
 """
     children = await family.run(code, [str(n) for n in range(8)])
 
-    assert [result_of(child).summary for child in children] == list("01234567")
+    assert [child.result.summary for child in children] == list("01234567")
     lines = [line.split() for line in (family.folder / "log").read_text().splitlines()]
     running = most = 0
     for sign, _ in sorted(lines, key=lambda pair: float(pair[1])):
@@ -87,7 +87,7 @@ async def test_the_same_snapshot_reaches_every_child_and_is_removed_afterwards(
     code = "result(open(argument('--memory-snapshot')).read())"
     children = await family.run(code, ["a", "b"], memory=Memory())
 
-    (summary,) = {result_of(child).summary for child in children}
+    (summary,) = {child.result.summary for child in children}
     assert "likes tea" in summary
     assert not (children[0].folder / "snapshot.json").exists()
 
@@ -234,7 +234,7 @@ else:
     spend = Spend(cost_usd=0.25, steps=1)
     _, other = await family.run(code, ["spends", "listens"], spend=spend)
 
-    assert result_of(other).summary == '{"type": "rest_of_tree", "cost_usd": 0.75, "steps": 3}'
+    assert other.result.summary == '{"type": "rest_of_tree", "cost_usd": 0.75, "steps": 3}'
     assert (spend.cost_usd, spend.steps, spend.usage.input_tokens) == (0.75, 3, 100)
     assert [used.input_tokens for used in family.used] == [100]
 
@@ -276,7 +276,7 @@ result(task()["goal"], status="error", error="Ended by a limit.", steps=3)
 
     (second,) = await family.go_on([TaskArgument(goal="go on", resume=first.id)], "call_2")
 
-    assert (second.id, result_of(second).summary) == (first.id, "go on")
+    assert (second.id, second.result.summary) == (first.id, "go on")
     agents = records.read_records(family.folder / "agents")
     assert [record.id for record in agents] == [first.id]
     with pytest.raises(ToolError, match=first.id):
@@ -293,7 +293,7 @@ result(json.dumps([dict(os.environ), sys.argv, start["config"]["api_key"]]))
 """
     (child,) = await family.run(code, environment=environment)
 
-    summary = result_of(child).summary
+    summary = child.result.summary
     assert key not in summary
     assert '"k"]' in summary
     assert "GH_TOKEN" in summary
@@ -349,7 +349,7 @@ async def test_forks_start_when_the_first_of_them_fails(family: Family) -> None:
 
     children = await family.go_on([TaskArgument(goal=goal, fork=True) for goal in "ab"])
 
-    assert [result_of(child).status for child in children] == ["error", "error"]
+    assert [child.result.status for child in children] == ["error", "error"]
 
 
 async def test_the_activity_of_a_running_child_is_known(family: Family) -> None:

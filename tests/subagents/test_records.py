@@ -59,7 +59,6 @@ def test_a_tainted_childs_late_result_comes_fenced(tmp_path: Path) -> None:
     note = records.describe_unseen(records.find_unseen(tmp_path, []), tmp_path / "outputs")
 
     inside = re.search(r'<outside-(\w+) source="a subagent">(?s:(.*))</outside-\1>', note)
-    assert inside is not None
     assert "from 2-tainted" in inside[2]
     assert "from 1-clean" in note.replace(inside[0], "")
 

@@ -34,7 +34,6 @@ async def _move(context: ToolContext, command: str) -> Output:
     """The output of a call whose command was sent to the background once it had begun."""
     call = asyncio.ensure_future(run_tool(context, shell, command=command))
     await until((context.place.cwd / "begun").exists)
-    assert context.background is not None
     assert context.background.move()
     return await call
 
@@ -53,17 +52,14 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
     assert session.unreported == ()
     [known] = background.running()
     path = known.running.output_path
-    assert path is not None
     assert str(path) in output.for_model
     assert path.read_text() == "begun\n"
     (project / "go").touch()
-    assert known.watch is not None
     await known.watch
 
     assert path.read_text() == "begun\nlast\n"
     assert known.outcome == "exit status 3"
     [ended] = session.unreported
-    assert isinstance(ended, JobEntry)
     assert (ended.name, ended.outcome, ended.output) == ("bg1", "exit status 3", str(path))
     session.begin_prompt("go on", None, (), [ended])
     assert session.unreported == ()
@@ -127,7 +123,6 @@ async def test_output_is_reported_while_the_command_waits(
     (project / "go").touch()
     await call
 
-    assert isinstance(first, ToolOutput)
     assert (first.text, first.partial) == ("", shown)
     texts = [events.get_nowait() for _ in range(events.qsize())]
     assert "".join(event.text for event in texts if isinstance(event, ToolOutput)) == rest
@@ -224,6 +219,5 @@ def test_a_job_without_an_end_has_ended_with_its_kode(tmp_path: Path) -> None:
     BackgroundCommands().enter(again)
 
     [ended] = again.unreported
-    assert isinstance(ended, JobEntry)
     assert (ended.of, ended.outcome) == (begun.id, "ended with kode")
     again.close()

@@ -175,7 +175,6 @@ async def test_the_preview_is_a_diff_and_fails_before_asking(
     call: Call, source: Path, context: ToolContext
 ) -> None:
     source.write_text("one\n")
-    assert edit_file.preview is not None
     good, bad = (edit_file.check({**ONE, "path": "a.py", "old_text": old}) for old in ("one", "x"))
 
     assert "-one\n+two\n" in edit_file.preview(context, good)

@@ -47,7 +47,6 @@ def kode_with(body: str) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
 
