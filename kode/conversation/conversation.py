@@ -23,9 +23,9 @@ from kode.conversation.attachments import file_part, read_text
 from kode.conversation.extensions import find_extensions
 from kode.conversation.plugins import PluginHost
 from kode.conversation.settings import Settings
-from kode.engine.action import PreviewedCall, preview_call
+from kode.engine.action import preview_call
 from kode.engine.agent import Agent
-from kode.engine.context import Context, Window, compact, context_tokens, is_compactable, window_of
+from kode.engine.context import Context, compact, context_tokens, is_compactable, window_parts
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Notice, TurnEnded, Working
 from kode.extensions.found_extensions import FoundExtensions, in_use
@@ -46,11 +46,13 @@ from kode.tools.background import BackgroundCommands
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
+    from kode.events import ToolStarted
     from kode.extensions.hook_moments import Hooks
     from kode.memory.statement import Outcome
     from kode.sandbox.reach import Opens
     from kode.session.spending import Spending
     from kode.subagents.parent import Delegation
+    from kode.tool import Action
     from kode.tools.program import ProgramRun
 
 BegunBy = Literal["startup", "clear", "resume"]
@@ -385,12 +387,13 @@ class Conversation:
         if not is_compactable(self.agent, self.context):
             return None
         emit = self.settings.emit
-        return await compact(self.agent, self.context, emit, wish=wish, by_person=True)
+        return await compact(self.agent, self.context, emit, wish=wish)
 
-    async def window(self) -> Window:
-        """What fills the model's window; before the first turn, what it starts with."""
+    async def window(self) -> dict[str, int]:
+        """What fills the model's window, kind → tokens; before the first turn, what it starts
+        with."""
         await self.start()
-        return window_of(self.agent, self.context)
+        return window_parts(self.context)
 
     def status(self) -> StatusLine:
         session, provider = self.session, self.agent.provider
@@ -451,8 +454,8 @@ class Conversation:
         await self.start()
         return await run_line(self.agent.memory, argv)
 
-    def preview_call(self, call: ToolCall) -> PreviewedCall:
-        """A call for display, before its outcome is known."""
+    def preview_call(self, call: ToolCall) -> "tuple[ToolStarted, Action | None]":
+        """A call for display, before its outcome is known: see `engine.action.preview_call`."""
         return preview_call(self.agent, call)
 
     def result_object(self, ended: TurnEnded, warnings: Sequence[str] = ()) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from kode.extensions.familiar_calls import arguments as translate
 from kode.extensions.familiar_calls import called
 from kode.function_tool import parse_arguments
 from kode.messages import ToolCall, shorten
-from kode.plain_text import printable
 from kode.session.messages import text_by_id
 from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput
 from kode.workplace import located, real_path
@@ -39,10 +38,12 @@ class Progress:
     """What is known of a call so far, also if it fails."""
 
     call: ToolCall
-    name: str = field(init=False)
+    secrets: tuple[str, ...]
+    """Values to mask in its subject."""
+    actions: Sequence[Action] = ()
+    """What it stands for; empty before it is parsed."""
     share: int = 0
     """Characters that its result may have."""
-    subject: str = ""
     started: float = 0.0
     is_running: bool = False
     effects: set[Effect] = field(default_factory=set)
@@ -56,14 +57,14 @@ class Progress:
     output_so_far: ToolOutput | None = None
     """What a command printed that was stopped."""
 
-    def __post_init__(self) -> None:
-        self.name = printable(self.call.name)
+    @property
+    def name(self) -> str:
+        return self.actions[0].tool.name if self.actions else self.call.name
 
-    def describe(self, agent: Agent, actions: Sequence[Action]) -> None:
-        """Names the call after its actions."""
-        self.name = actions[0].tool.name
-        subjects = dict.fromkeys(action.subject for action in actions)
-        self.subject = mask(", ".join(subjects), agent.secrets)
+    @property
+    def subject(self) -> str:
+        subjects = dict.fromkeys(action.subject for action in self.actions)
+        return mask(", ".join(subjects), self.secrets)
 
     def finish(self, output: ToolOutput, *, stopped: bool = False) -> ToolFinished:
         """The event of its end, with the output's own fields."""
@@ -85,12 +86,11 @@ class Progress:
 def parse(agent: Agent, progress: Progress) -> Sequence[Action]:
     """What a call does: its actions, checked. Raises: ToolError."""
     call, tool = progress.call, _find_tool(agent, progress.call.name)
-    progress.name = tool.name
     arguments = translate(tool, parse_arguments(call, free_text=bool(tool.grammar)))
-    parts = _parts_of(Action(call_id=call.id, tool=tool, arguments=arguments))
-    progress.describe(agent, parts)  # also where the check fails
-    actions = [_check(agent, part) for part in parts]
-    progress.describe(agent, actions)
+    action = Action(call_id=call.id, tool=tool, arguments=arguments)
+    progress.actions = (action,)  # also where the next step fails
+    progress.actions = _parts_of(action)
+    progress.actions = actions = [_check(agent, part) for part in progress.actions]
     if any(action.effect in WORK for action in actions):
         progress.effects = set(map(effect_of, actions))
     return actions
@@ -147,9 +147,7 @@ def _find_tool(agent: Agent, name: str) -> Tool:
     names = [tool.name for tool in agent.tools]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f" Did you mean `{near[0]}`?" if near else ""
-    raise ToolError(
-        f"There is no tool `{printable(name)}`.{hint} The tools are: {', '.join(names)}."
-    )
+    raise ToolError(f"There is no tool `{name}`.{hint} The tools are: {', '.join(names)}.")
 
 
 async def judge(run: Run, action: Action, progress: Progress) -> Command:
@@ -232,30 +230,19 @@ def _describe_change(original: Action, action: Action) -> str:
     return f"{action.changed_by} changed this call: {', '.join(parts)}." if parts else ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PreviewedCall:
-    """A call whose outcome is not known yet, as far as its arguments tell."""
-
-    event: ToolStarted
-    """As its start would be announced."""
-    effect: str
-    """The tool's; "" for a name that means no tool."""
-    arguments: Mapping[str, Any]
-    """In the tool's terms, credentials in use masked; empty if they are no JSON object."""
-
-
-def preview_call(agent: Agent, call: ToolCall) -> PreviewedCall:
-    """A call for display. Never raises, whatever its arguments are."""
-    masked = replace(call, arguments=mask(call.arguments, agent.secrets))
-    tool, name, effect, subject = called(agent.tools, call.name), printable(call.name), "", ""
-    arguments: Mapping[str, Any] = {}
+def preview_call(agent: Agent, call: ToolCall) -> tuple[ToolStarted, Action | None]:
+    """A call for display: as its start would be announced, and what it does in the tool's terms, as
+    far as its arguments tell, with credentials in use masked; None for a name that means no tool.
+    Never raises."""
+    masked, tool = mask(call.arguments, agent.secrets), called(agent.tools, call.name)
+    if tool is None:
+        return ToolStarted(call_id=call.id, name=call.name, subject=""), None
+    arguments, subject = dict[str, Any](), ""
     with contextlib.suppress(ToolError):
-        arguments = parse_arguments(masked, free_text=bool(tool and tool.grammar))
-    if tool is not None:
-        action = Action(call_id=call.id, tool=tool, arguments=translate(tool, arguments))
-        with contextlib.suppress(Exception):  # a tool expects valid arguments; these may not be
-            action = _parts_of(action)[0]
-            subject = action.subject
-        name, effect, arguments = action.tool.name, action.tool.effect, action.arguments
-    event = ToolStarted(call_id=call.id, name=name, subject=subject)
-    return PreviewedCall(event=event, effect=effect, arguments=arguments)
+        text = replace(call, arguments=masked)
+        arguments = parse_arguments(text, free_text=bool(tool.grammar))
+    action = Action(call_id=call.id, tool=tool, arguments=translate(tool, arguments))
+    with contextlib.suppress(Exception):  # a tool expects valid arguments; these may not be
+        action = _parts_of(action)[0]
+        subject = action.subject
+    return ToolStarted(call_id=call.id, name=action.tool.name, subject=subject), action

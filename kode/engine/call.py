@@ -13,11 +13,10 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import Collection, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import Any
 
 from kode import durable
 from kode.credentials import mask, redact
@@ -48,31 +47,14 @@ STOPPED = "[The person interrupted the turn, and the command was stopped. Its ou
 NOT_RUN = "[Not run: the person interrupted the turn.]"
 
 
-@dataclass
-class ResultBudget:
-    """What the results of one reply may still take of the window; what a call leaves of its share,
-    later ones may use."""
-
-    left: int
-    """In characters."""
-    calls: int
-    """Those that have no share yet."""
-
-    def take(self) -> int:
-        """The share of the next call."""
-        share = min(MAX_RESULT_CHARS, self.left // max(1, self.calls))
-        self.left, self.calls = self.left - share, self.calls - 1
-        return share
-
-
 async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
     """Runs the calls of one reply and records each result. On a cancellation or a disk error, calls
     without a result get one that says so. Raises: StorageError."""
-    waiting = {call.id: Progress(call) for call in calls}
-    budget = ResultBudget(room_for_results(run.agent, run.context), len(calls))
+    waiting = {call.id: Progress(call, run.agent.secrets) for call in calls}
+    run.result_chars, run.calls_left = room_for_results(run.agent, run.context), len(calls)
 
     async def run_one(progress: Progress) -> None:
-        result, output = await _run_call(run, progress, budget)
+        result, output = await _run_call(run, progress)
         # No await from here on: what is shown is recorded, and what is recorded is shown.
         _record(run, result, *output.pictures, ended_job=output.ended_job)
         del waiting[progress.call.id]
@@ -85,20 +67,14 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
 
     try:
         for _, group in groupby([*waiting.values()], key=find_company):
-            await _run_together(map(run_one, group))
+            async with asyncio.TaskGroup() as tasks:
+                for progress in group:
+                    tasks.create_task(run_one(progress))
+    except ExceptionGroup as faults:  # the first has cancelled the others
+        raise faults.exceptions[0] from None
     finally:
         if waiting:
             _cut_short(run, waiting.values())
-
-
-async def _run_together(running: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Waits for all; the first fault cancels the others and is raised."""
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            for coroutine in running:
-                tasks.create_task(coroutine)
-    except ExceptionGroup as faults:
-        raise faults.exceptions[0] from None
 
 
 def _record(run: Run, result: ToolResult, *others: ToolResult | Image, ended_job: str = "") -> None:
@@ -142,19 +118,20 @@ def _result_of_cut(run: Run, progress: Progress) -> ToolResult:
 async def run_aside(run: Run, call: ToolCall) -> tuple[ToolResult, Sequence[Image]]:
     """Runs a call made by the person's own command as if by the model: the gate decides, events are
     emitted. Only the outside sources of its result are recorded. Raises: StorageError."""
-    progress, budget = Progress(call), ResultBudget(room_for_results(run.agent, run.context), 1)
-    result, output = await _run_call(run, progress, budget)
+    progress = Progress(call, run.agent.secrets)
+    run.result_chars, run.calls_left = room_for_results(run.agent, run.context), 1
+    result, output = await _run_call(run, progress)
     if run.untrusted:
         run.record()
     run.emit(progress.finish(output))
     return result, output.pictures
 
 
-async def _run_call(
-    run: Run, progress: Progress, budget: ResultBudget
-) -> tuple[ToolResult, ToolOutput]:
+async def _run_call(run: Run, progress: Progress) -> tuple[ToolResult, ToolOutput]:
     """The result of a call, as it is recorded, and its output, as it is shown."""
-    progress.share, progress.started = budget.take(), time.monotonic()
+    progress.share = min(MAX_RESULT_CHARS, run.result_chars // max(1, run.calls_left))
+    run.result_chars, run.calls_left = run.result_chars - progress.share, run.calls_left - 1
+    progress.started = time.monotonic()
     try:
         output = await _perform(run, progress)
     except ToolRefused as fault:
@@ -165,19 +142,18 @@ async def _run_call(
     except Exception as fault:  # a fault in kode must not end the turn
         progress.error, output = fault, _bug(run.agent, progress.name, fault)
     progress.untrusted = getattr(progress.error, "untrusted", "") or progress.untrusted
-    return await _conclude(run, progress, output, budget)
+    return await _conclude(run, progress, output)
 
 
 async def _perform(run: Run, progress: Progress) -> ToolOutput:
     """Parses, judges and runs a call. Raises: KodeError; anything for a fault in kode."""
-    agent, call = run.agent, progress.call
-    commands = [await judge(run, action, progress) for action in parse(agent, progress)]
-    if any(command.action.change for command in commands):
-        progress.describe(agent, [command.action for command in commands])
+    commands = [await judge(run, action, progress) for action in parse(run.agent, progress)]
+    progress.actions = [command.action for command in commands]
     for command in commands if len(commands) > 1 else ():
         if preview := command.action.tool.preview:  # all can be done, or none is
             preview(command.context, command.action.arguments)
-    run.emit(ToolStarted(call_id=call.id, name=progress.name, subject=progress.subject))
+    name, subject = progress.name, progress.subject
+    run.emit(ToolStarted(call_id=progress.call.id, name=name, subject=subject))
     progress.is_running, progress.started = True, time.monotonic()
     if all(command.context.decision.only_reads for command in commands):
         progress.effects = set()
@@ -265,7 +241,7 @@ def _edits_of(paths: Iterable[str]) -> set[Effect]:
 
 
 async def _conclude(
-    run: Run, progress: Progress, output: ToolOutput, budget: ResultBudget
+    run: Run, progress: Progress, output: ToolOutput
 ) -> tuple[ToolResult, ToolOutput]:
     agent, call, source = run.agent, progress.call, progress.untrusted
     output = _mask_all(output, agent.secrets)
@@ -283,7 +259,7 @@ async def _conclude(
         pictures=tuple(replace(picture, call_id=call.id) for picture in output.pictures),
     )
     whole = output.for_model
-    budget.left += max(0, progress.share - size_of(whole))
+    run.result_chars += max(0, progress.share - size_of(whole))
     for_model = fence_text(whole, mask(source, agent.secrets)) if source else whole
     await note_late_changes(run)
     if reminder := run.repeats.note(call, whole):

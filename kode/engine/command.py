@@ -51,11 +51,6 @@ class Command:
     action: Action
     context: ToolContext
 
-    @property
-    def keeps_nothing(self) -> bool:
-        """Whether none of its changes is kept."""
-        return self.context.decision.run_in == "read_only"
-
     async def run(self, wrap: "WrapCommand | None" = None) -> ToolOutput:
         """Runs its tool, in the sandbox if `wrap` is given. Raises: what the tool raises."""
         started, context = time.monotonic(), replace(self.context, wrap_command=wrap)
@@ -105,7 +100,7 @@ async def _settle(command: Command, attempt: "Attempt", output: ToolOutput) -> T
     notes = [f"[In the sandbox it {item.words}, which is not possible there.]" for item in blocked]
     if blocked and output.exit_status != 0:
         outside = replace(decision, outcome="deny")
-        if not command.keeps_nothing:
+        if decision.run_in != "read_only":
             outside = await command.agent.gate.judge_outside(command.action, blocked)
         if outside.is_allowed:
             output = await _run_outside(command, outside)
@@ -160,7 +155,7 @@ async def _apply(
 ) -> ToolOutput:
     agent, decision, cwd = command.agent, command.context.decision, command.context.place.cwd
     diff = await asyncio.to_thread(diff_of, cwd, attempt, [*filter(_is_shown, changes)])
-    if command.keeps_nothing:
+    if decision.run_in == "read_only":
         decided = [(change, replace(decision, outcome="deny", by="mode")) for change in changes]
     else:
         decided = await agent.gate.judge_changes(command.action, changes, diff, may_ask=may_ask)
@@ -275,9 +270,8 @@ def _text(path: Path | None) -> str | None:
             return f"-> {path.readlink()}\n"
         if path is None or not path.is_file():
             return ""
-        if path.stat().st_size > MAX_DIFF_FILE_BYTES:
-            return None
-        return path.read_bytes().decode("utf-8")
+        is_large = path.stat().st_size > MAX_DIFF_FILE_BYTES
+        return None if is_large else path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return None
 

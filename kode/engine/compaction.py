@@ -71,26 +71,25 @@ async def note_on(
     limit = min(limit, max(behind, least) - QUESTION_TOKENS)
     request = replace(conversation, max_output_tokens=limit, answer_schema=None, aside=True)
 
-    async def ask_behind(before: Sequence[Message], text: str) -> str:
-        last = user_message(text, "note")
-        return await _answer(agent, session, replace(request, messages=(*before, last)))
-
-    async def ask_on_transcript(share: int) -> str:
-        # What the messages take stands behind the beginning, too.
-        room = max(behind + sum(map(tokens_of, messages)) - least, info.context_window // 8)
-        text = clip_middle(transcript_of(messages), chars_of(room))
-        text = clip_middle(text, len(text) // share)
-        return await ask_behind((), f"<transcript>\n{text}\n</transcript>\n\n{question}")
+    async def ask_for_note(transcripts: int = 0) -> str:
+        """Behind the messages; on the transcript, or so many times less of it, if it is not 0."""
+        before, text = messages, question
+        if transcripts:
+            # What the messages take stands behind the beginning, too.
+            room = max(behind + sum(map(tokens_of, messages)) - least, info.context_window // 8)
+            text = clip_middle(transcript_of(messages), chars_of(room))
+            text = clip_middle(text, len(text) // transcripts)
+            before, text = (), f"<transcript>\n{text}\n</transcript>\n\n{question}"
+        asked = replace(request, messages=(*before, user_message(text, "note")))
+        return await _answer(agent, session, asked)
 
     try:
-        if behind < least:
-            return await ask_on_transcript(1)
-        return await ask_behind(messages, question)
+        return await ask_for_note(int(behind < least))
     except ThinkingRefused:
-        return await ask_on_transcript(1)
+        return await ask_for_note(1)
     except ContextOverflow:
         # The window is smaller than kode believed: a quarter of the transcript still says the most.
-        return await ask_on_transcript(4)
+        return await ask_for_note(4)
 
 
 async def _answer(agent: Agent, session: Session, request: Request) -> str:
@@ -182,34 +181,29 @@ def verbatim_texts(messages: Iterable[Message], room: int) -> tuple[str, ...]:
     return tuple(reversed(newest))
 
 
-def files_of(agent: Agent, messages: Sequence[Message]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The files that calls read and changed, in order of first use; limited to the newest."""
+def work_in(agent: Agent, messages: Sequence[Message]) -> dict[str, tuple[str, ...]]:
+    """The files that calls `read` and changed (`edit`), in order of first use, limited to the
+    newest, and the unfinished items of the `todo` list as last written. Calls that failed do not
+    count."""
     effects = {tool.name: tool.effect for tool in agent.tools if tool.subject == "path"}
     files: dict[str, dict[str, None]] = {"read": {}, "edit": {}}
-    for call in _calls_done(messages):
-        path, effect = _arguments(call).get("path"), effects.get(call.name, "")
+    items: object = None
+    failed = {r.call_id for m in messages for r in results_of(m) if r.is_error}
+    for call in (call for m in messages for call in calls_of(m) if call.id not in failed):
+        arguments, effect = _arguments(call), effects.get(call.name, "")
+        path = arguments.get("path")
         if effect in files and isinstance(path, str) and not path.startswith(EARLIER):
             files[effect][path] = None
+        if call.name == "todo":
+            items = arguments.get("items")
     window = agent.provider.info.context_window
     most = max(1, min(LISTED_FILES, window // TOKENS_FOR_A_LISTED_FILE))
-    return tuple(files["read"])[-most:], tuple(files["edit"])[-most:]
-
-
-def open_items(messages: Sequence[Message]) -> tuple[str, ...]:
-    """The unfinished items of the todo list as last written."""
-    lists = [call for call in _calls_done(messages) if call.name == "todo"]
-    items = _arguments(lists[-1]).get("items") if lists else None
-    return tuple(
+    todo = tuple(
         f"{item.get('text')} ({item.get('status')})"
         for item in (items if isinstance(items, list) else ())
         if isinstance(item, dict) and item.get("status") != "done"
     )
-
-
-def _calls_done(messages: Sequence[Message]) -> list[ToolCall]:
-    """The calls that did not fail, in order."""
-    failed = {r.call_id for m in messages for r in results_of(m) if r.is_error}
-    return [call for m in messages for call in calls_of(m) if call.id not in failed]
+    return {"todo": todo, **{name: tuple(paths)[-most:] for name, paths in files.items()}}
 
 
 def dropped_lines(session: Session, kept_from: str | None) -> tuple[str, ...]:

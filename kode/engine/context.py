@@ -55,6 +55,8 @@ LEAST_RESULTS_SHARE = 0.05
 """Of a window that is nearly full, too: less would show nothing."""
 SPARE_SHARE = 0.06
 """Share of the window by which kode's token estimate may be too low."""
+LEAST_OUTPUT_SHARE = 1 / 16
+"""Share of the window that a reply may take in any case."""
 MAX_TOKEN_SCALE = 2.0
 """No tokenizer makes more than twice the estimate of ordinary text; a server that refuses smaller
 requests has a smaller window than kode knows."""
@@ -68,7 +70,7 @@ session keeps kode's own text that it began with. Memory tells its own changes."
 NO_LONGER = "There is no such thing any more: what was said of it before no longer counts."
 """Replaces a section in the messages that disappeared while the session was closed."""
 _KINDS = {"opening": "system prompt", "memory": "memory", "compaction": "summary of before"}
-"""Source of a text → what it counts as in a `Window`, if that is not the conversation."""
+"""Source of a text → the kind that it counts as in `window_parts`, if not the conversation."""
 
 
 @dataclass
@@ -162,7 +164,7 @@ def section_changes(
     return tuple(
         SectionUpdateEntry(section=name, text=text)
         for name in HEADINGS
-        if _lines(text := now.get(name, "")) != _lines(known.get(name, ""))
+        if (text := now.get(name, "")).split() != known.get(name, "").split()
         and (text or name == "servers")
     )
 
@@ -170,10 +172,6 @@ def section_changes(
 def describe_news(entry: SectionUpdateEntry) -> str:
     """The words for the model."""
     return f"{HEADINGS[entry.section]}\n{entry.text or 'There is nothing in it any more.'}"
-
-
-def _lines(text: str) -> list[str]:
-    return [line for line in text.splitlines() if line.strip()]
 
 
 def missing_opening(context: Context) -> tuple[Text, ...]:
@@ -229,15 +227,8 @@ def fixed_tokens(context: Context) -> int:
     return tokens_of_text(context.session.system) + sum(map(tokens_of_text, tools))
 
 
-def note_usage(context: Context, message: Message) -> None:
-    """Updates the token count from a reply's usage, which includes the reply."""
-    if message.usage is not None and message.usage.input_tokens:
-        context.known_tokens = message.usage.input_tokens + message.usage.output_tokens
-        context.known_messages = len(context.session.messages)
-
-
 async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
-    """Builds the next request, reducing the context first if the window is too full.
+    """Builds and records the next request, reducing the context first if the window is too full.
 
     Raises: LimitError after compactions that freed nothing; ProviderError from the summary's
     request; StorageError.
@@ -254,8 +245,22 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
         await compact(agent, context, emit)
     # Without a limit a model that repeats itself never ends; servers refuse a request that exceeds
     # the window together with its limit.
-    room = max(_least_output(agent), _room_behind(agent, context))
-    return _request(agent, context, max(1, min(info.max_output_tokens, room)))
+    room = max(int(info.context_window * LEAST_OUTPUT_SHARE), _room_behind(agent, context))
+    request = _request(agent, context, max(1, min(info.max_output_tokens, room)))
+    session = context.session
+    digests = session.chain.of(request.messages)
+    session.append(
+        RequestEntry(
+            provider=agent.provider.name,
+            model=agent.provider.model,
+            max_output_tokens=request.max_output_tokens,
+            context_window=info.context_window,
+            begins_process=not session.has_requested,
+            messages=len(digests),
+            digest=digests[-1] if digests else "",
+        )
+    )
+    return request
 
 
 def _request(agent: Agent, context: Context, max_output_tokens: int | None = None) -> Request:
@@ -282,7 +287,8 @@ def _can_free(agent: Agent, context: Context) -> bool:
     begins_with_note = any(getattr(part, "source", "") == "compaction" for part in first_parts)
     if compaction.newest_exchange(messages) > begins_with_note:
         return True
-    return _room_behind(agent, context) < _least_output(agent)
+    window = agent.provider.info.context_window
+    return _room_behind(agent, context) < int(window * LEAST_OUTPUT_SHARE)
 
 
 def room_for_results(agent: Agent, context: Context) -> int:
@@ -301,41 +307,19 @@ def _room_behind(agent: Agent, context: Context) -> int:
     return int(window * (1 - SPARE_SHARE)) - context_tokens(context)
 
 
-def _least_output(agent: Agent) -> int:
-    return agent.provider.info.context_window // 16
-
-
-def record_request(agent: Agent, context: Context, request: Request) -> None:
-    """Records a request before it is sent. Raises: StorageError."""
-    session = context.session
-    digests = session.chain.of(request.messages)
-    session.append(
-        RequestEntry(
-            provider=agent.provider.name,
-            model=agent.provider.model,
-            max_output_tokens=request.max_output_tokens,
-            context_window=agent.provider.info.context_window,
-            begins_process=not session.has_requested,
-            messages=len(digests),
-            digest=digests[-1] if digests else "",
-        )
-    )
-
-
 async def compact(
     agent: Agent,
     context: Context,
     emit: Emit,
     drop: Drop | None = None,
-    wish: str = "",
+    wish: str | None = None,
     *,
-    by_person: bool = False,
     drops_all: bool = False,
 ) -> ContextReduced:
     """Replaces the messages so far by a note, verbatim texts, lists, and the newest messages, in
     one entry; with `drops_all` no message stays, because a server refuses them. `drop` is memory's
-    answer if it was asked already; `wish` is the person's wish for a note that memory does not
-    write.
+    answer if it was asked already; `wish` is the wish for the note of a person who compacts by
+    hand.
 
     Raises: LimitError after three in a row that freed nothing; ProviderError; StorageError.
     """
@@ -348,7 +332,7 @@ async def compact(
         )
     emit(Working(what="Compacting the conversation"))
     if agent.before_compaction is not None:
-        wish = await agent.before_compaction(by_person, wish)
+        wish = await agent.before_compaction(wish is not None, wish or "")
     before_tokens, messages = context_tokens(context), list(session.messages)
     drop = drop or await agent.memory.before_drop(messages, "window")
     # The prompt, instructions and memory may leave less room than usual.
@@ -364,18 +348,18 @@ async def compact(
     summary = drop.recap
     if summary is None:
         behind, request = _room_behind(agent, context), _request(agent, context)
-        summary = await compaction.note_on(agent, session, request, wish, behind)
+        summary = await compaction.note_on(agent, session, request, wish or "", behind)
     room = int(min(agent.limits.keep_user_tokens, window / 5) * share)
-    read, changed = compaction.files_of(agent, [*before, *tail])
+    work = compaction.work_in(agent, [*before, *tail])
     session.append(
         CompactionEntry(
             opening=agent.opening(window),
             summary=summary,
             user_messages=compaction.verbatim_texts(before, room),
             plan=plan_in_force(agent.place.plan),
-            open_items=compaction.open_items([*before, *tail]),
-            files_read=read,
-            files_changed=changed,
+            open_items=work["todo"],
+            files_read=work["read"],
+            files_changed=work["edit"],
             dropped=compaction.dropped_lines(session, kept_from),
             kept_from=kept_from,
             tokens_before=before_tokens,
@@ -427,21 +411,9 @@ def is_compactable(agent: Agent, context: Context) -> bool:
     return sum(map(tokens_of, old)) - stays >= MIN_COMPACTED_TOKENS
 
 
-@dataclass(frozen=True, kw_only=True)
-class Window:
-    """What fills the model's window. Amounts in tokens; the kinds are estimates, whose sum matches
-    the provider's last count, if any."""
-
-    size: int
-    used: int
-    parts: tuple[tuple[str, int], ...]
-    """(kind, tokens) of each non-empty kind."""
-    makes_room_at: int
-    """The size at which the context is reduced."""
-
-
-def window_of(agent: Agent, context: Context) -> Window:
-    """What the next request would carry right now."""
+def window_parts(context: Context) -> dict[str, int]:
+    """What the next request would carry right now: kind → tokens, of each that there is. Estimates,
+    whose sum matches the provider's last count, if any."""
     system = tokens_of_text(context.session.system)
     memory = min(tokens_of_text(context.sections.get("memory", "")), system)
     tools = fixed_tokens(context) - system
@@ -453,12 +425,5 @@ def window_of(agent: Agent, context: Context) -> Window:
             kind = _KINDS.get(getattr(part, "source", ""), "conversation")
             is_call = isinstance(part, ToolCall | ToolResult)
             kinds["calls and results" if is_call else kind] += tokens_of_part(part)
-    used, estimated = context_tokens(context), sum(kinds.values())
-    scale = used / estimated if estimated else 1.0
-    size = agent.provider.info.context_window
-    return Window(
-        size=size,
-        used=used,
-        parts=tuple((kind, round(tokens * scale)) for kind, tokens in kinds.items() if tokens),
-        makes_room_at=int(size * agent.limits.compact_at),
-    )
+    scale = context_tokens(context) / max(1, sum(kinds.values()))
+    return {kind: round(tokens * scale) for kind, tokens in kinds.items() if tokens}

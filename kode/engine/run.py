@@ -4,7 +4,7 @@ in circles."""
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kode.engine.agent import Agent
@@ -42,30 +42,24 @@ class Evidence:
     """Command → exit status of its last run, and the number of edits before it."""
     _ran_programs: bool = False
     """Whether anything ran since the last edit that may have checked it."""
-    _refused: dict[Effect, tuple[Sequence[Denial], set[Effect]]] = field(default_factory=dict)
-    """What was refused and not done since → the denials, and the parts whose doing is the same."""
+    _refused: dict[Effect, tuple[Effect, Sequence[Denial]]] = field(default_factory=dict)
+    """What is missing of what was refused → the effect that was, and its denials."""
 
     def refuse(
-        self, effect: Effect, denials: Sequence[Denial], parts: Iterable[Effect] = ()
+        self, effect: Effect, denials: Sequence[Denial], parts: Collection[Effect] = ()
     ) -> None:
-        """Records that an effect was refused; `parts` if only these are missing of it. It takes the
-        place of refusals of the same parts."""
-        missing = set(parts)
-        for key, (_, lost) in [*self._refused.items()]:
-            if lost and lost <= missing:
-                del self._refused[key]
-        self._refused[effect] = (denials, missing)
+        """Records that an effect was refused; `parts` if only these are missing of it."""
+        self._refused |= dict.fromkeys(parts or (effect,), (effect, denials))
 
     def note_effects(self, effects: set[Effect]) -> None:
         """Records that effects took place: they no longer count as refused."""
-        for effect, (_, parts) in [*self._refused.items()]:
-            if effect in effects or (parts and parts <= effects):
-                del self._refused[effect]
-            parts.difference_update(effects)
+        for part, (effect, _) in [*self._refused.items()]:
+            if part in effects or effect in effects:
+                del self._refused[part]
 
     def refused(self) -> tuple[Denial, ...]:
         """What was refused and not done since, in order."""
-        denials = (denial for group, _ in self._refused.values() for denial in group)
+        denials = (denial for _, group in self._refused.values() for denial in group)
         return tuple(dict.fromkeys(denials))
 
     def note(self, step: WorkStep) -> None:
@@ -180,6 +174,11 @@ class Run:
     repeats: Repeats = field(default_factory=Repeats)
     untrusted: list[str] = field(default_factory=list)
     """Outside sources that were read but are not on disk yet."""
+    result_chars: int = 0
+    """What the results of the newest reply may still take of the window."""
+    calls_left: int = 0
+    """Its calls that have no share of that yet; what a call leaves of its share, later ones may
+    use."""
 
     def note_work(self, files_changed: Iterable[str], steps: Iterable[WorkStep]) -> None:
         """Records what a call, a command or a subagent did."""

@@ -25,15 +25,12 @@ from kode.engine.context import (
     context_tokens,
     describe_news,
     missing_opening,
-    note_usage,
     prepare,
     record_pending,
-    record_request,
     reduce_after_overflow,
 )
 from kode.engine.reply import ask, note_search
 from kode.engine.run import Run
-from kode.engine.tokens import chars_of, clip_middle
 from kode.errors import (
     ContextOverflow,
     KodeError,
@@ -63,8 +60,6 @@ from kode.session.entries import StateEntry, TaintEntry, TurnEntry, UnboundEntry
 from kode.session.log import Session
 from kode.session.messages import notes, visible_messages
 
-LEAST_PARTIAL_CHARS = 60_000
-"""At least this much of an interrupted reply is kept; more if the model may write more."""
 UNREAD_CALL = (
     "Nothing was run: your reply has a tool call in its text, and it cannot be read as one. "
     "Call tools through the tool interface, with all required arguments and no words before them. "
@@ -302,7 +297,6 @@ async def _ask(run: Run) -> Message:
     while True:
         agent, context = run.agent, run.context
         request = await prepare(agent, context, run.emit)
-        record_request(agent, context, request)
         run.emit(StepStarted(step=run.steps))
         asked_at, streamed, attempts = time.monotonic(), list[str](), agent.limits.max_attempts
         try:
@@ -354,7 +348,9 @@ def _record_reply(run: Run, message: Message) -> None:
     run.usage += usage
     run.cost_usd = None if cost_usd is None or before_usd is None else before_usd + cost_usd
     agent.spend.add(usage, cost_usd)
-    note_usage(context, message)
+    if usage.input_tokens:  # the count includes the reply
+        context.known_tokens = usage.input_tokens + usage.output_tokens
+        context.known_messages = len(context.session.messages)
     run.emit(
         Replied(
             message=message,
@@ -367,17 +363,11 @@ def _record_reply(run: Run, message: Message) -> None:
 
 
 def _record_partial(run: Run, partial: str) -> None:
-    """Records an interrupted reply: all of it, unless it is a flood longer than any real reply,
-    which every later request would carry."""
-    run.answer = partial
-    if not partial.strip():
-        return
-    provider = run.agent.provider
-    most = max(LEAST_PARTIAL_CHARS, chars_of(provider.info.max_output_tokens))
-    parts = (Text(text=clip_middle(partial, most)),)
-    run.context.session.append_message(
-        Message(role="assistant", parts=parts, stop="interrupted", model=provider.model)
-    )
+    run.answer, model = partial, run.agent.provider.model
+    if partial.strip():
+        parts = (Text(text=partial),)
+        message = Message(role="assistant", parts=parts, stop="interrupted", model=model)
+        run.context.session.append_message(message)
 
 
 async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:

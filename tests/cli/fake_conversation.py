@@ -13,7 +13,6 @@ from kode.cli.prompt.repl import run_repl
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import open_screen
 from kode.config.model import Config, Repl
-from kode.engine.context import Window
 from kode.errors import SessionError, UserError
 from kode.events import (
     MemoryChanged,
@@ -123,7 +122,12 @@ class FakeConversation:
             change_approvals=lambda **changes: None,
         )
         return SimpleNamespace(
-            provider=provider, place=self.place, effort=self.effort, gate=gate, memory=self.memory
+            provider=provider,
+            place=self.place,
+            effort=self.effort,
+            gate=gate,
+            memory=self.memory,
+            limits=SimpleNamespace(compact_at=0.8),
         )
 
     @property
@@ -316,13 +320,8 @@ class FakeConversation:
             jobs=0,
         )
 
-    async def window(self) -> Window:
-        return Window(
-            size=200_000,
-            used=24_000,
-            parts=(("tools", 4000), ("conversation", 20_000)),
-            makes_room_at=160_000,
-        )
+    async def window(self) -> dict[str, int]:
+        return {"tools": 4000, "conversation": 20_000}
 
     async def spending(self) -> dict[str, Spending]:
         spent = Spent(requests=3, usage=self.status().usage, cost_usd=0.0123)

@@ -23,7 +23,6 @@ from kode.programs import start_program
 
 if TYPE_CHECKING:
     from kode.conversation import Conversation
-    from kode.engine.context import Window
     from kode.extensions.mcp_server import McpServer
     from kode.session.spending import Spending, Spent
     from kode.undo.text import FileDiff
@@ -140,27 +139,21 @@ TITLES = {"turn": "last turn", "session": "this session", "day": "today, all ses
 
 async def show_context(state: PromptState, argument: str) -> None:
     """Shows what fills the window, by kind, as bars, and what could be freed."""
-    window = await state.conversation.window()
-    for line in context_lines(window, state.screen.width - 1):
+    parts, now = await state.conversation.window(), state.conversation.status()
+    used, size = now.context_tokens, now.context_window
+    for line in context_lines(parts, used, size, state.screen.width - 1):
         state.screen.print(line)
-    for line in advice(window):
-        state.screen.print(line, "dim")
+    compacts_at = int(size * state.conversation.agent.limits.compact_at)
+    text = f"Compacts automatically at {count(compacts_at)} tokens, /compact does it now; "
+    text += "/new starts over with only system prompt, tools and memory."
+    state.screen.print(text, "dim")
 
 
-def context_lines(window: "Window", width: int) -> list[str]:
+def context_lines(parts: Mapping[str, int], used: int, size: int, width: int) -> list[str]:
     """A summary line, then a bar per kind."""
-    share = window.used / window.size if window.size else 0.0
-    free = max(window.size - window.used, 0)
-    head = f"{count(window.used)} of {count(window.size)} tokens are used ({share:.0%})."
-    return [clip(head, width), *bars([*window.parts, ("free", free)], window.size, width)]
-
-
-def advice(window: "Window") -> list[str]:
-    """What happens when it fills, and what could be freed before."""
-    return [
-        f"Compacts automatically at {count(window.makes_room_at)} tokens, /compact does it now; "
-        "/new starts over with only system prompt, tools and memory."
-    ]
+    head = f"{count(used)} of {count(size)} tokens are used ({used / max(1, size):.0%})."
+    rows = [*parts.items(), ("free", max(size - used, 0))]
+    return [clip(head, width), *bars(rows, size, width)]
 
 
 async def show_cost(state: PromptState, argument: str) -> None:

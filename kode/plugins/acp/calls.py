@@ -49,26 +49,27 @@ class ShownCall:
         return arguments
 
 
-def show_call(call: Any, cwd: Path) -> ShownCall:
-    """A call of the model."""
-    name, arguments = call.event.name, call.arguments
-    kind = "search" if name in SEARCHES else KINDS.get(call.effect, "other")
+def show_call(event: Any, action: Any, cwd: Path) -> ShownCall:
+    """A call of the model: see `Conversation.preview_call`."""
+    name, arguments = event.name, dict(action.arguments) if action is not None else {}
+    effect = action.tool.effect if action is not None else ""
+    kind = "search" if name in SEARCHES else KINDS.get(effect, "other")
     path = arguments.get("path") if kind in ("read", "edit", "search") else None
     path = str(cwd / expand_path(path)) if isinstance(path, str) and path else ""
     line = arguments.get("offset") if kind == "read" else None
     line = line if isinstance(line, int) and 0 < line <= MAX_LINE else None
-    described = describe_event(call.event, TITLE_CHARS)
-    title = call.event.subject if name == "shell" else described.text if described else ""
+    described = describe_event(event, TITLE_CHARS)
+    title = event.subject if name == "shell" else described.text if described else ""
     start = start_tool_call(
-        call.event.call_id,
+        event.call_id,
         shorten(title, TITLE_CHARS) or name,
         kind=kind,
         status="pending",
         content=_proposed_edits(path, arguments) if kind == "edit" and path else None,
         locations=[schema.ToolCallLocation(path=path, line=line)] if path else None,
-        raw_input=dict(arguments),
+        raw_input=arguments,
     )
-    return ShownCall(name=name, subject=call.event.subject, start=start)
+    return ShownCall(name=name, subject=event.subject, start=start)
 
 
 def text_content(text: str) -> schema.ContentToolCallContent:

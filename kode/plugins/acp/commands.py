@@ -53,8 +53,8 @@ async def _memory(conversation: Conversation, argument: str) -> str:
 
 async def _context(conversation: Conversation, argument: str) -> str:
     window = await conversation.window()
-    parts = "\n".join(f"- {kind}: {tokens:,}" for kind, tokens in window.parts)
-    return f"{window.used:,} of {window.size:,} tokens are used.\n\n{parts}"
+    parts, now = "\n".join(f"- {kind}: {window[kind]:,}" for kind in window), conversation.status()
+    return f"{now.context_tokens:,} of {now.context_window:,} tokens are used.\n\n{parts}"
 
 
 async def _model(conversation: Conversation, argument: str) -> str:

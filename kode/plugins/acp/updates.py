@@ -41,7 +41,7 @@ class Updates:
     """Converts the events of one session for its client."""
 
     cwd: Path
-    preview: Callable[[ToolCall], Any]
+    preview: Callable[[ToolCall], tuple[Any, Any]]
     """See `Conversation.preview_call`."""
     plan_steps: Callable[[], Iterable[tuple[str, bool]]] = tuple
     """Those of the plan on disk."""
@@ -107,7 +107,7 @@ class Updates:
 
     def start(self, call: ToolCall) -> Update:
         """A call that the model has made, before any outcome."""
-        shown = self.calls[call.id] = show_call(self.preview(call), self.cwd)
+        shown = self.calls[call.id] = show_call(*self.preview(call), self.cwd)
         return shown.start
 
     def usage(self, used: int, size: int) -> list[Update]:

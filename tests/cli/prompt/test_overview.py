@@ -1,20 +1,14 @@
 from kode.cli.prompt.reports import context_lines, cost_lines
 from kode.cli.screen.lines import cell_width
-from kode.engine.context import Window
 from kode.messages import Usage
 from kode.session.spending import Spending, Spent
 
 USAGE = Usage(input_tokens=12_300, output_tokens=400, cached_tokens=6_150)
-WINDOW = Window(
-    size=200_000,
-    used=50_000,
-    parts=(("system prompt", 2_000), ("tools", 3_000), ("shell output", 45_000)),
-    makes_room_at=160_000,
-)
+PARTS = {"system prompt": 2_000, "tools": 3_000, "shell output": 45_000}
 
 
 def test_the_window_is_shown_by_kind_with_what_is_free() -> None:
-    _, *bars = context_lines(WINDOW, 80)
+    _, *bars = context_lines(PARTS, 50_000, 200_000, 80)
     assert [line.split("  ")[0].strip() for line in bars] == [
         "system prompt",
         "tools",
@@ -22,7 +16,7 @@ def test_the_window_is_shown_by_kind_with_what_is_free() -> None:
         "free",
     ]
     assert "22.5%" in bars[2]
-    assert all(cell_width(line) <= 30 for line in context_lines(WINDOW, 30))
+    assert all(cell_width(line) <= 30 for line in context_lines(PARTS, 50_000, 200_000, 30))
 
 
 def test_the_table_fits_a_narrow_screen() -> None:

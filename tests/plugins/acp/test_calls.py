@@ -49,7 +49,7 @@ SHOWN = {
 
 def test_a_call_is_shown_with_kind_title_and_place() -> None:
     for (name, arguments), expected in SHOWN.items():
-        start = show_call(preview(ToolCall(id="1", name=name, arguments=arguments)), CWD).start
+        start = show_call(*preview(ToolCall(id="1", name=name, arguments=arguments)), CWD).start
         (place,) = start.locations or [None]
         path, line = (place.path, place.line) if place is not None else (None, None)
         assert (start.kind, start.title, path, line) == expected
@@ -65,7 +65,7 @@ def test_malformed_calls_are_shown_all_the_same() -> None:
         ("shell", '{"command": ["a"], "timeout_s": NaN}'),
         ("read_file", '{"offset": 99999999999999}'),
     ):
-        call = show_call(preview(ToolCall(id="1", name=name, arguments=arguments)), CWD)
+        call = show_call(*preview(ToolCall(id="1", name=name, arguments=arguments)), CWD)
 
         assert call.start.title
         assert "NaN" not in json.dumps(dict(call.arguments))
