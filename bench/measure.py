@@ -177,7 +177,7 @@ def fill_with_sessions(home: Path, project: Path, count: int, size: int = 0) -> 
             with contextlib.closing(
                 log.create(home, cwd=project, model="m", provider="openai")
             ) as session:
-                session.append(SystemEntry(text="instructions " * 500))
+                session.append(SystemEntry(sections={"kode": "instructions " * 500}))
                 session.append_message(user_message(f"task number {number}"))
                 assert session.path is not None
                 if size:

@@ -53,9 +53,8 @@ HOMES = {
     "kode.providers.models": "model_info_of=info_of",
     "kode.registry": "Dialect ProviderRow",
     "kode.session.entries": "AnyEntry CompactionEntry MessageEntry",
-    "kode.session.index": "find_session=find list_sessions",
+    "kode.session.index": "find_session=find list_sessions search_sessions=search",
     "kode.session.log": "Session",
-    "kode.session.search": "search_sessions=search",
     "kode.session.spending": "Spending",
     "kode.session.transcript": "Transcript",
     "kode.shared_budget": "SharedBudget",
@@ -165,8 +164,8 @@ if TYPE_CHECKING:
     from kode.session.entries import MessageEntry as MessageEntry
     from kode.session.index import find as _find_session
     from kode.session.index import list_sessions as list_sessions
+    from kode.session.index import search as _search_sessions
     from kode.session.log import Session as Session
-    from kode.session.search import search as _search_sessions
     from kode.session.spending import Spending as Spending
     from kode.session.transcript import Transcript as Transcript
     from kode.shared_budget import SharedBudget as SharedBudget

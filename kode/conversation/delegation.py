@@ -213,7 +213,7 @@ def begin_as_parent(agent: Agent, session: Session) -> Agent:
     """The agent of a fork, with the system prompt that its session begins with, also after a
     compaction, and not one of its own."""
     beginning = session.beginning
-    texts = {**(beginning.texts if beginning else {}), **session.section_texts}
+    texts = {**(beginning.sections if beginning else {}), **session.section_texts}
     servers = tuple(texts.pop("servers", "").splitlines())
     return replace(agent, render_system=lambda late: texts, servers=servers)
 

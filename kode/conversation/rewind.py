@@ -26,7 +26,7 @@ from kode.session.entries import (
     UndoEntry,
     is_turn,
 )
-from kode.session.index import folder_of
+from kode.session.index import folder_of, writable_path
 from kode.session.log import Session
 from kode.session.messages import effective
 from kode.undo.text import FileDiff, file_diffs, undo_text
@@ -144,7 +144,7 @@ async def finish_undos(conversation: "Conversation") -> None:
         text = ""
         if id == conversation.session.id:
             text = await _change_files(conversation, Undo.finish)
-        elif folder_of(paths.session_file(place.home, id)) == log.writable_path(place.cwd):
+        elif folder_of(paths.session_file(place.home, id)) == writable_path(place.cwd):
             with contextlib.suppress(BusyError, SessionError):
                 with contextlib.closing(log.load(place.home, id)[0]) as session:
                     undo = undo_of_session(conversation.config, place.home, id)

@@ -82,12 +82,10 @@ def open_session(
             settings.emit(Notice(text=repair))
         return session
     if child is None or child.folder is None:
-        if settings.keep_session:
-            return log.create(home, id=new_id, task=task, **about)
-        return log.in_memory(**about)
+        return log.create(home if settings.keep_session else None, id=new_id, task=task, **about)
     path = child.folder / "transcript.jsonl"
     if path.exists():
-        return log.load_file(path, child.folder.name)[0]
+        return log.load(home, child.folder.name, path)[0]
     about["cwd"], parent = str(cwd), child.parent_session
     header = Header(id=new_session_id(), created_at=timestamp(), parent=parent, **about)
     with durable.storage_errors(path, "create"):
@@ -174,7 +172,7 @@ async def _start(conversation: "Conversation") -> None:
         # The sections of plug-ins stand before memory's, which changes more.
         render = agent.render_system
         agent = replace(agent, render_system=lambda late: render({**plugins.sections(), **late}))
-    await agent.memory.open(memory_context(conversation), session.state(agent.memory.name))
+    await agent.memory.open(memory_context(conversation), session.states.get(agent.memory.name, {}))
     server_tools: tuple[Tool, ...] = ()
     if extensions is not None:
         server_tools = await extensions.open(agent.provider.info.context_window)

@@ -28,7 +28,6 @@ from kode.memory.contract import Drop, InjectReason
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, text_of
 from kode.provider import Request, ToolSpec
 from kode.session.entries import (
-    BETWEEN_SECTIONS,
     CompactionEntry,
     RequestEntry,
     SectionUpdateEntry,
@@ -100,7 +99,7 @@ class Context:
     def sections(self) -> Mapping[str, str]:
         """The sections of the system prompt, by name; empty before it was rendered."""
         begun = self.session.beginning
-        return begun.texts if begun is not None else {}
+        return begun.sections if begun is not None else {}
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -127,7 +126,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     rendered = agent.render_system({"memory": memory})
     sections = {name: redact(text) for name, text in rendered.items()}
     if begun is None:
-        _begin(agent, session, sections, reason)
+        _begin(agent, session, sections)
     known = {**context.sections, **session.section_texts}
     has_pair = any(spec.name == CALLS_ANY for spec in context.specs)
     sections["servers"] = "\n".join(agent.servers) if has_pair else known.get("servers", "")
@@ -136,17 +135,13 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     context.known_tokens = context.known_messages = 0
 
 
-def _begin(
-    agent: Agent, session: Session, sections: Mapping[str, str], reason: InjectReason
-) -> None:
+def _begin(agent: Agent, session: Session, sections: Mapping[str, str]) -> None:
     """Records the beginning of the requests to come, unless it is the same."""
     tools = format_tools(agent.tools, "kode" if agent.small else agent.tool_format)
     specs = (tool.brief_spec if agent.small else tool.spec for tool in tools)
     last = session.entries[-1] if session.entries else None
     entry = SystemEntry(
-        text=BETWEEN_SECTIONS.join(sections.values()),
-        reason=reason,
-        sections={name: len(text) for name, text in sections.items()},
+        sections={**sections},
         tools=tuple(mask(tool_object(spec)) for spec in specs),
         after=last.id if isinstance(last, CompactionEntry) else None,
     )
@@ -253,7 +248,6 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
         RequestEntry(
             provider=agent.provider.name,
             model=agent.provider.model,
-            max_output_tokens=request.max_output_tokens,
             context_window=info.context_window,
             begins_process=not session.has_requested,
             messages=len(digests),

@@ -178,7 +178,7 @@ async def last_words(agent: Agent, context: Context, question: str, emit: Emit) 
 def save_memory_state(agent: Agent, session: Session) -> None:
     """Stores memory's state in the session if it has changed."""
     state = dict(agent.memory.state())
-    if state != dict(session.state(agent.memory.name)):
+    if state != dict(session.states.get(agent.memory.name, {})):
         session.append(StateEntry(system=agent.memory.name, state=state))
 
 
@@ -383,7 +383,6 @@ async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
         session.append(
             TurnEntry(
                 number=turn.number,
-                permission_mode=agent.gate.mode,
                 total_usage=session.usage,
                 total_cost_usd=session.cost_usd,
                 **{name: getattr(ended, name) for name in same - {"type"}},

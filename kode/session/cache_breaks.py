@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from kode.messages import Message, Usage
 from kode.session.entries import RequestEntry, SystemEntry
+from kode.session.index import read, session_path
 from kode.session.log import Session
-from kode.session.reading import read, session_path
 from kode.session.requests import message_bytes, part_object
 from kode.session.spending import Step, step_of
 
@@ -91,7 +91,7 @@ def find_breaks(home: Path, session_id: str, price: Price) -> tuple[CacheBreak, 
         session.append(entry)
         if entry.type in _EDITS:
             edits.append(entry.type)
-        if isinstance(entry, RequestEntry) and entry.purpose == "turn":
+        if isinstance(entry, RequestEntry):
             record, messages = entry, session.messages[: entry.messages]
         elif record is not None and (step := step_of(entry)) and step.purpose == "turn":
             now = AnsweredRequest(record, session.beginning, messages, step, edits)
@@ -177,7 +177,7 @@ def _parts(request: AnsweredRequest, position: int) -> dict[str, tuple[str, str]
     the order in which the server reads them: in Anthropic's format tools come first."""
     sections, tools = dict[str, tuple[str, str]](), dict[str, tuple[str, str]]()
     if request.beginning is not None:
-        for name, text in request.beginning.texts.items():
+        for name, text in request.beginning.sections.items():
             sections[f"system prompt, {name}"] = name, text
         for tool in request.beginning.tools:
             tools[f"tool {tool['name']}"] = "tool", json.dumps(tool)

@@ -1,14 +1,12 @@
-"""The JSON lines of a session file. A session only grows: compaction, trim and rewind are
-entries too, and what the model gets is a pure function of them all (`messages.py`). `log.py` writes
-the file.
-"""
+"""The JSON lines of a session file. It only grows: compaction, trim and rewind are entries too, and
+what the model gets is a pure function of them all (`messages.py`)."""
 
 import functools
 import json
 import re
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
@@ -29,8 +27,7 @@ def new_id() -> str:
 
 
 def new_session_id(begins: datetime | None = None) -> str:
-    """The time in UTC when the session begins, by default now, so that ids sort by it, and six
-    random hex digits."""
+    """The time in UTC when the session begins, by default now, and six random hex digits."""
     return f"{begins or datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
@@ -42,21 +39,14 @@ def timestamp(seconds: float | None = None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """The session that a fork was made from."""
+    """The session that this one is a fork of, or an import of."""
 
     session: str
+    """Its id, of an import in the other agent."""
     entry: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Import:
-    """The session of another agent that was imported."""
-
-    agent: str
-    session: str
-    """Its id in that agent."""
-    file: str
-    digest: str
+    """The last entry that a fork took; None for all, and for an import."""
+    agent: str = ""
+    digest: str = ""
     """SHA-256 of the imported file."""
 
 
@@ -71,7 +61,7 @@ class Header:
     parent: str | None = None
     """The session that started this one as a subagent."""
     forked_from: Origin | None = None
-    imported_from: Import | None = None
+    imported_from: Origin | None = None
     type: Literal["session"] = "session"
 
 
@@ -102,13 +92,13 @@ class MessageEntry(Entry, Message):
 
 @dataclass(frozen=True, kw_only=True)
 class ContextEntry(Entry):
-    """What goes with a pending message, so that the person's words are on disk before anything is
-    done for them. Readers get the message with its context, where this entry stands."""
+    """What goes with a pending message, which is on disk before anything is done for it. Readers
+    get the message with its context, where this entry stands."""
 
     of: str
     """Id of the message."""
     parts: tuple[Part, ...] = ()
-    """Before the person's words: opening, news, memory, notes, attachments."""
+    """What goes before the person's words: opening, news, memory, notes, attachments."""
     notes_of: tuple[str, ...] = ()  # as in the message
     refused: bool = False
     """Whether no turn begins with the message, so that it does not count."""
@@ -116,19 +106,12 @@ class ContextEntry(Entry):
     type: Literal["context"] = "context"
 
 
-BETWEEN_SECTIONS = "\n\n"
-"""Stands between two sections of a system prompt."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class SystemEntry(Entry):
     """What every request of the session begins with, byte for byte, until the next one."""
 
-    text: str
-    """The system prompt."""
-    reason: str = ""
-    sections: Mapping[str, int] = field(default_factory=dict)
-    """The sections of the prompt, joined by blank lines: name → length in characters."""
+    sections: Mapping[str, str]
+    """The sections of the system prompt, by name."""
     tools: tuple[Mapping[str, Any], ...] = ()
     """As `ToolSpec`, in the order sent."""
     after: str | None = None
@@ -136,13 +119,9 @@ class SystemEntry(Entry):
     type: Literal["system"] = "system"
 
     @property
-    def texts(self) -> dict[str, str]:
-        """The texts of its sections, by name."""
-        position, texts = 0, {}
-        for name, size in self.sections.items():
-            texts[name] = self.text[position : position + size]
-            position += size + len(BETWEEN_SECTIONS)
-        return texts
+    def text(self) -> str:
+        """The system prompt."""
+        return "\n\n".join(self.sections.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,11 +243,8 @@ class TaintEntry(Entry):
 class RequestEntry(Entry):
     """The request of a turn, before it is sent: it begins with the last `SystemEntry`."""
 
-    purpose: str = "turn"
     provider: str
     model: str = ""
-    max_output_tokens: int | None = None
-    """None: the server decides."""
     context_window: int | None = None
     """The model's, as it was known then."""
     begins_process: bool = False
@@ -313,8 +289,7 @@ class HookEntry(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class TurnEntry(Entry):
-    """The end of a turn. Totals are of the whole session, so that a list of sessions can be built
-    from the ends of their files."""
+    """The end of a turn. Totals are of the whole session: a list reads only the file's end."""
 
     number: int
     status: Status
@@ -328,8 +303,6 @@ class TurnEntry(Entry):
     checks: tuple[Check, ...] = ()
     fallback_model: str | None = None
     """See `TurnEnded`."""
-    permission_mode: str = ""
-    """At the turn's end; "" if unknown."""
     duration_ms: int
     total_usage: Usage
     total_cost_usd: float
@@ -364,15 +337,6 @@ PLUGIN_TYPE = re.compile(r"x-[a-z][a-z0-9-]{0,38}")
 """The types of plug-ins' records."""
 
 
-@functools.cache
-def _adapter(*, is_of_plugin: bool) -> "TypeAdapter[Any]":
-    from pydantic import Field, TypeAdapter
-
-    every: Any = Union[(Header, *OWN_TYPES)]
-    discriminated = Annotated[every, Field(discriminator="type")]
-    return TypeAdapter(PluginEntry if is_of_plugin else discriminated)
-
-
 def is_turn(entry: AnyEntry) -> bool:
     """Whether an entry is a person's message, with which a turn began."""
     return (
@@ -387,24 +351,21 @@ def settle(
     pending: MessageEntry | None, entry: AnyEntry
 ) -> tuple[MessageEntry | None, tuple[AnyEntry, ...]]:
     """The message that is pending after the next entry of a file, and the entries that count with
-    it: a message counts once its context is there, and not if it was refused or another one took
-    its place."""
-    if isinstance(entry, MessageEntry) and entry.is_pending:
-        return entry, ()
-    if isinstance(entry, ContextEntry):
-        if pending is None or entry.of != pending.id:
+    it: a message counts with its context, unless it was refused or another one took its place."""
+    match entry:
+        case MessageEntry(is_pending=True):
+            return entry, ()
+        case ContextEntry() if pending is None or entry.of != pending.id:
             return pending, ()
-        joined = replace(
-            pending,
-            parts=(*entry.parts, *pending.parts),
-            notes_of=entry.notes_of,
-            masked=pending.masked or entry.masked,
-            is_pending=False,
-        )
-        return None, () if entry.refused else (joined,)
-    if isinstance(entry, MessageEntry) and entry.role == "assistant" and pending is not None:
-        return None, (replace(pending, is_pending=False), entry)  # the context was lost
-    return None if is_turn(entry) else pending, (entry,)
+        case ContextEntry(refused=True):
+            return None, ()
+        case ContextEntry() if pending is not None:
+            parts, masked = (*entry.parts, *pending.parts), pending.masked or entry.masked
+            joined = replace(pending, parts=parts, masked=masked, notes_of=entry.notes_of)
+            return None, (replace(joined, is_pending=False),)
+        case MessageEntry(role="assistant") if pending is not None:  # the context was lost
+            return None, (replace(pending, is_pending=False), entry)
+    return pending, (entry,)
 
 
 def settle_all(entries: Iterable[AnyEntry]) -> list[AnyEntry]:
@@ -416,7 +377,7 @@ def settle_all(entries: Iterable[AnyEntry]) -> list[AnyEntry]:
     return [*counting, pending] if pending is not None else counting
 
 
-def line_of(entry: "Header | AnyEntry") -> bytes:
+def line_of(entry: Header | AnyEntry) -> bytes:
     """One JSON line without its line feed, without default values; values that look like
     credentials are masked."""
     # `type` first, so that a person reading the file sees what a line is.
@@ -436,29 +397,28 @@ def _plain(value: Any) -> Any:
         return dict(value)
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
-    if not is_dataclass(value) or isinstance(value, type):
+    if not is_dataclass(value):
         return value
     return {
-        name: _plain(item)
-        for name, default in _defaults(type(value)).items()
-        if (item := getattr(value, name)) != default
+        field.name: _plain(item)
+        for field in fields(value)
+        if (item := getattr(value, field.name)) != field.default
+        or field.name in ("type", "version")
     }
 
 
-@functools.cache
-def _defaults(kind: type[Any]) -> dict[str, Any]:
-    """The fields of a kind of values; those without a default are always written."""
-    always = ("type", "version")
-    return {
-        field.name: MISSING if field.name in always else field.default for field in fields(kind)
-    }
-
-
-def parse_line(line: bytes) -> "Header | AnyEntry":
+def parse_line(line: bytes) -> Header | AnyEntry:
     """The entry of one line. Raises: ValueError (pydantic's and json's are subclasses), also for
     one that is not as it was written."""
     if not is_intact(line):
         raise ValueError("the checksum of the line does not fit")
-    is_of_plugin = line.startswith(b'{"type":"x-')
-    entry: Header | AnyEntry = _adapter(is_of_plugin=is_of_plugin).validate_json(line)
+    entry: Header | AnyEntry = _adapter(line.startswith(b'{"type":"x-')).validate_json(line)
     return entry
+
+
+@functools.cache
+def _adapter(is_of_plugin: bool) -> "TypeAdapter[Any]":
+    from pydantic import Field, TypeAdapter
+
+    every: Any = Annotated[Union[(Header, *OWN_TYPES)], Field(discriminator="type")]
+    return TypeAdapter(PluginEntry if is_of_plugin else every)

@@ -15,8 +15,7 @@ from kode import durable, installed, paths
 from kode.broken_json import object_of
 from kode.errors import ConfigError, SessionError
 from kode.messages import Usage
-from kode.paths import real_path
-from kode.session.entries import Import, MessageEntry, TaintEntry, TurnEntry, new_session_id
+from kode.session.entries import MessageEntry, Origin, TaintEntry, TurnEntry, new_session_id
 from kode.session.index import files, seconds_of
 from kode.session.log import write_session
 from kode.session.messages import effective, turns_of
@@ -80,7 +79,7 @@ def import_file(home: Path, path: Path, known: dict[str, str]) -> Imported:
     begins, ends = transcript.entries[0].at, transcript.entries[-1].at
     header = transcript.header
     id_there = header.imported_from.session if header.imported_from else header.id
-    origin = Import(agent=agent, session=id_there, file=real_path(path), digest=digest)
+    origin = Origin(session=id_there, agent=agent, digest=digest)
     header = replace(header, id=_new_id(home, begins), created_at=begins, imported_from=origin)
     taint = TaintEntry(source=f"a session of {agent}", at=begins)
     # So that a list need not read the whole file. What it cost was another agent's.

@@ -1,38 +1,49 @@
-"""Which sessions there are: list, find, newest. A list reads the head and the tail of each file,
-never all of it, and only of the files it shows. There is no index to keep in step.
+"""The files of sessions: what is in one, which there are, and words in them. `log.py` opens one. A
+list reads the head and the tail of the files that it shows, a search parses only those with the
+words.
 
-What is done to sessions is in `upkeep.py`; what one session says is `log.py`'s business.
+The order in which sessions were used is a list of ids, the last used at the end, so that a wrong
+clock changes nothing. A session that is not in it has the time of its file, and so have all while
+that list is damaged.
 """
 
 import contextlib
-import difflib
+import fcntl
+import json
 import math
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from kode import durable, paths
 from kode.broken_json import object_of
-from kode.errors import SessionError
-from kode.messages import Text, text_of
-from kode.paths import real_path
-from kode.session import order
+from kode.errors import SessionError, StorageError
+from kode.images import kept_beside
+from kode.messages import Image, Part, Text, ToolCall, ToolResult, images_of, plural, text_of
 from kode.session.entries import (
+    KNOWN_TYPES,
     VERSION,
     AnyEntry,
     ContextEntry,
+    Header,
     MessageEntry,
+    is_turn,
+    parse_line,
     settle_all,
     timestamp,
 )
-from kode.session.log import writable_path
 from kode.session.messages import effective, turns_of
-from kode.session.reading import ID, missing_session, read
 
+ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+"""UTC date and time, then six random hex digits."""
+ORDER = "order"
+"""The list of ids in the folder of the sessions, one a line."""
 HEAD_BYTES = 65_536
 """Of a longer system prompt the first task behind it is not shown."""
 TASK_CHARS = 200  # two lines of a table
@@ -40,8 +51,202 @@ MAX_NAMED = 5
 """Candidates named in an error."""
 LAST_SECOND = 253_402_214_400
 """The beginning of the last day that a date can name."""
+CLOCK_LAG_S = 0.02  # above a tick of Linux at 100 Hz
+CONTEXT_CHARS = 160  # two lines around a hit
 
-_END, _CONTEXT = b'{"type":"turn"', b'{"type":"context"'
+_USE = re.compile(rb"([0-9a-f-]{22}) ([0-9a-f]{8})")
+"""A line of the list: an id and its CRC-32."""
+_END, _CONTEXT, _USER = b'{"type":"turn"', b'{"type":"context"', b'"role":"user"'
+
+Value = TypeVar("Value", str, int, float)
+
+
+def session_path(home: Path, session_id: str) -> Path:
+    """The file of a session that exists. Raises: SessionError."""
+    path = paths.session_file(home, session_id)
+    with durable.storage_errors(path, "read"):
+        if not ID.fullmatch(session_id) or not path.is_file():
+            raise missing_session(session_id)
+    return path
+
+
+def missing_session(session_id: str, hint: str = "") -> SessionError:
+    """The error for an unknown session id."""
+    return SessionError(
+        f"There is no session {session_id[:80]!r}.{hint} `kode session list --all` shows them all."
+    )
+
+
+def writable_path(path: Path | str) -> str:
+    """A path in a form that JSON can hold: invalid UTF-8 is escaped with a backslash."""
+    return str(path).encode("utf-8", "backslashreplace").decode()
+
+
+def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
+    """The header and every readable entry of a file, and a plain sentence for each problem. An
+    unfinished line is ignored.
+
+    Raises: SessionError for a file of a newer version; StorageError.
+    """
+    with durable.storage_errors(path, "read"):
+        noted = durable.noted_length(path)
+        data = path.read_bytes()
+        changed = path.stat().st_mtime
+    lines, name, faults = read_lines(data, path.stem), f"session {path.stem}", list[str]()
+    header, entries = lines.header, settle_all(lines.entries.values())
+    if header is None:
+        lines.damaged = [number for number in lines.damaged if number > 1]
+        created_at = timestamp(changed)
+        header = Header(id=path.stem, created_at=created_at, cwd="", model="", provider="")
+        faults.append(
+            f"The first line of {name} cannot be read; the rest is used."
+            if entries
+            else f"{name.capitalize()} is empty: nothing in its file can be read."
+        )
+    if header.id != path.stem:
+        faults.append(f"The file of {name} calls itself {header.id[:80]!r}: renamed?")
+        header = replace(header, id=path.stem)
+    if lines.damaged:
+        numbers = ", ".join(map(str, lines.damaged[:5])) + " ..." * (len(lines.damaged) > 5)
+        faults.append(
+            f"Skipped {plural(len(lines.damaged), 'damaged line')} of {name} (line {numbers}), "
+            "still in the file."
+        )
+    if lines.unknown:
+        faults.append(
+            f"{name.capitalize()} has entries of a newer kode "
+            f"({', '.join(sorted(lines.unknown))}), which were left out. Update kode to use them."
+        )
+    if len(data) < noted:
+        faults.append(
+            f"The end of {name} is lost: {noted - len(data)} bytes that kode had written are no "
+            "longer in its file. The rest is used."
+        )
+    # Pictures are in the session's own folder, wherever it was copied or moved to.
+    folder = paths.images_folder(path.with_suffix(""))
+    for index, entry in enumerate(entries):
+        if isinstance(entry, MessageEntry) and images_of(entry):
+            parts = (kept_beside(p, folder) if isinstance(p, Image) else p for p in entry.parts)
+            entries[index] = replace(entry, parts=tuple(parts))
+    return header, entries, faults
+
+
+@dataclass
+class Lines:
+    """The lines of a file, sorted."""
+
+    header: Header | None = None
+    entries: dict[str, AnyEntry] = field(default_factory=dict)
+    """By id, in file order."""
+    sound: list[bytes] = field(default_factory=list)
+    """The header, the entries, and what may be those of a newer kode, each once."""
+    damaged: list[int] = field(default_factory=list)
+    """Numbers of lines, from 1, that are unreadable or duplicate."""
+    unknown: set[str] = field(default_factory=set)
+    """Entry types of a newer kode."""
+
+
+def read_lines(data: bytes, session_id: str) -> Lines:
+    """Reads every whole line. Raises: SessionError for a session of a newer version."""
+    lines = Lines()
+    for number, line in enumerate(data.split(b"\n")[:-1], 1):
+        version: object = None
+        try:
+            entry = parse_line(line)
+        except ValueError:
+            value = object_of(line) or {}
+            kind = str(value.get("type"))
+            version = value.get("version") if kind == "session" else None
+            is_sound = kind not in KNOWN_TYPES and bool(re.fullmatch(r"[a-z_-]{1,40}", kind))
+            lines.unknown |= {kind} if is_sound else set()
+        else:
+            if isinstance(entry, Header):
+                version, is_sound = entry.version, lines.header is None
+                lines.header = lines.header or entry
+            else:
+                is_sound = lines.entries.setdefault(entry.id, entry) is entry
+        if isinstance(version, int) and version > VERSION:
+            raise SessionError(
+                f"Session {session_id} was written by a newer kode (format {version}). "
+                "Update kode to continue it."
+            )
+        if is_sound:
+            lines.sound.append(line)
+        else:
+            lines.damaged.append(number)
+    return lines
+
+
+def note_use(path: Path) -> None:
+    """Notes that the session in this file is the last used, unless it was already. Never raises,
+    and is not synced: where it cannot be noted the times of the files decide."""
+    order, id = path.with_name(ORDER), path.stem.encode()
+    # The line feed before it ends a line that a crash has torn.
+    line = b"\n%s %08x\n" % (id, zlib.crc32(id))
+    with contextlib.suppress(OSError), durable.open_for_append(order) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        size = os.fstat(file.fileno()).st_size
+        is_last = os.pread(file.fileno(), len(line), max(0, size - len(line))) == line
+        if not is_last and not durable.lost_bytes(order):
+            os.write(file.fileno(), line)
+            durable.note_length(order, size + len(line))
+
+
+def repair_order(home: Path) -> str:
+    """Sets the list of uses aside if it is damaged, so that a new one begins; returns a sentence
+    about it, "" if it is whole. Never raises."""
+    order, aside = paths.sessions_folder(home) / ORDER, ""
+    if _uses(order) is not None:
+        return ""
+    durable.forget_length(order)
+    with contextlib.suppress(StorageError):
+        aside = f" and is kept as {durable.set_aside(order).name}"
+    what = f"{order}, the order in which sessions were used, was damaged{aside}"
+    return f"{what}: the times of their files decide."
+
+
+def _uses(order: Path) -> list[str] | None:
+    """The ids in the list; None if it is damaged: what was used since would be taken for older than
+    all else in it."""
+    noted, data = durable.noted_length(order), b""
+    with contextlib.suppress(OSError):
+        data = order.read_bytes()
+    matches = [_USE.fullmatch(line) for line in data.splitlines() if line]
+    ids = [m[1].decode() for m in matches if m and int(m[2], 16) == zlib.crc32(m[1])]
+    return ids if len(ids) == len(matches) and len(data) >= noted else None
+
+
+def files(home: Path) -> list[tuple[float, str]]:
+    """(time of the last change, id) of every session file, unsorted; one folder scan.
+
+    Raises: StorageError when the folder may not be read.
+    """
+    folder, sessions = paths.sessions_folder(home), []
+    with durable.storage_errors(folder, "read"), contextlib.suppress(FileNotFoundError):
+        for entry in os.scandir(folder):
+            stem, _, ending = entry.name.partition(".")
+            if ending == "jsonl" and ID.fullmatch(stem):
+                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                    if entry.is_file():
+                        sessions.append((entry.stat().st_mtime, stem))
+    return sessions
+
+
+def find(home: Path, prefix: str) -> str:
+    """The id that begins with `prefix`. Raises: SessionError when none or several do."""
+    import difflib
+
+    ids = sorted(session_id for _, session_id in files(home))
+    matching = [session_id for session_id in ids if prefix and session_id.startswith(prefix)]
+    if prefix in matching or len(matching) == 1:
+        return matching[0]
+    if matching:
+        newest_ids = ", ".join(matching[-MAX_NAMED:]) + ", ..." * (len(matching) > MAX_NAMED)
+        raise SessionError(
+            f"{len(matching)} sessions start with {prefix!r} ({newest_ids}). Give more of the id."
+        )
+    near = difflib.get_close_matches(prefix, ids, n=1, cutoff=0.6)
+    raise missing_session(prefix, f" Did you mean {near[0]}?" if near else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,51 +276,19 @@ class Summary:
     """What is wrong with it, as far as its two ends tell."""
 
 
-def files(home: Path) -> list[tuple[float, str]]:
-    """(time of the last change, id) of every session file, unsorted; one folder scan.
-
-    Raises: StorageError when the folder may not be read.
-    """
-    folder, sessions = paths.sessions_folder(home), []
-    with durable.storage_errors(folder, "read"), contextlib.suppress(FileNotFoundError):
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                stem, _, ending = entry.name.partition(".")
-                if ending == "jsonl" and ID.fullmatch(stem):
-                    with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
-                        if entry.is_file():
-                            sessions.append((entry.stat().st_mtime, stem))
-    return sessions
-
-
 def list_sessions(
     home: Path, *, cwd: Path | None = None, limit: int | None = None
 ) -> list[Summary]:
     """Sessions, the last used first: those of `cwd` or, with None, of every directory; at most
     `limit`. One that is damaged is in the list all the same, marked."""
-    return list(islice(last_used_first(home, cwd), limit))
-
-
-def find(home: Path, prefix: str) -> str:
-    """The id that begins with `prefix`. Raises: SessionError when none or several do."""
-    ids = sorted(session_id for _, session_id in files(home))
-    matching = [session_id for session_id in ids if prefix and session_id.startswith(prefix)]
-    if prefix in matching or len(matching) == 1:
-        return matching[0]
-    if matching:
-        newest_ids = ", ".join(matching[-MAX_NAMED:]) + ", ..." * (len(matching) > MAX_NAMED)
-        raise SessionError(
-            f"{len(matching)} sessions start with {prefix!r} ({newest_ids}). Give more of the id."
-        )
-    near = difflib.get_close_matches(prefix, ids, n=1, cutoff=0.6)
-    raise missing_session(prefix, f" Did you mean {near[0]}?" if near else "")
+    return list(islice(_last_used_first(home, cwd), limit))
 
 
 def newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
     """The id of the session of this directory that was used last, and those used since that cannot
     be continued: damaged, or without a task. Raises: SessionError."""
     passed: list[Summary] = []
-    for summary in last_used_first(home, cwd):
+    for summary in _last_used_first(home, cwd):
         if summary.turns and not summary.parent and not summary.damaged:
             return summary.id, tuple(passed)
         if not summary.parent:
@@ -128,14 +301,10 @@ def newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
     )
 
 
-def last_used_first(home: Path, cwd: Path | None = None) -> Iterator[Summary]:
-    """Sessions as `list_sessions` has them. Reads only as many files as are asked for.
-
-    Their `order` decides. Those that are not in it come after the others, by the time of their
-    files.
-    """
+def _last_used_first(home: Path, cwd: Path | None) -> Iterator[Summary]:
+    """Sessions as `list_sessions` has them. Reads only as many files as are asked for."""
     folder = paths.sessions_folder(home)
-    ranks = order.ranks(folder)
+    ranks = {id: place for place, id in enumerate(_uses(folder / ORDER) or ())}
     sessions = ((ranks.get(id, -1), changed, id) for changed, id in files(home))
     for _, _, session_id in sorted(sessions, reverse=True):
         if summary := summarize(folder / f"{session_id}.jsonl", cwd):
@@ -151,55 +320,45 @@ def summarize(path: Path, cwd: Path | None = None) -> Summary | None:
             head = file.read(HEAD_BYTES)
             lines = (head + (file.readline() if len(head) == HEAD_BYTES else b"")).split(b"\n")
             header = _header(lines[0])
-            if header and cwd is not None and not _is_of(_text(header, "cwd"), cwd):
+            folder = _field(header, "cwd", "")
+            if header and cwd and paths.real_path(folder) != writable_path(paths.real_path(cwd)):
                 return None
             at, turns, end = _read_tail(file, path)
     except OSError:
         return None
-    usage = end.get("total_usage")
-    usage = usage if isinstance(usage, dict) else {}
-    changed = min(max(status.st_mtime, 0.0), LAST_SECOND)
-    prompts = (prompt for prompt in _prompts(lines[:-1]) if isinstance(prompt, MessageEntry))
-    first = next(prompts, None)
+    asked = settle_all(filter(None, map(_prompt, lines[:-1])))
+    task = text_of(asked[0]) if asked and isinstance(asked[0], MessageEntry) else ""
+    usage, changed = end.get("total_usage"), min(max(status.st_mtime, 0.0), LAST_SECOND)
+    # A total of turns without a price is no cost of zero.
+    cost_usd = _field(end, "total_cost_usd", 0.0) or _field(end, "cost_usd", math.nan)
+    lost, check = noted - status.st_size, f"`kode session check {path.stem}` says more."
+    warnings = [] if header else [f"Its first line cannot be read. {check}"]
+    if _field(header, "version", 0) > VERSION:
+        warnings.append("It was written by a newer kode. Update kode to continue it.")
+    if lost > 0:
+        warnings.append(f"Its last {lost} bytes are lost. {check}")
     return Summary(
         id=path.stem,
         updated_at=timestamp(min(changed, seconds_of(at) or changed)),
-        **{name: _text(header, name) for name in ("created_at", "cwd", "model", "provider")},
-        task=" ".join(text_of(first).split())[:TASK_CHARS] if first else "",
+        **{name: _field(header, name, "") for name in ("created_at", "cwd", "model", "provider")},
+        task=" ".join(task.split())[:TASK_CHARS],
         turns=turns,
-        tokens=_whole(usage, "input_tokens") + _whole(usage, "output_tokens"),
-        # A total of turns without a price is no cost of zero.
-        cost_usd=_amount(end.get("total_cost_usd") or end.get("cost_usd")),
+        tokens=_field(usage, "input_tokens", 0) + _field(usage, "output_tokens", 0),
+        cost_usd=cost_usd if math.isfinite(cost_usd) else None,
         size_bytes=status.st_size,
-        parent=_text(header, "parent") or None,
+        parent=_field(header, "parent", "") or None,
         damaged=not header,
-        warnings=tuple(_warnings(path.stem, header, noted - status.st_size)),
+        warnings=tuple(warnings),
     )
-
-
-def _warnings(session_id: str, header: dict[str, Any], lost_bytes: int) -> Iterator[str]:
-    check = f"`kode session check {session_id}` says more."
-    if not header:
-        yield f"Its first line cannot be read. {check}"
-    if _whole(header, "version") > VERSION:
-        yield "It was written by a newer kode. Update kode to continue it."
-    if lost_bytes > 0:
-        yield f"Its last {lost_bytes} bytes are lost. {check}"
 
 
 def folder_of(path: Path) -> str:
     """Where a session was started; "" where its file does not tell."""
     try:
         with path.open("rb") as file:
-            return _text(_header(file.readline(HEAD_BYTES)), "cwd")
+            return _field(_header(file.readline(HEAD_BYTES)), "cwd", "")
     except OSError:
         return ""
-
-
-def _is_of(folder: str, cwd: Path) -> bool:
-    return bool(folder) and (
-        folder in (str(cwd), writable_path(cwd)) or real_path(folder) == real_path(cwd)
-    )
 
 
 def _header(line: bytes) -> dict[str, Any]:
@@ -211,72 +370,49 @@ def _header(line: bytes) -> dict[str, Any]:
 def _read_tail(file: IO[bytes], path: Path) -> tuple[str, int, dict[str, Any]]:
     """The time of the last entry, how many turns there are, and the end of the last finished one,
     empty where none has finished. Raises: OSError."""
-    at, end, newest_first = "", dict[str, Any](), durable.pieces_backwards(file)
+    at, prompts, newest_first = (
+        "",
+        list[MessageEntry | ContextEntry](),
+        durable.pieces_backwards(file),
+    )
     next(newest_first)  # torn, and no line to any reader
-    lines = list[bytes]()
     for line in newest_first:
-        if b'"rewind"' in line:
-            return _read_all(path)
+        if b'"rewind"' in line:  # rare: only all entries together tell
+            with contextlib.suppress(SessionError, IndexError):
+                _, entries, _ = read(path)
+                is_pending = getattr(entries[-1], "is_pending", False)
+                return entries[-1].at, turns_of(effective(entries)) + is_pending, {}
+            return "", 0, {}
         value = object_of(line) or {} if line.startswith(_END) or not at else {}
-        at = at or _text(value, "at")
+        at = at or _field(value, "at", "")
         if line.startswith(_END) and value:
-            end = value
             break
-        if line.startswith(_CONTEXT) or b'"role":"user"' in line:
-            lines.append(line)
-    return at, _whole(end, "number") + len(_prompts(reversed(lines))), end
+        if prompt := _prompt(line):
+            prompts.append(prompt)
+    else:
+        value = {}
+    return at, _field(value, "number", 0) + len(settle_all(reversed(prompts))), value
 
 
-def _read_all(path: Path) -> tuple[str, int, dict[str, Any]]:
-    """The same from all entries, for the rare file whose end does not tell."""
-    try:
-        _, entries, _ = read(path)
-    except SessionError:
-        return "", 0, {}
-    last = entries[-1] if entries else None
-    turns = turns_of(effective(entries)) + getattr(last, "is_pending", False)
-    return last.at if last else "", turns, {}
-
-
-def _prompts(lines: Iterable[bytes]) -> list[AnyEntry]:
-    """What the person asked in these lines, but what was refused; with their words, and without
-    the types that reading a whole session takes long to build."""
-    return settle_all(filter(None, map(_prompt, lines)))
-
-
-def _prompt(line: bytes) -> AnyEntry | None:
-    """A line that is a message of the person, or the context of one, as far as a list needs it."""
-    if not line.startswith(_CONTEXT) and b'"role":"user"' not in line:
-        return None
-    value = object_of(line) or {}
+def _prompt(line: bytes) -> MessageEntry | ContextEntry | None:
+    """A line that is a message of the person, or the context of one, as far as a list needs it, and
+    without the types that reading a whole session takes long to build."""
+    value = object_of(line) or {} if line.startswith(_CONTEXT) or _USER in line else {}
     if value.get("type") == "context":
-        return ContextEntry(of=_text(value, "of"), refused=value.get("refused") is True)
+        return ContextEntry(of=_field(value, "of", ""), refused=value.get("refused") is True)
     parts = value.get("parts") if value.get("type") == "message" else None
     for part in parts if isinstance(parts, list) else ():
         if isinstance(part, dict) and part.get("type", "text") == "text" and not part.get("source"):
-            words = Text(text=_text(part, "typed") or _text(part, "text"))
-            is_pending = value.get("is_pending") is True
-            id = _text(value, "id")
+            words = Text(text=_field(part, "typed", "") or _field(part, "text", ""))
+            id, is_pending = _field(value, "id", ""), value.get("is_pending") is True
             return MessageEntry(role="user", parts=(words,), id=id, is_pending=is_pending)
     return None
 
 
-def _text(value: dict[str, Any], key: str) -> str:
-    text = value.get(key)
-    return text if isinstance(text, str) else ""
-
-
-def _whole(value: dict[str, Any], key: str) -> int:
-    number = value.get(key)
-    return number if isinstance(number, int) else 0
-
-
-def _amount(value: Any) -> float | None:
-    try:
-        amount = float(value) if isinstance(value, int | float) else None
-    except OverflowError:
-        return None
-    return amount if amount is not None and math.isfinite(amount) else None
+def _field(value: Any, name: str, default: Value) -> Value:
+    """A field of a line that anybody may have edited; the default for one of another type."""
+    item = value.get(name) if isinstance(value, dict) else None
+    return item if type(item) is type(default) else default
 
 
 def seconds_of(at: str) -> float | None:
@@ -287,3 +423,78 @@ def seconds_of(at: str) -> float | None:
     except (ValueError, OverflowError, OSError):
         return None
     return seconds if 0 < seconds < LAST_SECOND else None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A text with the words of a search."""
+
+    session: str
+    entry: str
+    """The id of the message, as in `kode session show`."""
+    at: str
+    turn: int
+    """From 1; 0 for anything before the first."""
+    who: str
+    """`you`, `kode`, or `tool NAME` for a call or its result."""
+    line: str
+    """The line with the words, or most of them; cut if it is long."""
+    cwd: str
+
+
+def search(home: Path, words: Sequence[str], limit: int | None = None) -> list[Place]:
+    """Texts that contain all `words`, ignoring case, newest first; at most `limit`.
+
+    Raises: StorageError if the sessions folder cannot be read.
+    """
+    wanted = [word.lower() for word in words if word.strip()]
+    places: list[Place] = []
+    for changed, session_id in sorted(files(home), reverse=True) if wanted else ():
+        # Nothing in this file, or in those after it, is newer than its last change. The clock of
+        # file systems may be some milliseconds behind.
+        newest_at = timestamp(changed + CLOCK_LAG_S)
+        if limit is not None and len(places) >= limit and places[-1].at >= newest_at:
+            break
+        places += reversed(list(_places(paths.session_file(home, session_id), wanted)))
+        places = sorted(places, key=lambda place: place.at, reverse=True)[:limit]
+    return places
+
+
+def _places(path: Path, words: Sequence[str]) -> Iterator[Place]:
+    # Case changes the bytes of non-ASCII letters.
+    needles = [json.dumps(word)[1:-1].encode() for word in words if word.isascii()]
+    try:
+        data = path.read_bytes().lower()
+        if not all(needle in data for needle in needles):
+            return
+        header, entries, _ = read(path)
+    except (OSError, SessionError, StorageError):  # deleted meanwhile, or of a newer kode
+        return
+    turn = 0
+    for entry in entries:
+        turn += is_turn(entry)
+        for part in entry.parts if isinstance(entry, MessageEntry) else ():
+            author, text = _author_and_text(entry, part)
+            if author and all(word in text.lower() for word in words):
+                line = line_with(text, words)
+                yield Place(path.stem, entry.id, entry.at, turn, author, line, header.cwd)
+
+
+def _author_and_text(entry: AnyEntry, part: Part) -> tuple[str, str]:
+    """Who wrote a part, and its text; "" for memory, attachments and notes."""
+    match part:
+        case Text(source="" | "steering"):
+            return ("you" if getattr(entry, "role", "") == "user" else "kode"), part.text
+        case ToolCall(arguments=text) | ToolResult(text=text):
+            return f"tool {part.name}", text
+    return "", ""
+
+
+def line_with(text: str, words: Sequence[str]) -> str:
+    """The line of a text with most of the words, cut around the first of them."""
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    best = max(lines, key=lambda line: sum(word in line.lower() for word in words))
+    positions = [at for word in words if (at := best.lower().find(word)) >= 0]
+    start = max(0, min(min(positions, default=0) - CONTEXT_CHARS // 3, len(best) - CONTEXT_CHARS))
+    end = start + CONTEXT_CHARS
+    return "…" * (start > 0) + best[start:end] + "…" * (end < len(best))

@@ -15,19 +15,15 @@ from pathlib import Path
 from typing import IO, Any
 
 from kode import durable, paths
-from kode.errors import BusyError, StorageError
+from kode.errors import BusyError, SessionError, StorageError
 from kode.images import copy_to as copy_image
 from kode.messages import Message, Part, Text, Thinking, Usage, images_of
-from kode.session import order
 from kode.session.entries import (
     OF_OPENING,
     AnyEntry,
-    CompactionEntry,
     ContextEntry,
     Header,
-    JobEntry,
     MessageEntry,
-    NoteEntry,
     Origin,
     RequestEntry,
     RestoreEntry,
@@ -37,8 +33,6 @@ from kode.session.entries import (
     SystemEntry,
     TaintEntry,
     TrimEntry,
-    UnboundEntry,
-    UndoEntry,
     UsageEntry,
     is_turn,
     line_of,
@@ -46,23 +40,21 @@ from kode.session.entries import (
     settle,
     timestamp,
 )
+from kode.session.index import ID, missing_session, note_use, read, session_path, writable_path
 from kode.session.messages import (
-    add_message,
     effective,
     find_unreported,
-    messages_so_far,
-    turns_of,
+    messages_after,
     unanswered,
     unknown_results,
 )
 from kode.session.plan import read_plan, write_plan
-from kode.session.reading import ID, missing_session, read, session_path, unusable_id
 from kode.session.requests import Chain
 
 
 @dataclass
 class Session:
-    """An open session. Created by `create`, `in_memory` or `load`; ended by `close`."""
+    """An open session. Created by `create` or `load`; ended by `close`."""
 
     header: Header
     path: Path | None
@@ -91,32 +83,58 @@ class Session:
     tainted_by: str = ""
     """The first outside source that was read; "" if none."""
     states: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The last stored state of each memory system."""
     file: IO[bytes] | None = None
     loaded: bool = False
     """False for a session created by this process."""
     pending: MessageEntry | None = None
     """The person's message whose turn has not begun."""
-    _unreported: tuple[AnyEntry, ...] | None = ()
-    """None: to be found in the entries."""
 
     @property
     def id(self) -> str | None:
         return self.header.id if self.path is not None else None
 
+    @property
+    def system(self) -> str:
+        """The system prompt; "" before it was rendered."""
+        return self.beginning.text if self.beginning else ""
+
+    @property
+    def tainted(self) -> bool:
+        """Whether outside text was read."""
+        return bool(self.tainted_by)
+
+    @property
+    def unreported(self) -> tuple[AnyEntry, ...]:
+        """The entries that the next message tells the model of; see `note_of`."""
+        return tuple(find_unreported(self.entries))
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a person or a plug-in caused anything in it."""
+        return self.loaded or not all(isinstance(entry, OF_OPENING) for entry in self.entries)
+
     def append(self, *entries: AnyEntry) -> None:
         """Adds entries; they are on disk when this returns. Raises: StorageError; then nothing was
         added."""
         if self.path is not None:
-            lines = b"\n".join(map(line_of, entries))
             with durable.storage_errors(self.path, "append to"):
                 if self.file is None:
                     raise OSError(errno.EBADF, "the session is closed")
-                durable.append_to(self.file, lines, self.path)
+                durable.append_to(self.file, b"\n".join(map(line_of, entries)), self.path)
         for entry in entries:
             self._take(entry)
-        is_asked = any(is_turn(entry) or getattr(entry, "is_pending", False) for entry in entries)
-        if self.path is not None and is_asked:
-            order.add(self.path.parent, self.header.id)
+        if self.path is not None and any(getattr(e, "role", "") == "user" for e in entries):
+            note_use(self.path)
+
+    def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
+        """Adds one message, with what its request cost; see `append`."""
+        values = {each.name: getattr(message, each.name) for each in fields(Message)}
+        values["bound"] = self.bound() if Thinking in map(type, message.parts) else ""
+        self.append(MessageEntry(**values, cost_usd=cost_usd))
+        added = self.entries[-1]
+        assert isinstance(added, MessageEntry)
+        return added
 
     def record_prompt(self, text: str, typed: str | None = None) -> None:
         """Puts a person's message on disk before anything is done for it; `begin_prompt` or
@@ -140,54 +158,19 @@ class Session:
         if self.pending is not None:
             self.append(ContextEntry(of=self.pending.id, refused=True))
 
-    def append_message(self, message: Message, cost_usd: float | None = None) -> MessageEntry:
-        """Adds one message, with what its request cost; see `append`."""
-        values = {each.name: getattr(message, each.name) for each in fields(Message)}
-        values["bound"] = self.bound() if Thinking in map(type, message.parts) else ""
-        self.append(MessageEntry(**values, cost_usd=cost_usd))
-        added = self.entries[-1]
-        assert isinstance(added, MessageEntry)
-        return added
-
-    @property
-    def system(self) -> str:
-        """The system prompt; "" before it was rendered."""
-        return self.beginning.text if self.beginning else ""
-
     def bound(self, count: int | None = None) -> str:
         """The digest of the beginning and the first `count` messages, by default all: what a reply
         answers, and its thinking is bound to."""
         count = len(self.messages) if count is None else count
         return self.chain.bound(self.beginning, self.messages, count)
 
-    @property
-    def unreported(self) -> tuple[AnyEntry, ...]:
-        """The entries that the next message tells the model of; see `note_of`."""
-        if self._unreported is None:
-            self._unreported = tuple(find_unreported(self.entries))
-        return self._unreported
-
-    @property
-    def tainted(self) -> bool:
-        """Whether outside text was read."""
-        return bool(self.tainted_by)
-
-    def state(self, system: str) -> Mapping[str, Any]:
-        """The last stored state of a memory system; empty if none."""
-        return self.states.get(system, {})
-
-    @property
-    def is_used(self) -> bool:
-        """Whether a person or a plug-in caused anything in it."""
-        return self.loaded or not all(isinstance(entry, OF_OPENING) for entry in self.entries)
-
     def close(self) -> None:
         """Releases the file. Deletes one that this process created and nobody used."""
-        if self.file is None:
+        if self.file is None or self.path is None:
             return
         file, self.file = self.file, None
         with file:
-            if not self.is_used and self.path is not None:
+            if not self.is_used:
                 with contextlib.suppress(StorageError):  # an empty file is no loss
                     durable.remove(self.path)
                     durable.forget_length(self.path)
@@ -198,68 +181,48 @@ class Session:
     def _take(self, entry: AnyEntry) -> None:
         """Updates the derived state, in time independent of the session's length, except for the
         rare entries that change the past."""
-        self.pending, settled = settle(self.pending, entry)
-        for entry in settled:
+        self.pending, counting = settle(self.pending, entry)
+        for entry in counting:
             self.entries.append(entry)
-            if isinstance(entry, MessageEntry | UsageEntry) and entry.usage is not None:
-                self.cost_usd += entry.cost_usd or 0.0
-                self.usage += entry.usage
-                self.unpriced |= entry.cost_usd is None
-            self._apply(entry)
+            match entry:
+                case MessageEntry(usage=Usage() as usage) | UsageEntry(usage=usage):
+                    self.usage += usage
+                    self.cost_usd += entry.cost_usd or 0.0
+                    self.unpriced |= entry.cost_usd is None
+                case StateEntry():
+                    self.states[entry.system] = entry.state
+                case TaintEntry():
+                    self.tainted_by = self.tainted_by or entry.source or "a source without a name"
+                case RequestEntry():
+                    self.has_requested = True
+                case _ if is_turn(entry):
+                    self.turn_id = entry.id
+            if isinstance(entry, RewindEntry | RestoreEntry):
+                self.messages, self.answers, self.turns = [], [], 0
+                self.beginning, self.section_texts = None, {}
+                for earlier in effective(self.entries):
+                    self._apply(earlier)
+            else:
+                self._apply(entry)
 
     def _apply(self, entry: AnyEntry) -> None:
+        """Updates what a rewind changes."""
         match entry:
             case MessageEntry():
-                if entry.notes_of:
-                    self._unreported = None
+                self.turns += is_turn(entry)
                 if entry.bound and entry.bound != self.bound():
                     entry = replace(entry, moved=True)
-                add_message(self.messages, self.answers, entry)
-                if is_turn(entry):
-                    self.turns, self.turn_id = self.turns + 1, entry.id
             case SystemEntry():
-                self._take_beginning(entry)
-                self._mark_moved()
+                self.beginning, self.section_texts = entry, {}
             case SectionUpdateEntry():
-                self._take_beginning(entry)
-            case StateEntry():
-                self.states[entry.system] = entry.state
-            case TaintEntry():
-                self.tainted_by = self.tainted_by or entry.source or "a source without a name"
-            case RequestEntry():
-                self.has_requested = True
-            case UndoEntry() | JobEntry() | NoteEntry():
-                self._unreported = None
-            case RewindEntry() | RestoreEntry():
-                self._unreported = None
-                counting = effective(self.entries)
-                self.turns = turns_of(counting)
-                self.beginning, self.section_texts = None, {}
-                for earlier in counting:
-                    self._take_beginning(earlier)
-                self._rebuild()
-            case CompactionEntry() | TrimEntry() | UnboundEntry():
-                self._rebuild()
-
-    def _take_beginning(self, entry: AnyEntry) -> None:
-        if isinstance(entry, SystemEntry):
-            self.beginning, self.section_texts = entry, {}
-        elif isinstance(entry, SectionUpdateEntry):
-            self.section_texts[entry.section] = entry.text
-
-    def _rebuild(self) -> None:
-        self.messages, self.answers = messages_so_far(self.entries)
-        self._mark_moved()
-
-    def _mark_moved(self) -> None:
-        """Marks the messages whose thinking is bound to another beginning than they have now."""
-        moved = {
-            index: replace(message, moved=True)
-            for index, message in enumerate(self.messages)
-            if message.bound and message.bound != self.bound(index)
-        }
-        if moved:
-            self.messages = [moved.get(at, message) for at, message in enumerate(self.messages)]
+                self.section_texts[entry.section] = entry.text
+        before = self.messages
+        self.messages = messages_after(before, self.answers, entry)
+        if self.messages is not before or isinstance(entry, SystemEntry):
+            self.messages = [
+                replace(m, moved=True) if m.bound and m.bound != self.bound(index) else m
+                for index, m in enumerate(self.messages)
+            ]
 
 
 def _prompt_entry(text: str, typed: str | None = None) -> MessageEntry:
@@ -268,7 +231,7 @@ def _prompt_entry(text: str, typed: str | None = None) -> MessageEntry:
 
 
 def create(
-    home: Path,
+    home: Path | None,
     *,
     cwd: Path,
     model: str,
@@ -277,47 +240,35 @@ def create(
     parent: str | None = None,
     task: str = "",
 ) -> Session:
-    """Creates a session with its file and header, under `id` if given, and its first prompt in the
-    same write.
-
-    Raises: SessionError for an id that is taken or invalid; StorageError.
-    """
-    durable.make_folder(paths.sessions_folder(home))
-    while True:
-        session_id = id or new_session_id()
-        path = paths.session_file(home, session_id)
-        with durable.storage_errors(path, "create"):
-            if ID.fullmatch(session_id) and not path.exists():
-                break
-        if id is not None:
-            raise unusable_id(id)
-    header = _header(session_id, cwd, model, provider, parent)
-    prompts = [_prompt_entry(task)] if task else []
-    write_session(home, header, prompts)
-    file = _open_locked(path, session_id)
-    order.add(path.parent, session_id)
-    return Session(header=header, path=path, file=file, pending=next(iter(prompts), None))
-
-
-def in_memory(*, cwd: Path, model: str, provider: str) -> Session:
-    """A session without a file (`--no-session`)."""
-    return Session(header=_header(new_session_id(), cwd, model, provider), path=None)
-
-
-def _header(id: str, cwd: Path, model: str, provider: str, parent: str | None = None) -> Header:
-    return Header(
-        id=id,
+    """Creates a session, under `id` if given, and its file with the first prompt; without a home it
+    has no file (`--no-session`). Raises: SessionError for an id that is taken or invalid;
+    StorageError."""
+    header = Header(
+        id=id or new_session_id(),
         created_at=timestamp(),
         cwd=writable_path(cwd),
         model=model,
         provider=provider,
         parent=parent,
     )
-
-
-def writable_path(path: Path) -> str:
-    """A path in a form that JSON can hold: invalid UTF-8 is escaped with a backslash."""
-    return str(path).encode("utf-8", "backslashreplace").decode()
+    if home is None:
+        return Session(header=header, path=None)
+    if not ID.fullmatch(header.id):
+        raise SessionError(
+            f"{header.id[:80]!r} cannot be the id of a session. Leave it to kode, or give one of "
+            "the form YYYYMMDD-HHMMSS-xxxxxx: a time in UTC and six hex digits."
+        )
+    path = paths.session_file(home, header.id)
+    with durable.storage_errors(path, "create"):
+        if path.exists():
+            raise SessionError(
+                f"There is a session {header.id} already: `kode -r {header.id}` resumes it."
+            )
+    prompts = [_prompt_entry(task)] if task else []
+    write_session(home, header, prompts)
+    file = _open_locked(path, header.id)
+    note_use(path)
+    return Session(header=header, path=path, file=file, pending=next(iter(prompts), None))
 
 
 def write_session(home: Path, header: Header, entries: Iterable[AnyEntry]) -> Path:
@@ -340,27 +291,21 @@ def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Ori
         copy_image(image, folder)
     if plan := read_plan(paths.plan_file(home, source.id)):
         write_plan(paths.plan_file(home, header.id), plan)
-    order.add(write_session(home, header, entries).parent, header.id)
+    note_use(write_session(home, header, entries))
     return header.id
 
 
-def load(home: Path, session_id: str) -> tuple[Session, list[str]]:
-    """Opens a session to continue it; returns it with a plain sentence for each repair.
-
-    A torn last line is set aside and cut off; unreadable lines stay in place and are skipped; calls
-    without a result get one that says it is unknown.
+def load(home: Path, session_id: str, path: Path | None = None) -> tuple[Session, list[str]]:
+    """Opens a session to continue it, by default that of a home; returns it with a plain sentence
+    for each repair: a torn last line is set aside and cut off, unreadable lines stay in place and
+    are skipped, and calls without a result get one that says it is unknown.
 
     Raises: SessionError if there is none or a newer kode wrote it; BusyError if it is open
         elsewhere; StorageError.
     """
-    return load_file(session_path(home, session_id), session_id)
-
-
-def load_file(path: Path, session_id: str) -> tuple[Session, list[str]]:
-    """As `load`, for a session whose file is elsewhere."""
-    file = _open_locked(path, session_id)
+    path = session_path(home, session_id) if path is None else path
+    file, repairs = _open_locked(path, session_id), list[str]()
     try:
-        repairs: list[str] = []
         with durable.storage_errors(path, "repair"):
             size = os.fstat(file.fileno()).st_size
             whole = durable.cut_torn_line(file, path)
@@ -370,7 +315,6 @@ def load_file(path: Path, session_id: str) -> tuple[Session, list[str]]:
                 f"({size - whole} bytes, kept in {path.name}.torn)."
             )
         header, entries, faults = read(path)
-        repairs += faults
         durable.note_length(path, whole)  # what is lost before it has been said
         header = replace(header, id=session_id)  # the name of its file, except of a subagent's
         session = Session(header=header, path=path, file=file, loaded=True)
@@ -383,42 +327,34 @@ def load_file(path: Path, session_id: str) -> tuple[Session, list[str]]:
         if lost := unanswered(session.messages, session.answers):
             session.append_message(unknown_results(lost))
             names = ", ".join(call.name for call in lost)
-            repairs.append(
+            faults.append(
                 f"kode was stopped during a call ({names}), so its result is unknown. The model "
                 "knows that."
             )
     except BaseException:
         file.close()
         raise
-    return session, repairs
+    return session, [*repairs, *faults]
 
 
 def _open_locked(path: Path, session_id: str) -> IO[bytes]:
     """Opens and locks an existing file, without recreating one that was deleted meanwhile."""
-    with durable.storage_errors(path, "open"):
+    with contextlib.ExitStack() as opened, durable.storage_errors(path, "open"):
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+            file = opened.enter_context(os.fdopen(descriptor, "r+b", buffering=0))
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BusyError(
+                f"Session {session_id} is open in another kode. Close it there, or continue in a "
+                f"copy: `kode session fork {session_id}`."
+            ) from None
         except FileNotFoundError:
             raise missing_session(session_id) from None
-    file = os.fdopen(descriptor, "r+b", buffering=0)
-    try:
-        _lock(file, session_id)
         if os.fstat(descriptor).st_nlink == 0:
             raise missing_session(session_id)
-    except BaseException:
-        file.close()
-        raise
-    return file
-
-
-def _lock(file: IO[bytes], session_id: str) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise BusyError(
-            f"Session {session_id} is open in another kode. Close it there, or continue in a "
-            f"copy: `kode session fork {session_id}`."
-        ) from None
+        opened.pop_all()
+        return file
 
 
 def was_trimmed(session: Session) -> bool:

@@ -1,15 +1,12 @@
 """The messages the model gets, and the notes that go with the next one: pure functions of a
-session's entries.
-
-The list can always be sent: each call has its result, each result its call. No file is read here.
-"""
+session's entries. The list can always be sent: each call has its result, each result its call."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import accumulate, dropwhile
 
 from kode.messages import (
     Message,
-    Part,
     Text,
     ToolCall,
     ToolResult,
@@ -27,7 +24,6 @@ from kode.session.entries import (
     NoteEntry,
     RestoreEntry,
     RewindEntry,
-    SystemEntry,
     TrimEntry,
     UnboundEntry,
     UndoEntry,
@@ -46,52 +42,50 @@ EARLIER = "session:"
 LISTED_DROPPED = 40
 """How many dropped texts a compaction lists; its own id reads all of them."""
 
-UNREADABLE_BEGINNING = "[What was said before this could not be read.]"
-TRIMMED_BEGINNING = "[What was said before was trimmed by the person.]"
+UNREADABLE_BEGINNING = Text(text="[What was said before this could not be read.]", source="note")
+TRIMMED_BEGINNING = Text(text="[What was said before was trimmed by the person.]", source="note")
+"""Not every server accepts a conversation that begins with a reply."""
 
 
-def messages_so_far(entries: Sequence[AnyEntry]) -> tuple[list[Message], list[Message]]:
-    """The messages, and the incomplete answers to calls of the last one: see `add_message`."""
-    messages: list[Message] = []
-    answers: list[Message] = []
-    for entry in effective(entries):
-        match entry:
-            case MessageEntry():
-                add_message(messages, answers, entry)
-            case CompactionEntry():
-                rest = _from(messages, entry.kept_from)
-                lasting = lasting_texts(messages[: len(messages) - len(rest)])
-                messages = [compaction_message(entry, lasting), *rest]
-            case TrimEntry():
-                messages = _trim(messages, entry)
-                if messages and messages[0].role != "user":  # which not every server accepts
-                    note = Text(text=TRIMMED_BEGINNING, source="note")
-                    first = MessageEntry(role="user", parts=(note,), id=entry.id, at=entry.at)
-                    messages = [first, *messages]
-            case UnboundEntry():
-                messages = [replace(m, moved=True) if m.bound else m for m in messages]
-        if answers and not (messages and calls_of(messages[-1])):
-            answers.clear()
-    return messages, answers
+def messages_after(
+    messages: list[Message], answers: list[Message], entry: AnyEntry
+) -> list[Message]:
+    """The messages with one more effective entry: the same list, or another where the entry changes
+    what was said before. `answers`: see `add_message`."""
+    match entry:
+        case MessageEntry():
+            add_message(messages, answers, entry)
+        case CompactionEntry():
+            rest = _from(messages, entry.kept_from, [])
+            lasting = lasting_texts(messages[: len(messages) - len(rest)])
+            messages = [compaction_message(entry, lasting), *rest]
+        case TrimEntry():
+            messages = _from(messages, entry.kept_from, messages)
+            if messages and messages[0].role != "user":
+                parts = (TRIMMED_BEGINNING,)
+                first = MessageEntry(role="user", parts=parts, id=entry.id, at=entry.at)
+                messages = [first, *messages]
+        case UnboundEntry():
+            messages = [replace(m, moved=True) if m.bound else m for m in messages]
+    if answers and not (messages and calls_of(messages[-1])):
+        answers.clear()
+    return messages
 
 
-def visible_messages(entries: Sequence[AnyEntry]) -> list[Message]:
-    """The messages for a person to look back on: includes what a compaction hides from
-    the model, but nothing trimmed or rewound."""
-    messages: list[Message] = []
-    answers: list[Message] = []
+def visible_messages(entries: Iterable[AnyEntry]) -> list[Message]:
+    """The messages for a person to look back on: includes what a compaction hides from the model,
+    but nothing trimmed or rewound."""
+    messages, answers = list[Message](), list[Message]()
     for entry in effective(entries):
         if isinstance(entry, MessageEntry):
             add_message(messages, answers, entry)
         elif isinstance(entry, TrimEntry):
-            messages = _trim(messages, entry)
+            messages = _from(messages, entry.kept_from, messages)
     return messages
 
 
-def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
+def effective(entries: Iterable[AnyEntry]) -> list[AnyEntry]:
     """The entries except rewound ones and undone compactions."""
-    if {RewindEntry, RestoreEntry}.isdisjoint(map(type, entries)):
-        return list(entries)
     counting: list[AnyEntry] = []
     rewound: dict[str, tuple[int, list[AnyEntry]]] = {}
     for entry in entries:
@@ -109,7 +103,7 @@ def effective(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
     return [
         entry
         for entry in counting
-        if entry.id not in undone and not (isinstance(entry, SystemEntry) and entry.after in undone)
+        if not undone or (entry.id not in undone and getattr(entry, "after", None) not in undone)
     ]
 
 
@@ -120,12 +114,8 @@ def turns_of(entries: Iterable[AnyEntry]) -> int:
 
 def add_message(messages: list[Message], answers: list[Message], message: Message) -> None:
     """Appends a message so that the list stays sendable: adds missing results, leaves out results
-    without a call.
-
-    A session stores each result at once, in its own tool message; a model gets those of one reply
-    as one message, in call order. `answers` are those that wait for the others. They are not part
-    of `messages` yet, so that what is in there never changes.
-    """
+    without a call. A session stores each result at once, in its own tool message; a model gets
+    those of one reply as one message, in call order. `answers` are those that wait for others."""
     calls = calls_of(messages[-1]) if messages else ()
     if message.role == "tool":
         if calls:
@@ -138,9 +128,7 @@ def add_message(messages: list[Message], answers: list[Message], message: Messag
             answers.append(unknown_results(lost))
         _join(messages, answers)
     if not messages and message.role == "assistant":
-        # Not every server accepts a conversation that begins with a reply.
-        note = Text(text=UNREADABLE_BEGINNING, source="note")
-        messages.append(Message(role="user", parts=(note,)))
+        messages.append(Message(role="user", parts=(UNREADABLE_BEGINNING,)))
     messages.append(message)
 
 
@@ -161,33 +149,28 @@ def unknown_results(calls: Iterable[ToolCall]) -> Message:
 def _join(messages: list[Message], answers: list[Message]) -> None:
     """Moves the answers to all calls of the last message there as one, in call order; it takes the
     id of the last answer that has one."""
-    results: dict[str, ToolResult] = {}
-    for answer in answers:
-        for result in results_of(answer):
-            results.setdefault(result.call_id, result)
+    results = {result.call_id: result for a in reversed(answers) for result in results_of(a)[::-1]}
     pictures = [image for answer in answers for image in images_of(answer)]
     ids = dict.fromkeys(call.id for call in calls_of(messages[-1]))
-    parts: tuple[Part, ...] = (*[results[call_id] for call_id in ids], *pictures)
     last = next((a for a in reversed(answers) if isinstance(a, MessageEntry)), answers[-1])
-    messages.append(replace(last, parts=parts))
+    messages.append(replace(last, parts=(*(results[call_id] for call_id in ids), *pictures)))
     answers.clear()
 
 
-def lasting_texts(messages: Sequence[Message]) -> list[str]:
+def lasting_texts(messages: Iterable[Message]) -> list[str]:
     """Instructions in messages that a summary does not replace, without duplicates, oldest
     first."""
     texts: dict[str, None] = {}
-    for message in messages:
-        for part in message.parts:
-            match part:
-                case Text(source="instructions", text=text) | ToolResult(lasting=True, text=text):
-                    texts[text] = None
+    for part in (part for message in messages for part in message.parts):
+        match part:
+            case Text(source="instructions", text=text) | ToolResult(lasting=True, text=text):
+                texts[text] = None
     return list(texts)
 
 
 def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> Message:
-    """A compaction as the model sees it: one user message with the summary and the instructions
-    that outlast it. If those exceed a quarter of the dropped text, the newest stay."""
+    """A compaction as the model sees it: a user message with the summary and the instructions that
+    outlast it. If those exceed a quarter of the dropped text, the newest stay."""
     sections = {
         "What the person said, verbatim": _list(entry.user_messages),
         "The plan, verbatim": entry.plan,
@@ -213,13 +196,9 @@ def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> M
 
 
 def _newest(texts: Sequence[str], max_chars: int) -> list[str]:
-    newest: list[str] = []
-    for text in reversed(texts):
-        max_chars -= len(text)
-        if max_chars < 0:
-            break
-        newest.insert(0, text)
-    return newest
+    lengths = accumulate(len(text) for text in reversed(texts))
+    count = sum(length <= max_chars for length in lengths)
+    return list(texts[len(texts) - count :])
 
 
 def _dropped(entry: CompactionEntry) -> str:
@@ -228,7 +207,7 @@ def _dropped(entry: CompactionEntry) -> str:
     return _list([*([f"{entry.id}: the list of {older} older ones"] if older else []), *newest])
 
 
-def text_by_id(entries: Sequence[AnyEntry], entry_id: str) -> str | None:
+def text_by_id(entries: Iterable[AnyEntry], entry_id: str) -> str | None:
     """The full text of an entry that is no longer sent: texts, calls and results of a message, or
     the list of what a compaction dropped. None for an unknown id."""
     entry = next((entry for entry in entries if entry.id == entry_id), None)
@@ -236,47 +215,31 @@ def text_by_id(entries: Sequence[AnyEntry], entry_id: str) -> str | None:
         return "\n".join(entry.dropped) or None
     if not isinstance(entry, MessageEntry):
         return None
-    texts = []
-    for part in entry.parts:
-        match part:
-            case Text() | ToolResult():
-                texts.append(part.text)
-            case ToolCall():
-                texts.append(f"[call of {part.name}] {part.arguments}")
-    return "\n".join(texts)
+    return "\n".join(
+        f"[call of {part.name}] {part.arguments}" if isinstance(part, ToolCall) else part.text
+        for part in entry.parts
+        if isinstance(part, Text | ToolResult | ToolCall)
+    )
 
 
-def _from(messages: list[Message], first: str | None) -> list[Message]:
-    """The messages from this id on, without results whose call is gone."""
-    position = _index(messages, first)
-    rest = messages[position:] if position is not None else []
-    while rest and rest[0].role == "tool":
-        rest = rest[1:]
-    return rest
-
-
-def _trim(messages: list[Message], trim: TrimEntry) -> list[Message]:
-    """Applies a trim. It may keep more than is sent, after a compaction: then nothing changes."""
-    is_there = trim.kept_from is None or _index(messages, trim.kept_from) is not None
-    return _from(messages, trim.kept_from) if is_there else messages
-
-
-def _index(messages: Sequence[Message], entry_id: str | None) -> int | None:
-    """The index of the message with this id."""
-    for index, message in enumerate(messages):
-        if isinstance(message, MessageEntry) and message.id == entry_id:
-            return index
-    return None
+def _from(messages: list[Message], first: str | None, missing: list[Message]) -> list[Message]:
+    """The messages from this id on, without results whose call is gone: none for None, `missing`
+    if it is not there."""
+    if first is None:
+        return []
+    ids = [message.id if isinstance(message, MessageEntry) else "" for message in messages]
+    if first not in ids:
+        return missing
+    return list(dropwhile(lambda message: message.role == "tool", messages[ids.index(first) :]))
 
 
 def _list(items: Iterable[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
-# Notes to the model beside the person's words in the next message: the person undid its work, or
-# something in the background has ended. They follow from the entries alone, so the model gets them
-# after a kill and in another process too. A message names the entries that its notes are about;
-# once it is rewound, they are due again.
+# Notes to the model beside the person's words in the next message follow from the entries alone, so
+# the model gets them after a kill and in another process too. A message names the entries that its
+# notes are about; once it is rewound, they are due again.
 
 
 def note_of(entry: AnyEntry) -> str:
@@ -331,10 +294,6 @@ def conversation_messages(entries: Iterable[AnyEntry]) -> list[Message]:
 
 def running_jobs(entries: Iterable[AnyEntry]) -> list[JobEntry]:
     """What began in the background and has not ended, as far as the entries tell."""
-    running: dict[str, JobEntry] = {}
-    for entry in entries:
-        if isinstance(entry, JobEntry) and not entry.outcome:
-            running[entry.id] = entry
-        elif isinstance(entry, JobEntry):
-            running.pop(entry.of, None)
-    return list(running.values())
+    jobs = [entry for entry in entries if isinstance(entry, JobEntry)]
+    ended = {job.of for job in jobs}
+    return [job for job in jobs if not job.outcome and job.id not in ended]

@@ -1,6 +1,6 @@
 """A session as memory sums it up, read from its file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,20 +23,19 @@ class Project(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SessionRecord:
-    """A session as memory sums it up."""
+    """All that memory needs of a session."""
 
     id: str
     project: Project
     messages: Sequence[Message]
-    """All of the session, also those that were compacted away. An undo and a redo are messages of
-    their own: "The user undid the changes to a.py"."""
+    """Also those that were compacted away; an undo and a redo are messages of their own."""
     typed: Sequence[str]
-    """What the person typed, message by message; not what they pasted as a block or piped."""
+    """See `typed_texts`."""
     turns: int
     started_at: datetime
     """Aware, in local time."""
     ended_at: datetime
-    """When it last said anything; aware, in local time."""
+    """When it last said anything; likewise."""
     tainted_by: str = ""
     """Where the first outside text came from that the session read; "" for none."""
     skipped: int = 0
@@ -51,8 +50,8 @@ class SessionRecord:
 def session_record(home: Path, id: str) -> SessionRecord | None:
     """The record of a session; None if it has no file that can be read, or nothing was said."""
     from kode.session.entries import TaintEntry  # memory is also opened where nobody asks for one
+    from kode.session.index import read, session_path
     from kode.session.messages import conversation_messages, turns_of
-    from kode.session.reading import read, session_path
 
     try:
         header, entries, _ = read(session_path(home, id))
@@ -60,8 +59,7 @@ def session_record(home: Path, id: str) -> SessionRecord | None:
         return None
     # A pending message is the next turn's: nothing was done for it yet.
     entries = [entry for entry in entries if not getattr(entry, "is_pending", False)]
-    messages = conversation_messages(entries)
-    if not messages:
+    if not (messages := conversation_messages(entries)):
         return None
     root = paths.repository_root(Path(header.cwd))
     project = root or paths.project_root(Path(header.cwd))
@@ -72,13 +70,13 @@ def session_record(home: Path, id: str) -> SessionRecord | None:
         messages=tuple(messages),
         typed=typed_texts(messages),
         turns=turns_of(entries),
-        started_at=_time(header.created_at),
-        ended_at=_time(entries[-1].at),
+        started_at=datetime.fromisoformat(header.created_at).astimezone(),
+        ended_at=datetime.fromisoformat(entries[-1].at).astimezone(),
         tainted_by=next(sources, ""),
     )
 
 
-def typed_texts(messages: list[Message]) -> tuple[str, ...]:
+def typed_texts(messages: Iterable[Message]) -> tuple[str, ...]:
     """What the person typed, message by message; not what they pasted as a block or piped."""
     texts = (
         part.text if part.typed is None else part.typed
@@ -88,7 +86,3 @@ def typed_texts(messages: list[Message]) -> tuple[str, ...]:
         if isinstance(part, Text) and part.source in ("", "steering")
     )
     return tuple(text for text in texts if text.strip())
-
-
-def _time(at: str) -> datetime:
-    return datetime.fromisoformat(at).astimezone()

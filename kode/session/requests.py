@@ -1,8 +1,5 @@
 """Digests of what requests hold: a session's file shows later what was sent, and whether a reply
-still follows what it answered.
-
-All digests are of masked texts, so that they can be checked against the disk.
-"""
+still follows what it answered. All are of masked texts, so that the disk can be checked by them."""
 
 import hashlib
 import json
@@ -19,11 +16,6 @@ _NOT_SENT = ("section_name", "refusals", "cut")
 """Fields of parts that no request has: they are kept for kode itself."""
 
 
-def digest_of(data: bytes) -> str:
-    """The first 16 hex digits of the SHA-256 of `data`."""
-    return hashlib.sha256(data).hexdigest()[:16]
-
-
 def message_bytes(message: Message) -> bytes:
     """The sent parts of a message, as JSON, masked."""
     return _json({"role": message.role, "parts": [part_object(part) for part in message.parts]})
@@ -33,10 +25,7 @@ def part_object(part: Part) -> dict[str, object]:
     """A part of a message as a JSON object, masked. A picture is identified by the name of kode's
     copy, which moves with its session."""
     value: dict[str, object] = mask(asdict(part))
-    for name in ("own", "call_id"):
-        if not value.get(name):
-            value.pop(name, None)
-    for name in _NOT_SENT:
+    for name in [name for name in ("own", "call_id") if not value.get(name)] + [*_NOT_SENT]:
         value.pop(name, None)
     if isinstance(part, Image):
         value["kept_in"] = Path(part.kept_in).name
@@ -64,7 +53,7 @@ class Chain:
             if getattr(message, "masked", False):
                 self.masked.append(len(self.digests))
             before = self.digests[-1] if self.digests else ""
-            self.digests.append(digest_of(before.encode() + message_bytes(message)))
+            self.digests.append(_digest(before.encode() + message_bytes(message)))
         return self.digests
 
     def bound(self, begun: SystemEntry | None, messages: Sequence[Message], count: int) -> str:
@@ -72,19 +61,23 @@ class Chain:
         if begun is not None and begun is not self.beginning[0]:
             text = begun.text.encode("utf-8", "replace")
             data = b"%d %b%b" % (len(begun.text), text, _json(begun.tools))
-            self.beginning = begun, digest_of(data)
+            self.beginning = begun, _digest(data)
         prefix = self.beginning[1] if begun is not None else ""
         digest = self.of(messages)[count - 1] if count else ""
         masked = [position for position in self.masked if position < count]
-        return digest_of(f"{prefix}{digest}{masked or ''}".encode())
+        return _digest(f"{prefix}{digest}{masked or ''}".encode())
 
 
 def tool_object(tool: ToolSpec) -> dict[str, object]:
     """A tool as it is recorded in a `SystemEntry`."""
-    plain = {"name": tool.name, "description": tool.description}
+    required = {"name": tool.name, "description": tool.description}
     optional = {"api_type": tool.api_type, "grammar": tool.grammar}
-    given = {name: value for name, value in optional.items() if value}
-    return {**plain, "parameters": dict(tool.parameters), **given}
+    optional = {name: value for name, value in optional.items() if value}
+    return {**required, "parameters": dict(tool.parameters), **optional}
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def _json(value: object) -> bytes:

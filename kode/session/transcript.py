@@ -36,8 +36,8 @@ from kode.session.entries import (
     is_turn,
     line_of,
 )
+from kode.session.index import read
 from kode.session.messages import UNKNOWN_RESULT, as_message, effective
-from kode.session.reading import read
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,10 +25,16 @@ from kode.session.entries import (
     UsageEntry,
     line_of,
 )
-from kode.session.index import files, seconds_of, summarize
-from kode.session.log import copy_to, load
-from kode.session.messages import messages_so_far, visible_messages
-from kode.session.reading import read, session_path, sound_lines
+from kode.session.index import (
+    files,
+    read,
+    read_lines,
+    seconds_of,
+    session_path,
+    summarize,
+)
+from kode.session.log import Session, copy_to, load
+from kode.session.messages import visible_messages
 from kode.undo.undo import check_undo
 
 SECONDS_A_DAY = 86_400  # 24 hours of 3,600
@@ -166,17 +172,18 @@ def _check(home: Path, path: Path, *, repair: bool) -> Checked:
         with durable.storage_errors(path, "read"):
             data = path.read_bytes()
         # A file of which no line can be read may be no session at all.
-        if repair and (b"\n" not in data or sound_lines(data, path.stem)):
+        if repair and (b"\n" not in data or read_lines(data, path.stem).sound):
             faults = [*_repair(home, path), *check_undo(undo, repair=True)]
             return Checked(id=path.stem, faults=tuple(faults), repaired=bool(faults))
-        _, entries, faults = read(path)
+        header, entries, faults = read(path)
     except SessionError as error:
         return Checked(id=path.stem, faults=(str(error),))
     if data and not data.endswith(b"\n"):
         faults.append("The last line is incomplete.")
     faults += check_undo(undo, repair=False)
-    messages = messages_so_far(entries)[0]
-    if messages and calls_of(messages[-1]):
+    session = Session(header=header, path=None)
+    session.append(*entries)
+    if session.messages and calls_of(session.messages[-1]):
         faults.append("It ended in the middle of a call, whose result is unknown.")
     return Checked(id=path.stem, faults=tuple(faults))
 
@@ -187,7 +194,7 @@ def _repair(home: Path, path: Path) -> list[str]:
     try:
         with durable.storage_errors(path, "read"):
             data = path.read_bytes()
-        lines = sound_lines(data, path.stem)
+        lines = read_lines(data, path.stem).sound
         if len(lines) < data.count(b"\n"):
             aside = durable.set_aside(path, data)
             if not lines or not lines[0].startswith(b'{"type":"session"'):

@@ -48,7 +48,7 @@ def answered(at: int, text: str) -> Message:
 def parent(tmp_path: Path) -> Iterator[Session]:
     session = log.create(tmp_path, cwd=tmp_path, model="m", provider="p")
     specs = [{"name": n, "description": "d", "parameters": {}} for n in ("read_file", "memory")]
-    session.append(SystemEntry(text="You are kode.", sections={"kode": 13}, tools=tuple(specs)))
+    session.append(SystemEntry(sections={"kode": "You are kode."}, tools=tuple(specs)))
     yield session
     session.close()
 
@@ -59,7 +59,7 @@ def forked(parent: Session, folder: Path, call_id: str) -> Session:
     empty = Snapshot(system="none", created_at="now")
     transcript = fork_of(parent, call_id)()
     records.create(folder, Task(goal="g"), empty, **about, transcript=transcript)
-    session, _ = log.load_file(folder / "transcript.jsonl", folder.name)
+    session, _ = log.load(folder, folder.name, folder / "transcript.jsonl")
     session.close()
     return session
 

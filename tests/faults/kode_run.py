@@ -25,7 +25,7 @@ from kode.memory.log import Log
 from kode.messages import Text, ToolCall, ToolResult, calls_of, results_of, text_of
 from kode.session import log, upkeep
 from kode.session.entries import MessageEntry, TurnEntry
-from kode.session.messages import messages_so_far
+from kode.session.log import Session
 from kode.subagents.records import Record, read_records
 from kode.tools import processes
 
@@ -246,8 +246,10 @@ def unfit(place: Place, session_id: str | None) -> list[str]:
         if session_id is None or checked.id == session_id
     ]
     if session_id is not None and (place.home / f"sessions/{session_id}.jsonl").exists():
-        _, entries, _ = log.read(log.session_path(place.home, session_id))
-        faults += _unanswered(messages_so_far(entries)[0])
+        header, entries, _ = log.read(log.session_path(place.home, session_id))
+        session = Session(header=header, path=None)
+        session.append(*entries)
+        faults += _unanswered(session.messages)
     faults += damaged_history(place)
     litter = [
         path

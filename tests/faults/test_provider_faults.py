@@ -18,7 +18,7 @@ from kode.cli import main as command
 from kode.messages import Message, results_of
 from kode.providers import warm_up
 from kode.session import log, upkeep
-from kode.session.messages import messages_so_far
+from kode.session.log import Session
 from tests.e2e.command import Finished, Place
 from tests.effort import EVERYTHING
 from tests.faults.provider_faults import (
@@ -81,7 +81,10 @@ class Stand:
     def messages(self) -> list[Message]:
         """What a model is told of the one session there is."""
         (path,) = self.place.session_files
-        return messages_so_far(log.read(path)[1])[0]
+        header, entries, _ = log.read(path)
+        session = Session(header=header, path=None)
+        session.append(*entries)
+        return session.messages
 
     @property
     def faults(self) -> list[str]:

@@ -119,7 +119,7 @@ def session_of(home: Path, *tasks: str, cwd: Path | None = None, age_s: float = 
 def whole_story(home: Path) -> Session:
     """Closed, with one of most kinds of entries, tool exchanges among them."""
     session = new_session(home)
-    session.append(SystemEntry(text="You are kode.", reason="start"))
+    session.append(SystemEntry(sections={"kode": "You are kode."}))
     session.append_message(user_message("look — größer 💡"))
     session.append_message(asks("c1", "c2"))
     session.append(TaintEntry(source="https://example.org"))

@@ -49,16 +49,13 @@ class Story:
     session: Session = field(init=False)
 
     def __post_init__(self) -> None:
-        self.session = log.in_memory(cwd=self.home, model="m", provider="openai")
+        self.session = log.create(None, cwd=self.home, model="m", provider="openai")
 
     def say(self, text: str, usage: Usage = CACHED) -> None:
         """A message of the person, the request, and its answer."""
         self.session.append_message(user_message(text))
-        system = SystemEntry(
-            text="\n\n".join(self.sections.values()),
-            sections={name: len(text) for name, text in self.sections.items()},
-            tools=tuple(map(tool_object, self.tools)),
-        )
+        tools = tuple(map(tool_object, self.tools))
+        system = SystemEntry(sections={**self.sections}, tools=tools)
         count = len(self.session.messages)
         about = {"provider": self.provider, "model": self.model}
         self.session.append(system, RequestEntry(**about, messages=count, digest=""))

@@ -29,7 +29,7 @@ def call_of(name: str, arguments: str) -> Message:
 
 
 def test_the_document_has_all_messages_whatever_was_compacted(tmp_path: Path) -> None:
-    session = story(tmp_path, SystemEntry(text="sys"), is_open=True)
+    session = story(tmp_path, SystemEntry(sections={"kode": "sys"}), is_open=True)
     for task in ("one", "two", "three"):
         plain_turn(session, task)
         session.append(CompactionEntry(summary="sum"))

@@ -6,7 +6,7 @@ import pytest
 from kode import paths
 from kode.errors import SessionError
 from kode.messages import Message, Text, user_message
-from kode.session import index, log, order
+from kode.session import index, log
 from kode.session.entries import RewindEntry, SystemEntry
 from tests.session.stories import new_session, plain_turn, session_of, story
 
@@ -58,7 +58,7 @@ def test_a_list_reads_no_more_files_than_it_shows(
     for age_s in reversed(range(30)):
         session_of(tmp_path, f"task {age_s}", age_s=age_s)
     if of_an_older_kode:
-        (paths.sessions_folder(tmp_path) / order.NAME).unlink()
+        (paths.sessions_folder(tmp_path) / index.ORDER).unlink()
     read: list[Path] = []
     original = index.summarize
 
@@ -75,7 +75,7 @@ def test_a_list_reads_no_more_files_than_it_shows(
 
 
 def test_figures_of_a_long_session_come_from_its_two_ends(tmp_path: Path) -> None:
-    session = story(tmp_path, SystemEntry(text="s" * 20_000), is_open=True)
+    session = story(tmp_path, SystemEntry(sections={"kode": "s" * 20_000}), is_open=True)
     plain_turn(session, "the task")
     for number in range(30):
         plain_turn(session, f"{number} " + "x" * 3000)

@@ -1,4 +1,5 @@
 import errno
+import fcntl
 import os
 from pathlib import Path
 
@@ -42,8 +43,7 @@ def test_appended_entries_are_there_after_loading(tmp_path: Path) -> None:
     assert session.header == written.header
     assert session.system == "You are kode."
     assert (session.turns, session.tainted) == (2, True)
-    assert session.state("tiered") == {"buffer": ["10:00 user look"]}
-    assert session.state("vault") == {}
+    assert session.states["tiered"] == {"buffer": ["10:00 user look"]}
     assert session.usage == written.usage
     assert session.cost_usd == 0.5
     assert session.path.stat().st_mode & 0o777 == 0o600
@@ -51,7 +51,7 @@ def test_appended_entries_are_there_after_loading(tmp_path: Path) -> None:
 
 USED = {
     "nothing": ((), False),
-    "its beginning": ((SystemEntry(text="s"),), False),
+    "its beginning": ((SystemEntry(sections={"kode": "s"}),), False),
     "what opening it leaves": (
         (
             TaintEntry(source="the kode that started this one"),
@@ -62,7 +62,7 @@ USED = {
         False,
     ),
     "a plug-in's record": ((PluginEntry(type="x-tally", value={}),), True),
-    "a plan": ((SystemEntry(text="s"), PlanEntry(text="1. Go.")), True),
+    "a plan": ((SystemEntry(sections={"kode": "s"}), PlanEntry(text="1. Go.")), True),
     "what was paid": ((UsageEntry(purpose="memory", usage=Usage()),), True),
     "a trim to nothing": ((TrimEntry(kept_from=None),), True),
 }
@@ -266,7 +266,7 @@ def test_a_session_deleted_while_it_is_opened_stays_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = whole_story(tmp_path).path
-    monkeypatch.setattr(log, "_lock", lambda file, session_id: path.unlink())
+    monkeypatch.setattr(fcntl, "flock", lambda *_: path.unlink(missing_ok=True))
 
     with pytest.raises(SessionError):
         log.load(tmp_path, path.stem)

@@ -34,7 +34,6 @@ from kode.session.log import Session
 from kode.session.messages import (
     UNKNOWN_RESULT,
     compaction_message,
-    messages_so_far,
     unanswered,
     visible_messages,
 )
@@ -43,7 +42,7 @@ from tests.tables import for_each
 
 
 def session(*steps: str) -> Session:
-    session = log.in_memory(cwd=Path("/w"), model="m", provider="openai")
+    session = log.create(None, cwd=Path("/w"), model="m", provider="openai")
     for step in steps:
         session.append_message(message_of(step))
     return session
@@ -130,7 +129,7 @@ def test_separate_results_become_one_message_in_order(
     assert joined.parts[-1] == PICTURE
     assert [(r.call_id, r.text) for r in results_of(joined)] == [("a", "a"), ("b", "b"), ("c", "c")]
     assert joined.id == last.id
-    assert messages_so_far(s.entries)[0] == visible_messages(s.entries) == s.messages
+    assert visible_messages(s.entries) == loaded_again(s).messages == s.messages
 
 
 @for_each(
@@ -186,15 +185,10 @@ STEPS: list[Callable[[Session, int], object]] = [
     lambda s, n: s.append(TrimEntry(kept_from=kept_from(s, n))),
     lambda s, n: s.append(RewindEntry(to=entry_at(s, n))),
     lambda s, n: s.append(RestoreEntry(of=entry_at(s, n))),
-    lambda s, n: s.append(SystemEntry(text=f"prompt {n % 2}", after=entry_at(s, n))),
+    lambda s, n: s.append(SystemEntry(sections={"kode": f"prompt {n % 2}"}, after=entry_at(s, n))),
     lambda s, n: s.append(UnboundEntry()),
     lambda s, n: s.append(turn_entry(1, s)),
 ]
-
-
-def in_place(messages: list[Message]) -> list[Message]:
-    """The messages whatever became of their beginnings."""
-    return [replace(message, moved=False) for message in messages]
 
 
 def loaded_again(session: Session) -> Session:
@@ -215,7 +209,6 @@ def test_stepwise_messages_equal_the_loaded_ones_and_can_be_sent(
 
         step(s, choice)
 
-        assert in_place(s.messages) == in_place(messages_so_far(s.entries)[0])
         assert loaded_again(s).messages == s.messages
         if s.messages is listed:  # what was told is told again, the same in the same place
             assert all(a is b for a, b in zip(before, s.messages, strict=False))
@@ -234,7 +227,7 @@ def moved(session: Session) -> list[bool]:
 
 def test_thinking_behind_a_masked_credential_moves_in_later_processes() -> None:
     s = session()
-    s.append(SystemEntry(text="prompt"))
+    s.append(SystemEntry(sections={"kode": "prompt"}))
     s.append_message(message_of("user hello"))
     s.append_message(thought("before it"))
     s.append_message(user_message("the key is sk-proj-" + "Zx9Qw7Lm3Np5Rt8Vb2Kd" * 2))
@@ -250,11 +243,11 @@ def test_thinking_behind_a_masked_credential_moves_in_later_processes() -> None:
 
 def test_thinking_moves_with_another_beginning_and_comes_back() -> None:
     s = session()
-    s.append(SystemEntry(text="first"))
+    s.append(SystemEntry(sections={"kode": "first"}))
     s.append_message(message_of("user one"))
     s.append_message(thought("two"))
     s.append(compaction := CompactionEntry(summary="s", kept_from=s.messages[0].id))
-    s.append(SystemEntry(text="second", after=compaction.id))
+    s.append(SystemEntry(sections={"kode": "second"}, after=compaction.id))
     assert moved(s) == [True]
 
     s.append(RestoreEntry(of=compaction.id))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kode import paths
-from kode.session import index, order
+from kode.session import index
 from tests.session.stories import new_session, plain_turn, session_of
 
 
@@ -61,7 +61,7 @@ def test_sessions_passed_over_are_told(tmp_path: Path) -> None:
 
 def test_sessions_outside_the_list_come_last_by_time(tmp_path: Path) -> None:
     old = [session_of(tmp_path, str(age_s), age_s=age_s) for age_s in (100, 200)]
-    (paths.sessions_folder(tmp_path) / order.NAME).unlink()
+    (paths.sessions_folder(tmp_path) / index.ORDER).unlink()
     new = session_of(tmp_path, "new")
 
     assert [one.id for one in index.list_sessions(tmp_path)] == [new, *old]
@@ -73,7 +73,7 @@ def test_a_message_adds_one_line_whatever_there_is(tmp_path: Path, many: int) ->
     folder = paths.sessions_folder(tmp_path)
     for number in range(many):
         os.close(os.open(folder / f"20260101-000000-{number:06x}.jsonl", os.O_CREAT))
-    path = folder / order.NAME
+    path = folder / index.ORDER
     path.write_bytes(b"".join(map(line_of, range(many))))
     before, calls = path.read_bytes(), Counter[str]()
 
@@ -99,7 +99,7 @@ def test_a_message_adds_one_line_whatever_there_is(tmp_path: Path, many: int) ->
 def test_a_damaged_list_leaves_the_order_to_times(tmp_path: Path, damage: str) -> None:
     first, second = (session_of(tmp_path, str(age_s), age_s=age_s) for age_s in (200, 100))
     folder = paths.sessions_folder(tmp_path)
-    path = folder / order.NAME
+    path = folder / index.ORDER
     whole = path.read_bytes()
     lines = whole.splitlines(keepends=True)
     if damage == "gone":
@@ -108,9 +108,11 @@ def test_a_damaged_list_leaves_the_order_to_times(tmp_path: Path, damage: str) -
         changed = whole[:-13] + bytes([whole[-13] ^ 1]) + whole[-12:]
         path.write_bytes(changed if damage == "flipped" else b"".join(lines[:2]))
 
-    assert order.is_damaged(folder)
     assert index.newest(tmp_path, tmp_path)[0] == second
-    aside = order.set_aside(folder)
-    assert not order.is_damaged(folder)
-    assert (folder / aside).is_file() == (damage != "gone")
+    said = index.repair_order(tmp_path)
+    (aside,) = [path.name for path in folder.glob("order.damaged-*")] or [""]
+    assert str(path) in said
+    assert aside in said
+    assert bool(aside) == (damage != "gone")
+    assert index.repair_order(tmp_path) == ""
     assert index.newest(tmp_path, tmp_path)[0] == second != first

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kode import paths
 from kode.messages import Message, Text, ToolCall, ToolResult
-from kode.session.search import CONTEXT_CHARS, line_with, search
+from kode.session.index import CONTEXT_CHARS, line_with, search
 from tests.session.stories import story
 from tests.tables import for_each
 

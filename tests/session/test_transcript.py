@@ -97,7 +97,7 @@ def test_the_turns_of_an_undone_rewind_count_as_before() -> None:
         (
             (
                 CompactionEntry(summary="was"),
-                SystemEntry(text="s", after="1"),
+                SystemEntry(sections={"kode": "s"}, after="1"),
                 RestoreEntry(of="1"),
             ),
             ["", "undone", "undone", ""],

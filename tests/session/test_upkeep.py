@@ -25,7 +25,7 @@ def shown_in(home: Path, session_id: str | None) -> list[dict[str, object]]:
 
 def test_trim_keeps_the_last_messages_and_the_system_prompt(tmp_path: Path) -> None:
     turns = (step for n in "123" for step in (f"user {n}", f"answer re: {n}"))
-    session = story(tmp_path, SystemEntry(text="sys"), *turns)
+    session = story(tmp_path, SystemEntry(sections={"kode": "sys"}), *turns)
 
     assert upkeep.trim(tmp_path, str(session.id), 3) == (3, 3)
 
@@ -72,7 +72,7 @@ def test_a_fork_begins_like_its_origin_and_leaves_it_alone(tmp_path: Path) -> No
     assert repairs == []
     assert loaded.messages[:-1] == session.messages
     assert loaded.header.forked_from.session == session.id
-    assert loaded.state("tiered") == session.state("tiered")
+    assert loaded.states == session.states
     assert read_plan(paths.plan_file(tmp_path, forked)).strip() == "- [ ] one"
     assert session.path.read_bytes() == before
 
@@ -94,7 +94,7 @@ def test_a_fork_includes_all_results_and_what_the_turn_stored(
 
     loaded, repairs = reopened(tmp_path, forked)
     messages = [entry for entry in loaded.entries if isinstance(entry, MessageEntry)]
-    assert (repairs, loaded.state("tiered")) == ([], state)
+    assert (repairs, loaded.states.get("tiered", {})) == ([], state)
     assert messages[-1].id == session.entries[last].id
 
 

@@ -21,8 +21,7 @@ from kode.messages import columns
 from kode.providers import models
 from kode.session.cache_breaks import CacheBreak, find_breaks
 from kode.session.entries import AnyEntry
-from kode.session.index import find, newest
-from kode.session.reading import read, session_path
+from kode.session.index import find, newest, read, session_path
 from kode.session.spending import Spending, Spent, step_of
 
 HEADS = ("uncached", "cached", "written", "output", "cost")

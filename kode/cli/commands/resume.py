@@ -66,20 +66,11 @@ def continue_session(arguments: argparse.Namespace, prefix: str | None, task: st
 
 def _newest(cwd: Path) -> str:
     """The session used last; says which later ones were passed over. Raises: SessionError."""
-    from kode.paths import home, sessions_folder
-    from kode.session import order
-    from kode.session.index import newest
+    from kode.paths import home
+    from kode.session.index import newest, repair_order
 
-    folder = sessions_folder(home())
-    if order.is_damaged(folder):
-        aside = order.set_aside(folder)
-        note = f" and is kept as {aside}" if aside else ""
-        complain(
-            [
-                f"{folder / order.NAME}, the order in which sessions were used, was damaged{note}: "
-                "the times of their files decide."
-            ]
-        )
+    if damage := repair_order(home()):
+        complain([damage])
     session_id, passed = newest(home(), cwd)
     for summary in passed:
         why = "cannot be read" if summary.damaged else "has no task yet"

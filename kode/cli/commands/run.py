@@ -86,7 +86,7 @@ def keep(arguments: argparse.Namespace, session_id: str | None) -> None:
     record, _ = _files(arguments)
     if record is None or session_id is None:
         return
-    from kode.session.reading import session_path
+    from kode.session.index import session_path
     from kode.session.transcript import Transcript
 
     transcript = Transcript.read(session_path(paths.home(), session_id))

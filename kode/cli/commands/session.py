@@ -20,8 +20,7 @@ from kode.messages import plural
 from kode.plain_text import clean
 from kode.session import index, upkeep
 from kode.session.export import as_json, as_markdown
-from kode.session.reading import session_path
-from kode.session.search import search
+from kode.session.index import search, session_path
 from kode.session.transcript import Transcript
 
 

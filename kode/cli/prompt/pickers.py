@@ -130,8 +130,8 @@ def _last_exchange(state: PromptState, session: "Summary") -> list[str]:
     """The last prompt and the beginning of its answer."""
     from kode.errors import KodeError
     from kode.messages import text_of
+    from kode.session.index import read, session_path
     from kode.session.messages import visible_messages
-    from kode.session.reading import read, session_path
 
     if session.size_bytes > MAX_PREVIEWED_BYTES:
         return []

@@ -101,7 +101,7 @@ def is_reply(entry: AnyEntry) -> bool:
 
 def is_request(entry: AnyEntry) -> bool:
     """Whether the entry records the request of a turn."""
-    return entry.type == "request" and vars(entry)["purpose"] == "turn"
+    return entry.type == "request"
 
 
 def recording_of(transcript: Transcript, *, project: str = "", home: str = "") -> Recording:

@@ -229,7 +229,7 @@ class RecordedProvider:
         beginning = self.session_then.beginning
         if beginning is not None and beginning.tools:
             tools = [ToolSpec(**tool) for tool in beginning.tools]
-            differences = self._comparison.sections(beginning.texts, self._sections())
+            differences = self._comparison.sections(beginning.sections, self._sections())
             differences += self._comparison.tools(tools, request.tools)
             # A lasting difference is reported once.
             reported = {(each.part, each.name) for s in self.steps for each in s.differences}
@@ -289,7 +289,7 @@ async def play(recording: Recording, config: Any, *, home: Path, cwd: Path) -> R
         "timeout_s": None,
         "max_budget_usd": None,
         "small_model": None,
-        "append_system": beginning.texts.get("appended", "") if beginning is not None else "",
+        "append_system": beginning.sections.get("appended", "") if beginning is not None else "",
         "add_dirs": (),
         "provider": "scripted",
         "tool_format": provider.tool_format,

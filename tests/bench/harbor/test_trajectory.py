@@ -159,7 +159,7 @@ def test_a_cost_that_is_not_wholly_known_is_not_given() -> None:
 
 def test_a_compaction_is_a_step_and_keeps_earlier_ones() -> None:
     document = trajectory_of(
-        SystemEntry(text="You are kode."),
+        SystemEntry(sections={"kode": "You are kode."}),
         entry_of(user_message("one")),
         CompactionEntry(summary="what was", tokens_before=900),
         entry_of(user_message("two")),
