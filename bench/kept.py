@@ -1,11 +1,12 @@
 """Results kept line by line, so that a run that was cut off continues; shares with intervals."""
 
 import json
-import os
 from collections.abc import Mapping
 from math import sqrt
 from pathlib import Path
 from typing import Any
+
+from kode.durable import append_lines
 
 Z = 1.959964
 """Of a normal distribution, for 95%."""
@@ -28,12 +29,7 @@ def keep(row: Mapping[str, Any], path: Path | None) -> dict[str, Any]:
     line = json.dumps(row)
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as file:
-            if file.tell() and not path.read_bytes().endswith(b"\n"):
-                file.write(b"\n")  # after a line that was cut off
-            file.write(line.encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append_lines(path, [line.encode()])
     loaded: dict[str, Any] = json.loads(line)
     return loaded
 
@@ -52,12 +48,3 @@ def share(hits: int, number: int) -> str:
     """`7/10 (40-89%)`."""
     low, high = wilson(hits, number)
     return f"{hits}/{number} ({low * 100:.0f}-{high * 100:.0f}%)"
-
-
-def columns(lines: list[list[str]]) -> str:
-    """Lines of cells as a table of text."""
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )

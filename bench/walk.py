@@ -1,9 +1,10 @@
-"""How far a prompt and a fact walk through the house: `python -m bench.walk [--json]`.
+"""How far a prompt walks through kode: `python -m bench.walk [--json]`.
 
-prompt_modules   a turn with one `read_file` call, answered: modules of kode it passes through;
-                 likewise prompt_functions, prompt_calls
-fact_modules     the third fact kept by the tool of memory; likewise fact_functions, fact_calls
-modules, lines   of `kode/`, by room and in all
+Each of `read`, `edit`, `command` is a turn with one call of that kind, answered; `fact` is the
+third fact that the tool of memory stores. Of each:
+
+NAME_packages, NAME_modules, NAME_functions   what of kode it passes through
+NAME_calls                                    calls of kode's own functions
 """
 
 import asyncio
@@ -21,64 +22,56 @@ from bench.measure import report, workplace
 
 ROOT = Path(kode.__file__).parent
 FACTS = ("The tests run with tox.", "Releases are cut on Fridays.", "The linter is ruff.")
+CALLS = {
+    "warm_up": {"name": "read_file", "arguments": {"path": "a.txt"}},
+    "read": {"name": "read_file", "arguments": {"path": "a.txt"}},
+    "edit": {
+        "name": "edit_file",
+        "arguments": {"path": "a.txt", "old_text": "one", "new_text": "two"},
+    },
+    "command": {"name": "shell", "arguments": {"command": "wc -l a.txt"}},
+}
 
 
 def main(argv: Sequence[str]) -> int:
     """Prints the figures; exits 0 whatever they are."""
-    return report({**asyncio.run(walks()), **sizes()}, as_json="--json" in argv)
+    return report(asyncio.run(walk()), as_json="--json" in argv)
 
 
-def sizes() -> dict[str, Any]:
-    """Python lines and modules of `kode/`; a room is a folder in it, "" for what lies beside."""
-    lines: Counter[str] = Counter()
-    modules: Counter[str] = Counter()
-    for path in sorted(ROOT.rglob("*.py")):
-        room, *below = path.relative_to(ROOT).parts
-        lines[room if below else ""] += len(path.read_text(encoding="utf-8").splitlines())
-        modules[room if below else ""] += 1
-    return {
-        "lines": lines.total(),
-        "modules": modules.total(),
-        "lines_by_room": dict(lines),
-        "modules_by_room": dict(modules),
-    }
-
-
-async def walks() -> dict[str, Any]:
-    """One conversation: a file is read after a turn that warmed up, then three facts are kept."""
+async def walk() -> dict[str, int]:
+    """One conversation: a turn for each call, then three facts."""
     from kode.config.load import load_config
     from kode.conversation import Settings, open_conversation
     from kode.events import silent
     from kode.tool import ToolContext
 
-    read = {"name": "read_file", "arguments": {"path": "a.txt"}}
+    figures: dict[str, int] = {}
     with workplace("http://127.0.0.1:9") as (project, environ):
         os.environ.update(environ)
         (project / "a.txt").write_text("one\n")
         script = project / "script.json"
-        script.write_text(json.dumps([{"text": "", "calls": [read]}, {"text": "Done."}] * 2))
-        flags = {"provider": "scripted", "script": str(script)}
+        done = {"text": "Done."}
+        replies = [reply for it in CALLS.values() for reply in ({"text": "", "calls": [it]}, done)]
+        script.write_text(json.dumps(replies))
+        flags = {"script": str(script), "permissions.mode": "auto-edit"}
         loaded = load_config(Path(environ["KODE_HOME"]), project, environ=environ, flags=flags)
         conversation = await open_conversation(Settings(loaded, emit=silent), cwd=project)
-        await conversation.turn("read it")
-        prompt = await followed(conversation.turn("read it again"))
+        for name in CALLS:
+            figures |= await count_calls(name, conversation.turn("Do it."))
         agent = conversation.agent
         memory = next(tool for tool in agent.tools if tool.name == "memory")
-        context = ToolContext(
+        context: Any = ToolContext(
             place=agent.place, call_id="1", session_id=None, emit=silent, seen_files={}
         )
         for text in FACTS:
             arguments = memory.check({"action": "add", "target": "env", "content": text})
-            fact = await followed(memory.run(context, arguments))
+            figures |= await count_calls("fact", memory.run(context, arguments))
         # What memory does at the end is not measured here.
         await conversation.close(interrupted=True)
-    return {
-        **{f"prompt_{name}": value for name, value in prompt.items()},
-        **{f"fact_{name}": value for name, value in fact.items()},
-    }
+    return {name: value for name, value in figures.items() if not name.startswith("warm_up")}
 
 
-async def followed(work: Awaitable[Any]) -> dict[str, int]:
+async def count_calls(name: str, work: Awaitable[Any]) -> dict[str, int]:
     """The calls of kode's own functions while this is awaited."""
     calls: Counter[tuple[str, str]] = Counter()
 
@@ -92,10 +85,12 @@ async def followed(work: Awaitable[Any]) -> dict[str, int]:
         await work
     finally:
         sys.setprofile(None)
+    files = {Path(file).relative_to(ROOT) for file, _ in calls}
     return {
-        "modules": len({file for file, _ in calls}),
-        "functions": len(calls),
-        "calls": calls.total(),
+        f"{name}_packages": len({file.parts[0] for file in files if len(file.parts) > 1}),
+        f"{name}_modules": len(files),
+        f"{name}_functions": len(calls),
+        f"{name}_calls": calls.total(),
     }
 
 

@@ -4,7 +4,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bench.kept import columns, share, wilson
+from bench.kept import share, wilson
+from kode.messages import columns
 
 Row = Mapping[str, Any]
 
@@ -56,7 +57,7 @@ def table(by_agent: Mapping[str, Mapping[str, Any]]) -> str:
         lines.append([f"  {kind}", *(share(*counts) for counts in each)])
     ended = (", ".join(f"{k} {n}" for k, n in a["ended"].items()) for a in by_agent.values())
     lines.append(["ended", *ended])
-    return columns(lines)
+    return "\n".join(columns(lines))
 
 
 def _median(rows: Sequence[Row], key: str) -> float | None:

@@ -19,7 +19,7 @@ FIELDS = {
     "prefix": ["kept"],
     "cost_of_a_day": ["chat"],
     "compaction": ["kept"],
-    "walk": ["prompt_modules", "fact_modules"],
+    "walk": ["read_modules", "fact_calls"],
     "sessions": ["list_ratio"],
     "merge": ["writes", "decided", "decided_weighted", "lost", "contradictions"],
     "updates": ["ordinary", "large"],
