@@ -119,10 +119,10 @@ def _extend(
     )
     hooks = None
     if active := (*in_use(found.hooks), *guards):
-        from kode.conversation.hooks import run_for_session
+        from kode.conversation.hooks import run_in_session
         from kode.extensions.hook_moments import Hooks
 
-        hooks = Hooks(conversation=conversation, hooks=active, run=run_for_session)
+        hooks = Hooks(conversation=conversation, hooks=active, run=run_in_session)
         agent = replace(
             agent,
             gate=gate if gate.ask is None else replace(gate, ask=hooks.asking(gate.ask)),

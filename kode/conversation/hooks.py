@@ -6,7 +6,6 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from kode.extensions.hook_moments import CHANGED, Hooks
 from kode.extensions.hook_protocol import goes_beside, sample_line
 from kode.extensions.hooks import CHANGES_COUNT, Event, Hook, is_current
 from kode.extensions.places import surroundings
-from kode.sandbox.reach import NO_GRANTS, Grants
+from kode.sandbox.reach import NO_GRANTS
 from kode.tool import Action, FileChange, ToolContext
 from kode.tools.program import ProgramRun, run_program
 from kode.tools.shell import shell
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
     from kode.sandbox.sandbox import Sandbox
 
-SHELL = ("/bin/bash", "-c")
 _WITH_VARIABLES = """
 CLAUDE_ENV_FILE=$(mktemp) || exit; export CLAUDE_ENV_FILE
 /bin/bash -c "$1"; status=$?
@@ -48,9 +46,7 @@ MAX_CONTINUATIONS = 5
 """Hooks may continue a turn this often; then it ends, whatever they say."""
 
 
-async def run_for_session(
-    hooks: Hooks, hook: Hook, stdin: bytes, left: asyncio.Event
-) -> ProgramRun:
+async def run_in_session(hooks: Hooks, hook: Hook, stdin: bytes, left: asyncio.Event) -> ProgramRun:
     """Runs a hook of an open session, if it is as a person approved it: see `run_hook`. Raises:
     StorageError if the session cannot be marked."""
     conversation, agent = hooks.conversation, hooks.conversation.agent
@@ -65,15 +61,9 @@ async def run_for_session(
     if conversation.end_by is not None:
         left_s = max(LEAST_S, conversation.end_by - time.monotonic())
         hook = replace(hook, timeout_s=min(hook.timeout_s, left_s))
-    return await run_hook(
-        hook,
-        stdin,
-        agent.place,
-        agent.sandbox,
-        conversation if hook.event in CHANGES_COUNT and not hook.is_async else None,
-        left,
-        required=conversation.config.sandbox.enabled is True,
-    )
+    judge = conversation if hook.event in CHANGES_COUNT and not hook.is_async else None
+    required = conversation.config.sandbox.enabled is True
+    return await run_hook(hook, stdin, agent.place, agent.sandbox, required, judge, left)
 
 
 async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
@@ -97,16 +87,18 @@ async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
             if approval is None:  # revoked meanwhile
                 return False
             if trust.state(item, approvals) == "trusted":
-                has_none = not sandbox or await asyncio.to_thread(sandbox.kind) == "none"
-                if approval.is_seen or has_none:
+                if (
+                    approval.is_seen
+                    or not sandbox
+                    or await asyncio.to_thread(sandbox.kind) == "none"
+                ):
                     return True
                 line = sample_line(hook.event, hook.matcher, hooks.common(), place.cwd)
-                ran = await run_hook(hook, line, place, sandbox, grants=NO_GRANTS)
+                ran = await run_hook(replace(hook, grants=NO_GRANTS), line, place, sandbox)
                 if ran.opened is None:
                     return True
                 # What it writes where it may is its own: it would count as changed after each run.
-                writes = granted(hook, place).write
-                changed = {path for path in ran.dropped if below_any(path, writes)}
+                changed = {path for path in ran.dropped if below_any(path, hook.grants.write)}
                 opened = [path for path in ran.opened.project if path not in changed]
                 approvals = await asyncio.to_thread(
                     trust.pin_loads, place.home, place.project, item, opened
@@ -118,41 +110,28 @@ async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
     return True
 
 
-def granted(hook: Hook, place: Workplace) -> Grants:
-    """What a hook may do besides: by its entry in the person's config, or by their approval."""
-    approved = trust.grants_of(hook.item, trust.load(place.home, place.project))
-    return Grants(
-        network=approved.network or hook.grants.network,
-        write=(*approved.write, *hook.grants.write),
-        outside=approved.outside or hook.grants.outside,
-    )
-
-
 async def run_hook(
     hook: Hook,
     stdin: bytes,
     place: Workplace,
     sandbox: "Sandbox | None",
+    required: bool = False,
     judge: "Conversation | None" = None,
     left: asyncio.Event | None = None,
-    *,
-    required: bool = False,
-    grants: Grants | None = None,
 ) -> ProgramRun:
     """Runs a hook in the sandbox. Of its changes, those in folders that a person lets it write in
     are kept; the gate of `judge` decides about the others, unless `left` is set: it is once the
-    hook says that nobody is to wait for it. Without a sandbox, a project's hook runs only if a
-    person approved just that. `grants` defaults to what it may do. Raises nothing but
-    CancelledError."""
-    grants = granted(hook, place) if grants is None else grants
-    left, dropped = left or asyncio.Event(), list[str]()
+    hook says that nobody is to wait for it. Without a sandbox, unless that is `required`, a
+    project's hook runs if a person approved just that. Raises nothing but CancelledError."""
+    item, grants, dropped = hook.item, hook.grants, list[str]()
+    left, is_free = left or asyncio.Event(), item.scope == "home" or grants.outside
     try:
         if grants.outside or not sandbox or not await asyncio.to_thread(sandbox.is_available):
-            if not grants.outside and hook.item.scope in trust.FOREIGN:
-                approvals = trust.load(place.home, place.project)
-                if required or trust.state(trust.outside(hook.item), approvals) != "trusted":
-                    why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
-                    raise SandboxError(f"{why}, and nobody approved running it without one")
+            approvals = trust.load(place.home, place.project)
+            is_approved = trust.state(trust.outside(item), approvals) == "trusted"
+            if not (is_free or (is_approved and not required)):
+                why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
+                raise SandboxError(f"{why}, and nobody approved running it without one")
             sandbox = None
     except (SandboxError, SandboxUnknownError) as error:
         return ProgramRun(begun=False, fault=f"was not run: {error}")
@@ -161,78 +140,58 @@ async def run_hook(
         is_plain = not change.runs_later and change.kind != "git"
         return is_plain and below_any(change.path, grants.write)
 
-    async def keep(attempt: "Attempt") -> tuple[str, ...]:
+    async def keep_changes(attempt: "Attempt") -> tuple[str, ...]:
         try:
             changes = await asyncio.to_thread(attempt.changes)
-            free = [change for change in changes if is_granted(change)]
-            failed = await asyncio.to_thread(attempt.apply, free)
-            if judge is not None and not left.is_set():
-                return await _settle(judge, hook, attempt, is_granted, failed)
-            others = [change for change in changes if change.kind != "git"]
-            dropped.extend(o.path for o in others if o not in free or o.path in failed)
+            granted = [change for change in changes if is_granted(change)]
+            dropped.extend(await asyncio.to_thread(attempt.apply, granted))
         except (KodeError, OSError) as error:
-            return (f"[All changes by the hook {hook.item.name} were dropped: {error}]",)
-        return ()
+            return (f"[All changes by the hook {item.name} were dropped: {error}]",)
+        if judge is None or left.is_set():
+            others = [change for change in changes if change not in granted]
+            dropped.extend(change.path for change in others if change.kind != "git")
+            return ()
+        emit = judge.settings.emit
+        context = ToolContext(
+            place=place, call_id="hook", session_id=None, emit=emit, seen_files={}
+        )
+        action = Action(call_id="hook", tool=shell, arguments={"command": hook.command})
+        command = Command(agent=judge.agent, action=action, context=context)
+        settled = await settle_changes(command, attempt, may_ask=True, but_for=is_granted)
+        for refusal in settled.refusals:
+            if refusal.by != "person":
+                emit(Notice(text=f"The hook {item.name}: {refusal.for_person}"))
+        return settled.notes
 
     def says_it_left(line: bytes) -> bool:
         if goes_beside(line) and not hook.guard:
             left.set()
         return left.is_set()
 
+    folders = dict.fromkeys(("CLAUDE_PROJECT_DIR", "KODE_PROJECT_DIR"), str(place.project))
+    if item.scope == "bundle":
+        folders["CLAUDE_PLUGIN_ROOT"] = str(item.origin)
     mark = secrets.token_hex(16)
-    begins = hook.event == "SessionStart"
-    script = (_WITH_VARIABLES, "kode", hook.command, mark) if begins else (hook.command,)
-    is_of_bundle = hook.item.scope == "bundle"
+    with_variables = (_WITH_VARIABLES, "kode", hook.command, mark)
+    script = with_variables if hook.event == "SessionStart" else (hook.command,)
     ran = await run_program(
-        (*SHELL, *script),
+        ("/bin/bash", "-c", *script),
         cwd=place.cwd,
-        environment={
-            **place.environment,
-            **dict.fromkeys(("CLAUDE_PROJECT_DIR", "KODE_PROJECT_DIR"), str(place.project)),
-            **({"CLAUDE_PLUGIN_ROOT": str(hook.item.origin)} if is_of_bundle else {}),
-        },
+        environment={**place.environment, **folders},
         timeout_s=hook.timeout_s,
         stdin=stdin,
         sandbox=sandbox,
         records_opens=hook.pins_loads,
         grants=grants,
-        keep=keep,
+        keep=keep_changes,
         take_first_line=says_it_left,
     )
     stdout, *dumps = ran.stdout.split(mark)
     old, new = (dump.split("\0") for dump in (*dumps, "", "")[:2])
-    variables = dict(line.split("=", 1) for line in new if "=" in line and line not in old)
-    is_free = hook.item.scope == "home" or grants.outside
-    return replace(
-        ran,
-        stdout=stdout,
-        dropped=tuple(dropped),
-        variables=variables if is_free else {},
-        variables_inside={} if is_free else variables,
-    )
-
-
-async def _settle(
-    conversation: "Conversation",
-    hook: Hook,
-    attempt: "Attempt",
-    is_granted: Callable[[FileChange], bool],
-    failed: Mapping[str, str],
-) -> tuple[str, ...]:
-    """Puts the other changes of a hook to the gate, as those of a command; returns what the model
-    must know of them. `failed` are those that could not be made: path → reason."""
-    agent, emit = conversation.agent, conversation.settings.emit
-    context = ToolContext(
-        place=agent.place, call_id="hook", session_id=None, emit=emit, seen_files={}
-    )
-    action = Action(call_id="hook", tool=shell, arguments={"command": hook.command})
-    command = Command(agent=agent, action=action, context=context)
-    settled = await settle_changes(command, attempt, may_ask=True, but_for=is_granted)
-    lost = [refusal.for_person for refusal in settled.refusals if refusal.by != "person"]
-    lost += [f"{path} was left alone: {why}." for path, why in failed.items()]
-    for line in lost:
-        emit(Notice(text=f"The hook {hook.item.name}: {line}"))
-    return settled.notes
+    inside = dict(line.split("=", 1) for line in new if "=" in line and line not in old)
+    variables = inside if is_free else {}
+    ran = replace(ran, stdout=stdout, variables=variables, variables_inside=inside)
+    return replace(ran, dropped=tuple(dropped))
 
 
 async def begin_session(hooks: Hooks) -> None:

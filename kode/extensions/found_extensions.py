@@ -3,7 +3,7 @@ picks the nearest of each name; lists them for a person.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -36,7 +36,7 @@ class Found(Generic[T]):
     thing: T
     standing: Standing
     remark: str = ""
-    """What shadows it, or what its approval lets it do besides."""
+    """What shadows it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +82,8 @@ def find(around: Surroundings, approvals: Approvals) -> FoundExtensions:
         for thing in things:
             item = thing.item
             state = trust.state(item, approvals)
-            may = ", ".join(trust.given_to(item, approvals))
-            remark = f"may, by your approval: {may}" if may else ""
             standing: Standing = "used" if state == "trusted" else state
+            remark = ""
             if kind != "hooks" and standing == "used" and item.name in nearest:
                 standing, remark = "shadowed", f"shadowed by {nearest[item.name]}"
             if standing == "used":
@@ -92,11 +91,15 @@ def find(around: Surroundings, approvals: Approvals) -> FoundExtensions:
             extensions.append(Found(thing=thing, standing=standing, remark=remark))
         return tuple(extensions)
 
+    def add_grants(hook: Hook) -> Hook:
+        return replace(hook, grants=trust.grants_of(hook.item, approvals, hook.grants))
+
+    hooks = look("hooks", find_hooks)
     return FoundExtensions(
         skills=look("skills", find_skills),
         commands=look("commands", find_commands),
         agents=look("agents", find_agents),
-        hooks=look("hooks", find_hooks),
+        hooks=tuple(replace(hook, thing=add_grants(hook.thing)) for hook in hooks),
         problems=problems,
     )
 

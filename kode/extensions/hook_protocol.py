@@ -283,7 +283,7 @@ def describe_lost(hook: Hook, ran: ProgramRun) -> str:
     return (
         f"The hook {hook.item.name} {', '.join(first_of(did, MAX_NAMED))}: in the sandbox that has "
         f"no effect. `kode extensions approve {shlex.quote(hook.item.name)} "
-        f"{' '.join(flags) or '--outside'}` lets it."
+        f"{' '.join(flags) or '--outside'}` lets it, from the next session on."
     )
 
 

@@ -79,7 +79,7 @@ class Hook:
     guard: bool = False
     """Whether what it watches is prevented if it cannot finish."""
     grants: Grants = field(default_factory=Grants)
-    """What its own entry lets it do: of the person's config alone."""
+    """What its entry in the person's own config lets it do, and their approval."""
     is_async: bool = False
     """Whether nobody waits for it, so that it decides nothing."""
     only: str = ""

@@ -24,7 +24,7 @@ from kode.extensions import loads
 from kode.extensions.loads import Loaded
 from kode.paths import real_path
 from kode.permissions.approvals import read_approvals, write_approvals
-from kode.sandbox.reach import Grants
+from kode.sandbox.reach import NO_GRANTS, Grants
 from kode.session.provenance import Record, record_of
 from kode.workplace import below
 
@@ -251,13 +251,13 @@ def given_to(item: Item, approvals: Approvals) -> tuple[str, ...]:
     return approval.grants if approval and approval.digest == digest(item) else ()
 
 
-def grants_of(item: Item, approvals: Approvals) -> Grants:
-    """The same, for the sandbox."""
+def grants_of(item: Item, approvals: Approvals, entry: Grants = NO_GRANTS) -> Grants:
+    """The same, for the sandbox, with what the person's own entry lets it do."""
     given = given_to(item, approvals)
     return Grants(
-        network=NETWORK in given,
-        outside=OUTSIDE in given,
-        write=tuple(grant for grant in given if grant.startswith("/")),
+        network=entry.network or NETWORK in given,
+        outside=entry.outside or OUTSIDE in given,
+        write=(*entry.write, *(grant for grant in given if grant.startswith("/"))),
     )
 
 

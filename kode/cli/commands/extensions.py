@@ -121,7 +121,7 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
             return True, [f"{name}: not run, it is {standing} (kode extensions trust)"]
         if not hook.matches(names):
             return True, [f"{name}: not about {', '.join(names)}"]
-        ran = await run_hook(hook, line, place, sandbox, required=is_required)
+        ran = await run_hook(hook, line, place, sandbox, is_required)
         answer = answer_of(hook, ran)
         details = {
             "decides": answer.outcome,
@@ -130,7 +130,7 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
             "for you": answer.message,
             "stderr": ran.stderr.strip(),
             "makes of the call": "" if answer.updated is None else json.dumps(answer.updated),
-            "sets": ", ".join((*ran.variables, *ran.variables_inside)),
+            "sets": ", ".join(ran.variables_inside),
             "in vain": describe_lost(hook, ran),
         }
         ended = ran.fault or f"exit status {ran.exit_code}"
