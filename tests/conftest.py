@@ -19,6 +19,7 @@ from hypothesis import settings
 from pytest_socket import socket_allow_hosts
 
 from kode import credentials
+from kode.events import Event
 from kode.sandbox import trial
 from kode.sandbox.reach import Kind
 from kode.sandbox.sandbox import Sandbox
@@ -108,6 +109,18 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     path = tmp_path_factory.getbasetemp() / f"{name}{next(_folders)}"
     path.mkdir(mode=0o700)
     return path
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
 
 
 @pytest.fixture(scope="session")

@@ -19,13 +19,6 @@ def server() -> Iterator[ScriptedServer]:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def opened(server: ScriptedServer, project: Path) -> Open:
     """`kode.open` for the project and a model that says these replies, without memory."""
 

@@ -23,21 +23,9 @@ class Killed(BaseException):
 
 
 @pytest.fixture
-def events() -> list[Event]:
-    return []
-
-
-@pytest.fixture
 def server() -> Iterator[ScriptedServer]:
     with ScriptedServer([{"text": "Yes."}], repeat_last=True) as server:
         yield server
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture

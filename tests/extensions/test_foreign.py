@@ -10,7 +10,6 @@ from kode.errors import ConfigError
 from kode.events import Event, Notice, ToolFinished
 from kode.extensions import foreign, trust
 from tests.extensions.found_extensions.conftest import Open, World
-from tests.extensions.found_extensions.conftest import events as events
 from tests.extensions.found_extensions.conftest import opened as opened
 from tests.extensions.found_extensions.conftest import world as world
 from tests.needs import needs

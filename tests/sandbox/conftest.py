@@ -22,10 +22,10 @@ from tests.sandbox.sandboxed import (
     opened,
     ordinary_user,
 )
-from tests.tools.conftest import context, events, project
+from tests.tools.conftest import context
 from tests.workplaces import empty_repository
 
-__all__ = ["context", "events", "project"]
+__all__ = ["context"]
 
 
 @contextlib.contextmanager

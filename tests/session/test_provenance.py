@@ -26,18 +26,6 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def events() -> list[Event]:
-    return []
-
-
-@pytest.fixture
 def opened(home: Path, project: Path, events: list[Event]) -> Opened:
     def opened(source: str = "", folder: Path = project) -> Provenance:
         return Provenance(home=home, folders=(folder,), source=lambda: source, emit=events.append)

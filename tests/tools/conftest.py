@@ -29,18 +29,6 @@ def lives(pid: int) -> bool:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def events() -> list[Event]:
-    return []
-
-
-@pytest.fixture
 def context(tmp_path: Path, project: Path, events: list[Event]) -> ToolContext:
     home = tmp_path / "home"
     home.mkdir()

@@ -55,11 +55,6 @@ def world(tmp_path: Path) -> World:
 
 
 @pytest.fixture
-def events() -> list[Event]:
-    return []
-
-
-@pytest.fixture
 async def opened(world: World, events: list[Event]) -> Any:
     """Opens a conversation in the repository whose model says these replies."""
     made: list[Conversation] = []

@@ -173,6 +173,8 @@ async def test_a_server_does_not_start_when_nobody_says_yes(
 async def test_a_required_sandbox_leaves_no_question_to_ask(world: World, opened: Open) -> None:
     bring_servers(world, "one")
     bring_hook(world)
+    earlier = [trust.outside(item) for item in world.find().items()]
+    trust.approve(world.home, world.project, earlier)
     person = Person("once")
     talk = await opened({"calls": [EDIT]}, DONE, ask=person, **{"sandbox.enabled": True})
     await talk.turn("write")

@@ -85,13 +85,6 @@ def configure(**settings: Any) -> None:
     paths.config_file(paths.home()).write_text(json.dumps({"provider": "scripted", **settings}))
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
-
-
 @pytest.fixture(params=[pytest.param("legacy", marks=pytest.mark.slow), "auto"])
 def serve(project: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Serve:
     """Serves a script to a client of each era of the protocol."""
