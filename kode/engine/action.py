@@ -27,8 +27,7 @@ from kode.session.messages import text_by_id
 from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput
 from kode.workplace import located, real_path
 
-MAX_CHANGE_CHARS = 500
-"""Of a call that was changed, in the line about it; the session has all of it."""
+MAX_CHANGE_CHARS = 500  # of a changed call in the line about it; the session has all of it
 WORK = ("edit", "run", "fetch", "mcp", "delegate")
 """The effects of calls that do more than read or remember."""
 

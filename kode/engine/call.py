@@ -36,10 +36,8 @@ from kode.session.messages import notes
 from kode.tool import ToolOutput, WorkStep
 from kode.workplace import as_seen
 
-MAX_RESULT_CHARS = 60_000
-"""A safety net over the tools' own limits."""
-NOTE_CHARS = 500
-"""Room for what a tool says below its result."""
+MAX_RESULT_CHARS = 60_000  # a safety net over the tools' own limits
+NOTE_CHARS = 500  # room for what a tool says below its result
 SUMMARY_CHARS = 100  # one line
 
 INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
@@ -188,7 +186,7 @@ async def _run_action(run: Run, progress: Progress, command: Command) -> ToolOut
 
 
 async def _run_tool(command: Command) -> ToolOutput:
-    """Runs a tool after saving what it may change, so that the turn can be undone."""
+    """Runs a tool after saving for undo what it may change."""
     agent, effect, path = command.agent, command.action.tool.effect, command.action.path
     if effect == "run":
         return await run_command(command)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from kode.diffs import unified_diff
+from kode.diffs import MAX_DIFF_CHARS, unified_diff
 from kode.engine.agent import Agent
 from kode.errors import KodeError, ToolError
 from kode.events import Notice
@@ -37,10 +37,8 @@ if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
     from kode.sandbox.sandbox import WrapCommand
 
-MAX_DIFF_CHARS = 200_000  # as `diffs.MAX_DIFF_CHARS`
 MAX_DIFF_FILE_BYTES = 1_000_000  # a diff of a larger file takes seconds
-MAX_NAMED = 20
-"""At most this many changed files are named to the model; the rest are counted."""
+MAX_NAMED = 20  # changed files are named to the model; the rest are counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +66,8 @@ async def run_command(command: Command) -> ToolOutput:
     try:
         attempt = await asyncio.to_thread(sandbox.begin)
     except OSError as error:
-        raise ToolError(
-            f"Not run: the sandbox could not be made ({error}). Tell the person; continue with the "
-            "file tools meanwhile."
-        ) from None
+        text = f"Not run: the sandbox could not be made ({error}). Tell the person; continue "
+        raise ToolError(f"{text}with the file tools meanwhile.") from None
     output: ToolOutput | None = None
     try:
         output = await command.run(attempt.wrap)
@@ -266,10 +262,10 @@ def diff_of(cwd: Path, attempt: "Attempt", changes: Sequence[FileChange]) -> str
 def _text(path: Path | None) -> str | None:
     """The text of a file, or where a link points; None for a binary file."""
     try:
-        if path is not None and path.is_symlink():
-            return f"-> {path.readlink()}\n"
-        if path is None or not path.is_file():
+        if path is None or not (path.is_symlink() or path.is_file()):
             return ""
+        if path.is_symlink():
+            return f"-> {path.readlink()}\n"
         is_large = path.stat().st_size > MAX_DIFF_FILE_BYTES
         return None if is_large else path.read_bytes().decode("utf-8")
     except (OSError, UnicodeDecodeError):

@@ -34,16 +34,12 @@ from kode.session.log import Session
 from kode.session.messages import EARLIER, effective, visible_messages
 
 NOTE_TOKENS = 2_000
-QUESTION_TOKENS = 300
-"""What the question for the note takes, about."""
-WORDS_PER_TOKEN = 0.35
-"""How many words to ask the model for, so that it ends before its limit."""
+QUESTION_TOKENS = 300  # what the question for the note takes, about
+WORDS_PER_TOKEN = 0.35  # to ask the model for, so that it ends before its limit
 NO_CALLS = "Not run: write the note as text, and call no tool."
-CALL_CHARS = 2_000
-"""Limit of a call, and of its result, in a transcript."""
+CALL_CHARS = 2_000  # of a call, and of its result, in a transcript
 LISTED_FILES = 100  # a few hundred tokens
-TOKENS_FOR_A_LISTED_FILE = 300
-"""One file is listed per so many tokens of the window."""
+TOKENS_FOR_A_LISTED_FILE = 300  # of the window
 SUBJECT_CHARS = 60  # a path or a short command
 
 

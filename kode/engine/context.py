@@ -40,22 +40,16 @@ from kode.session.requests import tool_object
 from kode.tool import CALLS_ANY
 from kode.tools.builtin import format_tools
 
+# Shares of the window:
+KEPT_TAIL_SHARE = 0.1  # for the latest messages after a compaction
+KEPT_EXCHANGE_SHARE = 0.5  # up to which the newest exchange stays as it is
+RESULTS_SHARE = 0.2  # for the results of one reply
+LEAST_RESULTS_SHARE = 0.05  # for them where it is nearly full: less would show nothing
+LEAST_OUTPUT_SHARE = 1 / 16  # for a reply in any case
+SPARE_SHARE = 0.06  # by which kode's token estimate may be too low
+
 MAX_FRUITLESS_COMPACTIONS = 3  # each costs a request, and frees too little
-KEPT_TAIL_SHARE = 0.1
-"""Share of the window for the latest messages after a compaction (and at most a quarter of what
-there was, or little would be gained)."""
-MIN_COMPACTED_TOKENS = 1_000
-"""What a hand-over note with its lists usually takes."""
-KEPT_EXCHANGE_SHARE = 0.5
-"""Share of the window up to which the newest exchange stays as it is."""
-RESULTS_SHARE = 0.2
-"""Share of the window for the results of one reply."""
-LEAST_RESULTS_SHARE = 0.05
-"""Of a window that is nearly full, too: less would show nothing."""
-SPARE_SHARE = 0.06
-"""Share of the window by which kode's token estimate may be too low."""
-LEAST_OUTPUT_SHARE = 1 / 16
-"""Share of the window that a reply may take in any case."""
+MIN_COMPACTED_TOKENS = 1_000  # what a hand-over note with its lists usually takes
 MAX_TOKEN_SCALE = 2.0
 """No tokenizer makes more than twice the estimate of ordinary text; a server that refuses smaller
 requests has a smaller window than kode knows."""
@@ -64,8 +58,7 @@ HEADINGS = {
     "appended": "# Further instructions have changed since this session began",
     "servers": "# The MCP servers have changed since this session began: see mcp_search",
 }
-"""Sections whose changes the model is told at the end, because what was sent stays as it was. A
-session keeps kode's own text that it began with. Memory tells its own changes."""
+"""Sections whose changes the model is told at the end. Memory tells its own."""
 NO_LONGER = "There is no such thing any more: what was said of it before no longer counts."
 """Replaces a section in the messages that disappeared while the session was closed."""
 _KINDS = {"opening": "system prompt", "memory": "memory", "compaction": "summary of before"}
@@ -126,7 +119,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     rendered = agent.render_system({"memory": memory})
     sections = {name: redact(text) for name, text in rendered.items()}
     if begun is None:
-        _begin(agent, session, sections)
+        _record_beginning(agent, session, sections)
     known = {**context.sections, **session.section_texts}
     has_pair = any(spec.name == CALLS_ANY for spec in context.specs)
     sections["servers"] = "\n".join(agent.servers) if has_pair else known.get("servers", "")
@@ -135,8 +128,7 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
     context.known_tokens = context.known_messages = 0
 
 
-def _begin(agent: Agent, session: Session, sections: Mapping[str, str]) -> None:
-    """Records the beginning of the requests to come, unless it is the same."""
+def _record_beginning(agent: Agent, session: Session, sections: Mapping[str, str]) -> None:
     tools = format_tools(agent.tools, "kode" if agent.small else agent.tool_format)
     specs = (tool.brief_spec if agent.small else tool.spec for tool in tools)
     last = session.entries[-1] if session.entries else None
@@ -170,8 +162,7 @@ def describe_news(entry: SectionUpdateEntry) -> str:
 
 
 def missing_opening(context: Context) -> tuple[Text, ...]:
-    """The opening sections that the messages lack, for the next message: all in a new session,
-    later those that changed, so that what was sent stays unchanged."""
+    """The opening sections that the messages lack, for the next message."""
     missing = _missing_sections(context.session, "opening", context.opening)
     return tuple(
         Text(text=text, source="opening", section_name=name) for name, text in missing.items()
@@ -279,10 +270,9 @@ def _can_free(agent: Agent, context: Context) -> bool:
     messages = context.session.messages
     first_parts = messages[0].parts if messages else ()
     begins_with_note = any(getattr(part, "source", "") == "compaction" for part in first_parts)
-    if compaction.newest_exchange(messages) > begins_with_note:
-        return True
-    window = agent.provider.info.context_window
-    return _room_behind(agent, context) < int(window * LEAST_OUTPUT_SHARE)
+    least = int(agent.provider.info.context_window * LEAST_OUTPUT_SHARE)
+    is_old = compaction.newest_exchange(messages) > begins_with_note
+    return is_old or _room_behind(agent, context) < least
 
 
 def room_for_results(agent: Agent, context: Context) -> int:
@@ -333,6 +323,7 @@ async def compact(
     share = 0.5**context.fruitless
     start = len(messages)
     if not drops_all:
+        # More than a quarter of what there was would gain little.
         room = int(min(window * KEPT_TAIL_SHARE, before_tokens / 4) * share)
         most = int(window * KEPT_EXCHANGE_SHARE * share)
         start = compaction.first_kept(messages, drop.keep, room, most)
@@ -384,14 +375,13 @@ async def reduce_after_overflow(
 
 
 def _outgrows_memory_window(agent: Agent, context: Context) -> bool:
-    """Whether memory wants to process messages before the window is full: counts user messages and
-    final answers, not tool traffic."""
+    """Whether memory wants to process messages before the window is full."""
     window, messages = agent.memory.message_window, context.session.messages
     declined_at = context.memory_declined_at
     if window is None or len(messages) < declined_at + window:
         return False
-    spoken = sum(bool(text_of(m)) and not calls_of(m) for m in messages if m.role != "tool")
-    return spoken > window
+    # User messages and final answers, not tool traffic.
+    return sum(bool(text_of(m)) and not calls_of(m) for m in messages if m.role != "tool") > window
 
 
 def is_compactable(agent: Agent, context: Context) -> bool:

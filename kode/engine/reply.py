@@ -16,8 +16,7 @@ from kode.session.log import Session
 
 FIRST_DELAY_S = 0.5  # as the SDKs of OpenAI and Anthropic begin
 MAX_DELAY_S = 30.0  # an overloaded server needs half a minute between tries
-MAX_RETRY_AFTER_S = 120.0
-"""A server that asks for a longer pause is reported, not waited for."""
+MAX_RETRY_AFTER_S = 120.0  # a server that asks for a longer pause is reported, not waited for
 _UNITS = (("days", 86_400), ("hours", 3_600), ("minutes", 60))
 
 

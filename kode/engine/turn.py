@@ -146,7 +146,7 @@ async def run_turn(
         cost_usd=run.cost_usd,
         files_changed=tuple(run.files_changed),
         denials=tuple(run.denials),
-        refused=run.evidence.refused() if run.denials or error else (),
+        refused=run.evidence.refused(),
         checks=run.evidence.checks(),
         checked=run.evidence.checked(),
         fallback_model=run.fallback_model,
@@ -166,8 +166,6 @@ async def last_words(agent: Agent, context: Context, question: str, emit: Emit) 
     in it are not run. Raises: KodeError."""
     run = Run(agent=agent, context=context, emit=emit)
     _note(run, question)
-    run.steps = 1
-    agent.spend.steps += 1
     message = await _ask(run)
     if calls := calls_of(message):
         results = tuple(failure_of(call, "Not run: the limit was reached.") for call in calls)
@@ -204,8 +202,6 @@ async def _steps(run: Run) -> None:
     trouble, in_a_row, was_silent = "", 0, False
     while True:
         _check_limits(run)
-        run.steps += 1
-        run.agent.spend.steps += 1
         message = await _ask(run)
         calls, before = calls_of(message), trouble
         is_answer = message.stop not in _UNUSABLE or (message.stop == "length" and not calls)
@@ -229,8 +225,7 @@ async def _steps(run: Run) -> None:
 
 
 def _handle_trouble(run: Run, message: Message, trouble: str, in_a_row: int) -> None:
-    """Has the model repeat a reply that cannot be used as it is. Raises: ProviderError to give
-    up."""
+    """Has the model repeat a reply that cannot be used. Raises: ProviderError to give up."""
     model, (most, advice) = run.agent.provider.model, _UNUSABLE[trouble]
     if trouble == "length":
         cut = (failure_of(call, CUT_CALL.format(model=model)) for call in calls_of(message))
@@ -246,11 +241,11 @@ def _handle_trouble(run: Run, message: Message, trouble: str, in_a_row: int) -> 
 
 
 def _record_steering(run: Run) -> bool:
-    """Records what the person typed meanwhile, for the next step; returns whether there was any."""
+    """Records what the person typed meanwhile; returns whether there was any."""
     texts = run.steering()
     for text in texts:
-        part = replace(text, source="steering")
-        run.context.session.append_message(Message(role="user", parts=(part,)))
+        message = Message(role="user", parts=(replace(text, source="steering"),))
+        run.context.session.append_message(message)
         run.emit(Steered(text=text.text))
     return bool(texts)
 
@@ -261,10 +256,8 @@ def _note(run: Run, text: str) -> None:
 
 def _check_answer(run: Run, message: Message) -> None:
     if message.stop == "length":
-        raise ProviderError(
-            f"The answer was cut at the output limit of {run.agent.provider.model}. "
-            "Send `continue` to get the rest."
-        )
+        cut = f"The answer was cut at the output limit of {run.agent.provider.model}."
+        raise ProviderError(f"{cut} Send `continue` to get the rest.")
     if message.stop == "refusal":
         raise ProviderError("The model refused this request. Rephrase the task.")
     if not run.answer.strip():
@@ -283,16 +276,16 @@ def _check_limits(run: Run) -> None:
             raise LimitError(f"{limit} was reached. Raise it with `--max-steps`.")
     spent_usd = spend.cost_usd + spend.rest_of_tree_usd
     if limits.max_budget_usd is not None and spent_usd >= limits.max_budget_usd:
-        raise LimitError(
-            f"The budget of ${limits.max_budget_usd:g} is used up "
-            f"(${spent_usd:.4f} spent). Continue with a higher `--max-budget-usd`."
-        )
+        budget = f"The budget of ${limits.max_budget_usd:g} is used up (${spent_usd:.4f} spent)."
+        raise LimitError(f"{budget} Continue with a higher `--max-budget-usd`.")
     if spend.shared is not None:
         spend.shared.check()
 
 
 async def _ask(run: Run) -> Message:
-    """Gets and records one reply, or the streamed part of an incomplete one."""
+    """One step: gets and records a reply, or the streamed part of an incomplete one."""
+    run.steps += 1
+    run.agent.spend.steps += 1
     faults = Counter[type[BaseException]]()
     while True:
         agent, context = run.agent, run.context
