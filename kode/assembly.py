@@ -17,7 +17,7 @@ from kode.config.choice import ProviderChoice, resolve_provider, small_choice
 from kode.config.load import load_config
 from kode.config.model import Config, given_prices
 from kode.credentials import is_key, spellings
-from kode.engine.agent import Agent, Limits, Spend
+from kode.engine.agent import Agent, Spend
 from kode.errors import ConfigError, Setting, StorageError, UserError
 from kode.events import Emit, Notice, silent
 from kode.extensions.instructions import read_instructions
@@ -274,17 +274,9 @@ def make_agent(
     marks = Provenance(
         home=place.home, folders=place.roots, source=lambda: session.tainted_by, emit=emit
     )
-    limits = Limits(
-        max_steps=config.max_steps,
-        max_tree_steps=config.max_steps if start is None else start.max_tree_steps,
-        timeout_s=config.timeout_s,
-        max_budget_usd=config.max_budget_usd,
-        max_attempts=config.retry.max_attempts,
-        compact_at=config.context.compact_at,
-        keep_user_tokens=config.context.keep_user_tokens,
-    )
     spend = Spend(shared=_shared_budget(config, session, start))
     if start is not None:
+        spend.max_tree_steps = start.max_tree_steps
         spend.rest_of_tree_usd = start.rest_of_tree_usd
         spend.rest_of_tree_steps = start.rest_of_tree_steps
     return Agent(
@@ -292,7 +284,7 @@ def make_agent(
         tools=(*BUILTIN, *settings.tools),
         gate=gate,
         memory=memory,
-        limits=limits,
+        config=config,
         place=place,
         render_system=lambda late: system_sections(
             base=config.system, append=config.append_system, late=late

@@ -66,7 +66,7 @@ Steering = Callable[[], Sequence[Text]]
 
 
 class RunTurn(Protocol):
-    """Runs a turn within these limits; `within` are fields of the agent's `Limits` for this turn
+    """Runs a turn within these limits; `within` are limits of the config for this turn
     alone. Raises: StorageError."""
 
     async def __call__(
@@ -320,7 +320,7 @@ class Conversation:
         once if the model is retired, or cannot search the web although that is wanted."""
         provider, began = self.agent.provider, time.monotonic()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.agent.limits.timeout_s):
+            async with asyncio.timeout(self.config.timeout_s):
                 if await learn(provider, self.settings.emit):
                     self.learned = provider.info
         self.waited_s = time.monotonic() - began

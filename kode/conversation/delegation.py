@@ -135,7 +135,7 @@ def start_of_child(conversation: "Conversation") -> "Start":
 
     config, agent, session = conversation.config, conversation.agent, conversation.session
     choice, gate, spend = resolve_provider(config, os.environ), agent.gate, agent.spend
-    whole = agent.limits.max_tree_steps or agent.limits.max_steps
+    whole = spend.max_tree_steps or config.max_steps
     part = config.providers.get(choice.name, ProviderPart())
     parts = {choice.name: ProviderPart(api=part.api, headers=part.headers)}
     if (fallback := config.fallback_model) is not None:

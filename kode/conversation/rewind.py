@@ -126,7 +126,7 @@ def undo_compaction(conversation: "Conversation") -> str | None:
     conversation.context.fruitless, agent = 0, conversation.agent
     size, limit = context_tokens(conversation.context), agent.provider.info.context_window
     text = f"Compaction undone: {size:,} of {limit:,} tokens are used."
-    if size > limit * agent.limits.compact_at:
+    if size > limit * agent.config.context.compact_at:
         text += (
             " The next request would compact it again: switch to a model with a larger window "
             "first (/model), or raise `context.compact_at`."

@@ -144,7 +144,7 @@ async def _run(
     agent = replace(
         agent,
         interceptors=(*agent.interceptors, *limits),
-        limits=replace(agent.limits, **within) if within else agent.limits,
+        config=agent.config.model_copy(update=within),
         fall_back=partial(_fall_back, conversation),
     )
     run = Run(
@@ -176,7 +176,7 @@ async def _fall_back(
     if (provider, model) == (before.name, before.model):
         return None
     conversation.use_model(model, None if provider == before.name else provider)
-    emit, attempts = conversation.settings.emit, agent.limits.max_attempts
+    emit, attempts = conversation.settings.emit, agent.config.retry.max_attempts
     if fault.partial:
         emit(
             RetryScheduled(

@@ -44,7 +44,7 @@ class Progress:
     share: int = 0
     """Characters that its result may have."""
     started: float = 0.0
-    is_running: bool = False
+    """When its tool began to run; 0.0 before."""
     effects: set[Effect] = field(default_factory=set)
     """What the model asked for, if that is more than to read or remember."""
     untrusted: str = ""
@@ -67,7 +67,9 @@ class Progress:
 
     def finish(self, output: ToolOutput, *, stopped: bool = False) -> ToolFinished:
         """The event of its end, with the output's own fields."""
-        took_s = time.monotonic() - self.started if output.ran_s is None else output.ran_s
+        took_s = output.ran_s
+        if took_s is None:
+            took_s = time.monotonic() - self.started if self.started else 0.0
         same = {item.name for item in fields(ToolFinished)} & {item.name for item in fields(output)}
         return ToolFinished(
             call_id=self.call.id,

@@ -22,6 +22,7 @@ from kode.workplace import Workplace
 if TYPE_CHECKING:
     import asyncio
 
+    from kode.config.model import Config
     from kode.engine.command import Command
     from kode.sandbox.attempt import Attempt
     from kode.sandbox.sandbox import Sandbox
@@ -29,24 +30,6 @@ if TYPE_CHECKING:
 
 READ_SHARE = 0.1  # time to read a token, relative to writing one; only patience depends on it
 REPLIES = 5  # how many recent ones count, by their median: one long wait does not matter
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    max_steps: int
-    """Model requests per turn."""
-    max_tree_steps: int | None = None
-    """Requests per turn of a parent and its subagents together; None: only `max_steps` applies."""
-    timeout_s: float | None = None
-    """Wall time per turn; None: no limit."""
-    max_budget_usd: float | None = None
-    """Money for the session in this process; None: no limit."""
-    max_attempts: int
-    """Attempts at one reply."""
-    compact_at: float
-    """Share of the window at which the context is reduced."""
-    keep_user_tokens: int
-    """How much of the person's own words survives a compaction verbatim."""
 
 
 @dataclass
@@ -83,6 +66,8 @@ class Spend:
     rest_of_tree_usd: float = 0.0
     rest_of_tree_steps: int = 0
     """For a subagent: the requests of its parent and siblings."""
+    max_tree_steps: int | None = None
+    """For a subagent: the requests that its parent's turn may have, subagents included."""
     turn_ends_at: float | None = None
     """When the current turn must end, by `time.monotonic`; None: no limit."""
     shared: SharedBudget | None = None
@@ -109,7 +94,8 @@ class Agent:
     what would have allowed it."""
     gate: Gate
     memory: MemorySystem
-    limits: Limits
+    config: "Config"
+    """The limits in it count: of steps, time, money and attempts, and when to compact."""
     place: Workplace
     render_system: Callable[[Mapping[str, str]], Mapping[str, str]]
     """(sections of memory and extensions, by name) → all non-empty sections of the system prompt,

@@ -96,13 +96,13 @@ def _cut_short(run: Run, waiting: Collection[Progress]) -> None:
     results = [_result_of_cut(run, progress) for progress in waiting]
     _record(run, *results)
     for progress, result in zip(waiting, results, strict=True):
-        if progress.is_running:
+        if progress.started:
             output = ToolOutput(text=result.text, summary="stopped")
             run.emit(progress.finish(output, stopped=True))
 
 
 def _result_of_cut(run: Run, progress: Progress) -> ToolResult:
-    if not progress.is_running:
+    if not progress.started:
         return failure_of(progress.call, NOT_RUN, cut="not_run")
     output, text = progress.output_so_far, INTERRUPTED
     if output is not None:
@@ -129,7 +129,6 @@ async def _run_call(run: Run, progress: Progress) -> tuple[ToolResult, ToolOutpu
     """The result of a call, as it is recorded, and its output, as it is shown."""
     progress.share = min(MAX_RESULT_CHARS, run.result_chars // max(1, run.calls_left))
     run.result_chars, run.calls_left = run.result_chars - progress.share, run.calls_left - 1
-    progress.started = time.monotonic()
     try:
         output = await _perform(run, progress)
     except ToolRefused as fault:
@@ -152,7 +151,7 @@ async def _perform(run: Run, progress: Progress) -> ToolOutput:
             preview(command.context, command.action.arguments)
     name, subject = progress.name, progress.subject
     run.emit(ToolStarted(call_id=progress.call.id, name=name, subject=subject))
-    progress.is_running, progress.started = True, time.monotonic()
+    progress.started = time.monotonic()
     if all(command.context.decision.only_reads for command in commands):
         progress.effects = set()
     return join_outputs([await _run_action(run, progress, command) for command in commands])

@@ -226,7 +226,7 @@ async def prepare(agent: Agent, context: Context, emit: Emit) -> Request:
             await compact(agent, context, emit, drop)
         else:  # asked again when the session has grown: it must not cost a compaction per request
             context.memory_declined_at = len(messages)
-    limit = int(info.context_window * agent.limits.compact_at)
+    limit = int(info.context_window * agent.config.context.compact_at)
     while context_tokens(context) > limit and _can_free(agent, context):
         await compact(agent, context, emit)
     # Without a limit a model that repeats itself never ends; servers refuse a request that exceeds
@@ -334,7 +334,7 @@ async def compact(
     if summary is None:
         behind, request = _room_behind(agent, context), _request(agent, context)
         summary = await compaction.note_on(agent, session, request, wish or "", behind)
-    room = int(min(agent.limits.keep_user_tokens, window / 5) * share)
+    room = int(min(agent.config.context.keep_user_tokens, window / 5) * share)
     work = compaction.work_in(agent, [*before, *tail])
     session.append(
         CompactionEntry(
@@ -391,7 +391,7 @@ def is_compactable(agent: Agent, context: Context) -> bool:
     old = messages[: compaction.newest_exchange(messages)]
     typed = sum(tokens_of_text(text_of(message)) for message in old if message.role == "user")
     opening = sum(map(tokens_of_text, context.opening.values()))
-    stays = opening + min(typed, agent.limits.keep_user_tokens)
+    stays = opening + min(typed, agent.config.context.keep_user_tokens)
     return sum(map(tokens_of, old)) - stays >= MIN_COMPACTED_TOKENS
 
 

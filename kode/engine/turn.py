@@ -68,6 +68,7 @@ UNREAD_CALL = (
 )
 SILENT = "Your reply was empty. Continue with the task, or give your answer."
 """Once in a turn: models fall silent behind a result, and most answer when they are asked."""
+OF_TREE = " for the agent and its subagents together"
 CUT_CALL = (
     "Not run: the reply hit the output limit of {model}, so this call may be incomplete. "
     "Do it in smaller pieces, for example several edits instead of one large file."
@@ -108,7 +109,7 @@ async def run_turn(
 
     Raises: StorageError when the person's own text could not be recorded: nothing was done.
     """
-    agent, session, timeout_s = run.agent, run.context.session, run.agent.limits.timeout_s
+    agent, session, timeout_s = run.agent, run.context.session, run.agent.config.timeout_s
     ends_at = None if timeout_s is None else run.started + timeout_s
     agent.spend.steps, agent.spend.turn_ends_at = 0, ends_at
     begins_at = len(session.entries)
@@ -265,18 +266,18 @@ def _check_answer(run: Run, message: Message) -> None:
 
 
 def _check_limits(run: Run) -> None:
-    limits, spend = run.agent.limits, run.agent.spend
-    of_tree = " for the agent and its subagents together"
+    config, spend = run.agent.config, run.agent.spend
+    max_tree_steps = spend.max_tree_steps or config.max_steps
     for whose, steps, most in (
-        ("", run.steps, limits.max_steps),
-        (of_tree, spend.steps + spend.rest_of_tree_steps, limits.max_tree_steps),
+        ("", run.steps, config.max_steps),
+        (OF_TREE, spend.steps + spend.rest_of_tree_steps, max_tree_steps),
     ):
-        if most is not None and steps >= most:
+        if steps >= most:
             limit = f"The limit of {plural(most, 'step')}{whose}"
             raise LimitError(f"{limit} was reached. Raise it with `--max-steps`.")
     spent_usd = spend.cost_usd + spend.rest_of_tree_usd
-    if limits.max_budget_usd is not None and spent_usd >= limits.max_budget_usd:
-        budget = f"The budget of ${limits.max_budget_usd:g} is used up (${spent_usd:.4f} spent)."
+    if config.max_budget_usd is not None and spent_usd >= config.max_budget_usd:
+        budget = f"The budget of ${config.max_budget_usd:g} is used up (${spent_usd:.4f} spent)."
         raise LimitError(f"{budget} Continue with a higher `--max-budget-usd`.")
     if spend.shared is not None:
         spend.shared.check()
@@ -291,7 +292,11 @@ async def _ask(run: Run) -> Message:
         agent, context = run.agent, run.context
         request = await prepare(agent, context, run.emit)
         run.emit(StepStarted(step=run.steps))
-        asked_at, streamed, attempts = time.monotonic(), list[str](), agent.limits.max_attempts
+        asked_at, streamed, attempts = (
+            time.monotonic(),
+            list[str](),
+            agent.config.retry.max_attempts,
+        )
         try:
             message = await ask(agent.provider, request, run.emit, attempts, streamed)
             break

@@ -127,7 +127,6 @@ class FakeConversation:
             effort=self.effort,
             gate=gate,
             memory=self.memory,
-            limits=SimpleNamespace(compact_at=0.8),
         )
 
     @property

@@ -28,9 +28,12 @@ def handed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         agent: Any = SimpleNamespace(
             gate=SimpleNamespace(mode="ask", approved_in_session=()),
             spend=SimpleNamespace(
-                cost_usd=0.0, rest_of_tree_usd=0.0, steps=0, rest_of_tree_steps=0
+                cost_usd=0.0,
+                rest_of_tree_usd=0.0,
+                steps=0,
+                rest_of_tree_steps=0,
+                max_tree_steps=None,
             ),
-            limits=SimpleNamespace(max_tree_steps=None, max_steps=10),
             provider=SimpleNamespace(model="gpt-5.1"),
             effort=None,
             undo=SimpleNamespace(folder=tmp_path),

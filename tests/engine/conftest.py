@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kode.engine.agent import Agent, Limits, Spend
+from kode.config.model import Config
+from kode.engine.agent import Agent, Spend
 from kode.engine.context import Context, open_context
 from kode.engine.run import Run
 from kode.engine.turn import run_turn
@@ -147,14 +148,7 @@ class Bench:
 
 MakeBench = Callable[..., Bench]
 
-LIMITS = {
-    "max_steps": 90,
-    "max_attempts": 5,
-    "compact_at": 0.8,
-    "keep_user_tokens": 20_000,
-    "max_budget_usd": None,
-    "timeout_s": None,
-}
+LIMITS = ("max_steps", "max_budget_usd", "timeout_s")
 
 
 @pytest.fixture
@@ -168,13 +162,13 @@ def bench(tmp_path: Path) -> MakeBench:
         provider = Replies(replies, window)
         session = log.create(tmp_path / "home", cwd=tmp_path, model="fake-1", provider="fake")
         made.append(session)
-        limits = {name: given.pop(name, default) for name, default in LIMITS.items()}
+        limits = {name: given.pop(name) for name in LIMITS if name in given}
         fields = {
             "provider": provider,
             "tools": (echo, fail, crash, wait, touch, *tools),
             "gate": OpenGate(),
             "memory": NullMemory(),
-            "limits": Limits(**limits),
+            "config": Config(**limits),
             "place": workplace(tmp_path, home=tmp_path / "home"),
             "render_system": lambda late: {"kode": "You are a test.", **late},
             "cost_usd": lambda usage: usage.output_tokens / 1_000,

@@ -143,7 +143,7 @@ async def show_context(state: PromptState, argument: str) -> None:
     used, size = now.context_tokens, now.context_window
     for line in context_lines(parts, used, size, state.screen.width - 1):
         state.screen.print(line)
-    compacts_at = int(size * state.conversation.agent.limits.compact_at)
+    compacts_at = int(size * state.conversation.config.context.compact_at)
     text = f"Compacts automatically at {count(compacts_at)} tokens, /compact does it now; "
     text += "/new starts over with only system prompt, tools and memory."
     state.screen.print(text, "dim")

@@ -343,7 +343,7 @@ class Live:
             return "end_turn"
         if ended.status == "interrupted":
             return "cancelled"
-        if ended.status == "timeout" or ended.steps >= self.conversation.agent.limits.max_steps:
+        if ended.status == "timeout" or ended.steps >= self.conversation.config.max_steps:
             return "max_turn_requests"
         if self.updates.last_stop == "refusal":
             return "refusal"

@@ -211,7 +211,7 @@ class Pursuit:
         left, spend = self._left(), self.session.agent.spend
         limits: dict[str, Any] = {}
         if "requests" in left:
-            limits["max_steps"] = limits["max_tree_steps"] = int(left["requests"])
+            limits["max_steps"] = int(left["requests"])
         if "usd" in left:
             limits["max_budget_usd"] = spend.cost_usd + spend.rest_of_tree_usd + left["usd"]
         if "seconds" in left:
