@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 from kode.messages import Message, Text, Usage, user_message
 from kode.session import log
-from kode.session.entries import SystemEntry, TurnEntry
+from kode.session.entries import Header, SystemEntry, TurnEntry
 
 T = TypeVar("T")
 KODE = str(Path(sys.executable).parent / "kode")
@@ -175,7 +175,7 @@ def fill_with_sessions(home: Path, project: Path, count: int, size: int = 0) -> 
     with patch("os.fsync"):
         for number in range(count):
             with contextlib.closing(
-                log.create(home, cwd=project, model="m", provider="openai")
+                log.create(home, Header(cwd=str(project), model="m", provider="openai"))
             ) as session:
                 session.append(SystemEntry(sections={"kode": "instructions " * 500}))
                 session.append_message(user_message(f"task number {number}"))

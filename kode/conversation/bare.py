@@ -21,6 +21,8 @@ from kode.messages import Image, Text
 from kode.permissions.gate import Gate
 from kode.provider import Provider
 from kode.session import log
+from kode.session.entries import Header
+from kode.session.index import writable_path
 from kode.tool import ALLOWED, Action, Around, Decision, Tool, ToolContext
 from kode.tools.builtin import BUILTIN, SMALL
 from kode.workplace import Workplace
@@ -49,7 +51,8 @@ class BareSession:
         ConfigError, StorageError."""
         place = open_workplace(config, home, cwd)
         own = paths.own_folders(paths.home(), config.memory.data_dir)
-        session = log.create(home, cwd=cwd, model=provider.model, provider=provider.name)
+        header = Header(cwd=writable_path(cwd), model=provider.model, provider=provider.name)
+        session = log.create(home, header)
         place = of_session(replace(place, protected=(*place.protected, *own)), session.id)
         return cls(config=config, place=place, context=Context(session))
 

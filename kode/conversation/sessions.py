@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kode import durable, paths
 from kode.assembly import is_small, make_agent, of_session, simplify
@@ -30,7 +30,8 @@ from kode.messages import first_of, shorten, text_of
 from kode.permissions.rules import FAMILIES, parse
 from kode.provider import Provider
 from kode.session import log
-from kode.session.entries import Header, line_of, new_session_id, timestamp
+from kode.session.entries import Header, line_of, new_session_id
+from kode.session.index import writable_path
 from kode.session.log import Session, was_trimmed
 from kode.session.messages import conversation_messages
 from kode.session.upkeep import is_open
@@ -74,20 +75,25 @@ def open_session(
 
     Raises: SessionError if there is none, or `new_id` is taken; BusyError; StorageError.
     """
-    about: dict[str, Any] = {"cwd": cwd, "model": provider.model, "provider": provider.name}
     child = settings.child
     if session_id is not None:
         session, repairs = log.load(home, session_id)
         for repair in repairs:
             settings.emit(Notice(text=repair))
         return session
-    if child is None or child.folder is None:
-        return log.create(home if settings.keep_session else None, id=new_id, task=task, **about)
-    path = child.folder / "transcript.jsonl"
+    folder = child.folder if child is not None else None
+    header = Header(
+        id=new_id or new_session_id(),
+        cwd=writable_path(cwd),
+        model=provider.model,
+        provider=provider.name,
+        parent=child.parent_session if child is not None and folder is not None else None,
+    )
+    if folder is None:
+        return log.create(home if settings.keep_session else None, header, task)
+    path = folder / "transcript.jsonl"
     if path.exists():
-        return log.load(home, child.folder.name, path)[0]
-    about["cwd"], parent = str(cwd), child.parent_session
-    header = Header(id=new_session_id(), created_at=timestamp(), parent=parent, **about)
+        return log.load(home, folder.name, path)[0]
     with durable.storage_errors(path, "create"):
         file = durable.open_for_append(path)
         durable.append_to(file, line_of(header), path)

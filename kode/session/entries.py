@@ -52,8 +52,8 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    id: str
-    created_at: str
+    id: str = field(default_factory=new_session_id)
+    created_at: str = field(default_factory=timestamp)
     cwd: str
     model: str
     provider: str

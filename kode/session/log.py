@@ -40,7 +40,7 @@ from kode.session.entries import (
     settle,
     timestamp,
 )
-from kode.session.index import ID, missing_session, note_use, read, session_path, writable_path
+from kode.session.index import ID, missing_session, note_use, read, session_path
 from kode.session.messages import (
     effective,
     find_unreported,
@@ -230,27 +230,9 @@ def _prompt_entry(text: str, typed: str | None = None) -> MessageEntry:
     return MessageEntry(role="user", parts=(words,), is_pending=True)
 
 
-def create(
-    home: Path | None,
-    *,
-    cwd: Path,
-    model: str,
-    provider: str,
-    id: str | None = None,
-    parent: str | None = None,
-    task: str = "",
-) -> Session:
-    """Creates a session, under `id` if given, and its file with the first prompt; without a home it
-    has no file (`--no-session`). Raises: SessionError for an id that is taken or invalid;
-    StorageError."""
-    header = Header(
-        id=id or new_session_id(),
-        created_at=timestamp(),
-        cwd=writable_path(cwd),
-        model=model,
-        provider=provider,
-        parent=parent,
-    )
+def create(home: Path | None, header: Header, task: str = "") -> Session:
+    """Creates a session, and its file with the first prompt; without a home it has no file
+    (`--no-session`). Raises: SessionError for an id that is taken or invalid; StorageError."""
     if home is None:
         return Session(header=header, path=None)
     if not ID.fullmatch(header.id):

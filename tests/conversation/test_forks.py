@@ -14,6 +14,7 @@ from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, 
 from kode.session import log
 from kode.session.entries import (
     CompactionEntry,
+    Header,
     SectionUpdateEntry,
     SystemEntry,
     TaintEntry,
@@ -46,7 +47,7 @@ def answered(at: int, text: str) -> Message:
 
 @pytest.fixture
 def parent(tmp_path: Path) -> Iterator[Session]:
-    session = log.create(tmp_path, cwd=tmp_path, model="m", provider="p")
+    session = log.create(tmp_path, Header(cwd=str(tmp_path), model="m", provider="p"))
     specs = [{"name": n, "description": "d", "parameters": {}} for n in ("read_file", "memory")]
     session.append(SystemEntry(sections={"kode": "You are kode."}, tools=tuple(specs)))
     yield session

@@ -10,6 +10,7 @@ import pytest
 from kode.cli.parser import COMMANDS, of_plugins
 from kode.messages import user_message
 from kode.session import log
+from kode.session.entries import Header
 from tests.e2e.command import Place
 from tests.e2e.terminal import Terminal
 from tests.needs import needs
@@ -38,7 +39,7 @@ def environ(place: Place) -> dict[str, str]:
     (place.home / "sessions").mkdir(parents=True)
     (place.home / "config.json").write_text('{"model": "my-model:8b", "prices": {}}')
     (place.project / "notes.txt").write_text("x")
-    session = log.create(place.home, cwd=place.project, model="m", provider="p")
+    session = log.create(place.home, Header(cwd=str(place.project), model="m", provider="p"))
     session.append_message(user_message("fix the parser"))
     session.close()
     return {

@@ -20,6 +20,7 @@ from kode.memory.contract import NullMemory
 from kode.messages import Message, Text, ToolCall, ToolResult, Usage, results_of
 from kode.provider import ModelInfo, Request
 from kode.session import log
+from kode.session.entries import Header
 from kode.session.log import Session
 from kode.session.provenance import Provenance
 from kode.tool import ALLOWED, Action, Decision, Tool, ToolContext, ToolOutput
@@ -160,7 +161,9 @@ def bench(tmp_path: Path) -> MakeBench:
     ) -> Bench:
         """`given` are limits, and fields of the agent."""
         provider = Replies(replies, window)
-        session = log.create(tmp_path / "home", cwd=tmp_path, model="fake-1", provider="fake")
+        session = log.create(
+            tmp_path / "home", Header(cwd=str(tmp_path), model="fake-1", provider="fake")
+        )
         made.append(session)
         limits = {name: given.pop(name) for name in LIMITS if name in given}
         fields = {

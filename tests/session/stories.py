@@ -9,6 +9,7 @@ from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, 
 from kode.session import log
 from kode.session.entries import (
     Entry,
+    Header,
     MessageEntry,
     StateEntry,
     SystemEntry,
@@ -60,7 +61,7 @@ def turn_entry(number: int, session: Session) -> TurnEntry:
 
 
 def new_session(home: Path, cwd: Path | None = None) -> Session:
-    return log.create(home, cwd=cwd or home, model="m", provider="openai")
+    return log.create(home, Header(cwd=str(cwd or home), model="m", provider="openai"))
 
 
 def message_of(step: str) -> Message:

@@ -12,6 +12,7 @@ from kode.session import log
 from kode.session.cache_breaks import CacheBreak, find_breaks
 from kode.session.entries import (
     CompactionEntry,
+    Header,
     MessageEntry,
     RequestEntry,
     RestoreEntry,
@@ -49,7 +50,7 @@ class Story:
     session: Session = field(init=False)
 
     def __post_init__(self) -> None:
-        self.session = log.create(None, cwd=self.home, model="m", provider="openai")
+        self.session = log.create(None, Header(cwd=str(self.home), model="m", provider="openai"))
 
     def say(self, text: str, usage: Usage = CACHED) -> None:
         """A message of the person, the request, and its answer."""

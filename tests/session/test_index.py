@@ -7,7 +7,7 @@ from kode import paths
 from kode.errors import SessionError
 from kode.messages import Message, Text, user_message
 from kode.session import index, log
-from kode.session.entries import RewindEntry, SystemEntry
+from kode.session.entries import Header, RewindEntry, SystemEntry
 from tests.session.stories import new_session, plain_turn, session_of, story
 
 
@@ -127,7 +127,7 @@ def test_the_newest_session_is_the_last_with_a_turn(tmp_path: Path) -> None:
     here.mkdir()
     mine = session_of(tmp_path, "x", cwd=here, age_s=50)
     session_of(tmp_path, "elsewhere")
-    child = log.create(tmp_path, cwd=here, model="m", provider="openai", parent=mine)
+    child = log.create(tmp_path, Header(cwd=str(here), model="m", provider="openai", parent=mine))
     plain_turn(child, "a subtask")
     child.close()
     unused = new_session(tmp_path, here)

@@ -11,6 +11,7 @@ from kode.messages import Message, Text, Usage, results_of, text_of, user_messag
 from kode.session import index, log, upkeep
 from kode.session.entries import (
     AnyEntry,
+    Header,
     HookEntry,
     PlanEntry,
     PluginEntry,
@@ -244,7 +245,7 @@ def test_a_full_disk_is_reported_and_nothing_is_half_said(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StorageError, match="The disk is full"):
-        log.create(tmp_path / "new", cwd=tmp_path, model="m", provider="p")
+        log.create(tmp_path / "new", Header(cwd=str(tmp_path), model="m", provider="p"))
     assert list((tmp_path / "new").rglob("*.jsonl")) == []
 
 
@@ -282,7 +283,7 @@ def test_a_new_session_has_its_task_from_the_first_write(
     monkeypatch.setattr(
         durable, "replace", lambda path, data: writes.append(data) or replace(path, data)
     )
-    log.create(tmp_path, cwd=tmp_path, model="m", provider="p", task="fix it").close()
+    log.create(tmp_path, Header(cwd=str(tmp_path), model="m", provider="p"), "fix it").close()
     assert [b"fix it" in data for data in writes] == [True]
 
 

@@ -1,7 +1,6 @@
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import cast
 
 from hypothesis import given
@@ -21,6 +20,7 @@ from kode.session import log
 from kode.session.entries import (
     AnyEntry,
     CompactionEntry,
+    Header,
     MessageEntry,
     RestoreEntry,
     RewindEntry,
@@ -42,7 +42,7 @@ from tests.tables import for_each
 
 
 def session(*steps: str) -> Session:
-    session = log.create(None, cwd=Path("/w"), model="m", provider="openai")
+    session = log.create(None, Header(cwd="/w", model="m", provider="openai"))
     for step in steps:
         session.append_message(message_of(step))
     return session

@@ -11,6 +11,7 @@ from kode import paths
 from kode.images import bytes_of, keep
 from kode.messages import Image, Message, Text, images_of
 from kode.session import log
+from kode.session.entries import Header
 from kode.session.export import as_json, as_markdown
 from kode.session.log import read, session_path
 from kode.session.transcript import Transcript
@@ -20,7 +21,7 @@ from tests import pictures
 
 @pytest.fixture
 def session_id(tmp_path: Path) -> str:
-    session = log.create(tmp_path, cwd=tmp_path, model="m", provider="p")
+    session = log.create(tmp_path, Header(cwd=str(tmp_path), model="m", provider="p"))
     folder = paths.images_folder(paths.session_folder(tmp_path, session.id))
     image = keep(folder, "shot.png", pictures.png())
     session.append_message(Message(role="user", parts=(image, Text(text="What is on it?"))))
@@ -56,7 +57,7 @@ def test_a_fork_keeps_the_picture_after_the_first_is_deleted(tmp_path, session_i
 
 
 def test_a_session_that_was_never_used_leaves_no_picture(tmp_path):
-    session = log.create(tmp_path, cwd=tmp_path, model="m", provider="p")
+    session = log.create(tmp_path, Header(cwd=str(tmp_path), model="m", provider="p"))
     folder = paths.session_folder(tmp_path, session.id)
     keep(paths.images_folder(folder), "shot.png", pictures.png())
 

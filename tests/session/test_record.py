@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from kode.messages import Message, Text, user_message
-from kode.session.entries import TaintEntry, UndoEntry
+from kode.session.entries import Header, TaintEntry, UndoEntry
 from kode.session.log import create
 from kode.session.record import session_record
 
 
 def test_a_record_says_who_typed_and_undid_what(tmp_path: Path) -> None:
-    session = create(tmp_path, cwd=tmp_path, model="m", provider="scripted")
+    session = create(tmp_path, Header(cwd=str(tmp_path), model="m", provider="scripted"))
     session.append_message(user_message("Use tabs"))
     answer = Message(role="assistant", parts=(Text(text="done"),), stop="end")
     session.append_message(answer)

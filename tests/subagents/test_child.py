@@ -10,6 +10,7 @@ import pytest
 
 from kode.events import Replied, TurnEnded
 from kode.messages import Message, Text, ToolCall, Usage, user_message
+from kode.session.entries import Header
 from kode.session.log import create
 from kode.subagents import child
 from kode.subagents.child import ChildOutput, ParentLink, Stop, partial_summary, request_text
@@ -94,7 +95,7 @@ def test_a_process_that_ignores_its_end_is_ended_elsewhere() -> None:
 
 async def test_the_end_of_stdin_is_the_parents() -> None:
     gone, (read, written) = asyncio.Event(), os.pipe()
-    session = create(None, cwd=Path("/"), model="m", provider="p")
+    session = create(None, Header(cwd="/", model="m", provider="p"))
     link = ParentLink(ChildOutput(), on_gone=gone.set, session=session)
     with os.fdopen(read, "rb") as stdin:
         link.listen(stdin)
@@ -124,7 +125,7 @@ def test_the_snapshot_becomes_a_section_with_titles() -> None:
 
 
 def test_a_childs_messages_wait_for_its_next_step() -> None:
-    session = create(None, cwd=Path("/"), model="m", provider="p")
+    session = create(None, Header(cwd="/", model="m", provider="p"))
     link = ParentLink(ChildOutput(), on_gone=lambda: None, session=session)
 
     for text, tainted in (("one", False), ("two", True)):

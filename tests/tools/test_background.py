@@ -7,7 +7,7 @@ import pytest
 
 from kode.errors import ToolError, UserError
 from kode.events import Event, Notice, ToolOutput
-from kode.session.entries import JobEntry
+from kode.session.entries import Header, JobEntry
 from kode.session.log import create, load
 from kode.session.messages import note_of
 from kode.tool import ToolContext
@@ -42,7 +42,7 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
     context: ToolContext, background: BackgroundCommands, project: Path, events: list[Event]
 ) -> None:
     command = "echo begun; touch begun; until [ -e go ]; do sleep 0.02; done; echo last; exit 3"
-    session = create(None, cwd=project, model="m", provider="p")
+    session = create(None, Header(cwd=str(project), model="m", provider="p"))
     background.enter(session)
     context = dataclasses.replace(context, session_id=None)
 

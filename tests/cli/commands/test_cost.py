@@ -9,7 +9,7 @@ import pytest
 from kode.cli.main import main
 from kode.messages import Message, Text, Usage, user_message
 from kode.session import log
-from kode.session.entries import MessageEntry, UsageEntry, timestamp
+from kode.session.entries import Header, MessageEntry, UsageEntry, timestamp
 
 FIRST = Usage(input_tokens=2_000, output_tokens=10)
 SECOND = Usage(input_tokens=2_500, output_tokens=20, cached_tokens=2_000, cache_write_tokens=400)
@@ -24,7 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def add_session(home: Path, *usages: Usage, at: str = "") -> str:
-    session = log.create(home, cwd=Path.cwd(), model="m", provider="openai")
+    session = log.create(home, Header(cwd=str(Path.cwd()), model="m", provider="openai"))
     session.append_message(user_message("hi"))
     for usage in usages:
         parts, moment = (Text(text="ok"),), at or timestamp()

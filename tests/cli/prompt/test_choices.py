@@ -8,6 +8,7 @@ from kode.cli.prompt.complete import (
 from kode.cli.prompt.state import PromptState
 from kode.messages import user_message
 from kode.session import log
+from kode.session.entries import Header
 from tests.cli.fake_conversation import FakeConversation
 from tests.scripted_server import ScriptedServer
 
@@ -20,10 +21,10 @@ def test_models_are_offered_with_what_they_hold_and_cost():
 
 
 def test_sessions_are_offered_with_what_was_asked(tmp_path):
-    session = log.create(tmp_path, cwd=tmp_path, model="m", provider="p")
+    session = log.create(tmp_path, Header(cwd=str(tmp_path), model="m", provider="p"))
     session.append_message(user_message("fix the parser"))
     session.close()
-    empty = log.create(tmp_path, cwd=tmp_path, model="m", provider="p")
+    empty = log.create(tmp_path, Header(cwd=str(tmp_path), model="m", provider="p"))
 
     assert session_choices(tmp_path, tmp_path) == [(session.id, "1 turn · fix the parser")]
     empty.close()

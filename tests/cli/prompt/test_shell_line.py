@@ -6,6 +6,7 @@ import pytest
 
 from kode.cli.prompt.shell_line import run_shell_line
 from kode.errors import UserError
+from kode.session.entries import Header
 from kode.session.log import create
 from kode.tools.background import BackgroundCommands
 from kode.tools.processes import WATCH
@@ -133,7 +134,7 @@ async def test_a_command_moved_to_the_background_is_killed_there(room):
 
 
 async def test_background_output_is_kept_and_not_shown(room):
-    session = create(None, cwd=room.folder, model="m", provider="p")
+    session = create(None, Header(cwd=str(room.folder), model="m", provider="p"))
     room.background.enter(session)
     task = await room.running("echo a; while [ ! -e go ]; do sleep 0.01; done; echo b; exit 4")
 
