@@ -8,10 +8,12 @@ from kode.messages import Text
 from tests.conversation.conftest import Open
 
 
-async def test_a_start_that_failed_can_be_tried_again(
+async def test_a_failed_start_drops_its_attachments_and_can_be_retried(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk = await opened({"text": "done"}, mode="full")
+    waits = Text(text="waits")
+    talk.attachments.append(waits)
 
     async def fails(*_: object) -> None:
         raise StorageError("The disk is full.")
@@ -19,29 +21,12 @@ async def test_a_start_that_failed_can_be_tried_again(
     with monkeypatch.context() as patch:
         patch.setattr(sessions, "open_context", fails)
         with pytest.raises(StorageError):
-            await talk.turn("look")
-    assert talk.found is None
+            await talk.turn("look", attachments=[Text(text="given")])
+    assert (talk.found, talk.attachments) == (None, [waits])
 
     assert (await talk.turn("look")).status == "success"
     names = [tool.name for tool in talk.agent.tools]
     assert len(names) == len(set(names))
-
-
-async def test_attachments_of_a_turn_that_did_not_start_are_dropped(
-    opened: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    talk = await opened({"text": "done"}, mode="full")
-    waits, given = Text(text="waits"), Text(text="given")
-    talk.attachments.append(waits)
-
-    async def fails(*_: object) -> None:
-        raise StorageError("The disk is full.")
-
-    monkeypatch.setattr(sessions, "open_context", fails)
-    with pytest.raises(StorageError):
-        await talk.turn("look", attachments=[given])
-
-    assert talk.attachments == [waits]
 
 
 async def test_a_model_chosen_while_a_session_starts_stays(

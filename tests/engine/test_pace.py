@@ -3,32 +3,29 @@ import pytest
 from kode.engine.agent import Pace
 from kode.messages import Usage
 from tests.engine.conftest import MakeBench, says
+from tests.tables import for_each
+
+TIMED = [Usage(input_tokens=1_000, output_tokens=100)] * 3
+SHORT = [Usage(output_tokens=100)] * 4
 
 
-def test_expected_reply_time_follows_the_last_replies() -> None:
+@for_each(
+    ("used", "seconds", "tokens", "expected_s"),
+    [
+        (TIMED, [20, 20, 20], (1_000, 100), 20),
+        (TIMED, [20, 20, 20], (1_000, 1_100), 120),
+        (SHORT, [10, 10, 1_000, 10], (0, 100), 10),  # one long wait says nothing of the server
+        ([None, Usage(), Usage(output_tokens=5)], [10, 10, 0], (1_000, 1_000), 0),
+    ],
+)
+def test_expected_reply_time_follows_the_last_replies(
+    used: list[Usage | None], seconds: list[float], tokens: tuple[int, int], expected_s: float
+) -> None:
     pace = Pace()
-    for _ in range(3):
-        pace.note(Usage(input_tokens=1_000, output_tokens=100), 20)
+    for usage, took_s in zip(used, seconds, strict=True):
+        pace.note(usage, took_s)
 
-    assert pace.expected_s(1_000, 100) == pytest.approx(20)
-    assert pace.expected_s(1_000, 1_100) == pytest.approx(120)
-
-
-def test_one_long_wait_says_nothing_of_the_server() -> None:
-    pace = Pace()
-    for seconds in (10, 10, 1_000, 10):
-        pace.note(Usage(output_tokens=100), seconds)
-
-    assert pace.expected_s(0, 100) == pytest.approx(10)
-
-
-def test_a_server_that_counts_nothing_has_no_expected_pace() -> None:
-    pace = Pace()
-    pace.note(None, 10)
-    pace.note(Usage(), 10)
-    pace.note(Usage(output_tokens=5), 0)
-
-    assert pace.expected_s(1_000, 1_000) == 0
+    assert pace.expected_s(*tokens) == pytest.approx(expected_s)
 
 
 async def test_each_reply_of_a_turn_is_timed(bench: MakeBench) -> None:

@@ -22,6 +22,7 @@ from kode.subagents.task import (
     line_of,
     parse_file,
 )
+from tests.tools.conftest import until
 
 
 def test_the_request_names_limits_goal_guidance_and_context() -> None:
@@ -93,18 +94,20 @@ def test_a_process_that_ignores_its_end_is_ended_elsewhere() -> None:
     assert taken_back.is_set()
 
 
-async def test_the_end_of_stdin_is_the_parents() -> None:
+async def test_messages_of_the_parent_wait_for_the_next_step() -> None:
     gone, (read, written) = asyncio.Event(), os.pipe()
     session = create(None, Header(cwd="/", model="m", provider="p"))
     link = ParentLink(ChildOutput(), on_gone=gone.set, session=session)
+    messages = (ParentMessage(text="one", tainted=False), ParentMessage(text="two", tainted=True))
     with os.fdopen(read, "rb") as stdin:
         link.listen(stdin)
-        os.write(written, line_of(ParentMessage(text="look", tainted=False)) + b"half a li")
+        os.write(written, b"".join(map(line_of, messages)) + b'{"type":"message","text":3}\nhalf a')
         os.close(written)
-        async with asyncio.timeout(30):
-            await gone.wait()
+        await until(gone.is_set)
 
-    assert [text.text for text in link.take_messages()] == ["look"]
+    assert [text.text for text in link.take_messages()] == ["one", "two"]
+    assert session.tainted
+    assert link.take_messages() == []
 
 
 def test_the_snapshot_becomes_a_section_with_titles() -> None:
@@ -122,19 +125,6 @@ def test_the_snapshot_becomes_a_section_with_titles() -> None:
 
     assert text.startswith("# Memory Context (read-only)\n── User Profile ──\nlikes tea\n")
     assert "Environment" not in text
-
-
-def test_a_childs_messages_wait_for_its_next_step() -> None:
-    session = create(None, Header(cwd="/", model="m", provider="p"))
-    link = ParentLink(ChildOutput(), on_gone=lambda: None, session=session)
-
-    for text, tainted in (("one", False), ("two", True)):
-        link.take(line_of(ParentMessage(text=text, tainted=tainted)))
-    link.take(b'{"type":"message","text":3}')
-
-    assert [text.text for text in link.take_messages()] == ["one", "two"]
-    assert session.tainted
-    assert link.take_messages() == []
 
 
 def test_a_childs_line_has_its_words_without_secrets() -> None:
