@@ -1,6 +1,6 @@
 """The extensions of one conversation: reviewed once, started, and offered to the model.
 
-Modules per kind define what an extension is; faces ask here.
+Modules per kind define what an extension is; `kode.cli` and plug-ins ask here.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The gate that asks a person: turns decisions into questions, and answers into decisions and
 approvals.
 
-`decide` says what needs a question; the face draws it.
+`decide` says what needs a question; the screen draws it.
 """
 
 import asyncio

@@ -20,7 +20,7 @@ class Question:
     preview: str
     """What will happen, in full: a diff, the command, the text."""
     diff: str = ""
-    """The end of `preview` that is a diff made by kode. A face must not search for one: a command
+    """The end of `preview` that is a diff made by kode. A screen must not search for one: a command
     or a text may look like one, and a drawn diff does not show every word."""
     reason: str = ""
     """Why it is asked."""

@@ -65,7 +65,7 @@ class Typist:
         return self.answers.pop(0)
 
 
-class Room:
+class Chat:
     def __init__(self, folder):
         self.stream = io.StringIO()
         screen = Screen(
@@ -89,39 +89,39 @@ class Room:
 
 
 @pytest.fixture
-async def room(tmp_path):
-    room = Room(tmp_path)
-    yield room
-    await room.talk.commands.close()
+async def chat(tmp_path):
+    chat = Chat(tmp_path)
+    yield chat
+    await chat.talk.commands.close()
 
 
-async def test_an_empty_list_says_how_to_use_it(room):
-    text = await room.type("/bg")
+async def test_an_empty_list_says_how_to_use_it(chat):
+    text = await chat.type("/bg")
 
     assert "No background commands." in text
     assert "/bg read ID, /bg kill ID" in text
 
 
-async def test_the_list_has_state_time_command_and_last_line(room):
-    room.talk.commands.take(Command(ran_s=3600.0), None)
+async def test_the_list_has_state_time_command_and_last_line(chat):
+    chat.talk.commands.take(Command(ran_s=3600.0), None)
     done = Command("make", "all\nbuilt\n", ran_s=3600.0)
-    room.talk.commands.take(done, None)
+    chat.talk.commands.take(done, None)
     done.over.set()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 
-    lines = (await room.type("/bg list")).split("\n")
+    lines = (await chat.type("/bg list")).split("\n")
 
     assert lines[0].startswith("bg1  running · 1h 00m · npm run dev")
     assert lines[1] == "     on 3000"
     assert lines[2].startswith("bg2  exit status 0 · 1h 00m · make")
 
 
-async def test_reading_shows_the_last_lines_and_the_full_path(room):
+async def test_reading_shows_the_last_lines_and_the_full_path(chat):
     output = "".join(f"line {n}\n" for n in range(60)) + "\x1b[2Jevil"
-    room.talk.commands.take(Command(output=output, path=Path("/tmp/x.txt")), None)
+    chat.talk.commands.take(Command(output=output, path=Path("/tmp/x.txt")), None)
 
-    text = await room.type("/bg read 1")
+    text = await chat.type("/bg read 1")
 
     assert "… 21 lines before\nline 21\n" in text
     assert "evil" in text
@@ -129,52 +129,52 @@ async def test_reading_shows_the_last_lines_and_the_full_path(room):
     assert "Full output: /tmp/x.txt" in text
 
 
-async def test_killing_ends_it_once(room):
+async def test_killing_ends_it_once(chat):
     command = Command()
-    room.talk.commands.take(command, None)
+    chat.talk.commands.take(command, None)
 
-    assert "Stopped bg1: npm run dev" in await room.type("/bg kill bg1")
+    assert "Stopped bg1: npm run dev" in await chat.type("/bg kill bg1")
     assert command.over.is_set()
-    assert "killed by the person" in await room.type("/bg kill bg1")
+    assert "killed by the person" in await chat.type("/bg kill bg1")
 
 
 @pytest.mark.parametrize("line", ["/bg stop 1", "/bg read", "/bg kill", "/bg list all"])
-async def test_an_unknown_word_is_answered_with_the_known_ones(room, line):
-    text = await room.type(line)
+async def test_an_unknown_word_is_answered_with_the_known_ones(chat, line):
+    text = await chat.type(line)
 
     assert "Error: " in text
     assert "/bg kill ID" in text
 
 
 @pytest.mark.parametrize(("answer", "leaves"), [("", False), ("n", False), ("y", True)])
-async def test_leaving_is_asked_about_while_something_runs(room, answer, leaves):
-    room.talk.commands.take(Command(), None)
-    room.state.screen.editor = typist = Typist(room.stream, answer)
+async def test_leaving_is_asked_about_while_something_runs(chat, answer, leaves):
+    chat.talk.commands.take(Command(), None)
+    chat.state.screen.editor = typist = Typist(chat.stream, answer)
 
-    text = await room.type("/quit")
+    text = await chat.type("/quit")
 
     assert "bg1  running" in text
     assert len(typist.labels) == 1
-    assert room.state.leaving is leaves
+    assert chat.state.leaving is leaves
 
 
-async def test_leaving_is_not_asked_about_while_nothing_runs(room):
+async def test_leaving_is_not_asked_about_while_nothing_runs(chat):
     command = Command()
-    room.talk.commands.take(command, None)
-    await room.type("/bg kill 1")
+    chat.talk.commands.take(command, None)
+    await chat.type("/bg kill 1")
 
-    await room.type("/quit")
+    await chat.type("/quit")
 
-    assert room.state.leaving
+    assert chat.state.leaving
 
 
-async def test_a_key_that_is_held_down_begins_a_command_once(room):
-    room.talk.commands.take(Command(), None)
-    room.state.screen.editor = typist = Typist(room.stream, "n")
+async def test_a_key_that_is_held_down_begins_a_command_once(chat):
+    chat.talk.commands.take(Command(), None)
+    chat.state.screen.editor = typist = Typist(chat.stream, "n")
 
-    press(room.state, "/quit")
-    press(room.state, "/quit")
-    while room.state.jobs.beside:
+    press(chat.state, "/quit")
+    press(chat.state, "/quit")
+    while chat.state.jobs.beside:
         await asyncio.sleep(0.001)
 
     assert len(typist.labels) == 1
@@ -188,7 +188,7 @@ async def test_a_key_that_is_held_down_begins_a_command_once(room):
         (29_000, "success", []),
     ],
 )
-async def test_the_end_of_a_long_turn_is_told(room, duration_ms, status, told):
+async def test_the_end_of_a_long_turn_is_told(chat, duration_ms, status, told):
     async def turn(text, **asked):
         return TurnEnded(
             status=status,
@@ -201,53 +201,53 @@ async def test_the_end_of_a_long_turn_is_told(room, duration_ms, status, told):
             duration_ms=duration_ms,
         )
 
-    room.talk.turn = turn
-    room.state.screen.editor = typist = Typist(room.stream)
+    chat.talk.turn = turn
+    chat.state.screen.editor = typist = Typist(chat.stream)
 
-    await room.type("go")
+    await chat.type("go")
 
     assert typist.told == told
 
 
-async def pressed(room):
+async def pressed(chat):
     """What the key for details shows."""
-    begun = len(room.stream.getvalue())
-    show_details(room.state)
-    while room.state.jobs.beside:
+    begun = len(chat.stream.getvalue())
+    show_details(chat.state)
+    while chat.state.jobs.beside:
         await asyncio.sleep(0)
-    return room.stream.getvalue()[begun:]
+    return chat.stream.getvalue()[begun:]
 
 
-async def test_the_details_say_when_there_is_nothing(room):
-    await room.type("/status")
-    assert "The model has not called a tool yet." in await pressed(room)
+async def test_the_details_say_when_there_is_nothing(chat):
+    await chat.type("/status")
+    assert "The model has not called a tool yet." in await pressed(chat)
 
 
-async def test_the_newest_call_is_printed_where_no_pager_is(room):
-    await room.type("fix it")
+async def test_the_newest_call_is_printed_where_no_pager_is(chat):
+    await chat.type("fix it")
 
-    text = await pressed(room)
+    text = await pressed(chat)
 
     assert "── Running pytest -q" in text or "── Ran pytest -q" in text
     assert "E  assert 1 == 2" in text
     assert "Edited calc.py" not in text
 
 
-async def test_a_dumb_terminal_gets_a_progress_line_once(room, monkeypatch):
+async def test_a_dumb_terminal_gets_a_progress_line_once(chat, monkeypatch):
     monkeypatch.setattr("kode.cli.prompt.state.PLAIN_FIRST_S", 0.05)
-    submit(room.state, "slow")
-    idle = asyncio.ensure_future(room.state.idle())
+    submit(chat.state, "slow")
+    idle = asyncio.ensure_future(chat.state.idle())
 
-    while "Running sleep 60…" not in room.stream.getvalue():
+    while "Running sleep 60…" not in chat.stream.getvalue():
         await asyncio.sleep(0.01)
-    room.state.interrupt()
+    chat.state.interrupt()
     await idle
 
-    assert room.stream.getvalue().count("Running sleep 60…") == 1
-    assert "\r" not in room.stream.getvalue()
+    assert chat.stream.getvalue().count("Running sleep 60…") == 1
+    assert "\r" not in chat.stream.getvalue()
 
 
-async def test_the_time_of_a_command_counts_from_its_start(room):
-    room.talk.commands.take(Command(ran_s=3600.0), "s")
+async def test_the_time_of_a_command_counts_from_its_start(chat):
+    chat.talk.commands.take(Command(ran_s=3600.0), "s")
 
-    assert "running · 1h 00m · npm run dev" in await room.type("/bg list")
+    assert "running · 1h 00m · npm run dev" in await chat.type("/bg list")

@@ -29,7 +29,7 @@ from tests.pictures import png
 from tests.tables import for_each
 
 
-class Room:
+class Chat:
     """A REPL without a terminal: what is printed is a string, what is typed a call."""
 
     def __init__(self, tmp_path, width=80):
@@ -66,283 +66,283 @@ class Room:
 
 
 @pytest.fixture
-def room(tmp_path):
-    return Room(tmp_path)
+def chat(tmp_path):
+    return Chat(tmp_path)
 
 
-async def test_a_message_becomes_a_turn(room):
-    text = await room.type("echo")
+async def test_a_message_becomes_a_turn(chat):
+    text = await chat.type("echo")
 
-    assert room.talk.asked == ["echo"]
+    assert chat.talk.asked == ["echo"]
     assert "You said: echo" in text
 
 
-async def test_a_pasted_block_does_not_count_as_typed(room):
+async def test_a_pasted_block_does_not_count_as_typed(chat):
     pastes = Pastes()
-    room.state.editor = SimpleNamespace(pastes=pastes, append_history=lambda text: None)
+    chat.state.editor = SimpleNamespace(pastes=pastes, append_history=lambda text: None)
     line = f"echo {pastes.fold(chr(10).join('abcdefg'))}"
 
-    await run_turn(room.state, pastes.unfold(line), line)
-    assert room.talk.typed == line == "echo [pasted 7 lines]"
-    await run_turn(room.state, "echo")
-    assert room.talk.typed == "echo"
-    room.state.steering.append(line)
-    assert room.state.take_steering() == [Text(text=pastes.unfold(line), typed=line)]
+    await run_turn(chat.state, pastes.unfold(line), line)
+    assert chat.talk.typed == line == "echo [pasted 7 lines]"
+    await run_turn(chat.state, "echo")
+    assert chat.talk.typed == "echo"
+    chat.state.steering.append(line)
+    assert chat.state.take_steering() == [Text(text=pastes.unfold(line), typed=line)]
 
 
-async def test_the_text_kode_writes_for_init_is_not_typed(room):
-    await room.type("/init  briefly")
+async def test_the_text_kode_writes_for_init_is_not_typed(chat):
+    await chat.type("/init  briefly")
 
-    assert room.talk.typed == "/init briefly"
-    assert len(room.talk.asked[-1]) > 500
-
-
-async def test_lines_typed_during_a_turn_are_sent_in_order(room):
-    await room.type("echo", "second", "third")
-
-    assert room.talk.asked == ["echo", "second", "third"]
+    assert chat.talk.typed == "/init briefly"
+    assert len(chat.talk.asked[-1]) > 500
 
 
-async def test_waiting_messages_are_shown_and_can_be_taken_back(room):
-    await room.running()
-    submit(room.state, "now")
-    submit(room.state, "last", later=True)
+async def test_lines_typed_during_a_turn_are_sent_in_order(chat):
+    await chat.type("echo", "second", "third")
 
-    shown = [line for style, line in room.state.live(80, 10) if style == "queued"]
+    assert chat.talk.asked == ["echo", "second", "third"]
+
+
+async def test_waiting_messages_are_shown_and_can_be_taken_back(chat):
+    await chat.running()
+    submit(chat.state, "now")
+    submit(chat.state, "last", later=True)
+
+    shown = [line for style, line in chat.state.live(80, 10) if style == "queued"]
     assert [line.split(" (")[0] for line in shown] == ["next step: now", "queued: last"]
-    assert room.state.take_back() == "last"
-    assert room.state.take_back() == "now"
-    assert room.state.take_back() is None
-    room.state.interrupt()
-    await room.settled()
+    assert chat.state.take_back() == "last"
+    assert chat.state.take_back() == "now"
+    assert chat.state.take_back() is None
+    chat.state.interrupt()
+    await chat.settled()
 
 
-async def test_lines_typed_before_the_conversation_opens_wait_for_it(room):
+async def test_lines_typed_before_the_conversation_opens_wait_for_it(chat):
     go = asyncio.Event()
 
     async def opening():
         await go.wait()
-        return room.talk
+        return chat.talk
 
-    room.state.opened = None
-    open_conversation(room.state, opening)
-    submit(room.state, "echo")
-    submit(room.state, "/cost")
-    assert room.state.status(80) == [("", "")]
-    opening_line, *queued = [line.split(" (")[0] for _, line in room.state.live(80, 9)]
+    chat.state.opened = None
+    open_conversation(chat.state, opening)
+    submit(chat.state, "echo")
+    submit(chat.state, "/cost")
+    assert chat.state.status(80) == [("", "")]
+    opening_line, *queued = [line.split(" (")[0] for _, line in chat.state.live(80, 9)]
     assert "Opening" in opening_line
     assert queued == ["queued: echo", "queued: /cost"]
     go.set()
-    await room.settled()
+    await chat.settled()
 
-    assert room.talk.asked == ["echo"]
-    assert "this session" in room.text
+    assert chat.talk.asked == ["echo"]
+    assert "this session" in chat.text
 
 
-async def test_messages_typed_while_it_opens_come_before_later_ones(room):
+async def test_messages_typed_while_it_opens_come_before_later_ones(chat):
     async def opening():
-        return room.talk
+        return chat.talk
 
     pastes = SimpleNamespace(pictures_in=lambda text: [], unfold=lambda text: text)
     notifier = SimpleNamespace(setting=None)
-    room.state.editor = SimpleNamespace(pastes=pastes, notifier=notifier)
-    room.state.opened = None
-    open_conversation(room.state, opening)
-    submit(room.state, "slow")
-    submit(room.state, "first")
-    while not room.talk.turns:
+    chat.state.editor = SimpleNamespace(pastes=pastes, notifier=notifier)
+    chat.state.opened = None
+    open_conversation(chat.state, opening)
+    submit(chat.state, "slow")
+    submit(chat.state, "first")
+    while not chat.talk.turns:
         await asyncio.sleep(0.001)
-    submit(room.state, "second")
+    submit(chat.state, "second")
 
-    assert room.state.steering == ["first", "second"]
-    room.state.editor = None
-    room.state.interrupt()
-    await room.settled()
+    assert chat.state.steering == ["first", "second"]
+    chat.state.editor = None
+    chat.state.interrupt()
+    await chat.settled()
 
 
-async def test_a_resumed_session_names_itself_and_its_turns(room):
+async def test_a_resumed_session_names_itself_and_its_turns(chat):
     async def opening():
-        return room.talk
+        return chat.talk
 
-    room.state.opened = None
-    open_conversation(room.state, opening)
-    await room.settled()
-    assert room.text == ""
+    chat.state.opened = None
+    open_conversation(chat.state, opening)
+    await chat.settled()
+    assert chat.text == ""
 
-    room.talk.turns = 3
-    open_conversation(room.state, opening)
-    await room.settled()
-    assert "Resumed 20260101-000000-abcdef (3 turns).\n" in room.text
+    chat.talk.turns = 3
+    open_conversation(chat.state, opening)
+    await chat.settled()
+    assert "Resumed 20260101-000000-abcdef (3 turns).\n" in chat.text
 
 
-async def test_a_conversation_that_cannot_be_opened_ends_the_repl(room):
+async def test_a_conversation_that_cannot_be_opened_ends_the_repl(chat):
     async def opening():
         raise SessionError("No key. Run `kode init`.")
 
-    room.state.opened = None
-    open_conversation(room.state, opening)
-    await room.settled()
-    await finish(room.state)
+    chat.state.opened = None
+    open_conversation(chat.state, opening)
+    await chat.settled()
+    await finish(chat.state)
 
-    assert room.state.leaving
-    assert str(room.state.fault) == "No key. Run `kode init`."
-
-
-async def test_stopping_ends_the_turn_once_and_leaves_a_usable_prompt(room):
-    await room.running()
-
-    assert room.state.interrupt()
-    assert room.state.interrupt()
-    await room.settled()
-
-    assert room.talk.cancelled == 1
-    assert "Stopped." in room.text
-    assert not room.state.interrupt()
-    assert "You said: echo" in await room.type("echo")
+    assert chat.state.leaving
+    assert str(chat.state.fault) == "No key. Run `kode init`."
 
 
-async def test_an_unread_message_returns_to_the_line_when_stopped(room):
+async def test_stopping_ends_the_turn_once_and_leaves_a_usable_prompt(chat):
+    await chat.running()
+
+    assert chat.state.interrupt()
+    assert chat.state.interrupt()
+    await chat.settled()
+
+    assert chat.talk.cancelled == 1
+    assert "Stopped." in chat.text
+    assert not chat.state.interrupt()
+    assert "You said: echo" in await chat.type("echo")
+
+
+async def test_an_unread_message_returns_to_the_line_when_stopped(chat):
     line = []
-    room.state.editor = SimpleNamespace(put_back=line.append)
+    chat.state.editor = SimpleNamespace(put_back=line.append)
 
-    submit(room.state, "read it")
-    submit(room.state, "then this")
-    room.state.interrupt()
-    await room.state.idle()
+    submit(chat.state, "read it")
+    submit(chat.state, "then this")
+    chat.state.interrupt()
+    await chat.state.idle()
 
     assert line == ["read it"]
-    assert room.state.live(80, 10) == [("queued", "queued: then this (Up to edit)")]
-    assert room.talk.asked == []
-    assert room.text == ""
+    assert chat.state.live(80, 10) == [("queued", "queued: then this (Up to edit)")]
+    assert chat.talk.asked == []
+    assert chat.text == ""
 
 
-async def test_a_message_already_begun_does_not_return_when_stopped(room):
+async def test_a_message_already_begun_does_not_return_when_stopped(chat):
     line = []
-    await room.running()
-    room.state.editor = SimpleNamespace(put_back=line.append)
+    await chat.running()
+    chat.state.editor = SimpleNamespace(put_back=line.append)
 
-    submit(room.state, "later", later=True)
-    room.state.interrupt()
-    await room.settled()
+    submit(chat.state, "later", later=True)
+    chat.state.interrupt()
+    await chat.settled()
 
     assert line == ["later"]
 
 
-async def test_steering_that_no_step_took_becomes_the_next_message(room):
-    await room.running()
-    submit(room.state, "use tabs")
-    submit(room.state, "later", later=True)
+async def test_steering_that_no_step_took_becomes_the_next_message(chat):
+    await chat.running()
+    submit(chat.state, "use tabs")
+    submit(chat.state, "later", later=True)
 
-    assert room.state.take_steering() == [Text(text="use tabs")]
-    assert room.state.take_steering() == []
-    submit(room.state, "too late")
-    room.state.jobs.job.cancel()
-    await room.settled()
+    assert chat.state.take_steering() == [Text(text="use tabs")]
+    assert chat.state.take_steering() == []
+    submit(chat.state, "too late")
+    chat.state.jobs.job.cancel()
+    await chat.settled()
 
-    assert room.talk.asked[1:] == ["too late", "later"]
+    assert chat.talk.asked[1:] == ["too late", "later"]
 
 
 @pytest.mark.parametrize("named", ["@shot.png", "'my pics/red.png'", "@src/"])
-async def test_a_message_that_brings_an_attachment_waits_for_its_turn(room, named):
+async def test_a_message_that_brings_an_attachment_waits_for_its_turn(chat, named):
     for path in ("shot.png", "my pics/red.png", "src/a.py"):
-        (room.talk.cwd / path).parent.mkdir(exist_ok=True)
-        (room.talk.cwd / path).write_bytes(png())
-    await room.running()
+        (chat.talk.cwd / path).parent.mkdir(exist_ok=True)
+        (chat.talk.cwd / path).write_bytes(png())
+    await chat.running()
 
-    submit(room.state, f"look at {named}")
-    submit(room.state, "look at @src/a.py, it doesn't run")
+    submit(chat.state, f"look at {named}")
+    submit(chat.state, "look at @src/a.py, it doesn't run")
 
-    assert room.state.waiting == [f"look at {named}"]
-    assert room.state.take_steering() == [Text(text="look at @src/a.py, it doesn't run")]
-    room.state.interrupt()
-    await room.settled()
-
-
-async def test_a_rewind_says_which_files_it_would_change(room):
-    room.talk.asked += ["fix it", "explain"]
-    room.state.screen.read_answer = AsyncMock(return_value="")
-
-    assert "changed since: calc.py, notes.txt\n" in await room.type("/rewind 1")
-    assert "no files changed since\n" in await room.type("/rewind 2")
+    assert chat.state.waiting == [f"look at {named}"]
+    assert chat.state.take_steering() == [Text(text="look at @src/a.py, it doesn't run")]
+    chat.state.interrupt()
+    await chat.settled()
 
 
-async def test_a_rewind_of_the_conversation_can_be_undone(room):
-    assert "Nothing was rewound since your last message." in await room.type("/rewind undo")
+async def test_a_rewind_says_which_files_it_would_change(chat):
+    chat.talk.asked += ["fix it", "explain"]
+    chat.state.screen.read_answer = AsyncMock(return_value="")
 
-    room.talk.rewound = True
-    assert "Resumed 20260101-000000-abcdef" in await room.type("/rewind undo")
-
-
-async def test_a_resumed_session_says_that_its_last_answer_is_missing(room):
-    assert "stopped before" not in await room.type("/rewind undo")
-
-    room.talk.rewound = room.talk.cut_short = True
-    assert "kode was stopped before it had answered this." in await room.type("/rewind undo")
+    assert "changed since: calc.py, notes.txt\n" in await chat.type("/rewind 1")
+    assert "no files changed since\n" in await chat.type("/rewind 2")
 
 
-async def test_harmless_commands_run_beside_a_turn_and_others_wait(room):
-    await room.running()
-    submit(room.state, "/cost")
-    submit(room.state, "/compact")
-    while "last turn · big-model" not in room.text:
+async def test_a_rewind_of_the_conversation_can_be_undone(chat):
+    assert "Nothing was rewound since your last message." in await chat.type("/rewind undo")
+
+    chat.talk.rewound = True
+    assert "Resumed 20260101-000000-abcdef" in await chat.type("/rewind undo")
+
+
+async def test_a_resumed_session_says_that_its_last_answer_is_missing(chat):
+    assert "stopped before" not in await chat.type("/rewind undo")
+
+    chat.talk.rewound = chat.talk.cut_short = True
+    assert "kode was stopped before it had answered this." in await chat.type("/rewind undo")
+
+
+async def test_harmless_commands_run_beside_a_turn_and_others_wait(chat):
+    await chat.running()
+    submit(chat.state, "/cost")
+    submit(chat.state, "/compact")
+    while "last turn · big-model" not in chat.text:
         await asyncio.sleep(0.001)
 
-    assert room.state.waiting == ["/compact"]
-    room.state.interrupt()
-    await room.settled()
+    assert chat.state.waiting == ["/compact"]
+    chat.state.interrupt()
+    await chat.settled()
 
 
-async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(room):
-    await room.running()
+async def test_leaving_stops_the_turn_closes_and_says_how_to_resume(chat):
+    await chat.running()
 
-    room.state.leave()
-    await finish(room.state)
+    chat.state.leave()
+    await finish(chat.state)
 
-    assert room.talk.cancelled == 1
-    assert room.talk.closed
-    assert room.text.endswith("Resume with: kode -r 20260101-000000-abcdef\n")
-
-
-async def test_the_resume_hint_names_the_flags_the_model_needs(room):
-    await room.running()
-
-    room.state.leave()
-    await finish(room.state, "--base-url http://127.0.0.1:8080/v1")
-
-    assert room.text.endswith("-000000-abcdef --base-url http://127.0.0.1:8080/v1\n")
+    assert chat.talk.cancelled == 1
+    assert chat.talk.closed
+    assert chat.text.endswith("Resume with: kode -r 20260101-000000-abcdef\n")
 
 
-async def test_a_session_without_a_turn_offers_no_resume(room):
-    await finish(room.state)
+async def test_the_resume_hint_names_the_flags_the_model_needs(chat):
+    await chat.running()
 
-    assert "Resume" not in room.text
+    chat.state.leave()
+    await finish(chat.state, "--base-url http://127.0.0.1:8080/v1")
+
+    assert chat.text.endswith("-000000-abcdef --base-url http://127.0.0.1:8080/v1\n")
 
 
-async def test_an_error_of_a_command_is_one_line(room):
+async def test_a_session_without_a_turn_offers_no_resume(chat):
+    await finish(chat.state)
+
+    assert "Resume" not in chat.text
+
+
+async def test_an_error_of_a_command_is_one_line(chat):
     fault = SessionError("There is no such entry. Try `/memory show`.")
 
     async def fail(argv):
         raise fault
 
-    room.talk.memory_command = fail
+    chat.talk.memory_command = fail
 
-    assert f"Error: {fault}\n" in await room.type("/memory x")
+    assert f"Error: {fault}\n" in await chat.type("/memory x")
 
 
-async def test_a_fault_in_kode_leaves_the_prompt_alive(room, monkeypatch, tmp_path):
+async def test_a_fault_in_kode_leaves_the_prompt_alive(chat, monkeypatch, tmp_path):
     monkeypatch.setenv("KODE_HOME", str(tmp_path / "home"))
-    room.talk.diffs = lambda: 1 // 0
+    chat.talk.diffs = lambda: 1 // 0
 
-    assert str(tmp_path / "home/logs") in await room.type("/diff")
-    assert "You said" in await room.type("echo")
+    assert str(tmp_path / "home/logs") in await chat.type("/diff")
+    assert "You said" in await chat.type("echo")
 
 
 @pytest.mark.parametrize(("typed", "nearest"), [("/hlp", "/help"), ("/modle x", "/model")])
-async def test_an_unknown_command_names_the_nearest_one(room, typed, nearest):
-    text = await room.type(typed)
+async def test_an_unknown_command_names_the_nearest_one(chat, typed, nearest):
+    text = await chat.type(typed)
 
     assert nearest in text
-    assert room.talk.asked == []
+    assert chat.talk.asked == []
 
 
 @for_each(
@@ -373,10 +373,10 @@ def test_aliases_lead_to_commands_and_shadow_none():
     assert not (set(PROMPT_ALIASES) | set(PROMPT_HINTS)) & set(COMMANDS)
 
 
-async def test_a_foreign_command_with_no_counterpart_gets_its_sentence(room):
+async def test_a_foreign_command_with_no_counterpart_gets_its_sentence(chat):
     for name, said in PROMPT_HINTS.items():
-        assert said in (await room.type(name)).replace("\n", " ")
-    assert room.talk.asked == []
+        assert said in (await chat.type(name)).replace("\n", " ")
+    assert chat.talk.asked == []
 
 
 class Offered:
@@ -400,130 +400,130 @@ GROQ = Offer(provider="groq", title="Groq", models=("openai/gpt-oss-120b", "kimi
 BROKEN = Offer(provider="azure", title="Azure OpenAI", models=(), problem="There is no key.")
 
 
-async def test_a_model_missing_on_the_own_server_is_refused(room):
-    room.state.listing = Offered(OWN)
+async def test_a_model_missing_on_the_own_server_is_refused(chat):
+    chat.state.listing = Offered(OWN)
 
-    text = await room.type("/model qwen2.5-codr")
+    text = await chat.type("/model qwen2.5-codr")
 
     assert "qwen2.5-coder:latest" in text
-    assert room.talk.model == "big-model"
-    assert "Model: qwen2.5-coder (fake)" in await room.type("/model qwen2.5-coder")
+    assert chat.talk.model == "big-model"
+    assert "Model: qwen2.5-coder (fake)" in await chat.type("/model qwen2.5-coder")
 
 
-async def test_every_provider_lists_its_models_or_its_hindrance(room):
-    room.state.listing = Offered(OWN, GROQ, BROKEN)
+async def test_every_provider_lists_its_models_or_its_hindrance(chat):
+    chat.state.listing = Offered(OWN, GROQ, BROKEN)
 
-    text = await room.type("/model")
+    text = await chat.type("/model")
 
     assert "qwen2.5-coder:latest" in text
     assert "openai/gpt-oss-120b, kimi" in text
     assert BROKEN.problem in text
 
 
-async def test_naming_a_provider_lists_its_models_as_typed(room):
-    room.state.listing = Offered(OWN, GROQ)
+async def test_naming_a_provider_lists_its_models_as_typed(chat):
+    chat.state.listing = Offered(OWN, GROQ)
 
-    text = await room.type("/model groq")
+    text = await chat.type("/model groq")
 
     assert "groq/openai/gpt-oss-120b" in text
-    assert room.talk.model == "big-model"
+    assert chat.talk.model == "big-model"
 
 
 @pytest.mark.parametrize("typed", ["groq/openai/gpt-oss-120b", "openai/gpt-oss-120b"])
-async def test_a_model_of_another_provider_is_switched_to(room, typed):
-    room.state.listing = Offered(OWN, GROQ)
+async def test_a_model_of_another_provider_is_switched_to(chat, typed):
+    chat.state.listing = Offered(OWN, GROQ)
 
-    await room.type(f"/model {typed}")
+    await chat.type(f"/model {typed}")
 
-    assert (room.talk.provider, room.talk.model) == ("groq", "openai/gpt-oss-120b")
+    assert (chat.talk.provider, chat.talk.model) == ("groq", "openai/gpt-oss-120b")
 
 
 @pytest.mark.parametrize(
     ("typed", "effort"), [("high", "high"), ("XHIGH", "xhigh"), ("default", None)]
 )
-async def test_a_level_sets_how_much_the_model_thinks(room, typed, effort):
-    room.talk.effort = "low"
+async def test_a_level_sets_how_much_the_model_thinks(chat, typed, effort):
+    chat.talk.effort = "low"
 
-    await room.type(f"/effort {typed}")
+    await chat.type(f"/effort {typed}")
 
-    assert room.talk.effort == effort
+    assert chat.talk.effort == effort
 
 
-async def test_an_unknown_level_changes_nothing_and_names_the_nearest(room):
-    room.talk.effort = "low"
+async def test_an_unknown_level_changes_nothing_and_names_the_nearest(chat):
+    chat.talk.effort = "low"
 
-    text = await room.type("/effort hihg")
+    text = await chat.type("/effort hihg")
 
     assert "high?" in text
-    assert room.talk.effort == "low"
+    assert chat.talk.effort == "low"
 
 
-async def test_only_the_question_is_shown_while_a_command_asks(room, monkeypatch):
-    monkeypatch.setattr(type(room.state.screen), "asking", True)
-    room.state.jobs.job = asyncio.ensure_future(asyncio.Event().wait())
-    assert room.state.live(80, 10) == []
-    room.state.jobs.job.cancel()
+async def test_only_the_question_is_shown_while_a_command_asks(chat, monkeypatch):
+    monkeypatch.setattr(type(chat.state.screen), "asking", True)
+    chat.state.jobs.job = asyncio.ensure_future(asyncio.Event().wait())
+    assert chat.state.live(80, 10) == []
+    chat.state.jobs.job.cancel()
 
 
-async def test_a_path_is_no_command(room):
-    await room.type("/usr/bin/env is missing")
+async def test_a_path_is_no_command(chat):
+    await chat.type("/usr/bin/env is missing")
 
-    assert room.talk.asked == ["/usr/bin/env is missing"]
+    assert chat.talk.asked == ["/usr/bin/env is missing"]
     assert command_of("/help me") == ("/help", "me")
 
 
 @pytest.mark.parametrize(
     ("typed", "said"), [("/", "It needs a name. /help lists"), ("!", "!ls"), ("! ", "!ls")]
 )
-async def test_a_sign_alone_is_explained_and_not_sent(room, typed, said):
-    assert said in await room.type(typed)
-    assert room.talk.asked == []
+async def test_a_sign_alone_is_explained_and_not_sent(chat, typed, said):
+    assert said in await chat.type(typed)
+    assert chat.talk.asked == []
 
 
-async def test_help_lists_the_first_commands_and_every_key(room):
-    text = await room.type("/help")
+async def test_help_lists_the_first_commands_and_every_key(chat):
+    text = await chat.type("/help")
 
     assert len(FIRST) <= 15
     assert [name for name in COMMANDS if f"  {name} " in text] == [
         name for name in COMMANDS if name in FIRST
     ]
-    text += await room.type("/help keys")
+    text += await chat.type("/help keys")
     assert all(word in text for word in ("Esc Esc", "@path", "#fact", *MODES))
     assert (paths.documents() / "repl.md").is_file()
 
 
-async def test_help_for_all_lists_no_synonym(room):
-    text = await room.type("/help all")
+async def test_help_for_all_lists_no_synonym(chat):
+    text = await chat.type("/help all")
 
     listed = {name for name in (*COMMANDS, *PROMPT_ALIASES) if f"\n  {name} " in text}
     assert listed == set(COMMANDS) - set(SAID_ELSEWHERE)
 
 
 async def test_help_fits_a_small_screen(tmp_path):
-    text = await Room(tmp_path, width=80).type("/help")
+    text = await Chat(tmp_path, width=80).type("/help")
 
     assert text.count("\n") <= 22  # with the prompt and the status line: 24 rows
     assert max(map(len, text.splitlines())) <= 80
 
 
-async def test_help_says_more_about_one_command(room):
-    text = await room.type("/help export")
+async def test_help_says_more_about_one_command(chat):
+    text = await chat.type("/help export")
 
     assert all(part in text for part in ("[PATH.md or PATH.json]", "/export work.md"))
-    assert "/clear" in await room.type("/help new")
-    assert "Did you mean /export?" in await room.type("/help exprt")
+    assert "/clear" in await chat.type("/help new")
+    assert "Did you mean /export?" in await chat.type("/help exprt")
 
 
 def test_a_command_that_takes_something_has_an_example():
     assert [c.name for c in COMMANDS.values() if bool(c.takes) != bool(c.example)] == []
 
 
-async def test_extensions_lists_each_kind_or_one(room):
-    text = await room.type("/extensions")
+async def test_extensions_lists_each_kind_or_one(chat):
+    text = await chat.type("/extensions")
     assert all(f"No {word} here" in text for word in WORDS[:4])
-    assert "No skills here" in await room.type("/skills")
-    assert "No MCP servers" in await room.type("/mcp")
-    assert "/extensions takes skills" in await room.type("/extensions none")
+    assert "No skills here" in await chat.type("/skills")
+    assert "No MCP servers" in await chat.type("/mcp")
+    assert "/extensions takes skills" in await chat.type("/extensions none")
 
 
 @pytest.mark.parametrize(
@@ -555,19 +555,19 @@ async def test_extensions_lists_each_kind_or_one(room):
         ("/copy", "There is no answer to copy yet."),
     ],
 )
-async def test_commands_do_what_they_say(room, typed, said):
-    assert said in await room.type(typed)
+async def test_commands_do_what_they_say(chat, typed, said):
+    assert said in await chat.type(typed)
 
 
 @pytest.mark.parametrize(
     ("typed", "near"),
     [("claude-sonet-5-5", " Did you mean claude-sonnet-5-5?"), ("my-own", ""), ("big-model", None)],
 )
-async def test_an_unknown_model_is_used_with_a_warning(room, monkeypatch, typed, near):
+async def test_an_unknown_model_is_used_with_a_warning(chat, monkeypatch, typed, near):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    room.talk.known = ("big-model",)
+    chat.talk.known = ("big-model",)
 
-    text = await room.type(f"/model {typed}")
+    text = await chat.type(f"/model {typed}")
 
     assert f"Model: {typed}" in text
     unknown = f"kode does not know {typed}.{near} If the name is right, set `context.window`"
@@ -581,98 +581,98 @@ async def test_an_unknown_model_is_used_with_a_warning(room, monkeypatch, typed,
         ("/export all.json", "all.json", '{\n  "id": "20260101-000000-abcdef"'),
     ],
 )
-async def test_a_session_is_written_to_a_new_file(room, tmp_path, typed, name, begins):
-    room.talk.session = written_session(tmp_path)
+async def test_a_session_is_written_to_a_new_file(chat, tmp_path, typed, name, begins):
+    chat.talk.session = written_session(tmp_path)
 
-    assert f"Written to {tmp_path / name}" in (await room.type(typed)).replace("\n", "")
+    assert f"Written to {tmp_path / name}" in (await chat.type(typed)).replace("\n", "")
     text = (tmp_path / name).read_text()
     assert text.startswith(begins)
     assert "fix it with [redacted" in text
     assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
-    assert "File exists. /export NAME takes another." in (await room.type(typed)).replace("\n", " ")
+    assert "File exists. /export NAME takes another." in (await chat.type(typed)).replace("\n", " ")
 
 
-async def test_an_export_without_a_name_stays_out_of_the_project(room, tmp_path):
-    room.talk.session = written_session(tmp_path)
-    path = room.talk.home / "exports" / f"{room.talk.session.header.id}.md"
+async def test_an_export_without_a_name_stays_out_of_the_project(chat, tmp_path):
+    chat.talk.session = written_session(tmp_path)
+    path = chat.talk.home / "exports" / f"{chat.talk.session.header.id}.md"
 
     for _ in range(2):
-        assert str(path) in (await room.type("/export")).replace("\n", "")
+        assert str(path) in (await chat.type("/export")).replace("\n", "")
 
-    assert path.read_text().startswith(f"# Session {room.talk.session.header.id}\n")
+    assert path.read_text().startswith(f"# Session {chat.talk.session.header.id}\n")
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-async def test_a_compaction_is_told_what_to_keep(room):
-    await room.type("/compact the port numbers")
+async def test_a_compaction_is_told_what_to_keep(chat):
+    await chat.type("/compact the port numbers")
 
-    assert room.talk.wish == "the port numbers"
+    assert chat.talk.wish == "the port numbers"
 
 
-async def test_own_shell_commands_go_with_the_next_message(room):
-    text = await room.type("!echo hi; exit 2")
+async def test_own_shell_commands_go_with_the_next_message(chat):
+    text = await chat.type("!echo hi; exit 2")
 
     assert "hi\nexit status 2 · " in text
-    (note,) = room.talk.attachments
+    (note,) = chat.talk.attachments
     assert note.source == "attachment"
     assert "$ echo hi; exit 2\nhi" in note.text
-    assert room.talk.asked == []
+    assert chat.talk.asked == []
 
 
-async def test_a_named_folder_goes_along_as_a_list(room, tmp_path):
+async def test_a_named_folder_goes_along_as_a_list(chat, tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src/app.py").write_text("x")
 
-    text = await room.type("what is in @src/ ?")
+    text = await chat.type("what is in @src/ ?")
 
     assert "src/" in text
-    assert '<folder path="src/">\napp.py\n</folder>' in [a.text for a in room.talk.attachments]
-    assert room.talk.asked == ["what is in @src/ ?"]
+    assert '<folder path="src/">\napp.py\n</folder>' in [a.text for a in chat.talk.attachments]
+    assert chat.talk.asked == ["what is in @src/ ?"]
 
 
-async def test_a_picture_too_large_is_shrunk_and_announced(room, tmp_path):
+async def test_a_picture_too_large_is_shrunk_and_announced(chat, tmp_path):
     from PIL import Image
 
     Image.new("1", (8192 * 2, 32)).save(tmp_path / "shot.png")
 
-    text = await room.type("look at @shot.png")
+    text = await chat.type("look at @shot.png")
 
     assert "shot.png, 1568×3" in text
     assert "I see shot.png." in text
 
 
-async def test_own_shell_commands_go_to_the_background_too(room):
-    submit(room.state, "!printf 'serving\\nGo on? '; sleep 60")
-    while not room.state.unfinished:
+async def test_own_shell_commands_go_to_the_background_too(chat):
+    submit(chat.state, "!printf 'serving\\nGo on? '; sleep 60")
+    while not chat.state.unfinished:
         await asyncio.sleep(0.001)
-    assert next(line for _, line in room.state.live(80, 9)) == "Go on? "
+    assert next(line for _, line in chat.state.live(80, 9)) == "Go on? "
 
-    submit(room.state, "/bg")
-    await room.settled()
+    submit(chat.state, "/bg")
+    await chat.settled()
 
-    assert "/bg read bg1" in room.text
-    (note,) = room.talk.attachments
+    assert "/bg read bg1" in chat.text
+    (note,) = chat.talk.attachments
     assert "bg1" in note.text
-    assert not room.state.jobs.busy
-    await room.type("/bg kill bg1")
-    assert "Stopped bg1: printf 'serving" in room.text
+    assert not chat.state.jobs.busy
+    await chat.type("/bg kill bg1")
+    assert "Stopped bg1: printf 'serving" in chat.text
 
 
-async def test_stopping_an_own_shell_command_is_said(room):
-    submit(room.state, "!printf 'Go on? '; sleep 60")
-    while not room.state.unfinished:
+async def test_stopping_an_own_shell_command_is_said(chat):
+    submit(chat.state, "!printf 'Go on? '; sleep 60")
+    while not chat.state.unfinished:
         await asyncio.sleep(0.001)
 
-    room.state.interrupt()
-    await room.settled()
+    chat.state.interrupt()
+    await chat.settled()
 
-    assert "Stopped.\n" in room.text
+    assert "Stopped.\n" in chat.text
 
 
-async def test_quit_leaves(room):
-    await room.type("/quit")
+async def test_quit_leaves(chat):
+    await chat.type("/quit")
 
-    assert room.state.leaving
+    assert chat.state.leaving
 
 
 def written_session(folder):
@@ -755,45 +755,45 @@ class Typist:
         ("/resume 20260101-000000-aaa", []),
     ],
 )
-async def test_resume_opens_a_session_by_number_or_id_prefix(room, tmp_path, typed, answers):
+async def test_resume_opens_a_session_by_number_or_id_prefix(chat, tmp_path, typed, answers):
     kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
-    room.state.screen.editor = Typist(room.stream, *answers)
+    chat.state.screen.editor = Typist(chat.stream, *answers)
 
-    await room.type(typed)
-    room.state.screen.flush()
+    await chat.type(typed)
+    chat.state.screen.flush()
 
-    assert room.talk.resumed == "20260101-000000-aaaaaa"
-    assert "Resumed 20260101-000000-aaaaaa" in room.text
+    assert chat.talk.resumed == "20260101-000000-aaaaaa"
+    assert "Resumed 20260101-000000-aaaaaa" in chat.text
 
 
-async def test_a_number_that_is_not_in_the_list_opens_nothing(room, tmp_path):
+async def test_a_number_that_is_not_in_the_list_opens_nothing(chat, tmp_path):
     kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
-    await room.type("/resume 7")
-    room.state.screen.flush()
+    await chat.type("/resume 7")
+    chat.state.screen.flush()
 
-    assert room.talk.resumed is None
-    assert "'7'" in room.text
+    assert chat.talk.resumed is None
+    assert "'7'" in chat.text
 
 
-async def test_a_command_about_memory_tells_of_its_change_once(room):
+async def test_a_command_about_memory_tells_of_its_change_once(chat):
     async def add(argv):
         for id, text in (("1", "added to user"), ("2", "merged elsewhere")):
-            room.talk.emit(MemoryChanged(text=text, change_id=id))
+            chat.talk.emit(MemoryChanged(text=text, change_id=id))
         change = Change(id="1", who="user", kind="add", system="tiered")
         return Outcome(text="added to user", change=change)
 
-    room.talk.memory_command = add
-    text = await room.type("/memory add user x")
+    chat.talk.memory_command = add
+    text = await chat.type("/memory add user x")
     assert text.count("added to user") == 1
     assert "undo with: /memory undo 1" in text
     assert text.count("memory: merged elsewhere") == 1
 
 
-async def test_sessions_lists_what_was_asked_in_this_directory(room, tmp_path):
+async def test_sessions_lists_what_was_asked_in_this_directory(chat, tmp_path):
     kept_session(tmp_path, tmp_path, "20260101-000000-aaaaaa", "fix the parser")
     kept_session(tmp_path, tmp_path / "other", "20260101-000000-bbbbbb", "something else")
 
-    text = await room.type("/sessions")
+    text = await chat.type("/sessions")
 
     assert "1  20260101-000000-aaaaaa  " in text
     assert "      1     -  fix the parser\n" in text
@@ -801,26 +801,26 @@ async def test_sessions_lists_what_was_asked_in_this_directory(room, tmp_path):
 
 
 @pytest.mark.parametrize("typed", ["/new fix the tests", "/cost today", "/quit now"])
-async def test_a_command_without_arguments_does_not_drop_what_follows_it(room, typed):
-    text = await room.type(typed)
+async def test_a_command_without_arguments_does_not_drop_what_follows_it(chat, typed):
+    text = await chat.type(typed)
 
     assert f"{typed.split()[0]} takes no argument" in text
-    assert not room.state.leaving
+    assert not chat.state.leaving
 
 
-async def test_the_status_is_there_the_moment_a_line_is_sent(room):
-    assert room.state.live(80, 20) == []
+async def test_the_status_is_there_the_moment_a_line_is_sent(chat):
+    assert chat.state.live(80, 20) == []
 
-    submit(room.state, "slow")
+    submit(chat.state, "slow")
 
-    assert any("Ctrl-C stops" in line for _, line in room.state.live(80, 20))
-    room.state.interrupt()
-    await room.settled()
+    assert any("Ctrl-C stops" in line for _, line in chat.state.live(80, 20))
+    chat.state.interrupt()
+    await chat.settled()
 
 
-async def test_a_prompt_that_only_asks_sends_nothing(room):
-    room.state.listens = False
+async def test_a_prompt_that_only_asks_sends_nothing(chat):
+    chat.state.listens = False
 
-    await room.type("fix it")
+    await chat.type("fix it")
 
-    assert room.talk.asked == []
+    assert chat.talk.asked == []

@@ -1,4 +1,4 @@
-"""The plain face: a prompt and a task for screen readers and logs."""
+"""The plain prompt: a chat and a task for screen readers and logs."""
 
 import json
 
