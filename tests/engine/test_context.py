@@ -155,7 +155,7 @@ async def test_the_count_follows_what_the_provider_reports(bench: MakeBench) -> 
 
 
 async def test_a_note_fits_a_small_window_and_its_small_model(bench: MakeBench) -> None:
-    run = bench(says("words " * 600), says("note"), window=4_096)
+    run = bench(says("words " * 600), says("note"), window=4_100)
     await run.turn("one")
     await compact(replace(run.agent, small=True), run.context, run.events.append)
 

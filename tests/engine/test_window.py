@@ -2,33 +2,31 @@
 
 import pytest
 
-from kode.engine.compaction import note_tokens
-from kode.engine.context import context_tokens, fixed_tokens, is_compactable, window_parts
+from kode.engine.context import (
+    context_tokens,
+    fixed_tokens,
+    is_compactable,
+    open_context,
+    window_parts,
+)
 from kode.engine.tokens import clip_middle, tokens_of
 from kode.messages import Image, Message, Usage
 from tests.engine.conftest import MakeBench, calls, says
 
 
-async def test_the_window_first_holds_the_system_prompt_and_tools(bench: MakeBench) -> None:
-    from kode.engine.context import open_context
-
-    run = bench(window=10_000)
+async def test_shares_of_all_kinds_add_up_to_the_providers_count(bench: MakeBench) -> None:
+    big = '{"text": "' + "x" * 4_000 + '"}'
+    asked = calls(("touch", '{"path": "a.txt"}'), ("echo", big))
+    usage = Usage(input_tokens=9_000, output_tokens=100)
+    run = bench(asked, says("done " * 100, usage=usage))
     await open_context(run.agent, run.context, "start")
     parts = window_parts(run.context)
     assert [*parts] == ["system prompt", "tools"]
     assert context_tokens(run.context) == sum(parts.values()) > 0
 
-
-async def test_shares_of_all_kinds_add_up_to_the_providers_count(bench: MakeBench) -> None:
-    big = '{"text": "' + "x" * 4_000 + '"}'
-    run = bench(
-        calls(("touch", '{"path": "a.txt"}'), ("echo", big)),
-        says("done " * 100, usage=Usage(input_tokens=9_000, output_tokens=100)),
-    )
     await run.turn("please")
 
     parts = window_parts(run.context)
-
     assert parts["calls and results"] > 1_000
     assert parts["conversation"] > 500
     assert context_tokens(run.context) == 9_100
@@ -45,10 +43,6 @@ async def test_the_gain_of_a_compaction_is_counted(bench: MakeBench) -> None:
 def test_the_arguments_of_a_call_count() -> None:
     few, many = calls(("echo", "{}")), calls(("echo", "x" * 4_000))
     assert tokens_of(many) - tokens_of(few) > 900
-
-
-def test_a_note_has_room_for_a_whole_number_of_tokens(bench: MakeBench) -> None:
-    assert note_tokens(bench(window=4_004).provider.info) == 500
 
 
 @pytest.mark.parametrize("room", [100, 1_000, 9_999])

@@ -56,16 +56,12 @@ def write(project: Path, opened: Opened) -> Callable[..., str]:
     return write
 
 
-def test_a_clean_session_leaves_no_mark(write, opened, home):
+def test_a_clean_sessions_files_and_its_own_mark_no_session(write, opened, home):
     write("notes.md", session=opened())
-
     assert opened().find_source(None) == ""
     assert not home.exists()
 
-
-def test_a_session_is_not_marked_by_its_own_files(write, opened):
     session = opened(PAGE)
-
     assert session.find_source([write("notes.md", session=session)]) == ""
 
 
@@ -81,14 +77,19 @@ def test_a_persons_change_lifts_a_mark_until_it_is_reverted(notes, opened):
         assert session.find_source([str(notes)]) == source
 
 
-def test_a_file_is_found_by_folder_link_and_any_reading(notes, project, opened):
+def test_a_file_is_found_by_folder_link_and_copy(notes, project, opened):
     (project / "link.md").symlink_to(notes)
+    (project / "copy.md").write_bytes(notes.read_bytes())
     session = opened()
 
-    for read in ([str(notes)], [str(project)], [str(project / "link.md")], None):
-        assert session.find_source(read) == SAID
+    for read in (notes, project, project / "link.md"):
+        assert session.find_source([str(read)]) == SAID
+    assert session.find_source(None) == SAID
     assert session.find_source([]) == ""
     assert session.find_source([str(project / "other.md")]) == ""
+    notes.rename(project / "docs.md")
+    for name in ("copy.md", "docs.md"):
+        assert session.find_source([str(project / name)]).startswith(f"{name}, written")
 
 
 def test_a_mark_is_known_from_another_projects_folder(write, project, opened, tmp_path):
@@ -203,14 +204,6 @@ def test_a_missing_or_empty_file_or_a_pipe_marks_nobody(notes, write, project, o
     os.mkfifo(notes)
 
     assert opened().find_source(None) == ""
-
-
-def test_a_copy_or_a_renamed_file_marks_its_reader_too(notes, project, opened):
-    (project / "copy.md").write_bytes(notes.read_bytes())
-    notes.rename(project / "docs.md")
-
-    assert opened().find_source([str(project / "copy.md")]).startswith("copy.md, written")
-    assert opened().find_source([str(project / "docs.md")]).startswith("docs.md, written")
 
 
 @given(st.text(min_size=1, max_size=20).filter(lambda name: not set(name) & set("/\0")))

@@ -1,10 +1,10 @@
 """Commands end when kode is killed, and only then."""
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pytest
 
 from kode.tools import processes
 from tests.needs import needs
-from tests.tools.conftest import lives
+from tests.tools.conftest import lives, until
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,25 +56,19 @@ def kill(process: "subprocess.Popen[str]") -> None:
     process.communicate()
 
 
-def comes_true(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+def wait_until(is_so: Callable[[], object]) -> None:
+    asyncio.run(until(is_so))
 
 
 def living(path: Path) -> list[int]:
     """The processes that wrote their ids to a file, and still live."""
-    return [int(line) for line in path.read_text().split() if lives(int(line))]
+    lines = path.read_text().split() if path.exists() else ()
+    return [int(line) for line in lines if lives(int(line))]
 
 
 @pytest.fixture
 def pids(tmp_path: Path) -> Path:
-    path = tmp_path / "pids"
-    path.touch()
-    return path
+    return tmp_path / "pids"
 
 
 def noting(pids: Path) -> str:
@@ -112,11 +106,11 @@ LEFT = pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="marks are rea
 def test_a_killed_kode_ends_its_commands_processes(pids: Path, body: str, count: int) -> None:
     note = noting(pids).replace("'", "\\'")
     kode = kode_with(body.replace("{note}", note))
-    assert comes_true(lambda: len(living(pids)) == count)
+    wait_until(lambda: len(living(pids)) == count)
 
     kill(kode)
 
-    assert comes_true(lambda: not living(pids))
+    wait_until(lambda: not living(pids))
 
 
 @LEFT
@@ -129,7 +123,7 @@ def test_a_process_quoting_a_mark_is_left_alone(pids: Path) -> None:
         subprocess.Popen(command, env={**path, "API_KEY": f"sk-{mark}"}) as stranger,
         subprocess.Popen(command, env={**path, **processes.mark_environment(mark)}) as marked,
     ):
-        assert comes_true(lambda: len(living(pids)) == 2)
+        wait_until(lambda: len(living(pids)) == 2)
 
         pids_found = [process.pid for process in processes.ProcessTree(mark).find()]
         processes.ProcessTree(mark).kill()
@@ -150,11 +144,11 @@ def test_a_finished_call_is_left_alone_and_the_watch_ends(pids: Path, tmp_path: 
         f"stdout=open({str(watch)!r}, 'w'))"
     )
     kode = kode_with(body)
-    assert comes_true(lambda: bool(living(pids)))
+    wait_until(lambda: living(pids))
     assert len(living(watch)) == 1
 
     kill(kode)
 
-    assert comes_true(lambda: not living(watch))
+    wait_until(lambda: not living(watch))
     [left] = living(pids)
     os.kill(left, signal.SIGKILL)
