@@ -8,19 +8,20 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kode import paths
 from kode.config.choice import ProviderChoice, resolve_provider, small_choice
 from kode.config.load import load_config
-from kode.config.model import Config, given_prices
+from kode.config.model import Config, SandboxPart, given_prices
 from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Spend
 from kode.errors import ConfigError, Setting, StorageError, UserError
-from kode.events import Emit, Notice, silent
+from kode.events import Emit, Notice
 from kode.extensions.instructions import read_instructions
+from kode.extensions.mcp_config import client_entries
 from kode.extensions.mcp_open import opener
 from kode.extensions.session import Extensions
 from kode.git import git_folders
@@ -30,7 +31,7 @@ from kode.paths import real_path
 from kode.permissions import approvals
 from kode.permissions.gate import Gate, GateState, path_denier, paths_to_read
 from kode.permissions.modes import PermissionMode
-from kode.permissions.rules import Rules, parse_all
+from kode.permissions.rules import Rule, Rules, parse_all
 from kode.process_end import write_report
 from kode.programs import one_deeper
 from kode.prompts import opening_sections, system_sections
@@ -38,7 +39,6 @@ from kode.provider import Provider, ToolFormat
 from kode.providers import open_provider
 from kode.providers.models import cost_usd
 from kode.providers.provider import HttpProvider
-from kode.providers.server import PATIENCE_S
 from kode.registry import system_row
 from kode.sandbox.reach import Grants, Opens
 from kode.sandbox.sandbox import Sandbox
@@ -52,7 +52,7 @@ from kode.undo.undo import Undo, open_undo
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
-    from kode.conversation.settings import Settings
+    from kode.conversation.settings import Child, Settings
     from kode.sandbox.named import Named
     from kode.subagents.task import Start
     from kode.tools.background import BackgroundCommands
@@ -93,34 +93,21 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
     )
 
 
-async def learn(provider: Provider, emit: Emit = silent, patience_s: float = PATIENCE_S) -> bool:
-    """Lets a provider ask its server what it says of the model; what the config sets stays. `emit`
-    gets a line if the server is still loading the model. Returns whether there is nothing more to
-    learn. Never raises."""
-    return not isinstance(provider, HttpProvider) or await provider.learn(emit, patience_s)
-
-
 def can_search(config: Config, provider: Provider) -> bool:
     """Whether the vendor's server may search the web: the person wants it, and it can."""
-    if config.web_search is not True:
-        return False
     by_plugin = (
         isinstance(provider, HttpProvider)
         and provider.api == "chat"
         and provider.row.dialect.search != ""
     )
-    return provider.info.searches or by_plugin
+    return config.web_search is True and (provider.info.searches or by_plugin)
 
 
 def open_named(
-    config: Config,
-    key: Literal["small_model", "fallback_model"],
-    origins: Mapping[str, str] = {},
-) -> Provider | None:
-    """The model that the person named there. Raises: UserError if it cannot be asked."""
-    named: str | None = getattr(config, key)
-    if named is None:
-        return None
+    config: Config, key: str, named: str | None, origins: Mapping[str, str] = {}
+) -> Provider:
+    """The model that the setting `key` names; for None the vendor's small one, else the session's.
+    Raises: UserError if it cannot be asked."""
     try:
         return make_provider(config, small_choice(config, os.environ, named, origins))
     except UserError as error:
@@ -144,36 +131,49 @@ def tool_format_of(config: Config, provider: Provider) -> ToolFormat:
     return "patch" if provider.model.startswith(provider.row.patches) else "kode"
 
 
-def model_parts(config: Config, choice: ProviderChoice, provider: Provider) -> dict[str, Any]:
-    """The fields of an agent that depend on its model."""
-    secrets = (choice.api_key, *choice.headers.values())  # masked in everything a tool returns
+def model_parts(settings: "Settings", choice: ProviderChoice, provider: Provider) -> dict[str, Any]:
+    """The fields of an agent that depend on its model. Raises: UserError if the model that is named
+    for small work cannot be asked."""
+    config, secrets = settings.config, (choice.api_key, *choice.headers.values())
+    named = (config.memory.model if config.memory.enabled else None) or config.small_model
+    small: Provider | None = None
+    if named is not None or isinstance(provider, HttpProvider):
+        key = "small_model" if named == config.small_model else "memory.model"
+        small = open_named(config, key, named, settings.loaded.origins)
+    is_same = small and (small.name, small.model) == (provider.name, provider.model)
     return {
         "provider": provider,
+        "small_model": None if is_same else small,
         "effort": choice.effort,
         "search": can_search(config, provider),
         "cost_usd": cost_function(provider),
         "tool_format": tool_format_of(config, provider),
+        # Masked in everything that a tool returns.
         "secrets": tuple(text for key in secrets if key and is_key(key) for text in spellings(key)),
     }
 
 
-def simplify(agent: Agent, config: Config) -> Agent:
+def simplify(agent: Agent, settings: "Settings") -> Agent:
     """The agent with the tools and prompt of the small profile."""
-    return replace(
-        agent,
-        small=True,
-        tools=tuple(tool for tool in agent.tools if tool not in BUILTIN or tool.name in SMALL),
-        render_system=lambda late: system_sections(
-            base=config.system, append=config.append_system, late=late, small=True
-        ),
-    )
+    tools = tuple(tool for tool in agent.tools if tool not in BUILTIN or tool.name in SMALL)
+    render = partial(_render_system, settings, small=True)
+    return replace(agent, small=True, tools=tools, render_system=render)
+
+
+def _render_system(
+    settings: "Settings", late: Mapping[str, str], *, small: bool = False
+) -> Mapping[str, str]:
+    # The sections of plug-ins stand before memory's, which changes more.
+    config, late = settings.config, {**settings.sections(), **late}
+    return system_sections(base=config.system, append=config.append_system, late=late, small=small)
 
 
 def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
-    """The workplace for `cwd`, not yet of a session: see `of_session`. Raises: ConfigError for a
-    memory folder that contains the work: no tool could write there."""
-    protected, roots = paths.own_folders(home, config.memory.data_dir), config.roots(cwd)
-    for folder in protected[1:]:
+    """The workplace for `cwd`, not yet of a session. Raises: ConfigError for a memory folder that
+    contains the work: no tool could write there."""
+    data_dir, roots = config.memory.data_dir, config.roots(cwd)
+    own = (*paths.own_folders(home, data_dir), *paths.own_folders(paths.home(), data_dir))
+    for folder in paths.own_folders(home, data_dir)[1:]:
         if any(Path(real_path(root)).is_relative_to(Path(real_path(folder))) for root in roots):
             raise ConfigError(
                 f"memory.data_dir is {folder}, which holds the working directory: no tool may "
@@ -189,7 +189,7 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
         project=project,
         roots=roots,
         home=home,
-        protected=protected,
+        protected=tuple(dict.fromkeys(own)),
         readable=readable,
         outputs=paths.outputs_folder(home, None),
         environment=child_environment(os.environ, config.shell.environment),
@@ -199,14 +199,13 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
     )
 
 
-def of_session(place: Workplace, session_id: str | None) -> Workplace:
-    """The workplace of a session, whose full outputs and plan lie beside it. A session without a
-    file has no plan."""
-    return replace(
-        place,
-        outputs=paths.outputs_folder(place.home, session_id),
-        plan=None if session_id is None else paths.plan_file(place.home, session_id),
-    )
+def _of_session(place: Workplace, session_id: str | None, child: "Child | None") -> Workplace:
+    """The workplace of a session, whose full outputs and plan lie beside it; a subagent's outputs
+    are among its parent's records. A session without a file has no plan."""
+    if child is not None and child.folder is not None:
+        return replace(place, outputs=child.folder / "outputs", plan=None)
+    plan = None if session_id is None else paths.plan_file(place.home, session_id)
+    return replace(place, outputs=paths.outputs_folder(place.home, session_id), plan=plan)
 
 
 def make_agent(
@@ -226,29 +225,31 @@ def make_agent(
     """
     config, emit, child = settings.config, settings.emit, settings.child
     start = child.start if child is not None else None
-    budgets = (config.max_budget_usd, config.shared_budget)
-    for asked in filter(None, (provider, open_named(config, "fallback_model"))):
-        if any(budget is not None for budget in budgets) and cost_function(asked)(Usage()) is None:
-            key = "shared_budget" if config.max_budget_usd is None else "max_budget_usd"
-            raise ConfigError(
-                f"The price of {asked.model} is unknown, so a budget cannot be kept. Set its price "
-                'as `"prices": {"' + asked.model + '": {"input": 1.0, "output": 2.0}}` in the '
-                "config, or leave out the budget."
-            ).about(Setting(key))
-    rules = _rules(config)
+    rules, asked = read_rules(config), [provider]
+    if config.fallback_model is not None:
+        asked.append(open_named(config, "fallback_model", config.fallback_model))
+    for key in ("max_budget_usd", "shared_budget"):
+        for priced in asked if getattr(config, key) is not None else ():
+            if cost_function(priced)(Usage()) is None:
+                raise ConfigError(
+                    f"The price of {priced.model} is unknown, so a budget cannot be kept. Set its "
+                    'price as `"prices": {"' + priced.model + '": {"input": 1.0, "output": 2.0}}` '
+                    "in the config, or leave out the budget."
+                ).about(Setting(key))
     state = GateState(mode=config.permissions.mode)
     if start is not None:
         state.approved = approvals.change_rules((), give=parse_all(start.approved))
     try:
-        memory = settings.memory or guard(config.memory)
+        memory = guard(config.memory, settings.memory)
     except ConfigError as error:
         raise error.about(Setting("memory.system")) from None
-    sandbox = open_sandbox(config, place)
-    forced = config.sandbox.enabled is True
+    place = _of_session(place, session.id, child)
+    sandbox, forced = open_sandbox(config, place), config.sandbox.enabled is True
 
     def private_tmp() -> Path | None:
-        outside = sandbox is None or (state.mode == "full" and not forced)
-        return None if outside or sandbox is None else sandbox.private_tmp()
+        if sandbox is None or (state.mode == "full" and not forced):
+            return None
+        return sandbox.private_tmp()
 
     place = replace(place, private_tmp=private_tmp, named=lambda: _named(place.project)())
     undo = replace(
@@ -258,7 +259,6 @@ def make_agent(
         turn=lambda: TurnId(session.turn_id, session.turns) if start is None else start.turn,
         emit=emit,
     )
-    choice = resolve_provider(config, os.environ)
     gate = Gate(
         rules=rules,
         state=state,
@@ -280,17 +280,14 @@ def make_agent(
         spend.rest_of_tree_usd = start.rest_of_tree_usd
         spend.rest_of_tree_steps = start.rest_of_tree_steps
     return Agent(
-        **model_parts(config, choice, provider),
+        **model_parts(settings, resolve_provider(config, os.environ), provider),
         tools=(*BUILTIN, *settings.tools),
         gate=gate,
         memory=memory,
         config=config,
         place=place,
-        render_system=lambda late: system_sections(
-            base=config.system, append=config.append_system, late=late
-        ),
+        render_system=partial(_render_system, settings),
         opening=_opening_renderer(config, place, marks, emit),
-        small_model=open_named(config, "small_model", settings.loaded.origins),
         spend=spend,
         seen_files={},
         sandbox=sandbox,
@@ -313,24 +310,26 @@ def make_extensions(settings: "Settings", agent: Agent) -> Extensions:
             place,
             sandboxed=config.sandbox.enabled is not False,
             required=config.sandbox.enabled is True,
-            denied=path_denier(_rules(config), place),
+            denied=path_denier(read_rules(config), place),
             trust_project=settings.trust_project,
             elicit=settings.elicit,
         ),
         sandbox=agent.sandbox,
         deferred=config.mcp.deferred,
-        given=settings.servers,
+        given=(*settings.servers, *client_entries(settings.client_servers, place.cwd)),
     )
 
 
-def _rules(config: Config) -> Rules:
-    """Raises: ConfigError."""
-    permissions = config.permissions
-    return Rules(
-        deny=parse_all(permissions.deny),
-        ask=parse_all(permissions.ask),
-        allow=parse_all(permissions.allow),
-    )
+def read_rules(config: Config, origins: Mapping[str, str] = {}) -> Rules:
+    """The permission rules. Raises: ConfigError for an invalid one, about its setting."""
+    rules: dict[str, tuple[Rule, ...]] = {}
+    for kind in ("deny", "ask", "allow"):
+        try:
+            rules[kind] = parse_all(getattr(config.permissions, kind))
+        except ConfigError as error:
+            key = f"permissions.{kind}"
+            raise error.about(Setting(key, origins.get(key, "default"))) from None
+    return Rules(**rules)
 
 
 def _open_undo(config: Config, place: Workplace, session: Session, start: "Start | None") -> Undo:
@@ -373,9 +372,9 @@ def _named(project: Path) -> "Named":
 
 def open_sandbox(config: Config, place: Workplace) -> Sandbox | None:
     """The sandbox of a workplace, not yet tried. Raises: ConfigError for bad rules."""
-    rules = _rules(config)
     if config.sandbox.enabled is False:
         return None
+    rules = read_rules(config)
     grants = Grants(network=config.sandbox.network, read=paths_to_read(rules, place))
     return Sandbox(place=place, grants=grants, denied=path_denier(rules, place))
 
@@ -383,16 +382,16 @@ def open_sandbox(config: Config, place: Workplace) -> Sandbox | None:
 async def run_check(
     command: str, *, cwd: Path, mode: PermissionMode | None = None, timeout_s: float
 ) -> "ProgramRun":
-    """Runs a shell command that checks the work in `cwd`, as the model's commands run there: in the
-    sandbox, which drops its changes; in mode `full` without one. The mode defaults to the
-    configured one. Raises: ConfigError."""
+    """Runs a shell command that checks the work in `cwd`, as the model's commands run there: see
+    `run_beside`; in mode `full` without a sandbox. The mode defaults to the configured one. Raises:
+    ConfigError."""
     home = paths.home()
     config = load_config(home, cwd, environ=os.environ, flags={}).config
-    is_full = (mode or config.permissions.mode) == "full"
-    place = open_workplace(config, home, cwd)
-    sandbox = None if is_full else open_sandbox(config, place)
+    if (mode or config.permissions.mode) == "full":
+        config = config.model_copy(update={"sandbox": SandboxPart(enabled=False)})
     argv = ("/bin/bash", "-o", "pipefail", "-c", command)
-    return await _run_in(sandbox, place, argv, timeout_s)
+    ran, _ = await run_beside(config, open_workplace(config, home, cwd), argv, timeout_s)
+    return ran
 
 
 async def run_beside(
@@ -400,35 +399,24 @@ async def run_beside(
 ) -> "tuple[ProgramRun, Opens]":
     """Runs a program in a sandbox of its own, which drops its changes, and returns what it opens;
     without a sandbox where this machine has none, and nothing then."""
+    from kode.tools.program import run_program
+
     sandbox = open_sandbox(config, place)
     if sandbox is not None and not await asyncio.to_thread(sandbox.is_available):
         sandbox = None
-    ran = await _run_in(sandbox, place, argv, timeout_s, records_opens=sandbox is not None)
-    return ran, ran.opened or Opens(project=(), scripts=(), elsewhere=())
-
-
-async def _run_in(
-    sandbox: Sandbox | None,
-    place: Workplace,
-    argv: Sequence[str],
-    timeout_s: float,
-    *,
-    records_opens: bool = False,
-) -> "ProgramRun":
-    from kode.tools.program import run_program
-
     try:
-        return await run_program(
+        ran = await run_program(
             argv,
             cwd=place.cwd,
             environment=place.environment,
             timeout_s=timeout_s,
             sandbox=sandbox,
-            records_opens=records_opens,
+            records_opens=sandbox is not None,
         )
     finally:
         if sandbox is not None:
             await asyncio.to_thread(sandbox.close)
+    return ran, ran.opened or Opens(project=(), scripts=(), elsewhere=())
 
 
 def _shared_budget(config: Config, session: Session, start: "Start | None") -> SharedBudget | None:

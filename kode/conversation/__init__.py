@@ -3,15 +3,19 @@ programs: `open_conversation` opens one.
 
     settings       what it is opened with
     conversation   what it is
-    open           how it opens; sessions how one is entered and left; starting how it begins
+    sessions       how a session is opened, started and left
     turns          what goes with a message, and what runs around it
     rewind         undo, redo, and the ways back
 
 Which classes its parts are is `assembly.py`'s business.
 """
 
-from kode.conversation.conversation import ClosingStep, Conversation, StatusLine
-from kode.conversation.open import open_conversation
+from kode.conversation.conversation import (
+    ClosingStep,
+    Conversation,
+    StatusLine,
+    open_conversation,
+)
 from kode.conversation.settings import Settings
 
 __all__ = ["ClosingStep", "Conversation", "Settings", "StatusLine", "open_conversation"]

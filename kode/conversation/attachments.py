@@ -1,4 +1,4 @@
-"""Files and output attached to a message. Those in the working folders are the person's; everything
+"""Texts that are attached to a message. A file's in the working folders is the person's; everything
 else is outside text, and so is a file left by a session that had read outside text."""
 
 import os
@@ -25,25 +25,25 @@ def file_part(
             f"{name} has more than {MAX_ATTACHED_BYTES // 1024} KB. Link to it, or name it in the "
             "task, so that kode reads the parts it needs."
         )
-    return text_part(f'<file path="{name}">\n{text}\n</file>', path, roots, marks, outside=name)
+    return text_part(f'<file path="{name}">\n{text}\n</file>', path, roots, marks, source=name)
 
 
 def text_part(
-    text: str, path: Path | None, roots: Sequence[Path], marks: Provenance, *, outside: str = ""
+    text: str, path: Path | None, roots: Sequence[Path], marks: Provenance, *, source: str = ""
 ) -> Text:
-    """A text about `path` as a message part; without a path its source is `outside`."""
+    """A text about the file or folder `path` as a message part; without a path it comes from
+    `source`."""
     if path is not None:
-        outside = _source_of(path, roots, marks)
-    if outside:
-        return Text(text=fence_text(text, outside), source="outside")
-    return Text(text=text, source="attachment")
+        source = marks.find_source([str(path)]) if path.is_file() else ""
+        real = Path(real_path(path))
+        if not any(real.is_relative_to(Path(real_path(root))) for root in roots):
+            source = str(path)
+    return outside_part(text, source) if source else Text(text=text, source="attachment")
 
 
-def _source_of(path: Path, roots: Sequence[Path], marks: Provenance) -> str:
-    """The outside source of a file or folder; "" for the project's own."""
-    if not any(Path(real_path(path)).is_relative_to(Path(real_path(root))) for root in roots):
-        return str(path)
-    return marks.find_source([str(path)]) if path.is_file() else ""
+def outside_part(text: str, source: str) -> Text:
+    """A text from outside as a message part, fenced as such."""
+    return Text(text=fence_text(text, source), source="outside")
 
 
 def read_text(path: Path) -> str:

@@ -1,13 +1,11 @@
 """An agent with a session, and nothing around them: no hooks, servers, skills or plug-ins, and the
-model and memory that the caller gives. `opening` opens a person's conversation.
-"""
+model, the tools and the results of their calls that the caller gives."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kode import paths
-from kode.assembly import make_agent, of_session, open_workplace, simplify
+from kode.assembly import make_agent, open_workplace, simplify
 from kode.config.load import Loaded
 from kode.config.model import Config
 from kode.conversation.settings import Settings
@@ -39,7 +37,7 @@ class _OpenGate(Gate):
 class BareSession:
     """A new session with an agent for it: `create` it, `staff` it, `open` it, then run turns."""
 
-    config: Config
+    settings: Settings
     place: Workplace
     context: Context
     agent: Agent = field(init=False)
@@ -47,26 +45,23 @@ class BareSession:
 
     @classmethod
     def create(cls, config: Config, *, home: Path, cwd: Path, provider: Provider) -> "BareSession":
-        """A session in a home of its own, from which the person's folders are out of reach. Raises:
-        ConfigError, StorageError."""
+        """A session in a home of its own. Raises: ConfigError, StorageError."""
+        settings = Settings(Loaded(config=config, origins={}))
         place = open_workplace(config, home, cwd)
-        own = paths.own_folders(paths.home(), config.memory.data_dir)
         header = Header(cwd=writable_path(cwd), model=provider.model, provider=provider.name)
-        session = log.create(home, header)
-        place = of_session(replace(place, protected=(*place.protected, *own)), session.id)
-        return cls(config=config, place=place, context=Context(session))
+        return cls(settings=settings, place=place, context=Context(log.create(home, header)))
 
     def staff(
         self, provider: Provider, tools: Sequence[Tool], *, memory: MemorySystem, answer: Around
     ) -> None:
         """Gives it an agent with these tools only, which may run every call: `answer` gives its
         result instead of the tool. Raises: ConfigError for bad rules."""
-        settings = Settings(Loaded(config=self.config, origins={}), memory=memory)
+        settings = replace(self.settings, memory=memory)
         agent = make_agent(settings, provider, self.context.session, self.place)
-        gate = _OpenGate(rules=agent.gate.rules, state=agent.gate.state, place=self.place)
-        self.agent = replace(agent, tools=tuple(tools), gate=gate, around=answer)
         if {tool.name for tool in BUILTIN} & {tool.name for tool in tools} <= {*SMALL}:
-            self.agent = simplify(self.agent, self.config)
+            agent = simplify(agent, settings)
+        gate = _OpenGate(rules=agent.gate.rules, state=agent.gate.state, place=agent.place)
+        self.agent = replace(agent, tools=tuple(tools), gate=gate, around=answer)
 
     async def open(self, reason: InjectReason) -> None:
         """Renders the system prompt, or what of it is news in a later process."""

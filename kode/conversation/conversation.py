@@ -1,6 +1,6 @@
 """A conversation: one process's agent and the session that is open now.
 
-`open.py` opens one, and enters and leaves its sessions; `turns.py` runs its turns; `rewind.py` goes
+`sessions.py` opens, starts and leaves its sessions, `turns.py` runs its turns, `rewind.py` goes
 back in it. Their functions are its methods.
 """
 
@@ -8,20 +8,28 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from kode import images, installed, paths
-from kode.assembly import can_search, learn, make_provider, model_parts, run_beside
+from kode.assembly import (
+    can_search,
+    make_extensions,
+    make_provider,
+    model_parts,
+    open_workplace,
+    run_beside,
+)
 from kode.config.choice import provider_for, resolve_provider, switched
+from kode.config.load import locate
 from kode.config.model import Config
 from kode.conversation import rewind, sessions, turns
-from kode.conversation.attachments import file_part, read_text
+from kode.conversation.attachments import file_part, outside_part, read_text
 from kode.conversation.extensions import find_extensions
-from kode.conversation.plugins import PluginHost
+from kode.conversation.plugins import PluginHost, open_plugins
 from kode.conversation.settings import Settings
 from kode.engine.action import preview_call
 from kode.engine.agent import Agent
@@ -35,13 +43,13 @@ from kode.permissions.gate import Gate
 from kode.permissions.modes import MODE_CALLED, MODE_MEANS, PermissionMode
 from kode.permissions.places import path_rules
 from kode.permissions.rules import Rule
-from kode.plain_text import fence_text
-from kode.provider import EFFORTS, ModelInfo, Provider
+from kode.provider import EFFORTS, Provider
 from kode.providers.models import retirement_note
+from kode.providers.provider import HttpProvider
+from kode.session import upkeep
 from kode.session.entries import NoteEntry, TaintEntry
 from kode.session.log import Session
 from kode.session.plan import Plan
-from kode.tool import Interceptor
 from kode.tools.background import BackgroundCommands
 from kode.workplace import Workplace
 
@@ -65,13 +73,9 @@ Steering = Callable[[], Sequence[Text]]
 """Returns what the person has typed while a turn runs, each text once."""
 
 
-class RunTurn(Protocol):
-    """Runs a turn within these limits; `within` are limits of the config for this turn
-    alone. Raises: StorageError."""
-
-    async def __call__(
-        self, text: str, limits: tuple[Interceptor, ...] = (), **within: Any
-    ) -> TurnEnded: ...
+RunTurn = Callable[..., Awaitable[TurnEnded]]
+"""(text, interceptors for its calls = (), limits of the config for this turn alone) → how a
+turn with that message ended. Raises: StorageError."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +89,6 @@ class StatusLine:
     turns: int
     context_tokens: int
     context_window: int
-    usage: Usage
     cost_usd: float | None
     """Total of the requests with a known price; None without any, if the model's price is unknown
     too."""
@@ -99,7 +102,7 @@ class StatusLine:
 
 @dataclass(kw_only=True)
 class Conversation:
-    """An agent with the session that is open now: `new_session` and `resume` open another."""
+    """An agent with the session that is open now: `switch_session` opens another."""
 
     settings: Settings
     commands: BackgroundCommands
@@ -119,12 +122,8 @@ class Conversation:
 
     # Of the session: `enter_session` sets them.
     agent: Agent = field(init=False)
-    gate: Gate = field(init=False)
-    """The agent's, which shares its state: there, hooks answer questions before the person."""
     context: Context = field(init=False)
     begun_by: BegunBy = field(init=False)
-    cut_short: str = field(init=False)
-    """What the person asked in a turn that was cut short before it began: goes with the next."""
     found: FoundExtensions | None = field(init=False)
     """The skills, commands and agents of the workplace; None before the first turn."""
     hooks: "Hooks | None" = field(init=False)
@@ -137,8 +136,6 @@ class Conversation:
     """Whether it ended with a plan."""
     status_line: str = field(init=False)
     """What the program of `statusLine` printed last; "" without one."""
-    learned: ModelInfo | None = field(init=False)
-    """What is known of the model once its server has said all it will."""
     waited_s: float = field(init=False)
     """How long the next turn has waited for the server, which may be loading its model."""
     waits_for: ClosingStep | None = field(init=False)
@@ -147,12 +144,11 @@ class Conversation:
     """When its last hooks must have ended, by `time.monotonic`; None before its end."""
 
     start = sessions.start
-    turn = turns.turn
-    approve_plan = turns.approve_plan
-    new_session = sessions.new_session
-    resume = sessions.resume
+    switch_session = sessions.switch_session
     end_jobs = sessions.end_jobs
     close = sessions.close
+    turn = turns.turn
+    approve_plan = turns.approve_plan
     undo = rewind.undo
     redo = rewind.redo
     diffs = rewind.diffs
@@ -171,6 +167,10 @@ class Conversation:
     @property
     def session(self) -> Session:
         return self.context.session
+
+    @property
+    def gate(self) -> Gate:
+        return self.agent.gate
 
     @property
     def place(self) -> Workplace:
@@ -194,21 +194,22 @@ class Conversation:
         child = self.settings.child
         return paths.agents_folder((child and child.folder) or self.folder)
 
-    def say_once(self, text: str) -> None:
+    # What is said to the person and to the model.
+
+    def say_once(self, text: str, level: Literal["warning", "error"] = "warning") -> None:
         """Gives a notice that the person has not seen."""
         if text not in self.notices:
             self.notices.add(text)
-            self.settings.emit(Notice(text=text))
-
-    def say_plugin_faults(self) -> None:
-        """Names the plug-ins that kode continues without, each once."""
-        for text in installed.faults.values():
-            self.say_once(text)
+            self.settings.emit(Notice(text=text, level=level))
 
     def report(self, error: StorageError) -> None:
-        """Reports a fault, unless it is the one that the last turn ended with or raised."""
-        if (self.last is None or str(error) != self.last.error) and str(error) not in self.notices:
-            self.settings.emit(Notice(text=str(error), level="error"))
+        """Reports a fault once, unless it is the one that the last turn ended with or raised."""
+        if self.last is None or str(error) != self.last.error:
+            self.say_once(str(error), "error")
+
+    def note_work(self, what: str) -> None:
+        """Says to the person what kode does beside the model; "" once it is over."""
+        self.settings.emit(Working(what=what))
 
     def note(self, text: str) -> None:
         """Tells the model something with the next message. Raises: StorageError."""
@@ -216,43 +217,13 @@ class Conversation:
 
     def note_outside(self, text: str, source: str) -> None:
         """Attaches text from outside to the next message, fenced as such."""
-        self.attachments.append(Text(text=fence_text(text, source), source="outside"))
-
-    def note_work(self, what: str) -> None:
-        """Says to the person what kode does beside the model; "" once it is over."""
-        self.settings.emit(Working(what=what))
+        self.attachments.append(outside_part(text, source))
 
     def mark_outside(self, source: str) -> None:
         """Marks what is said in the session as coming from outside, unless it is marked already.
         Raises: StorageError."""
         if not self.session.tainted:
             self.session.append(TaintEntry(source=source))
-
-    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs work that may be cancelled when the session ends."""
-        task = asyncio.ensure_future(work)
-        self.background.add(task)
-        task.add_done_callback(self.background.discard)
-
-    async def run_program(
-        self, argv: Sequence[str], timeout_s: float
-    ) -> "tuple[ProgramRun, Opens]":
-        """Runs a program beside the session; see `assembly.run_beside`."""
-        return await run_beside(self.config, self.place, argv, timeout_s)
-
-    def deny_edits(self, patterns: Mapping[str, str]) -> None:
-        """Has the gate, and those of subagents, deny edits of what these patterns of rules name,
-        each for the reason beside it, instead of what was denied so before."""
-        state = self.gate.state
-        denials = tuple(Rule("edit", pattern, why) for pattern, why in patterns.items())
-        if denials or state.denied:
-            old, permissions = set(map(str, state.denied)), self.config.permissions
-            state.denied = denials
-            deny = (*(rule for rule in permissions.deny if rule not in old), *map(str, denials))
-            permissions = permissions.model_copy(update={"deny": deny})
-            self.settings = self.settings.with_config(permissions=permissions)
-
-    # What the person sends with a message.
 
     def keep_picture(self, name: str, data: bytes) -> Image:
         """Keeps a copy of an image or a PDF file with the session, to attach, in a size that
@@ -272,11 +243,9 @@ class Conversation:
             )
         return images.keep(paths.images_folder(self.folder), name, data)
 
-    def attach_picture(self, name: str, data: bytes) -> Image:
-        """Attaches an image to the next turn. Raises: as `keep_picture`."""
-        image = self.keep_picture(name, data)
-        self.attachments.append(image)
-        return image
+    def quote_file(self, name: str, text: str, path: Path | None) -> Text:
+        """A file's text, to attach; see `attachments.file_part`."""
+        return file_part(name, text, path, self.place.roots, self.agent.marks)
 
     def attach_files(self, names: Iterable[str]) -> None:
         """Attaches text files, images and PDFs to the next turn, under these names: all or none.
@@ -296,10 +265,6 @@ class Conversation:
                 raise UserError(f"{name}: {error}") from error
         self.attachments += parts
 
-    def quote_file(self, name: str, text: str, path: Path | None) -> Text:
-        """A file's text, to attach; see `attachments.file_part`."""
-        return file_part(name, text, path, self.place.roots, self.agent.marks)
-
     def attach_command(self, command: str, text: str) -> None:
         """Attaches a command that the person ran, with its output, to the next turn; outside text
         under the same rules as for a command of the model."""
@@ -308,10 +273,30 @@ class Conversation:
 
         where = path_rules(self.place)
         line = judge(command, where)
-        if outside := find_outside_source(line, where) or self.agent.marks.find_source(line.reads):
-            self.note_outside(text, outside)
+        if source := find_outside_source(line, where) or self.agent.marks.find_source(line.reads):
+            self.note_outside(text, source)
         else:
             self.attachments.append(Text(text=text, source="attachment"))
+
+    # What runs beside it, and what is protected from it.
+
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs work that may be cancelled when the session ends."""
+        task = asyncio.ensure_future(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+
+    async def run_program(
+        self, argv: Sequence[str], timeout_s: float
+    ) -> "tuple[ProgramRun, Opens]":
+        """Runs a program beside the session; see `assembly.run_beside`."""
+        return await run_beside(self.config, self.place, argv, timeout_s)
+
+    def deny_edits(self, patterns: Mapping[str, str]) -> None:
+        """Has the gate, and those of subagents, deny edits of what these patterns of rules name,
+        each for the reason beside it, instead of what was denied so before."""
+        rules = (Rule("edit", pattern, why) for pattern, why in patterns.items())
+        self.gate.state.denied = tuple(rules)
 
     # The model.
 
@@ -319,17 +304,16 @@ class Conversation:
         """Lets the provider ask its server about the model, at most for a turn's time limit. Says
         once if the model is retired, or cannot search the web although that is wanted."""
         provider, began = self.agent.provider, time.monotonic()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self.config.timeout_s):
-                if await learn(provider, self.settings.emit):
-                    self.learned = provider.info
+        if isinstance(provider, HttpProvider):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.config.timeout_s):
+                    await provider.learn(self.settings.emit)
         self.waited_s = time.monotonic() - began
         provider = self.agent.provider
         if note := retirement_note(provider.info, provider.model, date.today()):
             self.say_once(note)
-        search = can_search(self.config, provider)
-        self.agent = replace(self.agent, search=search)
-        if self.config.web_search and not search:
+        self.agent = replace(self.agent, search=can_search(self.config, provider))
+        if self.config.web_search and not self.agent.search:
             self.say_once(
                 f"`web_search` is on, but {provider.name} does not search the web for "
                 f"{provider.model}. `kode mcp add` adds an MCP server that searches; "
@@ -339,16 +323,17 @@ class Conversation:
     def use_model(self, model: str, provider: str | None = None) -> None:
         """`/model`: sends the next request to this model, of the named provider, or of the one that
         its name belongs to. Raises: UserError."""
-        current = self.agent.provider
-        name = provider or provider_for(self.config, os.environ, current.name, model)
-        loaded = replace(
-            self.settings.loaded, config=switched(self.config, os.environ, name, model)
-        )
+        current, small, config = self.agent.provider, self.agent.small_model, self.config
+        name = provider or provider_for(config, os.environ, current.name, model)
+        loaded = replace(self.settings.loaded, config=switched(config, os.environ, name, model))
         choice = resolve_provider(loaded.config, os.environ, loaded.origins)
         chosen = make_provider(loaded.config, choice)
-        self.to_close.append(current)
+        self.to_close += filter(None, (current, small))
         self.settings = replace(self.settings, loaded=loaded)
-        self.agent = replace(self.agent, **model_parts(loaded.config, choice, chosen))
+        parts = model_parts(self.settings, choice, chosen)
+        if config.memory.model or config.small_model:  # it stays that of the provider it was for
+            parts["small_model"] = small
+        self.agent = replace(self.agent, **parts)
         self.context.known_messages = 0
 
     def use_effort(self, level: str | None) -> None:
@@ -398,20 +383,14 @@ class Conversation:
     def status(self) -> StatusLine:
         session, provider = self.session, self.agent.provider
         is_priced = session.cost_usd > 0 or self.agent.cost_usd(Usage()) is not None
-        if self.found is not None:
-            tokens = context_tokens(self.context)
-        else:  # before a resumed session's first turn: the size of its last request
-            used = next((m.usage for m in reversed(session.messages) if m.usage), Usage())
-            tokens = used.input_tokens + used.output_tokens
         return StatusLine(
             provider=provider.name,
             model=provider.model,
             mode=self.gate.mode,
             session_id=session.id,
             turns=session.turns,
-            context_tokens=tokens,
+            context_tokens=context_tokens(self.context),
             context_window=provider.info.context_window,
-            usage=session.usage,
             cost_usd=session.cost_usd if is_priced else None,
             cost_is_partial=session.unpriced,
             jobs=len(self.commands.running()),
@@ -427,8 +406,8 @@ class Conversation:
         # Made local after the fact: on a day that changes the clocks midnight has another offset.
         midnight = datetime.combine(date.today(), datetime.min.time()).astimezone()
         day = await asyncio.to_thread(spending_since, self.place.home, midnight)
-        turn, session = Spending.of(last_turn(entries)), Spending.of(entries)
-        return {"turn": turn, "session": session, "day": day}
+        turn = Spending.of(last_turn(entries))
+        return {"turn": turn, "session": Spending.of(entries), "day": day}
 
     def last_answer(self) -> str:
         """The latest text of the model; "" if there is none."""
@@ -464,3 +443,54 @@ class Conversation:
 
         untrusted, cwd = self.extensions.untrusted if self.extensions else (), self.place.cwd
         return result_object(ended, self.session.id, cwd, untrusted=untrusted, warnings=warnings)
+
+
+async def open_conversation(
+    settings: Settings,
+    *,
+    cwd: Path,
+    session_id: str | None = None,
+    fork: bool = False,
+    new_id: str | None = None,
+    task: str = "",
+    attachments: Sequence[Text | Image] = (),
+    provider: Provider | None = None,
+) -> Conversation:
+    """Opens a new session in `cwd` (under `new_id`, if given), or the one named; with `fork` a
+    copy of that one. Memory opens with the first turn. `task` is that turn's text, if it is known:
+    it is on disk before anything else is done; `attachments` go with it. `provider` replaces the
+    configured one.
+
+    Raises: UserError (no key, bad rules, session open elsewhere, disk full), SessionError.
+    """
+    home, config, origins = paths.home(), settings.config, settings.loaded.origins
+    for warning in settings.loaded.warnings:
+        settings.emit(Notice(text=warning))
+    provider = provider or make_provider(config, resolve_provider(config, os.environ, origins))
+    try:
+        if session_id is not None and fork:
+            session_id = upkeep.fork(home, session_id)
+        opened = settings, home, cwd, provider, session_id
+        session = sessions.open_session(*opened, new_id=new_id, task=task)
+    except StorageError as error:
+        raise error if settings.child is not None else sessions.not_recorded(error) from error
+    try:
+        place = open_workplace(config, home, cwd)
+        plugins = open_plugins(settings, place, session)
+        tools = (*settings.tools, *plugins.tools)
+        settings = replace(settings, emit=plugins.emit, tools=tools, sections=plugins.sections)
+        commands = BackgroundCommands(settings.emit)
+        conversation = Conversation(
+            settings=settings, commands=commands, plugins=plugins, attachments=[*attachments]
+        )
+        begun_by: BegunBy = "startup" if session_id is None else "resume"
+        sessions.enter_session(conversation, session, provider, place, begun_by)
+        if settings.child is None:
+            conversation.extensions = make_extensions(settings, conversation.agent)
+            conversation.extensions.begin()
+            sessions.say_protection(conversation)
+    except BaseException as error:
+        session.close()
+        locate(error, origins)
+        raise
+    return conversation

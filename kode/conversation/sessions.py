@@ -1,36 +1,44 @@
-"""The sessions of a conversation: how one is created or loaded, entered, started and left, and what
-crashes left of others."""
+"""The sessions of a conversation: how one is opened, entered, started with its first turn, and
+left, and what crashes left of others."""
 
 import asyncio
 import contextlib
+import importlib
+import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kode import durable, paths
-from kode.assembly import is_small, make_agent, of_session, simplify
+from kode import durable, installed, paths
+from kode.assembly import is_small, make_agent, simplify
 from kode.conversation.delegation import add_declared, begin_as_parent, make_delegation
 from kode.conversation.extensions import add_extensions
 from kode.conversation.memory import memory_context
 from kode.conversation.rewind import finish_undos
+from kode.conversation.turns import join_prompts
 from kode.engine.agent import Agent
-from kode.engine.call import list_denials
+from kode.engine.call import note_late_changes
 from kode.engine.command import settle_ended
 from kode.engine.context import Context, open_context
-from kode.engine.run import describe_missing
+from kode.engine.run import Run
 from kode.engine.turn import save_memory_state
 from kode.errors import SandboxUnknownError, StorageError, UserError
-from kode.events import Denial, Notice, SessionStarted, TurnEnded
+from kode.events import Notice, SessionStarted, TurnEnded
 from kode.extensions.found_extensions import in_use
 from kode.memory.contract import DropReason, InjectReason
+from kode.memory.scan import scan
+from kode.memory.words import stem
 from kode.messages import first_of, shorten, text_of
 from kode.permissions.rules import FAMILIES, parse
+from kode.programs import depth
 from kode.provider import Provider
+from kode.providers import warm_up
+from kode.sandbox.sandbox import missing_protection
 from kode.session import log
-from kode.session.entries import Header, line_of, new_session_id
+from kode.session.entries import Header, TaintEntry, line_of, new_session_id
 from kode.session.index import writable_path
 from kode.session.log import Session, was_trimmed
 from kode.session.messages import conversation_messages
@@ -43,6 +51,13 @@ if TYPE_CHECKING:
     from kode.conversation.conversation import BegunBy, ClosingStep, Conversation
     from kode.conversation.settings import Settings
 
+FIRST_TURN = (
+    "httpcore2 anyio._backends._asyncio kode.providers.written_calls apsw encodings.utf_8_sig "
+    "kode.conversation.hooks kode.extensions.skill_tool kode.subagents.tool kode.sandbox.trial "
+    "kode.sandbox.probe kode.sandbox.seatbelt kode.tools.checkers"
+).split()
+"""Imported only where a turn needs them, or by a library only when it connects. A test lists what
+is imported between Enter and the request: nothing may be."""
 MAINTAIN_EVERY_S = 6 * 3600.0  # lifetimes of memory count in days
 UPKEEP_EVERY_S = 86_400.0
 """How often leftovers are looked for in all of the home."""
@@ -52,11 +67,6 @@ LEAST_GRACE_S = 0.1
 """What each gets in any case: memory needs it to write down what is left to do."""
 HOOKS_GRACE_S = PLUGINS_GRACE_S = 5.0
 """For all hooks of a session's end together, and for each subscriber of a plug-in."""
-_SET_BY_START = (
-    *("small", "tools", "withheld", "servers", "render_system", "opening", "gate", "interceptors"),
-    *("around", "before_compaction"),
-)
-"""The fields of an agent that a start sets."""
 
 
 def open_session(
@@ -69,35 +79,48 @@ def open_session(
     new_id: str | None = None,
     task: str = "",
 ) -> Session:
-    """Loads a session from disk, and reports repairs once; without an id creates one, under
-    `new_id` if given. A subagent's is in its parent's record of it, where one that continues finds
-    its own; without a parent only in memory.
+    """Loads a session from disk, and says what was repaired and what it still has to send; without
+    an id creates one, under `new_id` if given. The task, if any, is on disk when this returns. A
+    subagent's session is in its parent's record of it, where one that continues finds its own;
+    without a parent only in memory.
 
     Raises: SessionError if there is none, or `new_id` is taken; BusyError; StorageError.
     """
-    child = settings.child
-    if session_id is not None:
-        session, repairs = log.load(home, session_id)
-        for repair in repairs:
-            settings.emit(Notice(text=repair))
-        return session
-    folder = child.folder if child is not None else None
+    child, notices, source = settings.child, list[str](), ""
     header = Header(
         id=new_id or new_session_id(),
         cwd=writable_path(cwd),
         model=provider.model,
         provider=provider.name,
-        parent=child.parent_session if child is not None and folder is not None else None,
+        parent=child.parent_session if child is not None and child.folder is not None else None,
     )
-    if folder is None:
-        return log.create(home if settings.keep_session else None, header, task)
-    path = folder / "transcript.jsonl"
-    if path.exists():
-        return log.load(home, folder.name, path)[0]
-    with durable.storage_errors(path, "create"):
-        file = durable.open_for_append(path)
-        durable.append_to(file, line_of(header), path)
-    return Session(header=header, path=path, file=file)
+    if session_id is not None:
+        session, notices = log.load(home, session_id)
+        if cut_short := text_of(session.pending) if session.pending else "":
+            # What a plug-in makes of a flag is not for people.
+            words = cut_short.split()[0] if cut_short.startswith("/") else shorten(cut_short, 200)
+            begun = "kode was stopped before it began on your last message, which is sent with"
+            notices.append(f"{begun} your next one: {words}")
+        if task:
+            session.record_prompt(join_prompts(cut_short, task))
+    elif child is not None and child.folder is not None:
+        path = child.folder / "transcript.jsonl"
+        if not path.exists():
+            durable.replace(path, line_of(header) + b"\n")
+        session, _ = log.load(home, child.folder.name, path)
+    else:
+        session = log.create(home if settings.keep_session else None, header, task)
+    for text in notices:
+        settings.emit(Notice(text=text))
+    if child is not None:
+        is_tainted = child.start is not None and child.start.tainted
+        source = "the session that delegated this" if is_tainted else ""
+    elif depth(os.environ):
+        # Messages here come from the agent that started this kode, whatever it has read.
+        source = "the kode that started this one"
+    if source and not session.tainted:
+        session.append(TaintEntry(source=source))
+    return session
 
 
 def enter_session(
@@ -106,41 +129,51 @@ def enter_session(
     provider: Provider,
     place: Workplace,
     begun_by: "BegunBy",
-    cut_short: str = "",
 ) -> None:
-    """Makes a session the open one, with an agent of its own, and says so. `cut_short` is what was
-    asked and never begun. Raises: as `make_agent`."""
-    settings, child = conversation.settings, conversation.settings.child
-    place = of_session(place, None if child is not None else session.id)
-    if child is not None and child.folder is not None:
-        place = replace(place, outputs=child.folder / "outputs")
-    agent = make_agent(settings, provider, session, place, background=conversation.commands)
-    conversation.commands.enter(session)
+    """Makes a session the open one, with an agent of its own, and says so. Raises: as
+    `make_agent`."""
+    settings, commands = conversation.settings, conversation.commands
+    agent = make_agent(settings, provider, session, place, background=commands)
+    commands.enter(session)
     conversation.plugins.session = session
-    conversation.agent, conversation.gate = agent, agent.gate
-    conversation.context, conversation.begun_by = Context(session), begun_by
-    conversation.cut_short, conversation.fresh_plan = cut_short, False
+    conversation.agent, conversation.context = agent, Context(session)
+    conversation.begun_by, conversation.fresh_plan = begun_by, False
     conversation.found = conversation.hooks = conversation.delegation = None
-    conversation.last = conversation.learned = None
-    conversation.waits_for = conversation.end_by = None
+    conversation.last = conversation.waits_for = conversation.end_by = None
     conversation.status_line, conversation.waited_s = "", 0.0
-    if child is not None:
-        return
-    settings.emit(
-        SessionStarted(
-            session_id=session.id,
-            cwd=str(place.cwd),
-            provider=provider.name,
-            model=provider.model,
-            resumed=begun_by == "resume",
+    # How full the window is before the first turn: as the last request says.
+    for usage in [message.usage for message in session.messages if message.usage][-1:]:
+        conversation.context.known_tokens = usage.input_tokens + usage.output_tokens
+        conversation.context.known_messages = len(session.messages)
+    if settings.child is None:
+        settings.emit(
+            SessionStarted(
+                session_id=session.id,
+                cwd=str(place.cwd),
+                provider=provider.name,
+                model=provider.model,
+                resumed=begun_by == "resume",
+            )
         )
-    )
-    if cut_short:
-        what, words = "last message", f": {shorten(cut_short, 200)}"
-        if cut_short.startswith("/"):  # what a plug-in makes of a flag is not for people
-            what, words = f"command {cut_short.split()[0]}", ", unless you give it again."
-        start = f"kode was stopped before it began on your {what}. It is sent"
-        settings.emit(Notice(text=f"{start} with your next message{words}"))
+
+
+async def switch_session(conversation: "Conversation", session_id: str | None = None) -> None:
+    """`/resume`: closes this session as at exit and opens another; without an id, `/new`: an empty
+    one. If the other cannot be opened, or this is cancelled while memory works, this one stays
+    open, and nothing is lost.
+
+    Raises: SessionError, BusyError, StorageError.
+    """
+    place, provider = conversation.place, conversation.agent.provider
+    session = open_session(conversation.settings, place.home, place.cwd, provider, session_id)
+    begun_by: BegunBy = "clear" if session_id is None else "resume"
+    try:
+        await _let_memory_process(conversation, "reset" if session_id is None else "exit")
+        await _leave(conversation, begun_by)
+        enter_session(conversation, session, provider, place, begun_by)
+    except BaseException:
+        session.close()
+        raise
 
 
 # The start: with the first turn.
@@ -148,113 +181,73 @@ def enter_session(
 
 async def start(conversation: "Conversation") -> None:
     """Opens memory and extensions and renders the system prompt, once; the first turn calls it.
-    Raises: KodeError."""
+    Raises: KodeError; UserError for two tools with the same name, which would make calls
+    ambiguous."""
     async with conversation.start_lock:
-        if conversation.found is not None:
-            return
-        await _start(conversation)
-        conversation.run_in_background(_remove_leftovers(conversation))
-        conversation.run_in_background(_maintain(conversation))
-        conversation.run_in_background(_try_sandbox(conversation))
-        if conversation.hooks is not None:
-            from kode.conversation.hooks import begin_session
+        if conversation.found is None:
+            await conversation.learn_model()
+            await _start(conversation)
+            conversation.run_in_background(_look_after(conversation))
+            if conversation.hooks is not None:
+                from kode.conversation.hooks import begin_session
 
-            await begin_session(conversation.hooks)
+                await begin_session(conversation.hooks)
 
 
 async def _start(conversation: "Conversation") -> None:
-    settings, session, config = conversation.settings, conversation.session, conversation.config
-    plugins, extensions, child = conversation.plugins, conversation.extensions, settings.child
-    await conversation.learn_model()
-    agent = conversation.agent
+    settings, session, plugins = conversation.settings, conversation.session, conversation.plugins
+    config, child, extensions = settings.config, settings.child, conversation.extensions
+    before = agent = conversation.agent
     if is_small(config, agent.provider):
-        agent = simplify(agent, config)
+        agent = simplify(agent, settings)
     is_fork = child is not None and bool(session.header.forked_from)
     if is_fork:
         agent = begin_as_parent(agent, session)
-        if child and child.start:
-            agent.seen_files.update(child.start.seen)
-    else:
-        # The sections of plug-ins stand before memory's, which changes more.
-        render = agent.render_system
-        agent = replace(agent, render_system=lambda late: render({**plugins.sections(), **late}))
+    if is_fork and child and child.start:
+        agent.seen_files.update(child.start.seen)
     await agent.memory.open(memory_context(conversation), session.states.get(agent.memory.name, {}))
-    server_tools: tuple[Tool, ...] = ()
+    new = set[str]()
     if extensions is not None:
-        server_tools = await extensions.open(agent.provider.info.context_window)
+        new = {tool.name for tool in await extensions.open(agent.provider.info.context_window)}
     agent, found, hooks = await add_extensions(conversation, agent)
-    delegation, delegating = None, tuple[Tool, ...]()
+    offered, delegation = [*agent.tools], None
     if not agent.small and config.subagent.max_depth > 0:
         from kode.subagents.tool import delegate_tool
 
         delegation = make_delegation(conversation, found)
-        delegating = (delegate_tool(delegation, in_use(found.agents)),)
-    new = {tool.name for tool in server_tools}
+        offered.append(delegate_tool(delegation, in_use(found.agents)))
     beginning = session.beginning if session.messages else None
     declared = {tool["name"] for tool in beginning.tools} if beginning else new
     is_judged = hooks is not None and hooks.judge_calls
     tools, withheld = list[Tool](), list[Tool]()
-    for tool in (*agent.tools, *delegating, *agent.memory.tools()):
-        is_offered = tool.name in declared or is_judged or conversation.gate.could_run(tool)
-        (tools if is_offered else withheld).append(tool)
+    for tool in (*offered, *agent.memory.tools()):
+        may_run = tool.name in declared or is_judged or agent.gate.could_run(tool)
+        (tools if may_run else withheld).append(tool)
     if extensions is not None:
         tools += (tool for tool in extensions.reachable if tool.name in declared | new)
+    if child is not None and (definition := child.definition) is not None:
+        lent = {tool.name for tool in settings.tools}  # as the definition allows
+        tools = [tool for tool in tools if tool.name in lent or definition.has(tool.name)]
+    tools = [*plugins.drop_clashes(tools)]
+    for name, count in Counter(tool.name for tool in tools).items():
+        if count > 1:
+            raise UserError(f"There are {count} tools called {name}. Give yours another name.")
+    if is_fork:
+        tools = [*add_declared(session, tools)]
+    agent = replace(agent, tools=tuple(tools), withheld=tuple(withheld))
+    if extensions is not None:
         agent = replace(agent, servers=tuple(extensions.servers))
-    allowed = _allowed_tools(conversation, tools)
-    allowed = add_declared(session, allowed) if is_fork else allowed
-    agent = replace(agent, tools=allowed, withheld=tuple(withheld))
     reason: InjectReason = "start"
     if conversation.begun_by == "resume":
         reason = "trimmed" if was_trimmed(session) else "resume"
     await open_context(agent, conversation.context, reason)
     _name_gaps(conversation, agent, new - declared)
     await finish_undos(conversation)
-    # `/model` may have changed what depends on the model meanwhile.
-    changes = {name: getattr(agent, name) for name in _SET_BY_START}
-    conversation.agent = replace(conversation.agent, **changes)
-    conversation.hooks, conversation.delegation = hooks, delegation
-    conversation.found = found
-
-
-async def _maintain(conversation: "Conversation") -> None:
-    while True:
-        await conversation.agent.memory.maintain()
-        await asyncio.sleep(MAINTAIN_EVERY_S)
-
-
-async def _try_sandbox(conversation: "Conversation") -> None:
-    """Probes the sandbox while the model works on its first reply."""
-    sandbox, emit = conversation.agent.sandbox, conversation.settings.emit
-    if sandbox is not None and not sandbox.unavailable_reason():
-        try:
-            await asyncio.to_thread(sandbox.is_available)
-        except SandboxUnknownError as error:
-            emit(Notice(text=str(error)))
-        if why := sandbox.why_missing():
-            emit(no_sandbox(why))
-
-
-def no_sandbox(why: str) -> Notice:
-    """The notice that commands cannot be tried, so kode asks more questions."""
-    return Notice(
-        text=f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without "
-        "asking. `kode doctor` says what to do."
-    )
-
-
-def _allowed_tools(conversation: "Conversation", tools: Sequence[Tool]) -> tuple[Tool, ...]:
-    """The tools of a subagent's definition, or all. Raises: UserError for two with the same name,
-    which would make calls ambiguous."""
-    settings = conversation.settings
-    definition = settings.child.definition if settings.child is not None else None
-    lent = {tool.name for tool in settings.tools}  # as the definition allows
-    if definition is not None:
-        tools = [tool for tool in tools if tool.name in lent or definition.has(tool.name)]
-    allowed = conversation.plugins.drop_clashes(tools)
-    for name, count in Counter(tool.name for tool in allowed).items():
-        if count > 1:
-            raise UserError(f"There are {count} tools called {name}. Give yours another name.")
-    return allowed
+    # `/model`, and settings files of other agents, have changed the open agent meanwhile.
+    changed = {field.name: getattr(conversation.agent, field.name) for field in fields(Agent)}
+    changed = {name: now for name, now in changed.items() if now is not getattr(before, name)}
+    conversation.agent = replace(agent, **changed)
+    conversation.hooks, conversation.delegation, conversation.found = hooks, delegation, found
 
 
 def _name_gaps(conversation: "Conversation", agent: Agent, new: set[str]) -> None:
@@ -271,78 +264,176 @@ def _name_gaps(conversation: "Conversation", agent: Agent, new: set[str]) -> Non
         text = f"This session began without the tools {lacking}. `/compact` or a new session "
         emit(Notice(text=f"{text}offers them to the model."))
     if agent.small and conversation.config.profile == "auto":
-        provider = agent.provider
-        text = f"The window of {provider.model} is {provider.info.context_window:,} tokens, so it "
-        text += f"gets {len(agent.tools)} tools and a short prompt "
-        emit(Notice(text=f'{text}(`"profile": "full"` in the config for all).', level="info"))
+        model, window = agent.provider.model, agent.provider.info.context_window
+        text = f"The window of {model} is {window:,} tokens, so it gets {len(agent.tools)} tools "
+        text += 'and a short prompt (`"profile": "full"` in the config for all).'
+        emit(Notice(text=text, level="info"))
 
 
-# The end, and the way to another session.
+def import_first_turn(conversation: "Conversation") -> None:
+    """Imports what is needed up to the first request of a session; call it in a thread. A fault is
+    left to whoever needs the module, and can say so."""
+    with contextlib.suppress(Exception):
+        warm_up(conversation.agent.provider)
+    for name in FIRST_TURN:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    stem(["memory"])  # these two read tables when first used
+    scan("memory")
+    for plugin in installed.plugins():
+        for where in (*plugin.session_parts, plugin.before_call):
+            with contextlib.suppress(Exception):
+                installed.load(plugin, where)
 
 
-async def new_session(conversation: "Conversation") -> None:
-    """`/new`: lets memory process the session, then starts an empty one.
-
-    If cancelled while memory works, the old session stays open and nothing is lost.
-    """
-    if conversation.session.messages:
-        await conversation.start()
-        await _let_memory_process(conversation, "reset")
-    await _leave(conversation, "clear")
-    place, provider = conversation.place, conversation.agent.provider
-    session = open_session(conversation.settings, place.home, place.cwd, provider)
-    enter_session(conversation, session, provider, place, "clear")
+# What is done beside the turns, and said about this machine.
 
 
-async def resume(conversation: "Conversation", session_id: str) -> None:
-    """`/resume`: closes this session as at exit and opens another.
+async def _look_after(conversation: "Conversation") -> None:
+    """Removes what crashes left, tries the sandbox while the model works on its first reply, and
+    has memory tidied up now and then."""
+    agent, emit = conversation.agent, conversation.settings.emit
+    if conversation.settings.child is None:
+        # In one thread, as the end of a short session waits for one that has started; and shielded:
+        # a busy machine may not have started it by then.
+        loop, is_resumed = asyncio.get_running_loop(), conversation.begun_by == "resume"
+        await asyncio.shield(
+            loop.run_in_executor(None, _remove_leftovers, conversation, is_resumed)
+        )
+    if agent.sandbox is not None and not agent.sandbox.unavailable_reason():
+        try:
+            await asyncio.to_thread(agent.sandbox.is_available)
+        except SandboxUnknownError as error:
+            emit(Notice(text=str(error)))
+        if why := agent.sandbox.why_missing():
+            emit(_no_sandbox(why))
+    while True:
+        await agent.memory.maintain()
+        await asyncio.sleep(MAINTAIN_EVERY_S)
 
-    Raises: SessionError, BusyError; then this session stays open.
-    """
-    place, provider = conversation.place, conversation.agent.provider
-    session = open_session(conversation.settings, place.home, place.cwd, provider, session_id)
-    if conversation.found is not None:
-        await _let_memory_process(conversation, "exit")
-    await _leave(conversation, "resume")
-    enter_session(conversation, session, provider, place, "resume", pending_text(session))
+
+def _remove_leftovers(conversation: "Conversation", is_resumed: bool) -> None:
+    """Removes the sandboxes of killed kodes, half-written files in the project and, after a kill or
+    a day, in all of the home, which holds the files of all sessions, and undo data beyond its
+    limit. A session has a mark until it is left, so a kill is known by the mark that it left."""
+    from kode.sandbox import store
+
+    home, config, session_id = conversation.place.home, conversation.config, conversation.session.id
+    store.remove_abandoned(store.places(home))
+    if is_resumed:
+        conversation.agent.undo.remove_stale_temporaries()
+    stamp, mark = paths.upkeep_stamp(home), paths.open_mark(home, session_id or "")
+    is_due = True
+    with contextlib.suppress(OSError, StorageError):
+        is_due = not stamp.exists() or abs(time.time() - stamp.stat().st_mtime) > UPKEEP_EVERY_S
+        durable.make_folder(mark.parent)
+        for other in mark.parent.iterdir():
+            if not is_open(paths.session_file(home, other.name)) or other == mark:
+                is_due = True
+                durable.remove(other)
+        if session_id is not None:
+            durable.open_for_append(mark).close()
+    if is_due:
+        with contextlib.suppress(StorageError):
+            durable.replace(stamp, b"")
+        for folder in paths.own_folders(home, config.memory.data_dir):
+            durable.remove_stale_temporaries(folder, also_below=True)
+        drop_oldest_of_all(home, config.undo.max_total_mb * MEGABYTE)
+
+
+def say_protection(conversation: "Conversation") -> None:
+    """Says what commands lack here: to a person once in a home, to whoever reads a log each time
+    that there is no sandbox."""
+    settings, sandbox = conversation.settings, conversation.agent.sandbox
+    record = paths.shown_notice(conversation.place.home, "sandbox")
+    if sandbox is not None and settings.ask is not None and (text := missing_protection()):
+        if not record.exists():
+            settings.emit(Notice(text=text))
+            with contextlib.suppress(StorageError):  # then it is said again
+                durable.make_folder(record.parent)
+                durable.replace(record, text.encode())
+    elif sandbox is not None and (why := sandbox.unavailable_reason()):
+        settings.emit(_no_sandbox(why))
+
+
+def _no_sandbox(why: str) -> Notice:
+    return Notice(
+        text=f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without "
+        "asking. `kode doctor` says what to do."
+    )
+
+
+def not_recorded(error: StorageError) -> UserError:
+    """The error for a session that cannot be saved, before anything was done in it."""
+    return UserError(f"{error} With --no-session kode works without saving the session.")
+
+
+# The end.
 
 
 async def end_jobs(conversation: "Conversation", ended: TurnEnded) -> TurnEnded:
     """Ends what runs in the background, before a program reads how the last turn ended; returns
     that with what became of its changes."""
-    commands, session_id = conversation.commands, conversation.session.id
-    await commands.close()
-    files, denials = dict.fromkeys(ended.files_changed), list[Denial]()
-    for output in commands.take_work(session_id):
-        files |= dict.fromkeys(output.files_changed)
-        if output.files_changed:  # and nobody waited for a check of them
-            ended = replace(ended, checked="unknown")
-    for command, output in await settle_ended(conversation.agent, session_id):
-        files |= dict.fromkeys(output.files_changed)
-        denials += list_denials(command, output)
-    if denials and ended.status == "success":
-        ended = replace(ended, status="incomplete", error=describe_missing(denials))
+    emit = conversation.settings.emit
+    run = Run(agent=conversation.agent, context=conversation.context, emit=emit)
+    await conversation.commands.close()
+    await note_late_changes(run)
+    if run.denials and ended.status == "success":
+        ended = replace(ended, status="incomplete", error=run.evidence.missing())
     return replace(
         ended,
-        files_changed=tuple(files),
-        denials=(*ended.denials, *denials),
-        refused=(*ended.refused, *denials),
+        files_changed=tuple(dict.fromkeys((*ended.files_changed, *run.files_changed))),
+        denials=(*ended.denials, *run.denials),
+        refused=(*ended.refused, *run.denials),
+        checked="unknown" if run.files_changed else ended.checked,  # nobody waited for a check
     )
 
 
+async def close(
+    conversation: "Conversation", *, interrupted: bool = False, wait_s: float | None = None
+) -> None:
+    """Ends the session: memory processes it within its deadline, and leaves the rest pending for
+    the next start; all of it if the last turn was `interrupted`, as nobody waits then. Hooks,
+    servers and memory together get `wait_s`, if given. An unused session leaves no file."""
+    leave_by = None if wait_s is None else time.monotonic() + wait_s
+    interrupted |= conversation.last is not None and conversation.last.status == "interrupted"
+    try:
+        if not interrupted:
+            # Half where hooks follow: the next start does memory's rest, and nobody theirs.
+            async with asyncio.timeout(wait_s / 2 if wait_s and conversation.hooks else wait_s):
+                await _let_memory_process(conversation, "exit")
+    except TimeoutError:
+        text = "Memory has not finished with this session: the next start does the rest."
+        conversation.settings.emit(Notice(text=text, level="info"))
+    finally:
+        await conversation.commands.close()
+        if conversation.extensions is not None:
+            with _waiting_for(conversation, "servers"):
+                await conversation.extensions.close()
+        await _leave(conversation, "exit", leave_by, interrupted=interrupted)
+        for provider in (conversation.agent.provider, *conversation.to_close):
+            await provider.aclose()
+        with _waiting_for(conversation, "plug-ins", PLUGINS_GRACE_S, leave_by) as grace_s:
+            await conversation.plugins.close(grace_s)
+
+
 async def _let_memory_process(conversation: "Conversation", reason: DropReason) -> None:
-    """Shows memory the session that is about to be left, if there is anything in it."""
+    """Shows memory, if it is open, the session that is about to be left."""
     session = conversation.session
-    if session.messages:
+    if session.messages and conversation.found is not None:
         undone = conversation_messages(session.unreported)
-        await conversation.agent.memory.before_drop([*session.messages, *undone], reason)
+        with _waiting_for(conversation, "memory"):
+            await conversation.agent.memory.before_drop([*session.messages, *undone], reason)
 
 
 @contextlib.contextmanager
 def _waiting_for(
-    conversation: "Conversation", step: "ClosingStep", most_s: float, leave_by: float | None
+    conversation: "Conversation",
+    step: "ClosingStep",
+    most_s: float = 0.0,
+    leave_by: float | None = None,
 ) -> Iterator[float]:
-    """Gives how long the next step may take."""
+    """Says what the end waits for; gives how long that may take: at most `most_s`."""
     conversation.waits_for = step
     try:
         left_s = most_s if leave_by is None else leave_by - time.monotonic()
@@ -365,7 +456,7 @@ async def _leave(
     await settle_ended(agent, session.id)
     if agent.sandbox is not None:
         await asyncio.to_thread(agent.sandbox.close)
-    for task in list(conversation.background):
+    for task in conversation.background:
         task.cancel()
     await asyncio.gather(*conversation.background, return_exceptions=True)
     try:
@@ -378,105 +469,15 @@ async def _leave(
         conversation.report(error)
     try:
         if conversation.found is not None:
-            is_short = interrupted or _was_interrupted(conversation)
-            grace_s = INTERRUPTED_GRACE_S if is_short else CLOSE_GRACE_S
-            with _waiting_for(conversation, "memory", grace_s, leave_by) as wait_s:
+            most_s = INTERRUPTED_GRACE_S if interrupted else CLOSE_GRACE_S
+            with _waiting_for(conversation, "memory", most_s, leave_by) as wait_s:
                 await agent.memory.close(wait_s)
             save_memory_state(agent, session)
     except StorageError as error:
         conversation.report(error)
-    if session.id is not None:
-        with contextlib.suppress(StorageError):
-            durable.remove(paths.open_mark(agent.place.home, session.id))
+    with contextlib.suppress(StorageError):
+        durable.remove(paths.open_mark(agent.place.home, session.header.id))
     session.close()
     agent.undo.close()
     if agent.small_model is not None:
         conversation.to_close.append(agent.small_model)
-
-
-def _was_interrupted(conversation: "Conversation") -> bool:
-    """Whether the last turn was, so that nobody waits for the end of the session."""
-    return conversation.last is not None and conversation.last.status == "interrupted"
-
-
-async def close(
-    conversation: "Conversation", *, interrupted: bool = False, wait_s: float | None = None
-) -> None:
-    """Ends the session: memory processes it within its deadline, and leaves the rest pending for
-    the next start; all of it if the last turn was `interrupted`, as nobody waits then. Hooks,
-    servers and memory together get `wait_s`, if given. An unused session leaves no file."""
-    leave_by = None if wait_s is None else time.monotonic() + wait_s
-    interrupted |= _was_interrupted(conversation)
-    try:
-        if conversation.found is not None and not interrupted:
-            # Half where hooks follow: the next start does memory's rest, and nobody theirs.
-            share_s = wait_s / 2 if wait_s and conversation.hooks else wait_s
-            with _waiting_for(conversation, "memory", 0, None):
-                async with asyncio.timeout(share_s):
-                    await _let_memory_process(conversation, "exit")
-    except TimeoutError:
-        text = "Memory has not finished with this session: the next start does the rest."
-        conversation.settings.emit(Notice(text=text, level="info"))
-    finally:
-        await conversation.commands.close()
-        await settle_ended(conversation.agent, conversation.session.id)
-        if conversation.extensions is not None:
-            with _waiting_for(conversation, "servers", 0, None):
-                await conversation.extensions.close()
-        await _leave(conversation, "exit", leave_by, interrupted=interrupted)
-        for provider in (conversation.agent.provider, *conversation.to_close):
-            await provider.aclose()
-        with _waiting_for(conversation, "plug-ins", PLUGINS_GRACE_S, leave_by) as wait_s:
-            await conversation.plugins.close(wait_s)
-
-
-def pending_text(session: Session) -> str:
-    """The person's message that a crash kept from being begun; "" if there is none."""
-    return text_of(session.pending) if session.pending else ""
-
-
-def _mark_open(home: Path, session_id: str) -> bool:
-    """Marks a session as open until it is left; returns whether a kode has been killed: it has left
-    a mark. Never raises."""
-    mark = paths.open_mark(home, session_id)
-    was_killed = mark.exists()
-    with contextlib.suppress(OSError, StorageError):
-        durable.make_folder(mark.parent)
-        for other in mark.parent.iterdir():
-            if other != mark and not is_open(paths.session_file(home, other.name)):
-                was_killed = True
-                durable.remove(other)
-        durable.open_for_append(mark).close()
-    return was_killed
-
-
-async def _remove_leftovers(conversation: "Conversation") -> None:
-    """Removes half-written files of crashes in the project and, after a kill or a day, in all of
-    the home, which holds the files of all sessions, and undo data beyond its limit. In one thread,
-    because the end of a short session waits for a thread that has started."""
-    home, config, undo = conversation.place.home, conversation.config, conversation.agent.undo
-    is_resumed, session_id = conversation.begun_by == "resume", conversation.session.id
-    is_main = conversation.settings.child is None
-    was_killed = is_main and session_id is not None and _mark_open(home, session_id)
-
-    def remove() -> None:
-        if is_resumed:
-            undo.remove_stale_temporaries()
-        if _is_upkeep_due(home) or was_killed:
-            for folder in paths.own_folders(home, config.memory.data_dir):
-                durable.remove_stale_temporaries(folder, also_below=True)
-            drop_oldest_of_all(home, config.undo.max_total_mb * MEGABYTE)
-
-    # Shielded: a busy machine may not have started the thread when a short session ends.
-    await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))
-
-
-def _is_upkeep_due(home: Path) -> bool:
-    """Whether the last upkeep of the home began a day ago; if so, notes that one begins now."""
-    stamp = paths.upkeep_stamp(home)
-    with contextlib.suppress(OSError):
-        if abs(time.time() - stamp.stat().st_mtime) < UPKEEP_EVERY_S:
-            return False
-    with contextlib.suppress(StorageError):
-        durable.replace(stamp, b"")
-    return True

@@ -1,6 +1,6 @@
 """What a conversation is opened with: one value, which its agent is built from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,14 +49,15 @@ class Settings:
     """Puts a form of an MCP server to the person."""
     tools: tuple[Tool, ...] = ()
     """Offered beside kode's own."""
+    sections: Callable[[], Mapping[str, str]] = dict
+    """What plug-ins add to the system prompt, by name."""
     memory: MemorySystem | None = None
     """Replaces the configured system."""
     keep_session: bool = True
     trust_project: bool = False
     """Whether the repository's extensions count as approved (`--trust-project`)."""
     servers: Sequence[Entry] = ()
-    """MCP servers named by the program that runs kode: trusted like the person's own, and stored
-    nowhere."""
+    """MCP servers that the program that runs kode names: trusted, and stored nowhere."""
     client_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Likewise, by name: those that an editor names for the session."""
     child: Child | None = None

@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kode import installed
 from kode.config.choice import resolve_model
 from kode.engine.agent import Agent
 from kode.engine.call import run_aside
@@ -26,12 +27,10 @@ from kode.errors import StorageError, Unavailable, UserError
 from kode.events import Notice, PlanKept, RetryScheduled, TextDelta, TurnEnded
 from kode.extensions.commands import Command, files_named, pieces
 from kode.extensions.found_extensions import FoundExtensions, in_use, reread
-from kode.extensions.session import Outside
 from kode.extensions.skills import Skill
-from kode.messages import Image, Text, ToolCall, plural
+from kode.messages import Image, Text, ToolCall, plural, text_of
 from kode.permissions.decide import limited_to
 from kode.permissions.modes import PermissionMode
-from kode.plain_text import fence_text
 from kode.prompts import template
 from kode.providers.provider import HttpProvider
 from kode.session.entries import AnyEntry, MessageEntry, NoteEntry, PlanEntry, TaintEntry, is_turn
@@ -69,7 +68,7 @@ async def turn(
 
         structured = StructuredAnswer(conversation.context, form, steering)
         parts, steering = [*parts, structured.request], structured.steering
-    text, conversation.cut_short = join_prompts(conversation.cut_short, text), ""
+    text = join_prompts(text_of(session.pending) if session.pending else "", text)
     run = partial(
         _run,
         conversation,
@@ -91,18 +90,30 @@ async def turn(
     return ended if structured is None else structured.conclude(ended)
 
 
+def join_prompts(cut_short: str, text: str) -> str:
+    """One message of one that was cut short and the next, unless the person has asked the same or
+    given the same command again; a command stays at the beginning."""
+    is_command = text.startswith("/")
+    if not cut_short or cut_short.startswith(f"{text}\n\n") or cut_short.endswith(f"\n\n{text}"):
+        return cut_short or text  # they were joined when the session was opened
+    if cut_short == text or (is_command and cut_short.split()[:1] == text.split()[:1]):
+        return text
+    return f"{text}\n\n{cut_short}" if is_command else f"{cut_short}\n\n{text}"
+
+
 async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> TurnEnded:
     if conversation.found is None:
         await conversation.start()
-    elif conversation.learned is not conversation.agent.provider.info:  # `start` does this itself
+    else:
         await conversation.learn_model()
-    conversation.say_plugin_faults()
+    for fault in installed.faults.values():
+        conversation.say_once(fault)
     await _note_late_results(conversation)
-    if conversation.hooks is not None:
-        from kode.conversation import hooks
+    plugins, hooks = conversation.plugins, conversation.hooks
+    if hooks is not None:
+        from kode.conversation.hooks import end_turn, show_status, submit
 
-        await hooks.submit(conversation.hooks, text)
-    plugins = conversation.plugins
+        await submit(hooks, text)
     if text.startswith("/"):
         answer = await plugins.answer(text)
         if isinstance(answer, str):
@@ -115,9 +126,9 @@ async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> Tu
             run = run if typed is None else partial(run, typed=typed)
     run = plugins.wrap_run(conversation, run)
     ended = await _run_named(conversation, text, run)
-    if conversation.hooks is not None:
-        ended = await hooks.end_turn(conversation.hooks, ended, run)
-        hooks.show_status(conversation.hooks)
+    if hooks is not None:
+        ended = await end_turn(hooks, ended, run)
+        show_status(hooks)
     return ended
 
 
@@ -136,7 +147,8 @@ async def _run(
     StorageError."""
     mode_note = _mode_note(conversation)
     if conversation.extensions is not None and "@" in text:
-        conversation.attachments += map(_part, await conversation.extensions.mentioned(text))
+        for outside in await conversation.extensions.mentioned(text):
+            conversation.note_outside(outside.text, outside.source)
     parts = (*conversation.attachments, *attachments, *mode_note)
     conversation.attachments.clear()
     attachments.clear()
@@ -155,8 +167,8 @@ async def _run(
         started=time.monotonic() - conversation.waited_s,
         evidence=evidence,
     )
-    conversation.last = ended = await run_turn(run, text, parts, typed)
     conversation.waited_s = 0.0
+    conversation.last = ended = await run_turn(run, text, parts, typed)
     try:
         conversation.fresh_plan = is_planned and _save_plan(conversation, ended)
     except StorageError as error:
@@ -169,38 +181,21 @@ async def _fall_back(
 ) -> Agent | None:
     """The agent of `fallback_model`, which the session keeps; None if no model is set or it is the
     one that fails, and for a recording. Raises: UserError."""
-    config, before = conversation.config, conversation.agent.provider
+    config, before, emit = conversation.config, agent.provider, conversation.settings.emit
     if config.fallback_model is None or not isinstance(before, HttpProvider):
         return None
     provider, model = resolve_model(config, os.environ, before.row, config.fallback_model)
     if (provider, model) == (before.name, before.model):
         return None
-    conversation.use_model(model, None if provider == before.name else provider)
-    emit, attempts = conversation.settings.emit, agent.config.retry.max_attempts
+    conversation.use_model(model, provider)
     if fault.partial:
-        emit(
-            RetryScheduled(
-                attempt=attempts,
-                max_attempts=attempts + 1,
-                delay_s=0,
-                reason=fault.reason,
-                discards_text=True,
-            )
-        )
+        most, why = agent.config.retry.max_attempts, fault.reason
+        retry = partial(RetryScheduled, attempt=most, max_attempts=most + 1, delay_s=0)
+        emit(retry(reason=why, discards_text=True))
     answers = f"{model} answers instead (`fallback_model`), until /model changes it."
     emit(Notice(text=f"{fault.reason} {answers}"))
     await conversation.learn_model()
     return replace(conversation.agent, interceptors=agent.interceptors)
-
-
-def join_prompts(cut_short: str, text: str) -> str:
-    """One message of one that was cut short and the next, unless the person has asked the same or
-    given the same command again; a command stays at the beginning."""
-    is_same_command = text.startswith("/") and cut_short.split()[:1] == text.split()[:1]
-    if cut_short == text or is_same_command:
-        return text
-    parts = (text, cut_short) if text.startswith("/") else (cut_short, text)
-    return "\n\n".join(filter(None, parts))
 
 
 async def _note_late_results(conversation: "Conversation") -> None:
@@ -211,9 +206,8 @@ async def _note_late_results(conversation: "Conversation") -> None:
     """
     last, folder = conversation.last, conversation.agents_folder
     may_have_left = conversation.begun_by == "resume" if last is None else not last.is_finished
-    if not may_have_left or not folder.is_dir():
-        return
-    if any(job.tell for job in conversation.commands.running()):
+    awaited = any(job.tell for job in conversation.commands.running())
+    if not may_have_left or awaited or not folder.is_dir():
         return
     from kode.subagents import records
 
@@ -224,6 +218,9 @@ async def _note_late_results(conversation: "Conversation") -> None:
         conversation.note(records.describe_unseen(late, conversation.place.outputs))
         unread = f"Sent with your message: {plural(len(late), 'unread subagent result')}."
         conversation.settings.emit(Notice(text=unread, level="info"))
+
+
+# Commands, skills and prompts of servers.
 
 
 def find_named(found: FoundExtensions, message: str) -> Command | Skill | None:
@@ -243,40 +240,37 @@ async def _run_named(conversation: "Conversation", text: str, run: "RunTurn") ->
     """Runs a turn; one whose message names a command or a skill with its text, limits and model, a
     prompt of a server, `/mcp__server__prompt words`, with that. Raises: ToolError if it has changed
     since it was approved; StorageError; UserError, ServerError for a prompt."""
-    place, (name, _, argument) = conversation.place, text.partition(" ")
+    place, extensions, before = conversation.place, conversation.extensions, conversation.agent
+    name, _, argument = text.partition(" ")
+    argument = argument.strip()
     thing = find_named(conversation.found or FoundExtensions(), text)
     if thing is None:
-        extensions, prompt = conversation.extensions, None
-        if text.startswith("/") and extensions is not None:
-            prompt = await extensions.expand(name, argument.strip())
+        prompt = await extensions.expand(name, argument) if extensions is not None else None
         if prompt is None:
             return await run(text)
-        conversation.attachments.append(_part(prompt))
+        conversation.note_outside(prompt.text, prompt.source)
         return await run(f"Follow the prompt I chose with {name}.")
     if isinstance(thing, Skill):
         words = reread(thing, place.home, place.project).instructions()
-        words += f"\n\nARGUMENTS: {argument.strip()}" if argument.strip() else ""
+        words += f"\n\nARGUMENTS: {argument}" if argument else ""
         conversation.attachments.append(Text(text=words, source="instructions"))
         return await run(text)
-    command, before = reread(thing, place.home, place.project), conversation.agent.provider
+    command = reread(thing, place.home, place.project)
     limits = () if command.allowed is None else (limited_to(command.allowed, place),)
-    conversation.attachments += await _fill_in(conversation, command, argument.strip(), limits)
+    conversation.attachments += await _fill_in(conversation, command, argument, limits)
+    model, provider = before.provider.model, before.provider.name
     try:
         if command.model:
             conversation.use_model(command.model)
             if not conversation.agent.provider.info.known:
-                conversation.use_model(before.model, before.name)
+                conversation.use_model(model, provider)
                 wanted = f"/{command.item.name} asks for the model {command.model}"
-                instead = f"which kode does not know: {before.model} is used."
-                conversation.settings.emit(Notice(text=f"{wanted}, {instead}"))
+                unknown = f"which kode does not know: {model} is used."
+                conversation.settings.emit(Notice(text=f"{wanted}, {unknown}"))
         return await run(text, limits)
     finally:
-        if conversation.agent.provider.model != before.model:
-            conversation.use_model(before.model, before.name)
-
-
-def _part(outside: Outside) -> Text:
-    return Text(text=fence_text(outside.text, outside.source), source="outside")
+        if conversation.agent.provider.model != model:
+            conversation.use_model(model, provider)
 
 
 async def _fill_in(
@@ -325,9 +319,11 @@ def _mode_note(conversation: "Conversation") -> tuple[Text, ...]:
         note = edited if plan.strip() else "[The person dropped the plan.]"
         conversation.session.append(PlanEntry(text=plan), NoteEntry(text=note))
     mode, text = conversation.gate.mode, ""
+    turns = [entry for entry in entries if isinstance(entry, MessageEntry) and is_turn(entry)]
+    parts = [part for entry in turns[-1:] for part in entry.parts if isinstance(part, Text)]
     if mode == "plan":
         text = template("plan")
-    elif _was_in_plan_mode(entries):
+    elif any(part.source == "note" and part.text == template("plan") for part in parts):
         text = f"[The mode is now {mode}: changes are possible again.]"
     return (Text(text=text, source="note"),) if text else ()
 
@@ -365,12 +361,3 @@ async def approve_plan(conversation: "Conversation", mode: PermissionMode) -> st
 def _known_plan(entries: Sequence[AnyEntry]) -> str:
     """The plan as the model knows it."""
     return next((entry.text for entry in reversed(entries) if isinstance(entry, PlanEntry)), "")
-
-
-def _was_in_plan_mode(entries: Sequence[AnyEntry]) -> bool:
-    """Whether the person's last message was sent in mode `plan`."""
-    for entry in reversed(entries):
-        if isinstance(entry, MessageEntry) and is_turn(entry):
-            parts = (part for part in entry.parts if isinstance(part, Text))
-            return any(part.source == "note" and part.text == template("plan") for part in parts)
-    return False

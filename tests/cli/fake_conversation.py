@@ -146,7 +146,7 @@ class FakeConversation:
     def attach_command(self, command: str, text: str) -> None:
         self.attachments.append(Text(text=text, source="attachment"))
 
-    def attach_picture(self, name: str, data: bytes) -> Image:
+    def keep_picture(self, name: str, data: bytes) -> Image:
         if not self.sees:
             raise UserError(f"{self.model} cannot see images, so {name} is not sent.")
         self.pictures.append(name)
@@ -358,11 +358,11 @@ class FakeConversation:
         self.memory = await Sessions(self.home, outside="https://example.com").open()
         await call(self.memory, "memory", action="add", target="user", content="The port is 80")
 
-    async def new_session(self) -> None:
-        self.turns = 0
-
-    async def resume(self, session_id: str) -> None:
-        self.resumed = self.session.id = session_id
+    async def switch_session(self, session_id: str | None = None) -> None:
+        if session_id is None:
+            self.turns = 0
+        else:
+            self.resumed = self.session.id = session_id
 
     async def compact(self, wish=""):
         self.wish = wish

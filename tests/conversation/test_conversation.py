@@ -209,14 +209,14 @@ async def test_a_new_session_leaves_the_old_whole_and_resume_returns(opened: Ope
     await conversation.turn("first")
     old = conversation.session.id
 
-    await conversation.new_session()
+    await conversation.switch_session()
     await conversation.turn("other")
     assert said(conversation) == ["other", "two"]
-    await conversation.resume(old)
+    await conversation.switch_session(old)
 
     assert said(conversation) == ["first", "one"]
     with pytest.raises(SessionError):
-        await conversation.resume("20000101-000000-000000")
+        await conversation.switch_session("20000101-000000-000000")
     assert conversation.session.id == old
 
 

@@ -1,5 +1,6 @@
 """What a crash has cut short is found by the next conversation: a task, layers."""
 
+import asyncio
 import fcntl
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,15 @@ Events = list[Any]
 
 
 async def background(talk: Conversation) -> None:
-    """What was started beside the conversation, but for what never ends."""
-    for task in list(talk.background):
-        if "_maintain" not in repr(task):
-            await task
+    """What is done beside the first turn, up to what never ends: memory."""
+    reached = asyncio.Event()
+
+    async def maintain() -> None:
+        reached.set()
+
+    talk.agent.memory.maintain = maintain
+    await talk.start()
+    await reached.wait()
 
 
 async def before_its_message(talk: Conversation, text: str, monkeypatch: pytest.MonkeyPatch) -> str:

@@ -360,15 +360,17 @@ def server(case: Case) -> Finding:
 
 
 def model(case: Case) -> Finding:
-    from kode.assembly import learn, make_provider
+    from kode.assembly import make_provider
     from kode.providers.models import retirement_note
+    from kode.providers.provider import HttpProvider
 
     try:
         provider = make_provider(case.loaded.config, case.choice)
     except KodeError as error:
         return missing(str(error))
     try:
-        asyncio.run(asyncio.wait_for(learn(provider, patience_s=ASKING_S), LOADING_S))
+        if isinstance(provider, HttpProvider):
+            asyncio.run(asyncio.wait_for(provider.learn(patience_s=ASKING_S), LOADING_S))
     except TimeoutError:
         return optional(f"the server is still loading {provider.model}", AGAIN)
     reached = case.reached

@@ -185,7 +185,7 @@ def _warm_up(conversation: "Conversation") -> None:
     from kode.cli.screen.diffs import pieces
     from kode.cli.screen.lines import cell_width
     from kode.cli.screen.markdown import markdown
-    from kode.conversation.open import import_first_turn
+    from kode.conversation.sessions import import_first_turn
 
     import_first_turn(conversation)
     # The first rendering loads rich and its parser; the first code block looks for lexers.

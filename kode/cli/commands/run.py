@@ -182,15 +182,15 @@ class RunOptions:
     def check(self, cwd: Path) -> None:
         """Finds what would end a run in this folder at once. Raises: UserError."""
         from kode import paths
+        from kode.assembly import read_rules
         from kode.config.choice import resolve_provider
         from kode.config.load import load_config
-        from kode.conversation.open import check_rules
 
         if fault := paths.home_fault(paths.home()):
             raise ConfigError(fault)
         flags = {**config_flags(self.arguments), **cassette_settings(self.arguments)}
         loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
-        check_rules(loaded)
+        read_rules(loaded.config, loaded.origins)
         answer_form(self.arguments, cwd)
         with model_of(self.arguments) as recorded:
             if recorded is None:
@@ -342,7 +342,7 @@ async def _ended(task: Awaitable[TurnEnded]) -> TurnEnded:
 
     Raises: UserError if the task could not be recorded.
     """
-    from kode.conversation.open import not_recorded
+    from kode.conversation.sessions import not_recorded
 
     try:
         return await task

@@ -26,7 +26,6 @@ from pydantic import (
 
 from kode.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, KodeError
 from kode.events import EXIT_CODES, Notice, TurnEnded
-from kode.images import Picture, fitting
 from kode.messages import Text
 from kode.process_end import cancelled_by_signals
 
@@ -202,7 +201,8 @@ class _Intake:
 
     def _attach(self, name: str, data: bytes) -> None:
         try:
-            self._conversation.attach_picture(name, fitting(Picture(name, data)).data)
+            image = self._conversation.keep_picture(name, data)
+            self._conversation.attachments.append(image)
         except KodeError as error:
             self._emit(Notice(text=str(error), level="error"))
 

@@ -109,16 +109,18 @@ def _attach_named(
     if not names and not set("@\"'") & set(task or ""):
         return
     from kode.cli.prompt.attach import read_mentioned
-    from kode.images import fitting, read_picture
+    from kode.images import read_picture
 
     for name in _names(names, conversation.place.cwd):
         picture = read_picture(conversation.place.cwd / paths.expand(name))
         if picture is not None:
-            conversation.attach_picture(picture.name, fitting(picture).data)
+            image = conversation.keep_picture(picture.name, picture.data)
+            conversation.attachments.append(image)
     mentioned, folders = read_mentioned(task or "", conversation.place.cwd)
     for picture in mentioned:
         try:
-            conversation.attach_picture(picture.name, fitting(picture).data)
+            image = conversation.keep_picture(picture.name, picture.data)
+            conversation.attachments.append(image)
         except UserError as error:
             conversation.settings.emit(Notice(text=str(error)))
     for folder in folders:

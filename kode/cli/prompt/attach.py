@@ -307,7 +307,8 @@ async def _fitting(picture: Picture, screen: "Screen") -> Picture | None:
 
 def _attach(conversation: "Conversation", screen: "Screen", picture: Picture, note: str) -> None:
     try:
-        image = conversation.attach_picture(picture.name, picture.data)
+        image = conversation.keep_picture(picture.name, picture.data)
+        conversation.attachments.append(image)
         screen.print(f"with the image {image.description}{note}", "dim")
     except UserError as error:
         screen.print(str(error), "warning")

@@ -94,7 +94,7 @@ async def resume(state: PromptState, argument: str) -> None:
     if session_id == state.conversation.session.id:
         state.screen.print("You are already in that session.", "dim")
         return
-    await state.conversation.resume(session_id)
+    await state.conversation.switch_session(session_id)
     state.show_resumed()
 
 

@@ -286,7 +286,7 @@ def _help_about(state: PromptState, name: str) -> None:
 
 async def start_new(state: PromptState, argument: str) -> None:
     """Lets memory process the session, then starts an empty one."""
-    await state.conversation.new_session()
+    await state.conversation.switch_session()
     state.screen.print("New session. /resume opens the previous one.", "dim")
 
 

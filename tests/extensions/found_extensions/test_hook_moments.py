@@ -292,7 +292,7 @@ async def test_hooks_see_the_ends_of_sessions_and_compactions(world: World, open
     await conversation.turn("and then?")
 
     await conversation.compact()
-    await conversation.new_session()
+    await conversation.switch_session()
 
     files = (world.home / "sessions").glob("*.jsonl")
     lines = [line for file in files for line in file.read_text().splitlines()]
