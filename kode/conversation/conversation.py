@@ -31,8 +31,8 @@ from kode.conversation.attachments import file_part, outside_part, read_text
 from kode.conversation.extensions import find_extensions
 from kode.conversation.plugins import PluginHost, open_plugins
 from kode.conversation.settings import Settings
-from kode.engine.action import preview_call
 from kode.engine.agent import Agent
+from kode.engine.call import preview_call
 from kode.engine.context import Context, compact, context_tokens, is_compactable, window_parts
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Notice, TurnEnded, Working
@@ -434,7 +434,7 @@ class Conversation:
         return await run_line(self.agent.memory, argv)
 
     def preview_call(self, call: ToolCall) -> "tuple[ToolStarted, Action | None]":
-        """A call for display, before its outcome is known: see `engine.action.preview_call`."""
+        """A call for display, before its outcome is known: see `engine.call.preview_call`."""
         return preview_call(self.agent, call)
 
     def result_object(self, ended: TurnEnded, warnings: Sequence[str] = ()) -> dict[str, Any]:

@@ -5,8 +5,7 @@
     run.py       a running turn: its totals, how its checks ended, whether it runs in circles
     context.py   an open session as the model sees it; compaction.py: what replaces old messages
     reply.py     one reply of the model, with its retries
-    action.py    what a call means, and whether it may run
-    call.py      the calls of a reply: run, clip, record
+    call.py      the calls of a reply: parse, judge, run, clip, record
     command.py   a command: tried in the sandbox or run outside
     tokens.py    token estimates without a tokenizer
 

@@ -5,44 +5,103 @@ shown second: what a person saw as done is on disk. Every call gets a result, wh
 
     run_calls     one recorded result for each call of a reply
       _run_call     its result, whatever happens
-        _perform      parse → judge each action → run each action
+        _perform      _parse → _judge each action → _run_action for each
         _conclude     mask, clip, mark, count
 """
 
 import asyncio
+import contextlib
+import difflib
+import json
+import os
 import re
 import secrets
 import time
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import groupby
+from typing import Any
 
-from kode import durable
+from kode import durable, paths
 from kode.credentials import mask, redact
-from kode.engine.action import Progress, effect_of, judge, parse
 from kode.engine.agent import Agent
-from kode.engine.command import Command, join_outputs, run_command, settle_ended
+from kode.engine.command import Command, join_outputs, run_tool, settle_ended
 from kode.engine.context import room_for_results
 from kode.engine.run import Effect, Run
 from kode.engine.tokens import clip_middle, size_of
-from kode.errors import KodeError, StorageError, ToolRefused
-from kode.events import Denial, ToolStarted
+from kode.errors import KodeError, StorageError, ToolError, ToolRefused
+from kode.events import Denial, Event, Notice, ToolFinished, ToolStarted
+from kode.events import ToolOutput as OutputEvent
+from kode.extensions.familiar_calls import arguments as translate
 from kode.extensions.familiar_calls import called
+from kode.function_tool import parse_arguments
 from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shorten
 from kode.plain_text import fence_text
-from kode.session.entries import JobEntry, MessageEntry
-from kode.session.messages import notes
-from kode.tool import ToolOutput, WorkStep
-from kode.workplace import as_seen
+from kode.session.entries import MessageEntry
+from kode.session.messages import notes, text_by_id
+from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput, WorkStep
+from kode.workplace import located, real_path
 
 MAX_RESULT_CHARS = 60_000  # a safety net over the tools' own limits
 NOTE_CHARS = 500  # room for what a tool says below its result
 SUMMARY_CHARS = 100  # one line
-
+MAX_CHANGE_CHARS = 500  # of a changed call in the line about it; the session has all of it
+WORK = ("edit", "run", "fetch", "mcp", "delegate")
+"""The effects of calls that do more than read or remember."""
 INTERRUPTED = "[Interrupted before it finished; its effect is unknown. Check before you repeat it.]"
 STOPPED = "[The person interrupted the turn, and the command was stopped. Its output so far:]"
 NOT_RUN = "[Not run: the person interrupted the turn.]"
+
+
+@dataclass
+class Progress:
+    """What is known of a call so far, also if it fails."""
+
+    call: ToolCall
+    secrets: tuple[str, ...]
+    """Values to mask in its subject."""
+    actions: Sequence[Action] = ()
+    """What it stands for; empty before it is parsed."""
+    share: int = 0
+    """Characters that its result may have."""
+    started: float = 0.0
+    """When its tool began to run; 0.0 before."""
+    effects: set[Effect] = field(default_factory=set)
+    """What the model asked for, if that is more than to read or remember."""
+    untrusted: str = ""
+    """The outside source of what it gets."""
+    error: Exception | None = None
+    """Why it has no result of its tool."""
+    has_failed: bool = False
+    """Whether a command of it failed, or a check in it."""
+    output_so_far: ToolOutput | None = None
+    """What a command printed that was stopped."""
+
+    @property
+    def name(self) -> str:
+        return self.actions[0].tool.name if self.actions else self.call.name
+
+    @property
+    def subject(self) -> str:
+        subjects = dict.fromkeys(action.subject for action in self.actions)
+        return mask(", ".join(subjects), self.secrets)
+
+    def finish(self, output: ToolOutput, *, stopped: bool = False) -> ToolFinished:
+        """The event of its end, with the output's own fields."""
+        took_s = output.ran_s or (self.started and time.monotonic() - self.started)
+        same = {item.name for item in fields(ToolFinished)} & {item.name for item in fields(output)}
+        return ToolFinished(
+            call_id=self.call.id,
+            name=self.name,
+            subject=self.subject,
+            duration_ms=int(took_s * 1000),
+            is_error=stopped or self.error is not None,
+            refused=isinstance(self.error, ToolRefused),
+            failed=self.has_failed,
+            stopped=stopped,
+            **{name: getattr(output, name) for name in same},
+        )
 
 
 async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
@@ -76,15 +135,9 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
 
 
 def _record(run: Run, result: ToolResult, *others: ToolResult | Image, ended_job: str = "") -> None:
-    """Records results, with what the model has not been told yet; not of the job whose end they
-    tell."""
+    """Records results, with what is news to the model; they tell the end of `ended_job`."""
     unreported = run.context.session.unreported
-    news = notes(
-        entry
-        for entry in unreported
-        if not (isinstance(entry, JobEntry) and entry.name == ended_job)
-    )
-    if news:
+    if news := notes(it for it in unreported if getattr(it, "name", None) != ended_job):
         text = mask("\n".join(note.text for note in news), run.agent.secrets)
         result = replace(result, text=f"{result.text}\n\n{text}")
     ids = tuple(entry.id for entry in unreported)
@@ -137,14 +190,17 @@ async def _run_call(run: Run, progress: Progress) -> tuple[ToolResult, ToolOutpu
     except KodeError as fault:
         progress.error, output = fault, ToolOutput(text=str(fault))
     except Exception as fault:  # a fault in kode must not end the turn
-        progress.error, output = fault, _bug(run.agent, progress.name, fault)
+        progress.error, report = fault, run.agent.report_bug
+        text = f"{progress.name} failed because of an internal error in kode "
+        text += f"({type(fault).__name__}: {fault}). Try another way."
+        summary = f"internal error in kode. {report(fault) if report else ''}".rstrip()
+        output = ToolOutput(text=text, summary=summary)
     progress.untrusted = getattr(progress.error, "untrusted", "") or progress.untrusted
     return await _conclude(run, progress, output)
 
 
 async def _perform(run: Run, progress: Progress) -> ToolOutput:
-    """Parses, judges and runs a call. Raises: KodeError; anything for a fault in kode."""
-    commands = [await judge(run, action, progress) for action in parse(run.agent, progress)]
+    commands = [await _judge(run, action, progress) for action in _parse(run.agent, progress)]
     progress.actions = [command.action for command in commands]
     for command in commands if len(commands) > 1 else ():
         if preview := command.action.tool.preview:  # all can be done, or none is
@@ -157,14 +213,154 @@ async def _perform(run: Run, progress: Progress) -> ToolOutput:
     return join_outputs([await _run_action(run, progress, command) for command in commands])
 
 
+def _parse(agent: Agent, progress: Progress) -> Sequence[Action]:
+    """What a call does: its actions, checked. Raises: ToolError."""
+    call, tool = progress.call, _find_tool(agent, progress.call.name)
+    arguments = translate(tool, parse_arguments(call, free_text=bool(tool.grammar)))
+    action = Action(call_id=call.id, tool=tool, arguments=arguments)
+    progress.actions = (action,)  # also where the next step fails
+    progress.actions = _parts_of(action)
+    progress.actions = actions = [_check(agent, part) for part in progress.actions]
+    if any(action.effect in WORK for action in actions):
+        progress.effects = set(map(_effect_of, actions))
+    return actions
+
+
+def _parts_of(action: Action) -> Sequence[Action]:
+    if action.tool.parts is None:
+        return (action,)
+    parts = action.tool.parts(action.tool.check(action.arguments))
+    return [replace(action, tool=tool, arguments=arguments) for tool, arguments in parts]
+
+
+def _check(agent: Agent, action: Action) -> Action:
+    tool, path = action.tool, ""
+    is_about_files = tool.effect in ("read", "edit")
+    given = _without_label(agent, action.arguments) if is_about_files else action.arguments
+    arguments = tool.check(given)
+    if is_about_files and "path" in arguments:
+        with contextlib.suppress(OSError, ValueError):  # impossible: left for the tool to refuse
+            path = real_path(agent.place, arguments["path"] or "")
+    return replace(action, arguments=arguments, path=path)
+
+
+def _without_label(agent: Agent, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Small models copy the name of `path` into its value: `path:a.py`, where only `a.py` is."""
+    path, place = arguments.get("path"), agent.place
+    path = path if isinstance(path, str) else ""
+    plain = path.removeprefix("path:").lstrip()
+    if plain != path:
+        with contextlib.suppress(ValueError):  # a NUL, which the tool refuses
+            full = [located(place, str(place.cwd / paths.expand(name))) for name in (path, plain)]
+            if plain and [*map(os.path.lexists, full)] == [False, True]:
+                return {**arguments, "path": plain}
+    return arguments
+
+
+def _effect_of(action: Action) -> Effect:
+    """Calls with the same effect: an edit of the same file, whatever the tool; the same command; of
+    other tools, the same arguments."""
+    if action.path:
+        return "edit", action.path
+    same = action.subject if action.tool.effect == "run" else ""
+    return action.tool.name, same or json.dumps(action.arguments, sort_keys=True, default=str)
+
+
+def _find_tool(agent: Agent, name: str) -> Tool:
+    if tool := called(agent.tools, name) or called(agent.withheld, name):
+        return tool
+    names = [tool.name for tool in agent.tools]
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f" Did you mean `{near[0]}`?" if near else ""
+    raise ToolError(f"There is no tool `{name}`.{hint} The tools are: {', '.join(names)}.")
+
+
+async def _judge(run: Run, action: Action, progress: Progress) -> Command:
+    """The action as interceptors want it, and what its tool gets. Raises: ToolRefused; ToolError if
+    it cannot succeed."""
+    agent, original = run.agent, action
+    for intercept in agent.interceptors:
+        match await intercept(action):
+            case Action() as answer:
+                action = _rewrite(agent, answer, original, action.advice)
+                if action.change:
+                    run.emit(Notice(text=mask(action.change, agent.secrets)))
+            case Decision(outcome="deny") as answer:
+                raise _refusal_error(answer, action)
+            case Decision() as answer:
+                action = replace(action, advice=_gravest(answer, action.advice))
+    context = ToolContext(
+        place=agent.place,
+        call_id=action.call_id,
+        session_id=run.context.session.id,
+        emit=partial(_emit_masked, run),
+        seen_files=agent.seen_files,
+        path=action.path,
+        earlier=partial(text_by_id, run.context.session.entries),
+        background=agent.background,
+        room=progress.share,
+        keep_output=partial(setattr, progress, "output_so_far"),
+    )
+    decision = await agent.gate.judge(action, context)
+    if not decision.is_allowed:
+        raise _refusal_error(decision, action)
+    return Command(agent=agent, action=action, context=replace(context, decision=decision))
+
+
+def _emit_masked(run: Run, event: Event) -> None:
+    if isinstance(event, OutputEvent):
+        hide = partial(mask, values=run.agent.secrets)
+        event = replace(event, text=hide(event.text), partial=hide(event.partial))
+    run.emit(event)
+
+
+def _refusal_error(decision: Decision, action: Action) -> ToolRefused:
+    refusal = decision.refusal
+    instead = f"{decision.consent.instead} {action.change}".strip()
+    return ToolRefused(refusal.for_model, refusal=refusal, instead=instead)
+
+
+def _gravity(advice: Decision) -> int:
+    return 2 if advice.run_in == "read_only" else 1 if advice.outcome == "ask" else 0
+
+
+def _gravest(now: Decision | None, before: Decision | None) -> Decision | None:
+    return max(filter(None, (now, before)), key=_gravity, default=None)
+
+
+def _rewrite(agent: Agent, answer: Action, original: Action, before: Decision | None) -> Action:
+    """An interceptor's action, checked, with the advice that still counts."""
+    try:
+        arguments = translate(answer.tool, answer.arguments)
+        action = _check(agent, replace(answer, arguments=arguments))
+    except ToolError as error:
+        by = f"{answer.changed_by} made a call of this one that cannot run"
+        raise ToolError(f"{by}: {error}") from error
+    # What earlier ones allowed was about another action.
+    before = before if before is not None and _gravity(before) else None
+    change = _describe_change(original, action)
+    return replace(action, advice=_gravest(action.advice, before), change=change)
+
+
+def _describe_change(original: Action, action: Action) -> str:
+    """What somebody changed in a call, in a sentence; "" for nothing."""
+    short = partial(shorten, max_chars=MAX_CHANGE_CHARS)
+    old, new = original.arguments, action.arguments
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    parts = [f"`{name}` is now {short(json.dumps(new.get(name), default=str))}" for name in names]
+    if original.subject != action.subject:
+        parts = [f"`{short(action.subject)}` instead of `{short(original.subject)}`"]
+    return f"{action.changed_by} changed this call: {', '.join(parts)}." if parts else ""
+
+
 async def _run_action(run: Run, progress: Progress, command: Command) -> ToolOutput:
     agent, action, decision = run.agent, command.action, command.context.decision
-    line, is_command = decision.line, action.tool.effect == "run"
+    line = decision.line
     progress.untrusted = decision.untrusted or progress.untrusted
     runs_programs = action.tool.effect in ("run", "mcp", "delegate") and not decision.only_reads
     if runs_programs:  # also where it is cut short
         run.evidence.note(WorkStep(ran_programs=True))
-    output = await agent.around(action, partial(_run_tool, command))
+    output = await agent.around(action, partial(run_tool, command))
     if action.change:
         output = replace(output, notes=(*output.notes, f"[{action.change}]"))
     # Of a line that changed files and ran programs, nothing tells which came last.
@@ -176,35 +372,11 @@ async def _run_action(run: Run, progress: Progress, command: Command) -> ToolOut
     well = (None, 0, 1) if line is not None and line.exit_one_is_answer else (None, 0)
     if output.exit_status not in well or any(status for _, status in output.checks):
         progress.has_failed = True
-    read: Sequence[str] | None = output.files_read
-    if is_command:
-        read = line.reads if line is not None else None
+    reads = line.reads if line is not None else None
+    read = reads if action.tool.effect == "run" else output.files_read
     source = output.untrusted or progress.untrusted
     progress.untrusted = source or agent.marks.find_source(read)
     return output
-
-
-async def _run_tool(command: Command) -> ToolOutput:
-    """Runs a tool after saving for undo what it may change."""
-    agent, effect, path = command.agent, command.action.tool.effect, command.action.path
-    if effect == "run":
-        return await run_command(command)
-    if effect != "edit" or not path:
-        return await command.run()
-    if as_seen(agent.place, path) != path:
-        # The session's own /tmp: no part of the work, or of undo.
-        return replace(await command.run(), files_changed=())
-    async with agent.undo.step([path]) as saved:
-        if saved.problem:
-            raise StorageError(saved.problem)
-        output = await command.run()
-        # At once: checkers that look at the edit may take long, and other sessions may begin.
-        agent.marks.record(output.files_changed)
-        if path in output.files_changed and path in agent.seen_files:
-            saved.written[path] = agent.seen_files[path]
-        if agent.sandbox is not None:
-            await asyncio.to_thread(agent.sandbox.refresh_running_commands, output.files_changed)
-        return output
 
 
 async def note_late_changes(run: Run) -> None:
@@ -217,7 +389,7 @@ async def note_late_changes(run: Run) -> None:
         run.note_work(output.files_changed, output.agent_steps)
         if denials := list_denials(command, output):
             run.denials += denials
-            run.evidence.refuse(effect_of(command.action), denials, _edits_of(output.lost))
+            run.evidence.refuse(_effect_of(command.action), denials, _edits_of(output.lost))
 
 
 def list_denials(command: Command, output: ToolOutput) -> list[Denial]:
@@ -300,8 +472,7 @@ def _note_effects(run: Run, progress: Progress, output: ToolOutput) -> None:
 
 
 def _clip_to_share(agent: Agent, progress: Progress, text: str) -> tuple[str, ...]:
-    """The text if it fits, else its two ends, with a note: then all of it is in a file, which is
-    named, and marked, since sessions without a file share a folder."""
+    """The text if it fits, else its two ends, with a note on where all of it is."""
     size, room = size_of(text), progress.share
     if size <= room + NOTE_CHARS:
         return (text,)
@@ -310,14 +481,25 @@ def _clip_to_share(agent: Agent, progress: Progress, text: str) -> tuple[str, ..
     try:
         durable.make_folder(path.parent)
         durable.replace(path, redact(text).encode("utf-8", "replace"))
-        agent.marks.record((str(path),), progress.untrusted)
+        agent.marks.record((str(path),), progress.untrusted)  # sessions may share the folder
         where = f"[All of it is in {path}: read it with read_file, or search it.]"
     except (StorageError, OSError) as error:
         where = f"[It could not be kept whole: {error}]"
     return clip_middle(text, room * len(text) // size), where
 
 
-def _bug(agent: Agent, name: str, error: Exception) -> ToolOutput:
-    where = f" {agent.report_bug(error)}" if agent.report_bug else ""
-    text = f"{name} failed because of an internal error in kode ({type(error).__name__}: {error})."
-    return ToolOutput(text=f"{text} Try another way.", summary=f"internal error in kode.{where}")
+def preview_call(agent: Agent, call: ToolCall) -> tuple[ToolStarted, Action | None]:
+    """A call for display: as its start would be announced, and what it does in the tool's terms, as
+    far as its arguments tell, with credentials in use masked; None for a name that means no tool.
+    Never raises."""
+    tool, masked = called(agent.tools, call.name), mask(call.arguments, agent.secrets)
+    if tool is None:
+        return ToolStarted(call_id=call.id, name=call.name, subject=""), None
+    arguments, subject, call = dict[str, Any](), "", replace(call, arguments=masked)
+    with contextlib.suppress(ToolError):
+        arguments = parse_arguments(call, free_text=bool(tool.grammar))
+    action = Action(call_id=call.id, tool=tool, arguments=translate(tool, arguments))
+    with contextlib.suppress(Exception):  # a tool expects valid arguments; these may not be
+        action = _parts_of(action)[0]
+        subject = action.subject
+    return ToolStarted(call_id=call.id, name=action.tool.name, subject=subject), action

@@ -17,21 +17,14 @@ from typing import TYPE_CHECKING, Literal
 
 from kode.diffs import MAX_DIFF_CHARS, unified_diff
 from kode.engine.agent import Agent
-from kode.errors import KodeError, ToolError
+from kode.errors import KodeError, StorageError, ToolError
 from kode.events import Notice
 from kode.messages import Refusal, first_of, plural
 from kode.paths import relative_path
 from kode.plain_text import printable
-from kode.tool import (
-    Action,
-    Decision,
-    FileChange,
-    ToolContext,
-    ToolOutput,
-    WorkStep,
-    group_changes,
-)
+from kode.tool import Action, Decision, FileChange, ToolContext, ToolOutput, WorkStep, group_changes
 from kode.undo.undo import Undo
+from kode.workplace import as_seen
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
@@ -55,6 +48,30 @@ class Command:
         output = await self.action.tool.run(context, self.action.arguments)
         output = ToolOutput(text=output) if isinstance(output, str) else output
         return replace(output, ran_s=time.monotonic() - started)
+
+
+async def run_tool(command: Command) -> ToolOutput:
+    """Runs the tool of an action after saving for undo what it may change. Raises: what the tool
+    raises; StorageError."""
+    agent, effect, path = command.agent, command.action.tool.effect, command.action.path
+    if effect == "run":
+        return await run_command(command)
+    if effect != "edit" or not path:
+        return await command.run()
+    if as_seen(agent.place, path) != path:
+        # The session's own /tmp: no part of the work, or of undo.
+        return replace(await command.run(), files_changed=())
+    async with agent.undo.step([path]) as saved:
+        if saved.problem:
+            raise StorageError(saved.problem)
+        output = await command.run()
+        # At once: checkers that look at the edit may take long, and other sessions may begin.
+        agent.marks.record(output.files_changed)
+        if path in output.files_changed and path in agent.seen_files:
+            saved.written[path] = agent.seen_files[path]
+        if agent.sandbox is not None:
+            await asyncio.to_thread(agent.sandbox.refresh_running_commands, output.files_changed)
+        return output
 
 
 async def run_command(command: Command) -> ToolOutput:
@@ -91,7 +108,6 @@ async def _run_outside(command: Command, decision: Decision) -> ToolOutput:
 
 
 async def _settle(command: Command, attempt: "Attempt", output: ToolOutput) -> ToolOutput:
-    """Settles the changes of a finished attempt, and adds what became of them to its output."""
     blocked, decision = attempt.blocked(output.text), command.context.decision
     notes = [f"[In the sandbox it {item.words}, which is not possible there.]" for item in blocked]
     if blocked and output.exit_status != 0:
@@ -181,8 +197,7 @@ async def _apply(
 
 
 def _is_shown(change: FileChange) -> bool:
-    """Whether somebody wants to see it: not what is in an ignored folder, and nothing that only git
-    reads, or will no more."""
+    """Not what is in an ignored folder, and nothing that only git reads, or will no more."""
     if not change.is_reported or change.ignored.endswith("/"):
         return False
     return change.kind != "git" or (change.runs_later and change.change != "deleted")
@@ -213,8 +228,7 @@ async def _make_real(
 
 
 async def _settle_at_end(command: Command, attempt: "Attempt") -> ToolOutput:
-    """Settles a command in the background when it ends: applies what needs no question, and says so
-    to person and model."""
+    """Applies what needs no question when a command in the background ends, and says so."""
     context = command.context
     await attempt.ended.wait()
     try:

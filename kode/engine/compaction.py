@@ -89,8 +89,7 @@ async def note_on(
 
 
 async def _answer(agent: Agent, session: Session, request: Request) -> str:
-    """The text of the answer; a model that calls a tool, and may have written only what it does
-    next, is told once that it cannot."""
+    """The text of the answer; a model that calls a tool is told once that it cannot."""
     for _ in range(2):
         reply = await ask(agent.provider, request, silent, agent.config.retry.max_attempts, [])
         if reply.usage is not None:
@@ -227,7 +226,6 @@ def dropped_lines(session: Session, kept_from: str | None) -> tuple[str, ...]:
 
 
 def _name_message(entry: MessageEntry, calls: Mapping[str, ToolCall]) -> str:
-    """Names a message: by the calls that it answers, or by its beginning."""
     names = []
     for result in results_of(entry):
         call = calls.get(result.call_id)

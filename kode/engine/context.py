@@ -15,24 +15,13 @@ from typing import Any
 from kode.credentials import redact
 from kode.engine import compaction
 from kode.engine.agent import Agent
-from kode.engine.tokens import (
-    MESSAGE_TOKENS,
-    chars_of,
-    tokens_of,
-    tokens_of_part,
-    tokens_of_text,
-)
+from kode.engine.tokens import MESSAGE_TOKENS, chars_of, tokens_of, tokens_of_part, tokens_of_text
 from kode.errors import LARGER_WINDOW, LimitError
 from kode.events import ContextReduced, Emit, Working
 from kode.memory.contract import Drop, InjectReason
 from kode.messages import Message, Text, ToolCall, ToolResult, calls_of, text_of
 from kode.provider import Request, ToolSpec
-from kode.session.entries import (
-    CompactionEntry,
-    RequestEntry,
-    SectionUpdateEntry,
-    SystemEntry,
-)
+from kode.session.entries import CompactionEntry, RequestEntry, SectionUpdateEntry, SystemEntry
 from kode.session.log import Session
 from kode.session.masking import mask
 from kode.session.plan import plan_in_force
@@ -170,8 +159,7 @@ def missing_opening(context: Context) -> tuple[Text, ...]:
 
 
 def _missing_sections(session: Session, source: str, now: Mapping[str, str]) -> dict[str, str]:
-    """The sections of this source that the messages lack, and of those that are gone what takes
-    their place: name → text."""
+    """name → text of the sections that the messages lack, or what replaces those that are gone."""
     sent: dict[str, str] = {}
     for message in reversed(session.messages):
         for part in message.parts:
@@ -265,8 +253,7 @@ def _request(agent: Agent, context: Context, max_output_tokens: int | None = Non
 
 
 def _can_free(agent: Agent, context: Context) -> bool:
-    """Whether a compaction would free anything, or has to: if there is only the newest exchange,
-    it is sent as long as it fits."""
+    """Whether there is more than the newest exchange, or no room behind that."""
     messages = context.session.messages
     first_parts = messages[0].parts if messages else ()
     begins_with_note = any(getattr(part, "source", "") == "compaction" for part in first_parts)

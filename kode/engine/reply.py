@@ -55,7 +55,9 @@ async def ask(
             await asyncio.sleep(LOADING_PAUSE_S)
             continue
         attempt += 1
-        delay_s = _delay_s(attempt, fault.retry_after_s)
+        backoff_s = min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** (attempt - 1))
+        # Jitter, so that many clients do not retry at once.
+        delay_s = max(backoff_s * random.uniform(0.75, 1.25), fault.retry_after_s or 0.0)
         if fault.loading:
             advice = f"It has been loading for {MAX_LOADING_S / 60:g} minutes. Check the server's "
             advice += "log, and send it again when the server is ready."
@@ -90,10 +92,3 @@ def _describe_pause(seconds: float) -> str:
         if seconds >= 3 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
-
-
-def _delay_s(attempt: int, retry_after_s: float | None) -> float:
-    """Doubling pauses with ±25% jitter, so that many clients do not retry at once; at least what
-    the server asks for."""
-    backoff = min(MAX_DELAY_S, FIRST_DELAY_S * 2 ** (attempt - 1)) * random.uniform(0.75, 1.25)
-    return max(float(backoff), retry_after_s or 0.0)

@@ -305,14 +305,31 @@ async def _ask(run: Run) -> Message:
             if not await _recover(run, fault, faults[type(fault)], request):
                 _record_partial(run, "".join(streamed))
                 raise
-    agent.spend.paces[agent.provider.model].note(message.usage, time.monotonic() - asked_at)
-    _record_reply(run, message)
+    usage, session = message.usage or Usage(), context.session
+    agent.spend.paces[agent.provider.model].note(usage, time.monotonic() - asked_at)
+    note_search(session, message)
+    cost_usd, before_usd = agent.cost_usd(usage), run.cost_usd
+    session.append_message(message, cost_usd)
+    run.usage += usage
+    run.cost_usd = None if cost_usd is None or before_usd is None else before_usd + cost_usd
+    agent.spend.add(usage, cost_usd)
+    if usage.input_tokens:  # the count includes the reply
+        context.known_tokens = usage.input_tokens + usage.output_tokens
+        context.known_messages = len(session.messages)
+    run.emit(
+        Replied(
+            message=message,
+            usage=usage,
+            cost_usd=cost_usd,
+            context_tokens=context_tokens(context),
+            context_window=agent.provider.info.context_window,
+        )
+    )
     return message
 
 
 async def _recover(run: Run, fault: BaseException, times: int, request: Request) -> bool:
-    """Changes what has made a request fail, this often now; False if nothing can be done. Raises:
-    as `compact`; UserError."""
+    """Changes what has made a request fail, this often now; False if nothing can be done."""
     agent, context, emit = run.agent, run.context, run.emit
     match fault:
         case ContextOverflow() if times == 1:
@@ -336,28 +353,6 @@ async def _recover(run: Run, fault: BaseException, times: int, request: Request)
         case _:
             return False
     return True
-
-
-def _record_reply(run: Run, message: Message) -> None:
-    agent, context, usage = run.agent, run.context, message.usage or Usage()
-    note_search(context.session, message)
-    cost_usd, before_usd = agent.cost_usd(usage), run.cost_usd
-    context.session.append_message(message, cost_usd)
-    run.usage += usage
-    run.cost_usd = None if cost_usd is None or before_usd is None else before_usd + cost_usd
-    agent.spend.add(usage, cost_usd)
-    if usage.input_tokens:  # the count includes the reply
-        context.known_tokens = usage.input_tokens + usage.output_tokens
-        context.known_messages = len(context.session.messages)
-    run.emit(
-        Replied(
-            message=message,
-            usage=usage,
-            cost_usd=cost_usd,
-            context_tokens=context_tokens(context),
-            context_window=agent.provider.info.context_window,
-        )
-    )
 
 
 def _record_partial(run: Run, partial: str) -> None:

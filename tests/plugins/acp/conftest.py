@@ -1,7 +1,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from kode.engine.action import preview_call
+from kode.engine.call import preview_call
 from kode.events import ToolStarted
 from kode.messages import ToolCall
 from kode.tool import Action
