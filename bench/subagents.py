@@ -137,7 +137,7 @@ async def _delegate(
     for child in children:
         if child.result is None or child.result.status != "success":
             raise RuntimeError(f"a child failed: {child.result}")
-    return min(child.started for child in children)
+    return min(child.since for child in children)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kode.config.choice import resolve_provider, small_choice
 from kode.config.model import Embedding, ProviderPart
 from kode.engine.agent import Agent
 from kode.errors import StorageError, ToolError
-from kode.events import silent
 from kode.extensions.agents import lacking, may_use
 from kode.extensions.familiar_calls import called
 from kode.extensions.found_extensions import FoundExtensions, in_use
@@ -41,7 +39,7 @@ from kode.undo.journal import TurnId
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation
-    from kode.subagents.parent import Delegation, SharedTools
+    from kode.subagents.parent import Delegation
     from kode.subagents.task import Start, Task
 
 RESERVED_STEPS = 3
@@ -100,12 +98,10 @@ async def _ask_once(gate: Gate, ask: Ask, lock: asyncio.Lock, question: Question
 
 
 def _share_tools(
-    conversation: "Conversation", found: FoundExtensions, task: "Task", folder: Path
-) -> "SharedTools":
+    conversation: "Conversation", found: FoundExtensions, task: "Task"
+) -> Sequence[Tool]:
     """What a subagent gets of its parent's servers; says what of its definition the parent does not
     have."""
-    from kode.subagents.parent import SharedTools
-
     agent, extensions = conversation.agent, conversation.extensions
     agents = {definition.item.name: definition for definition in in_use(found.agents)}
     definition, lacks = agents.get(task.agent or ""), list[str]()
@@ -123,9 +119,7 @@ def _share_tools(
             f"The agent {task.agent} works without what its definition names and this session does "
             f"not have: {', '.join(lacks)}."
         )
-    place = replace(agent.place, outputs=folder / "outputs")
-    context = ToolContext(place=place, call_id="", session_id=None, emit=silent, seen_files={})
-    return SharedTools(tools=tools, context=context, lacks=tuple(lacks))
+    return tools
 
 
 def start_of_child(conversation: "Conversation") -> "Start":

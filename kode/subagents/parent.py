@@ -1,21 +1,22 @@
 """The parent's side of a child's life: starts, watches and answers it, calls for it the tools that
 they share, collects its result, and kills it with everything it started.
 
-Every child ends in exactly one of success, error, timeout and interrupted. `records.py` keeps its
-files; `tool.py` presents it to the model; `task.py` defines the lines.
+Every child ends in exactly one status. `records.py` keeps its files; `tool.py` presents it to the
+model; `task.py` defines the lines.
 """
 
 import asyncio
 import contextlib
 import math
 import os
+import re
 import secrets
 import sys
 import tempfile
 import time
-from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from asyncio.subprocess import Process
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -27,31 +28,30 @@ from kode.config.model import Subagent
 from kode.engine.agent import Agent, Spend
 from kode.errors import KodeError, StorageError, ToolError
 from kode.events import FINISHED, AgentFinished, AgentProgress, Emit, Status, silent
-from kode.messages import Usage, first_of, plural, shorten
+from kode.messages import Usage, plural, shorten
 from kode.permissions import question as permission
 from kode.programs import one_deeper
 from kode.session.log import Session
 from kode.subagents import records
-from kode.subagents.records import Record
 from kode.subagents.task import (
     MAX_LINE_BYTES,
     Call,
     Clock,
     ParentMessage,
     ParentTool,
-    Question,
     Reply,
     RestOfTree,
     Result,
-    Snapshot,
     Start,
     Task,
     TaskArgument,
     Used,
     line_of,
+    memory_text,
 )
 from kode.tool import CALLS_ANY, Tool, ToolContext, ToolOutput
 from kode.tools.processes import ProcessTree
+from kode.tools.program import open_program
 
 COMMAND = (sys.executable, "-P", "-m", "kode", "subagent")
 """`-P`: a project with a folder `kode` or a file `json.py` must not become part of the child."""
@@ -59,9 +59,8 @@ COMMAND = (sys.executable, "-P", "-m", "kode", "subagent")
 PATIENCE_S = 10.0
 """How much earlier the child's own deadline is than the parent's, so that it ends by itself with a
 summary of its progress."""
-TERM_GRACE_S = 3.0  # a child saves its session in that time
-EXIT_GRACE_S = 5.0
-"""A child that stays this long after its result is killed."""
+EXIT_GRACE_S = 3.0
+"""How long a child may take to save its session and to end, after its result or when asked to."""
 DRAIN_S = 1.0
 """Time to read the rest from the pipes of an ended child."""
 RESERVED_SHARE, MAX_RESERVED_S = 0.2, 10.0
@@ -71,19 +70,6 @@ POLL_S = 0.1  # below what a person notices
 SUMMARY_CHARS = 400
 """Of a child's error, whose end says what to do, or of its summary, on the screen."""
 STDERR_BYTES = 500  # the last lines before it died
-
-
-@dataclass(frozen=True, kw_only=True)
-class SharedTools:
-    """What a child has of its parent's MCP servers: their tools, as its definition allows. The
-    parent makes the calls, so that each server runs once, and only if it was approved there;
-    whether one is allowed is decided in the child, like any call of its own."""
-
-    tools: Sequence[Tool] = ()
-    context: ToolContext | None = None
-    """Of its calls, as their tools see it; None if there are no tools."""
-    lacks: tuple[str, ...] = ()
-    """What its definition names, and its parent has not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,19 +85,21 @@ class Delegation:
     environment: Mapping[str, str]
     """For the children themselves; without keys."""
     start: Callable[[], Start]
-    """The first line for a child that starts now."""
+    """The first line for a child that starts now. Raises: ConfigError."""
     ask: permission.Ask | None
     """None if no person can be asked."""
     record: Callable[[Usage, float | None], None]
     """Records a child's usage and its cost in dollars (None: unknown). Must not raise."""
     free: asyncio.Semaphore
     """For as many children as may run at once."""
-    share_tools: Callable[[Task, Path], SharedTools] = lambda task, folder: SharedTools()
-    """What a child with this task and folder may use of its parent's servers."""
+    share_tools: Callable[[Task], Sequence[Tool]] = lambda task: ()
+    """What a child with this task may use of its parent's MCP servers. The parent makes the calls,
+    so that each server runs once, and only if it was approved there; whether one is allowed is
+    decided in the child, like any call of its own."""
     fork: Callable[[str], Callable[[], bytes]] = lambda call_id: bytes
     """(the call that starts children) → what makes the transcript of each that is a fork."""
     command: Sequence[str] = COMMAND
-    running: "dict[str, Child]" = field(default_factory=dict)
+    running: "dict[str, ChildProcess]" = field(default_factory=dict)
     """By id."""
 
     @property
@@ -136,42 +124,42 @@ class Delegation:
 
 
 @dataclass(eq=False)
-class Child:
+class ChildProcess:
     """One child, as its parent sees it; in the background it is a `RunningCommand`."""
 
     delegation: Delegation
     index: int
     task: Task
     folder: Path
+    memory: str = ""
+    """The section of memory in its system prompt."""
     emit: Emit = silent
     is_fork: bool = False
     tree: ProcessTree = field(default_factory=ProcessTree)
     """Its processes, which end where this process is killed."""
     since: float = field(default_factory=time.monotonic)
-    """When it was created."""
-    started: float = 0.0
+    """When it was created, then when it was started."""
     clock: Clock = field(default_factory=lambda: Clock(math.inf))
-    process: Process | None = None
+    work: "asyncio.Task[None] | None" = None
+    """What runs it to its result."""
+    is_stopped: bool = False
+    """Whether it is to end now, with what it has."""
+    stdin: asyncio.StreamWriter | None = None
+    """What it listens to; None until its process runs."""
     result: Result | None = None
+    has_reply: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the first reply of the model to it has begun, or it has ended."""
     activity: str = "starting"
     spend: Spend = field(default_factory=Spend)
     untrusted: str = ""
     open_questions: int = 0
     """How many of its questions wait for the person."""
-    shared: SharedTools = field(default_factory=SharedTools)
+    tools: Sequence[Tool] = ()
+    """Those that it shares."""
     replies: "set[asyncio.Task[None]]" = field(default_factory=set)
     """To its questions and calls of shared tools."""
-    has_reply: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the first reply of the model to it has begun, or it has ended."""
-    is_stopped: bool = False
-    """Whether it is to end now, with what it has."""
-    finished: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when its result is on disk."""
     last_text: str = ""
-    edited: dict[str, None] = field(default_factory=dict)
-    unread: int = 0
-    """How many messages it has not taken yet."""
-    stderr: "IO[bytes] | None" = None
+    has_edited: bool = False
     output_path: None = None
     partial: str = ""
 
@@ -187,62 +175,72 @@ class Child:
     def tokens(self) -> int:
         return self.spend.usage.input_tokens + self.spend.usage.output_tokens
 
-    @property
-    def has_edited(self) -> bool:
-        return bool(self.edited or (self.result is not None and self.result.files_changed))
-
-    async def run(self) -> None:
-        """Runs it to its result. If cancelled, ends it first and keeps what it reports."""
-        delegation = self.delegation
-        self.started = time.monotonic()
-        self.clock = Clock(delegation.limits.timeout_s, delegation.find_end())
+    async def run(self, first_fork: "ChildProcess | None" = None) -> None:
+        """Runs it to its result, once as many may run; a fork once the model replies to the first
+        of them, because from then on a server has what they share in its cache."""
         status: Status | None = "interrupted"
         error = ""
-        reading: asyncio.Task[None] | None = None
         try:
-            self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed below)
-            self.process = process = await self._spawn(self.stderr)
-            delegation.running[self.id] = self
-            reading = asyncio.create_task(self._read_lines(process))
-            self.shared = delegation.share_tools(self.task, self.folder)
-            update = {
-                "spawned_at": self.started,
-                "ends_at": self.clock.ends_at if math.isfinite(self.clock.ends_at) else None,
-                "tools": tuple(map(_describe_tool, self.shared.tools)),
-            }
-            self.send(delegation.start().model_copy(update=update))
-            status = await self._wait(process, reading)
-        except (OSError, ValueError) as fault:
+            if first_fork is not None:
+                await first_fork.has_reply.wait()
+            async with self.delegation.free:
+                if not self.is_stopped:
+                    with tempfile.TemporaryFile() as stderr:
+                        status, error = await self._run_process(stderr)
+        except (OSError, ValueError, KodeError) as fault:
             status, error = "error", f"It could not be started: {fault}."
         finally:
-            if self.result is not None:
-                status = None
-            try:
-                await finish(asyncio.ensure_future(self._end(reading)))
-            finally:
-                delegation.running.pop(self.id, None)
-                self._report_end(self.conclude(status, error))
-                if self.stderr is not None:
-                    self.stderr.close()
+            self.conclude(status, error)
 
-    async def _spawn(self, stderr: IO[bytes]) -> Process:
-        session_id = self.delegation.session.id
-        return await self.tree.start(
-            *self.delegation.command,
-            *("--from-parent", "--quiet", "--task", str(self.folder / "task.json")),
-            *("--memory-snapshot", str(self.folder / "snapshot.json")),
-            *(("--parent-session", session_id) if session_id is not None else ()),
-            environment=self.delegation.environment,
-            **{"stdin": PIPE, "stdout": PIPE, "stderr": stderr},
-            cwd=self.delegation.agent().place.cwd,
-            limit=MAX_LINE_BYTES,
-        )
+    async def _run_process(self, stderr: IO[bytes]) -> tuple[Status | None, str]:
+        """Starts its process, and returns when nothing of it is left: why it was ended (None: it
+        ended by itself), and what to say of one that ended without a result. Raises: OSError,
+        ValueError, KodeError if it cannot be started."""
+        delegation, session_id = self.delegation, self.delegation.session.id
+        self.since = time.monotonic()
+        ends_at = delegation.find_end()
+        # Its own clock stops first, so that it ends by itself.
+        self.clock = Clock(delegation.limits.timeout_s + PATIENCE_S, ends_at + PATIENCE_S)
+        argv = [*delegation.command, "--from-parent", "--quiet"]
+        argv += ("--task", str(self.folder / "task.json"))
+        argv += ("--parent-session", session_id) if session_id is not None else ()
+        options: dict[str, Any] = {"tree": self.tree, "stderr": stderr, "limit": MAX_LINE_BYTES}
+        cwd, reading = delegation.agent().place.cwd, None
+        try:
+            async with open_program(argv, delegation.environment, cwd, **options) as process:
+                self.stdin, delegation.running[self.id] = process.stdin, self
+                reading = asyncio.create_task(self._read_lines(process))
+                self.tools = delegation.share_tools(self.task)
+                update = {
+                    "memory": self.memory,
+                    "ends_at": ends_at if math.isfinite(ends_at) else None,
+                    "tools": tuple(map(_describe_tool, self.tools)),
+                }
+                self.send(delegation.start().model_copy(update=update))
+                status = await self._wait(process, reading)
+                for task in self.replies:
+                    task.cancel()
+                # It alone is asked first: it ends its own commands and reports its progress.
+                if status is not None and process.returncode is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        process.terminate()
+                deadline = time.monotonic() + EXIT_GRACE_S
+                # `Process.wait` would wait for its pipes too.
+                while process.returncode is None and time.monotonic() < deadline:
+                    await asyncio.sleep(POLL_S / 5)
+                await self.tree.end()
+                await asyncio.wait([reading], timeout=DRAIN_S)
+            stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - STDERR_BYTES))
+            text = stderr.read().decode("utf-8", "replace")
+            error = f"It ended with exit status {process.returncode} and without a result."
+            return status, f"{error} Its last words: {text}" if text else error
+        finally:
+            delegation.running.pop(self.id, None)
+            for task in (*filter(None, [reading]), *self.replies):
+                task.cancel()
 
     async def _wait(self, process: Process, reading: "asyncio.Task[None]") -> Status | None:
-        """Waits until it has ended; "timeout" if it does not, None if its result counts."""
-        # Its own clock stops first, so that it ends by itself.
-        self.clock.left_s += PATIENCE_S
-        self.clock.ends_at += PATIENCE_S
+        """Waits until it has ended; returns why it is to be ended, None if its result counts."""
         reported_at = 0.0
         while self.result is None and not reading.done() and process.returncode is None:
             if self.clock.is_over(waits=self.open_questions > 0):
@@ -252,80 +250,43 @@ class Child:
             if time.monotonic() - reported_at >= PROGRESS_EVERY_S:
                 reported_at = time.monotonic()
                 self.report_progress()
-            # `wait`, not a timeout around an await: that would cancel the reading, and lose the
-            # result that the child sends when asked to end.
             await asyncio.wait([reading], timeout=POLL_S)
-        # Only its result counts; it gets a moment to close what it has open.
-        await _wait_for_exit(process, EXIT_GRACE_S)
         return None
 
-    async def _end(self, reading: "asyncio.Task[None] | None") -> None:
-        """Ends it and everything it started: asks, waits, kills. It alone is asked first, so that
-        it can end its own commands and report its progress."""
-        process = self.process
-        for task in self.replies:
-            task.cancel()
-        try:
-            if process is not None and process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.terminate()
-                await _wait_for_exit(process, TERM_GRACE_S)
-            # Without a process, a cancellation may have come during its start.
-            await self.tree.end()
-            if reading is not None:
-                await asyncio.wait([reading], timeout=DRAIN_S)
-        finally:
-            self.tree.kill()
-            self.tree.forget()
-            for task in (*filter(None, [reading]), *self.replies):
-                task.cancel()
-            if process is not None:
-                # What a grandchild holds open would stay open here until it is gone, and asyncio
-                # has no public way to release it.
-                process._transport.close()  # type: ignore[attr-defined]
-                await process.wait()
-
-    def conclude(self, status: Status | None = "interrupted", error: str = "") -> Result:
-        """Gives it a result, on disk too, if it has none. `status` is why the parent ended it; None
-        if it ended by itself. Never raises."""
-        if self.finished.is_set() and self.result is not None:
-            return self.result
+    def conclude(self, status: Status | None = "interrupted", error: str = "") -> None:
+        """Writes its result to disk, and one for it if it has none. `status` is why the parent
+        ended it; None if it ended by itself. Never raises."""
         # A long report is only in the file.
-        result = records.read_result(self.folder) or self.result
+        result = records.Record(self.folder).result or self.result
         if result is None:
-            result = self._make_result(status, error)
+            limit = f"{self.delegation.limits.timeout_s:g} s (timeout_s)"
+            ends: Mapping[Status | None, str] = {
+                "timeout": f"It did not end by itself at its limit of {limit}.",
+                "interrupted": "Interrupted.",
+            }
+            last = f"No report. It was last seen at: {self.activity}." if self.spend.steps else ""
+            result = Result(
+                status=status or "error",
+                summary=last,
+                error=ends.get(status, error),
+                tokens_used=self.tokens,
+                steps=self.spend.steps,
+                parent_session=self.delegation.session.id,
+                untrusted=bool(self.untrusted),
+            )
         elif status is not None and result.status not in FINISHED:
             result = result.model_copy(update={"status": status})
         if result.untrusted:
             self.untrusted = "a subagent"
+        self.has_edited |= bool(result.files_changed)
         self.result = result
         records.write_result(self.folder, result)
         self.has_reply.set()
-        self.finished.set()
-        return result
-
-    def _make_result(self, status: Status | None, error: str) -> Result:
-        """What its silence means."""
-        if status == "timeout":
-            limit = f"{self.delegation.limits.timeout_s:g} s (timeout_s)"
-            error = f"It did not end by itself at its limit of {limit}."
-        elif status == "interrupted":
-            error = "Interrupted."
-        elif not error:
-            code = self.process.returncode if self.process else None
-            error = f"It ended with exit status {code} and without a result."
-            if self.stderr is not None and (end := self.stderr.seek(0, os.SEEK_END)):
-                self.stderr.seek(max(0, end - STDERR_BYTES))
-                error += f" Its last words: {self.stderr.read().decode('utf-8', 'replace')}"
-        return Result(
-            status=status or "error",
-            summary=f"No report. It was last seen at: {self.activity}." if self.spend.steps else "",
-            error=error,
-            tokens_used=self.tokens,
-            steps=self.spend.steps,
-            parent_session=self.delegation.session.id,
-            untrusted=bool(self.untrusted),
-        )
+        if self.stdin is not None:
+            line = (result.error or result.summary).strip().partition("\n")[0]
+            about, tokens = self._describe(), result.tokens_used or self.tokens
+            summary = shorten(line, SUMMARY_CHARS)
+            self.emit(AgentFinished(**about, status=result.status, summary=summary, tokens=tokens))
 
     async def _read_lines(self, process: Process) -> None:
         """Takes its lines until the pipe ends."""
@@ -342,15 +303,15 @@ class Child:
             match value["type"]:
                 case "result":
                     self.result = Result.model_validate_json(line)
-                case "event":
-                    self._note_event(value["event"])
-                    self.report_progress()
                 case "used":
                     self._note_used(Used.model_validate(value))
-                case "question":
-                    self._begin_reply(self._answer(Question.model_validate_json(line)))
                 case "call":
-                    self._begin_reply(self._call_tool(Call.model_validate_json(line)))
+                    task = asyncio.create_task(self._reply(Call.model_validate_json(line)))
+                    self.replies.add(task)
+                    task.add_done_callback(self.replies.discard)
+                case str():
+                    self._note_event(value)
+                    self.report_progress()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return  # a newer kode's, or not a line of kode's at all
 
@@ -360,184 +321,177 @@ class Child:
         match event["type"]:
             case "step_started":
                 activity = "thinking"
-            case "reply_begun":
+            case "text_delta" | "thinking_delta":
                 self.has_reply.set()
             case "replied":
-                self.last_text = str(event.get("said") or self.last_text)
+                parts = event["message"]["parts"]
+                texts = [part["text"] for part in parts if part["type"] == "text"]
+                self.last_text = "\n".join(texts).strip() or self.last_text
                 self.has_reply.set()
-            case "tool_finished" if event.get("edited"):
-                self.edited[str(event["subject"])] = None
-            case "steered":
-                self.unread -= 1
+            case "tool_finished" if event["diff"] and not event["is_error"]:
+                self.has_edited = True
             case "tool_started":
                 activity = f"{event['name']} {event['subject']}"
             case "retry_scheduled":
                 activity = f"waiting: {event['reason']}"
-            case "agent_progress":
-                activity = f"subagent {event['index'] + 1}: {event['activity']}"
         self.activity = activity[:120] or self.activity
 
     def _note_used(self, used: Used) -> None:
-        usage = Usage(**used.usage)
         if used.untrusted:
             self.untrusted = "a subagent"
+        before, known = self.spend, asdict(self.spend.usage)
+        usage = Usage(**{name: max(0, count - known[name]) for name, count in used.usage.items()})
+        cost_usd = None if used.cost_usd is None else max(0.0, used.cost_usd - before.cost_usd)
+        steps = max(0, used.steps - before.steps)
         for spend in (self.spend, self.delegation.spend):
-            spend.add(usage, used.cost_usd)
-            spend.steps += used.steps
+            spend.add(usage, cost_usd)
+            spend.steps += steps
         if usage != Usage():
-            self.delegation.record(usage, used.cost_usd)
+            self.delegation.record(usage, cost_usd)
         self.delegation.report_rest_of_tree()
 
-    def _begin_reply(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self.replies.add(task)
-        task.add_done_callback(self.replies.discard)
-
-    async def _answer(self, line: Question) -> None:
-        answer = permission.Answer(choice="no", message="Nobody is there to be asked.")
-        asker = f"subagent {self.index + 1}: {self.task.goal[:60]}"
-        if line.question.asker:
-            asker += f" › {line.question.asker}"
-        if self.delegation.ask is not None:
-            self.activity = "waiting for your answer"
-            # Only what an `Answer` can carry is offered.
-            about = replace(line.question, asker=asker, narrow=(), passes_in=None, items=())
-            self.open_questions += 1
-            try:
-                with contextlib.suppress(KodeError):
-                    answer = await self.delegation.ask(about)
-            finally:
-                self.open_questions -= 1
-        self.send(Reply(id=line.id, answer=answer))
-
-    async def _call_tool(self, call: Call) -> None:
-        """Calls a shared tool. A failure is in the line that the child gets."""
-        tool = next((tool for tool in self.shared.tools if tool.name == call.tool), None)
+    async def _reply(self, call: Call) -> None:
+        """Does what it asks for. A failure is in the line that it gets."""
+        reply = Reply(id=call.id)
         try:
-            if tool is None or self.shared.context is None:
-                raise ToolError(f"This subagent was not given the tool {call.tool!r}.")
-            output = await tool.run(self.shared.context, tool.check(call.arguments))
-            output = ToolOutput(text=output) if isinstance(output, str) else output
-            self.send(Reply(id=call.id, output=output))
+            if call.question is None:
+                output = await self._call_tool(call.tool, call.arguments)
+                reply = Reply(id=call.id, output=output)
+            elif self.delegation.ask is not None:
+                answer = await self._ask(self.delegation.ask, call.question)
+                reply = Reply(id=call.id, answer=answer)
         except ToolError as error:
             output = ToolOutput(text=str(error), untrusted=error.untrusted)
-            self.send(Reply(id=call.id, output=output, failed=True))
+            reply = Reply(id=call.id, output=output, failed=True)
+        except KodeError:
+            pass  # nobody could be asked
+        self.send(reply)
+
+    async def _ask(self, ask: permission.Ask, question: permission.Question) -> permission.Answer:
+        asker = f"subagent {self.index + 1}: {self.task.goal[:60]}"
+        asker = " › ".join(filter(None, (asker, question.asker)))
+        self.activity = "waiting for your answer"
+        self.open_questions += 1
+        try:
+            # Only what an `Answer` can carry is offered.
+            about = replace(question, asker=asker, narrow=(), passes_in=None, items=())
+            return await ask(about)
+        finally:
+            self.open_questions -= 1
+
+    async def _call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
+        tool = next((tool for tool in self.tools if tool.name == name), None)
+        if tool is None:
+            raise ToolError(f"This subagent was not given the tool {name!r}.")
+        place = replace(self.delegation.agent().place, outputs=self.folder / "outputs")
+        context = ToolContext(place=place, call_id="", session_id=None, emit=silent, seen_files={})
+        output = await tool.run(context, tool.check(arguments))
+        return ToolOutput(text=output) if isinstance(output, str) else output
 
     def send(self, message: BaseModel) -> None:
         """Writes it one line, if it still listens."""
-        stdin = self.process.stdin if self.process is not None else None
-        if stdin is not None and not stdin.is_closing():
+        if self.stdin is not None and not self.stdin.is_closing():
             with contextlib.suppress(OSError, RuntimeError):
-                stdin.write(line_of(message))
+                self.stdin.write(line_of(message))
 
     def report_progress(self) -> None:
         """Says what it does now."""
         self.emit(AgentProgress(**self._describe(), activity=self.activity, tokens=self.tokens))
 
-    def _report_end(self, result: Result) -> None:
-        line = (result.error or result.summary).strip().partition("\n")[0]
-        about, tokens = self._describe(), result.tokens_used or self.tokens
-        summary = shorten(line, SUMMARY_CHARS)
-        self.emit(AgentFinished(**about, status=result.status, summary=summary, tokens=tokens))
-
     def _describe(self) -> dict[str, Any]:
-        elapsed_s = round(time.monotonic() - self.started, 1)
+        elapsed_s = round(time.monotonic() - self.since, 1)
         return {"index": self.index, "goal": self.task.goal, "elapsed_s": elapsed_s}
 
     def report(self, limit: int = records.MAX_SHOWN_CHARS) -> str:
         """Its result for the model, in at most about `limit` characters, once it has ended."""
-        record = Record(
-            folder=self.folder, goal=self.task.goal, mark=self.tree.mark, result=self.result
-        )
-        text = record.report(self.delegation.agent().place.outputs, limit)
-        lacks = self.shared.lacks
-        return f"{text}\n[It had no {', no '.join(lacks)}.]" if lacks else text
+        assert self.result is not None
+        outputs = self.delegation.agent().place.outputs
+        return records.describe(self.id, self.task.goal, self.result, outputs, limit)
 
     def output(self) -> str:
         """Its report, or what there is of it so far."""
-        unread = f"[Messages that it has not read: {self.unread}]" if self.unread else ""
         if self.result is not None:
-            return "\n".join(filter(None, (self.report(), unread)))
-        steps, files = plural(self.spend.steps, "step"), ", ".join(first_of([*self.edited], 40))
+            return self.report()
+        steps = plural(self.spend.steps, "step")
         state = f"[{self.id}: {steps}, {self.tokens} tokens, {self.activity}]"
-        text = self.last_text[: records.MAX_SHOWN_CHARS]
-        return "\n".join(filter(None, (state, unread, text, files and f"Files changed: {files}")))
+        return f"{state}\n{self.last_text[: records.MAX_SHOWN_CHARS]}"
 
     async def ended(self) -> str:
         """Waits for its end; returns its status."""
-        await self.finished.wait()
+        if self.work is not None:
+            await asyncio.wait([self.work])
+        if self.result is None:  # it was stopped before its work began
+            self.conclude()
         assert self.result is not None
         return self.result.status
 
     async def end(self) -> None:
         """Has it end with what it has."""
         self.is_stopped = True
-        if self.started:
-            await self.finished.wait()
+        if self.work is not None and self.stdin is None:
+            self.work.cancel()
+        await self.ended()
 
     def tell(self, text: str) -> None:
         """Gives it a message. Raises: ToolError if it does not run."""
         if self.result is not None or self.is_stopped:
             raise ToolError(f"It has ended. Give it another task with `resume`: {self.id}.")
-        if self.process is None:
+        if self.stdin is None:
             raise ToolError("It has not begun: others run first.")
-        self.unread += 1
         self.send(ParentMessage(text=text, tainted=self.delegation.session.tainted))
 
 
 async def prepare(
     delegation: Delegation, arguments: Sequence[TaskArgument], call_id: str, emit: Emit = silent
-) -> list[Child]:
+) -> list[ChildProcess]:
     """Makes the children of one call: the same snapshot of memory for all, which a fork has in its
     conversation. Raises: ToolError if their files cannot be written, or a task resumes what cannot
     go on."""
-    tasks = []
-    for argument in arguments:
+    memory = memory_text(await delegation.agent().memory.snapshot())
+    transcript = delegation.fork(call_id) if any(each.fork for each in arguments) else bytes
+    first = max((child.index + 1 for child in delegation.running.values()), default=0)
+    children = []
+    for index, argument in enumerate(arguments, first):
         task = Task(**argument.model_dump(exclude={"resume", "fork"}, exclude_defaults=True))
         if argument.resume:
             task = records.continue_task(delegation.folder, argument.resume, task)
-        tasks.append(task)
-    now, memory = datetime.now(UTC), delegation.agent().memory
-    created_at, sections = now.isoformat(timespec="milliseconds"), await memory.snapshot()
-    snapshot = Snapshot(system=memory.name, created_at=created_at, sections=sections)
-    children = []
-    transcript = delegation.fork(call_id) if any(each.fork for each in arguments) else bytes
-    first = max((child.index + 1 for child in delegation.running.values()), default=0)
+        name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{index + 1}-{secrets.token_hex(3)}"
+        folder = delegation.folder / (argument.resume or name)
+        children.append(ChildProcess(delegation, index, task, folder, memory, emit, argument.fork))
     try:
-        for index, (argument, task) in enumerate(zip(arguments, tasks, strict=True), first):
-            name = argument.resume or f"{now:%Y%m%d-%H%M%S}-{index + 1}-{secrets.token_hex(3)}"
-            folder = delegation.folder / name
-            child = Child(delegation, index, task, folder, emit, argument.fork)
+        for child in children:
             about = {"mark": child.tree.mark, "call_id": call_id}
-            beginning = transcript() if argument.fork else b""
-            records.create(folder, task, snapshot, **about, transcript=beginning)
-            children.append(child)
+            beginning = transcript() if child.is_fork else b""
+            records.create(child.folder, child.task, about, beginning)
     except StorageError as error:
         raise ToolError(f"No subagent was started: {error}") from error
     return children
 
 
-async def run_children(children: Sequence[Child]) -> None:
-    """Runs the tasks, each with a result at the end. If cancelled, kills every child and what each
-    started first. Forks wait for the reply to the first of them: from then on a server has what
-    they share in its cache."""
+async def run_children(
+    children: Sequence[ChildProcess], moved: asyncio.Event | None = None
+) -> bool:
+    """Runs the tasks, each to a result; returns whether all have ended: not if `moved` is set
+    before, and they run on. If cancelled, ends every child and what each started first."""
     forks = [child for child in children if child.is_fork]
-
-    async def run(child: Child) -> None:
-        if child in forks[1:]:
-            await forks[0].has_reply.wait()
-        async with child.delegation.free:
-            if not child.is_stopped:
-                await child.run()
-        child.conclude()
-
+    for child in children:
+        first_fork = forks[0] if child in forks[1:] else None
+        child.work = asyncio.create_task(child.run(first_fork))
+    work = asyncio.gather(*(child.work for child in children if child.work is not None))
+    moving = asyncio.create_task((moved or asyncio.Event()).wait())
     try:
-        async with asyncio.TaskGroup() as group:
-            for child in children:
-                group.create_task(run(child))
+        await asyncio.wait((work, moving), return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            work.result()
+        return work.done()
+    except BaseException:
+        ending = asyncio.gather(*(child.end() for child in children))
+        while not ending.done():
+            with contextlib.suppress(asyncio.CancelledError):  # a second Ctrl-C
+                await asyncio.shield(ending)
+        raise
     finally:
-        for child in children:
-            child.conclude()
+        moving.cancel()
 
 
 def child_environment(
@@ -545,34 +499,14 @@ def child_environment(
 ) -> dict[str, str]:
     """The environment of a child itself: ours without variables that look secret by name, or
     contain one of `secret_values`. `passed_on` are names the person passes on."""
-    words = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL")
+    secret = re.compile("KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
     passed = {
         name: value
         for name, value in environ.items()
-        if (name in passed_on or not any(word in name.upper() for word in words))
-        and not any(secret in value for secret in secret_values)
+        if (name in passed_on or not secret.search(name))
+        and not any(text in value for text in secret_values)
     }
     return passed | one_deeper(environ)
-
-
-async def finish(task: "asyncio.Future[None]") -> None:
-    """Awaits a task to its end despite cancellations, then raises them."""
-    is_cancelled = False
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            is_cancelled = True
-    if is_cancelled:
-        raise asyncio.CancelledError
-    task.result()
-
-
-async def _wait_for_exit(process: Process, limit_s: float) -> None:
-    """At most so long; `Process.wait` would wait for its pipes too."""
-    deadline = time.monotonic() + limit_s
-    while process.returncode is None and time.monotonic() < deadline:
-        await asyncio.sleep(POLL_S / 5)
 
 
 def _describe_tool(tool: Tool) -> ParentTool:

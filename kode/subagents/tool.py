@@ -1,8 +1,8 @@
 """The `delegate_tasks` tool: what the model reads about subagents, and its result."""
 
-import asyncio
 import contextlib
 import os
+from asyncio import Event
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from kode.extensions.agents import AgentDefinition
 from kode.function_tool import tool
 from kode.messages import plural, shorten
 from kode.subagents import records
-from kode.subagents.parent import Child, Delegation, finish, prepare, run_children
+from kode.subagents.parent import ChildProcess, Delegation, prepare, run_children
 from kode.subagents.task import MAX_TASKS, AgentTaskArgument, TaskArgument
 from kode.tool import Tool, ToolContext, ToolOutput, WorkStep
 
@@ -51,15 +51,18 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
         background: bool = False,
     ) -> ToolOutput:
         _check(tasks, names)
-        emit = silent if background else context.emit
+        jobs, emit = context.background, silent if background else context.emit
         children = await prepare(delegation, tasks, context.call_id, emit)
-        if not await _outlives_call(children, context, background):
+        with contextlib.nullcontext(Event()) if jobs is None else jobs.offer() as moved:
+            if background and jobs is not None:
+                moved.set()
+            have_ended = await run_children(children, moved)
+        if have_ended or jobs is None:
             return _output(children)
-        assert context.background is not None
         lines = ["In the background:"]
         for child in children:
             child.emit = silent
-            name = context.background.take(
+            name = jobs.take(
                 child,
                 context.session_id,
                 with_session=True,
@@ -71,26 +74,6 @@ def delegate_tool(delegation: Delegation, agents: Sequence[AgentDefinition] = ()
         return ToolOutput(text="\n".join(lines), summary=summary)
 
     return delegate_tasks
-
-
-async def _outlives_call(children: Sequence[Child], context: ToolContext, background: bool) -> bool:
-    """Runs the children; whether they still run because the call, or meanwhile the person, wants
-    them in the background. If cancelled, ends them first."""
-    jobs = context.background
-    with contextlib.nullcontext(asyncio.Event()) if jobs is None else jobs.offer() as request:
-        if background and jobs is not None:
-            request.set()
-        work = asyncio.create_task(run_children(children))
-        move_task = asyncio.create_task(request.wait())
-        try:
-            await asyncio.wait((work, move_task), return_when=asyncio.FIRST_COMPLETED)
-            return not (work.done() and work.result() is None)
-        except asyncio.CancelledError:
-            work.cancel()
-            await finish(work)
-            raise
-        finally:
-            move_task.cancel()
 
 
 def _name_call(arguments: Mapping[str, Any]) -> str:
@@ -135,12 +118,12 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> None:
         if task.fork and (agent or task.effort or task.resume):
             fault = f"Task {number} is a fork, which works as you do"
             raise ToolError(f"{fault}: leave out `agent`, `effort` and `resume`, or `fork`.")
-    resumes = Counter(task.resume for task in tasks if task.resume)
-    if resumes.total() > len(resumes):
+    resumes = [task.resume for task in tasks if task.resume]
+    if len(resumes) > len({*resumes}):
         raise ToolError("Two tasks resume the same subagent: put them into one.")
 
 
-def _output(children: Sequence[Child]) -> ToolOutput:
+def _output(children: Sequence[ChildProcess]) -> ToolOutput:
     limit = records.divide_chars(len(children))
     results = [child.result for child in children if child.result is not None]
     counts = Counter(result.status.replace("success", "done") for result in results)
@@ -153,12 +136,13 @@ def _output(children: Sequence[Child]) -> ToolOutput:
     )
 
 
-def _describe_work(children: Sequence[Child], siblings: Sequence[Child]) -> ToolOutput:
+def _describe_work(
+    children: Sequence[ChildProcess], siblings: Sequence[ChildProcess]
+) -> ToolOutput:
     """What these children changed and checked, without a text. The checks that say nothing of the
     files as they are now come first: those before an edit, and those that ran beside the edits of
     another child of the delegation."""
-    early: list[tuple[str, int | None]] = []
-    late: list[tuple[str, int | None]] = []
+    early, late = list[tuple[str, int | None]](), list[tuple[str, int | None]]()
     files: dict[str, None] = {}
     ran_programs = False
     for child in children:

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kode.paths import real_path
 from kode.tool import Blocked
@@ -87,7 +87,8 @@ async def run_program(
             )
             attempt.wrap(tuple(argv))
         out, err, code, fault = bytearray(), bytearray(), None, ""
-        async with open_program(argv, environment, cwd, wrapped=attempt) as process:
+        tree = ProcessTree(wrapped=attempt)
+        async with open_program(argv, environment, cwd, tree=tree) as process:
             try:
                 async with asyncio.timeout(timeout_s):
                     await asyncio.gather(
@@ -119,19 +120,21 @@ async def open_program(
     environment: Mapping[str, str],
     cwd: Path | None = None,
     *,
-    wrapped: "Attempt | None" = None,
+    tree: ProcessTree | None = None,
     is_alone: bool = False,
+    **options: Any,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Starts a program with pipes, in the sandbox if `wrapped`; it has ended with all it started on
-    leaving. One that `is_alone` starts no others, so that nobody has to look for them.
+    """Starts a program with pipes, as this tree; it has ended with all it started on leaving. One
+    that `is_alone` starts no others, so that nobody has to look for them. `options` are those of a
+    subprocess.
 
     Raises: OSError.
     """
-    tree = ProcessTree(wrapped=wrapped)
+    tree = tree or ProcessTree()
     process: asyncio.subprocess.Process | None = None
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
     try:
-        process = await tree.start(*argv, environment=environment, cwd=cwd, **pipes)
+        process = await tree.start(*argv, environment=environment, cwd=cwd, **pipes | options)
         yield process
     finally:
         if process is not None and is_alone:
@@ -140,9 +143,10 @@ async def open_program(
         else:
             await tree.end()
         if process is not None:
-            await process.wait()
-            # Its open pipes would stay open here: asyncio has no public way to release them.
+            # What another program holds open of its pipes would stay open here, and be waited for:
+            # asyncio has no public way to release it.
             process._transport.close()  # type: ignore[attr-defined]
+            await process.wait()
         tree.forget()
 
 

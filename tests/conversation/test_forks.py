@@ -24,7 +24,7 @@ from kode.session.export import as_json, as_markdown
 from kode.session.log import Session
 from kode.session.transcript import Transcript
 from kode.subagents import records
-from kode.subagents.task import Snapshot, Task
+from kode.subagents.task import Task
 from kode.tool import ToolContext
 from kode.tools.read_file import read_file
 from kode.tools.shell import shell
@@ -57,9 +57,8 @@ def parent(tmp_path: Path) -> Iterator[Session]:
 def forked(parent: Session, folder: Path, call_id: str) -> Session:
     """A child's session, as the child opens it, and closed."""
     about = {"mark": "0" * 16, "call_id": call_id}
-    empty = Snapshot(system="none", created_at="now")
     transcript = fork_of(parent, call_id)()
-    records.create(folder, Task(goal="g"), empty, **about, transcript=transcript)
+    records.create(folder, Task(goal="g"), about, transcript)
     session, _ = log.load(folder, folder.name, folder / "transcript.jsonl")
     session.close()
     return session

@@ -525,7 +525,7 @@ def test_no_secret_of_the_environment_reaches_disk_or_commands(
     assert not any(canary in text for text in told[1:])
     assert "looked" in told[1]
     assert "Not remembered" in told[4]
-    assert "the child says [redacted]" in told[6]
+    assert "the child says [redacted" in told[6]
     session_id = done.lines[-1]["session_id"]
     shown = [
         place.run(*words)

@@ -146,7 +146,6 @@ def test_a_definition_names_in_vain_what_nobody_approved(
     assert {one for one in tools_of(requests[0]) if one.startswith("mcp__")} == {"mcp__files__read"}
     for name in ("evil", "sneaky", "gone"):
         assert name in done.err
-        assert name in done.out
 
 
 def test_a_subagent_begins_with_the_skills_it_names(place: Place, server: ScriptedServer) -> None:

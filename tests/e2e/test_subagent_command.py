@@ -119,7 +119,7 @@ def test_progress_is_for_people_and_quiet_leaves_it_out(place: Place) -> None:
     ran = place.subagent("--goal", "g", "--quiet")
 
     assert ran.stderr == ""
-    kinds = [line["event"]["type"] for line in ran.lines[:-1]]
+    kinds = [line["type"] for line in ran.lines[:-1]]
     assert {"step_started", "replied", "tool_started", "tool_finished"} <= set(kinds)
 
 
@@ -134,10 +134,10 @@ def test_progress_is_for_people_and_quiet_leaves_it_out(place: Place) -> None:
         (("--goal", "g", "--timeout", "-1"), "above 0"),
         (("--goal", "g", "--max-steps", "0"), "1 or more"),
         (("--task", "missing.json"), "missing.json"),
-        (("--task", "bad.json"), "not valid JSON"),
+        (("--task", "bad.json"), "Invalid JSON"),
         (("--task", "odd.json"), "goal"),
         (("--goal", "g", "--memory-snapshot", "missing.json"), "missing.json"),
-        (("--goal", "g", "--memory-snapshot", "bad.json"), "not valid JSON"),
+        (("--goal", "g", "--memory-snapshot", "bad.json"), "Invalid JSON"),
         (("--goal", "g", "--memory-snapshot", "odd.json"), "system"),
         (("--goal", "g", "--provider", "anthropic", "--model", "claude-x"), "ANTHROPIC_API_KEY"),
     ],

@@ -291,11 +291,6 @@ def unfit_agents(place: Place, session_id: str) -> list[str]:
     )
     faults = []
     for folder in (place.home / "sessions" / session_id / "agents").glob("*"):
-        faults += [
-            f"left behind: {folder.name}/{name}"
-            for name in ("snapshot.json",)
-            if (folder / name).exists()
-        ]
         if not (folder / "task.json").exists():
             faults.append(f"left behind: {folder.name}, of a subagent that never was")
         elif not (folder / "result.json").exists():

@@ -27,8 +27,8 @@ from kode.prompts.agents_files import MAX_BYTES, read_agents_files
 from kode.providers.scripted import load_script
 from kode.session import index, log
 from kode.session.messages import visible_messages
-from kode.subagents.parent import Child, Delegation
-from kode.subagents.task import Snapshot, Start, Task, parse_file
+from kode.subagents.parent import ChildProcess, Delegation
+from kode.subagents.task import Snapshot, Start, Task, memory_text, parse_file
 from tests.effort import EVERYTHING
 from tests.faults.damage import Bytes, damaged
 from tests.session.stories import assert_sendable, whole_story
@@ -75,7 +75,7 @@ def test_a_task_file_is_read_or_refused_in_one_sentence(task: Bytes) -> None:
 @given(damaged(SNAPSHOT))
 def test_a_snapshot_is_read_or_refused_in_one_sentence(snapshot: Bytes) -> None:
     try:
-        parse_file(Snapshot, snapshot.data, "s.json").text().encode()
+        memory_text(parse_file(Snapshot, snapshot.data, "s.json").sections).encode()
     except UserError as error:
         assert "s.json" in str(error)
 
@@ -195,8 +195,8 @@ def test_an_invalid_time_hides_nothing_from_a_list(tmp_path: Path, at: str) -> N
 
 CHILD_LINES = b"\n".join(
     [
-        b'{"type":"event","event":{"type":"tool_started","name":"shell","subject":"ls"}}',
-        b'{"type":"event","event":{"type":"agent_progress","index":0,"activity":"thinking"}}',
+        b'{"type":"tool_started","name":"shell","subject":"ls"}',
+        b'{"type":"replied","message":{"parts":[{"type":"text","text":"I look."}]}}',
         b'{"type":"used","usage":{"input_tokens":5,"output_tokens":1},"cost_usd":0.1,"steps":1}',
         b'{"type":"result","status":"success","summary":"Looked.","error":null,'
         b'"files_changed":["a.py"],"tokens_used":5,"steps":1,"parent_session":null}',
@@ -205,7 +205,7 @@ CHILD_LINES = b"\n".join(
 )
 
 
-def child_of_garbage(folder: Path, shown: list[Event]) -> Child:
+def child_of_garbage(folder: Path, shown: list[Event]) -> ChildProcess:
     def no_start() -> Start:
         raise AssertionError("no child is started")
 
@@ -222,7 +222,7 @@ def child_of_garbage(folder: Path, shown: list[Event]) -> Child:
         record=lambda usage, cost_usd: None,
         free=asyncio.Semaphore(1),
     )
-    return Child(delegation, 0, Task(goal="look"), folder, shown.append)
+    return ChildProcess(delegation, 0, Task(goal="look"), folder, emit=shown.append)
 
 
 @EXAMPLES

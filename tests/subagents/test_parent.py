@@ -77,19 +77,16 @@ result(task()["goal"])
     assert most == 3
 
 
-async def test_the_same_snapshot_reaches_every_child_and_is_removed_afterwards(
-    family: Family,
-) -> None:
+async def test_the_same_snapshot_of_memory_reaches_every_child(family: Family) -> None:
     class Memory(NullMemory):
         async def snapshot(self) -> tuple[SnapshotSection, ...]:
             return (SnapshotSection(title="User Profile", content="likes tea"),)
 
-    code = "result(open(argument('--memory-snapshot')).read())"
+    code = "result(json.loads(sys.stdin.readline())['memory'])"
     children = await family.run(code, ["a", "b"], memory=Memory())
 
     (summary,) = {child.result.summary for child in children}
     assert "likes tea" in summary
-    assert not (children[0].folder / "snapshot.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -100,7 +97,7 @@ async def test_the_same_snapshot_reaches_every_child_and_is_removed_afterwards(
         ("print('x' * 10_000_000); result()", "success", ""),
         ("os.write(1, b'\\xff\\xfe{\\n\\x00\\n'); result()", "success", ""),
         ("print('[' * 100_000); print('[]'); print('{}'); print('null'); result()", "success", ""),
-        ("say(type='event', event=None); say(type='used', steps='x'); result()", "success", ""),
+        ("say(type='replied'); say(type='used', steps='x'); result()", "success", ""),
         ("say(type='result', status='splendid'); sys.exit(1)", "error", "without a result"),
         ("os.close(1); os.close(2); hang()", "error", "without a result"),
         ("result(); hang()", "success", ""),
@@ -139,7 +136,7 @@ signal.signal(signal.SIGTERM, end)
 async def test_a_child_over_its_time_is_asked_then_killed(
     family: Family, clocks: Clocks, monkeypatch: pytest.MonkeyPatch, code: str, summary: str
 ) -> None:
-    monkeypatch.setattr(parent, "TERM_GRACE_S", 5.0 if summary else 0.2)
+    monkeypatch.setattr(parent, "EXIT_GRACE_S", 5.0 if summary else 0.2)
     monkeypatch.setattr(processes, "GRACE_S", 0.2)
     ready = family.folder / "ready"
     passing = asyncio.create_task(clocks.pass_by(ready.exists))
@@ -170,7 +167,7 @@ hang()
 
 ASKS = """
 sys.stdin.readline()
-say(type="question", id=7, question=QUESTION)
+say(type="call", id=7, question=QUESTION)
 while (line := json.loads(sys.stdin.readline()))["type"] != "reply": pass
 result(f"{line['id']} {line['answer']['choice']}")
 """
@@ -209,7 +206,7 @@ async def test_stopping_withdraws_an_open_question(family: Family) -> None:
         finally:
             withdrawn.set()
 
-    code = "sys.stdin.readline(); say(type='question', id=1, question=QUESTION); hang()"
+    code = "sys.stdin.readline(); say(type='call', id=1, question=QUESTION); hang()"
     running = asyncio.create_task(family.run(code, ask=ask))
     await shown.wait()
     running.cancel()
@@ -251,7 +248,7 @@ async def test_a_child_that_waits_for_the_model_is_not_ended(
     family: Family, clocks: Clocks
 ) -> None:
     code = """
-say(type="event", event={"type": "step_started", "step": 1})
+say(type="step_started", step=1)
 wait_for(lambda: os.path.exists("replied"))
 result("slow, but whole")
 """
@@ -312,8 +309,8 @@ import pathlib
 folder = pathlib.Path(argument("--task")).parents[2]
 with open(folder / "begun", "a") as file: file.write(task()["goal"])
 wait_for((folder / "go").exists)
-say(type="event", event={"type": "step_started", "step": 1})
-say(type="event", event={"type": "reply_begun"})
+say(type="step_started", step=1)
+say(type="text_delta", text="I")
 wait_for((folder / "end").exists)
 result("done")
 """
@@ -354,17 +351,18 @@ async def test_forks_start_when_the_first_of_them_fails(family: Family) -> None:
 
 async def test_the_activity_of_a_running_child_is_known(family: Family) -> None:
     code = """
-say(type="event", event={"type": "tool_started", "name": "shell", "subject": "make test"})
-say(type="event", event={"type": "replied", "said": "half of it"})
-say(type="event", event={"type": "tool_finished", "subject": "a.py", "edited": True})
-say(type="event", event={"type": "tool_finished", "subject": "b.py", "edited": False})
-say(type="event", event={"type": "replied", "said": "\\udc80"})
+def reply(text): say(type="replied", message=dict(parts=[dict(type="text", text=text)]))
+say(type="tool_started", name="shell", subject="make test")
+reply("half of it")
+say(type="tool_finished", diff=task()["goal"].strip("reads"), is_error=False)
+reply("\\udc80")
 result("done")
 """
-    (child,) = await family.run(code)
+    child, reader = await family.run(code, ["+1", "reads"])
 
     seen = [event.activity for event in family.events if isinstance(event, AgentProgress)]
     assert "shell make test" in seen
-    assert (child.last_text, [*child.edited], child.untrusted) == ("half of it", ["a.py"], "")
+    assert (child.last_text, child.untrusted) == ("half of it", "")
+    assert (child.has_edited, reader.has_edited) == (True, False)
     with pytest.raises(ToolError, match=child.id):
         child.tell("more")

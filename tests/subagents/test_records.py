@@ -9,14 +9,13 @@ import pytest
 from kode.messages import Text, ToolCall, ToolResult
 from kode.session.entries import MessageEntry
 from kode.subagents import records
-from kode.subagents.task import Result, Snapshot, Task
+from kode.subagents.task import Result, Task
 
 NAMES = ("20260101-000000-1-aaaaaa", "20260101-000000-2-bbbbbb", "20260101-000000-3-cccccc")
 
 
 def create(agents: Path, name: str, result: Result | None, mark: str = "f" * 24) -> None:
-    snapshot = Snapshot(system="none", created_at="now")
-    records.create(agents / name, Task(goal="g " + name), snapshot, mark=mark, call_id="c")
+    records.create(agents / name, Task(goal="g " + name), {"mark": mark, "call_id": "c"})
     if result is not None:
         records.write_result(agents / name, result)
 
@@ -70,7 +69,6 @@ async def test_a_child_that_vanished_without_a_result_becomes_interrupted(tmp_pa
 
     (record,) = records.read_records(tmp_path)
     assert record.status == "interrupted"
-    assert not (tmp_path / "one" / "snapshot.json").exists()
 
 
 async def test_remains_of_a_child_that_never_ran_go(tmp_path: Path) -> None:
@@ -105,10 +103,7 @@ async def test_a_damaged_result_is_set_aside(tmp_path: Path, content: str) -> No
 
 
 def test_a_long_report_is_clipped_and_kept_in_a_file(tmp_path: Path) -> None:
-    create(tmp_path, "id-1", done("x" * 9_000))
-    (record,) = records.read_records(tmp_path)
-
-    text = record.report(tmp_path / "outputs", 8_000)
+    text = records.describe("id-1", "g", done("x" * 9_000), tmp_path / "outputs", 8_000)
 
     assert len(text) < 8_400
     assert str(tmp_path / "outputs" / "agent-id-1.md") in text

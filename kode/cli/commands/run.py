@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,12 @@ from kode.cli.screen.printer import complain, on_screen, print_line, to_json
 from kode.errors import ConfigError, StorageError
 from kode.events import EXIT_CODES, FINISHED, Emit, Event, Notice, TurnEnded, silent
 from kode.messages import Usage, first_of
-from kode.process_end import cancelled_by_signals, interrupt_by_signals
+from kode.process_end import (
+    SIGNALS,
+    cancelled_by_signals,
+    handle_signals,
+    interrupt_by_signals,
+)
 
 if TYPE_CHECKING:
     from kode.cli.prompt.state import PromptState, RunningPrompt
@@ -298,12 +303,10 @@ async def _run_with(
             output.prompt.screen.ended = ended = await _ended(
                 run_one(output.prompt, text, typed, form)
             )
+            conclude(ended := await conversation.end_jobs(ended))
+            code = EXIT_CODES[ended.status]
         else:
-            task = asyncio.ensure_future(turn(text, typed=typed))
-            with cancelled_by_signals(task):
-                ended = await _ended(task)
-        ended = await conversation.end_jobs(ended)
-        conclude(ended)
+            code = await take_turn(conversation, _ended(turn(text, typed=typed)), conclude)
     finally:
         if output.stream is not None:
             output.stream.has_ended = True
@@ -314,7 +317,22 @@ async def _run_with(
 
                 await show_closing(output.prompt, closing)
             await closing  # if interrupted, memory leaves its work for the next start
-    return EXIT_CODES[ended.status], conversation.session.id
+    return code, conversation.session.id
+
+
+async def take_turn(
+    conversation: "Conversation",
+    turn: Coroutine[Any, Any, TurnEnded],
+    conclude: Callable[[TurnEnded], object],
+    on_signal: Callable[[], object] | None = None,
+) -> int:
+    """Runs the one turn of a conversation, ends what it left in the background, and passes its end
+    to `conclude`; returns the exit code. A signal cancels the turn, or calls `on_signal`. Raises:
+    what `turn` does."""
+    task = asyncio.ensure_future(turn)
+    with handle_signals(dict.fromkeys(SIGNALS, on_signal or task.cancel)):
+        conclude(ended := await conversation.end_jobs(await task))
+    return EXIT_CODES[ended.status]
 
 
 async def _close(conversation: "Conversation") -> None:

@@ -5,6 +5,7 @@ The answer goes to stdout, everything else to stderr. `docs/scripts.md` lists ev
 """
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,15 +43,20 @@ class EventStream:
             print_line(to_json(event_object(event)))
 
 
+def flag_value(argv: Sequence[str], flag: str) -> str | None:
+    """The last value of a flag, read before the command line is parsed, so that even a wrong one is
+    reported as the flag wants it; None without the flag."""
+    value = None
+    for word, following in itertools.pairwise((*argv, "")):
+        name, _, inner = word.partition("=")
+        if name == flag:
+            value = inner or following
+    return value
+
+
 def wanted_format(argv: Sequence[str]) -> str:
-    """The output format in a command line, read before it is parsed, so that even a wrong flag is
-    reported in that format."""
-    wanted = "text"
-    for number, word in enumerate(argv):
-        following = argv[number + 1] if number + 1 < len(argv) else ""
-        name, _, value = word.partition("=")
-        if name == "--output-format":
-            wanted = value or following
+    """The output format that a command line asks for."""
+    wanted = flag_value(argv, "--output-format")
     return wanted if wanted in ("json", "stream-json") else "text"
 
 

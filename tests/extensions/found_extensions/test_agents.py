@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from kode.cli.commands.subagent import Setting, child_conversation, parse
+from kode.cli.commands.subagent import open_child
 from kode.conversation import Conversation
 from kode.errors import UserError
-from kode.events import Event, ToolFinished, silent
+from kode.events import Event, ToolFinished
 from kode.extensions.found_extensions import in_use
-from kode.subagents.task import Task
+from kode.subagents.child import ChildPipes
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.extensions.found_extensions.test_hook_moments import DONE, hooks, runs
 
@@ -101,11 +101,9 @@ def test_one_that_cannot_be_used_says_why(world: World, text: str, reason: str) 
 async def child(world: World, *flags: str, replies: Sequence[Any] = (DONE,)) -> Conversation:
     script = world.user_home / "child.json"
     script.write_text(json.dumps(replies))
-    flags = ("--goal", "look", "--provider", "scripted", "--script", str(script), *flags)
-    arguments = parse(flags)
-    task = Task(goal="look", agent=arguments.agent)
-    setting = Setting(arguments=arguments, cwd=world.project, task=task, memory="")
-    return await child_conversation(setting, None, silent)
+    flags = ("--provider", "scripted", "--script", str(script), "--cwd", str(world.project), *flags)
+    turn = await open_child(("--goal", "look", "--quiet", *flags), ChildPipes(lambda: None))
+    return turn.conversation
 
 
 async def test_a_subagent_works_by_its_definition(world: World) -> None:
