@@ -44,7 +44,7 @@ def trajectory_of(transcript: Transcript, version: str) -> Document:
         children.setdefault(call, []).extend(_nested(agent, version))
     steps: list[Document] = []
     for item in transcript.items:
-        what = _step(item, children) if item.gone in ("", "trimmed") else None
+        what = None if item.is_rewound else _step(item, children)
         if what is not None:
             steps.append({"step_id": len(steps) + 1, "timestamp": item.entry.at, **what})
     if not steps:

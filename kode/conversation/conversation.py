@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -400,13 +401,14 @@ class Conversation:
     async def spending(self) -> "dict[str, Spending]":
         """Spending by model, for the last `turn`, the `session`, and the `day`. Raises:
         StorageError."""
-        from kode.session.spending import Spending, last_turn, spending_since
+        from kode.session.spending import Spending
 
-        entries = self.session.entries
+        entries, begins = self.session.entries, self.session.turn_id
         # Made local after the fact: on a day that changes the clocks midnight has another offset.
         midnight = datetime.combine(date.today(), datetime.min.time()).astimezone()
-        day = await asyncio.to_thread(spending_since, self.place.home, midnight)
-        turn = Spending.of(last_turn(entries))
+        requests = Spending.requests_by_folder(self.place.home, midnight)
+        day = await asyncio.to_thread(lambda: Spending.of(entry for *_, entry in requests))
+        turn = Spending.of(dropwhile(lambda entry: entry.id != begins, entries))
         return {"turn": turn, "session": Spending.of(entries), "day": day}
 
     def last_answer(self) -> str:

@@ -35,7 +35,7 @@ from kode.prompts import template
 from kode.providers.provider import HttpProvider
 from kode.session.entries import AnyEntry, MessageEntry, NoteEntry, PlanEntry, TaintEntry, is_turn
 from kode.session.messages import effective
-from kode.session.plan import plan_in, read_plan, steps_of, without_ticks, write_plan
+from kode.session.plan import plan_in, steps_of, without_ticks
 from kode.tool import Interceptor
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ async def _call(run: Run, tool: str, arguments: dict[str, str]) -> tuple[str, Se
 def _mode_note(conversation: "Conversation") -> tuple[Text, ...]:
     """What the model must know about the mode, beside the person's message; records what it must
     know about the plan. Raises: StorageError."""
-    plan, entries = read_plan(conversation.place.plan), effective(conversation.session.entries)
+    plan, entries = conversation.plan.text, effective(conversation.session.entries)
     if without_ticks(plan) != without_ticks(_known_plan(entries)):
         edited = f"[The person edited the plan. It now reads:]\n\n{plan}"
         note = edited if plan.strip() else "[The person dropped the plan.]"
@@ -334,7 +334,7 @@ def _save_plan(conversation: "Conversation", ended: TurnEnded) -> bool:
     path, plan = conversation.place.plan, plan_in(ended.result)
     if not ended.is_finished or not plan or path is None:
         return False
-    write_plan(path, plan)
+    conversation.plan.write(plan)
     conversation.session.append(PlanEntry(text=plan))
     conversation.settings.emit(PlanKept(path=str(path), steps=len(steps_of(plan))))
     return True
@@ -345,7 +345,7 @@ async def approve_plan(conversation: "Conversation", mode: PermissionMode) -> st
 
     Raises: UserError if there is no plan; StorageError.
     """
-    plan = await asyncio.to_thread(read_plan, conversation.place.plan)
+    plan = await asyncio.to_thread(lambda: conversation.plan.text)
     if not steps_of(plan):
         raise UserError(
             "There is no plan yet: /plan switches to mode plan, then say what you want."

@@ -24,7 +24,7 @@ from kode.provider import Request, ToolSpec
 from kode.session.entries import CompactionEntry, RequestEntry, SectionUpdateEntry, SystemEntry
 from kode.session.log import Session
 from kode.session.masking import mask
-from kode.session.plan import plan_in_force
+from kode.session.plan import Plan
 from kode.session.requests import tool_object
 from kode.tool import CALLS_ANY
 from kode.tools.builtin import format_tools
@@ -328,7 +328,7 @@ async def compact(
             opening=agent.opening(window),
             summary=summary,
             user_messages=compaction.verbatim_texts(before, room),
-            plan=plan_in_force(agent.place.plan),
+            plan=Plan(agent.place.plan).text_in_force,
             open_items=work["todo"],
             files_read=work["read"],
             files_changed=work["edit"],

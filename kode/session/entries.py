@@ -384,7 +384,7 @@ def line_of(entry: Header | AnyEntry) -> bytes:
     plain: dict[str, Any] = {"type": entry.type, **_plain(entry)}
     if not isinstance(entry, Header | RequestEntry):  # which hold only names and digests
         value, plain = plain, mask(plain)
-        if plain is not value and isinstance(entry, MessageEntry | ContextEntry):
+        if plain != value and isinstance(entry, MessageEntry | ContextEntry):
             plain["masked"] = True
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     # Lone surrogates, which no JSON reader accepts, become "?".

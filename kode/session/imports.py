@@ -7,7 +7,7 @@ Plug-ins read the files: see `Plugin.imports`.
 import hashlib
 import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,20 +22,6 @@ from kode.session.messages import effective, turns_of
 from kode.session.transcript import Transcript
 
 HEADER_BYTES = 16_384  # a first line has a few hundred
-
-
-@dataclass(frozen=True, kw_only=True)
-class Imported:
-    """What became of a file."""
-
-    session: str
-    path: Path
-    known: bool = False
-    """Whether it was there already."""
-    agent: str = ""
-    turns: int = 0
-    messages: int = 0
-    faults: tuple[str, ...] = ()
 
 
 def find_imported(home: Path) -> dict[str, str]:
@@ -60,9 +46,9 @@ def session_files(path: Path) -> list[Path]:
     return [path]
 
 
-def import_file(home: Path, path: Path, known: dict[str, str]) -> Imported:
-    """Imports one file, and notes it in `known` (see `find_imported`); one that is known is left as
-    it is.
+def import_file(home: Path, path: Path, known: dict[str, str]) -> tuple[str, Transcript | None]:
+    """Imports one file, and notes it in `known` (see `find_imported`); returns the id of the
+    session, and what the file holds; None for one that is known, and left as it is.
 
     Raises: SessionError for one that is no session of an agent a plug-in can read, or an empty one;
     ConfigError where no plug-in reads any, or a faulty one; StorageError.
@@ -70,21 +56,20 @@ def import_file(home: Path, path: Path, known: dict[str, str]) -> Imported:
     with durable.storage_errors(path, "read"):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if digest in known:
-        return Imported(session=known[digest], path=path, known=True)
+        return known[digest], None
     agent, transcript = _read(path)
-    counting = effective(transcript.entries)
-    turns, messages = turns_of(counting), sum(isinstance(e, MessageEntry) for e in counting)
-    if not messages:
+    entries, header = effective(transcript.entries), transcript.header
+    if not any(isinstance(entry, MessageEntry) for entry in entries):
         raise SessionError(f"{path}: nothing was said in it (a subagent's, or only a title).")
     begins, ends = transcript.entries[0].at, transcript.entries[-1].at
-    header = transcript.header
-    id_there = header.imported_from.session if header.imported_from else header.id
-    origin = Origin(session=id_there, agent=agent, digest=digest)
-    header = replace(header, id=_new_id(home, begins), created_at=begins, imported_from=origin)
+    seconds = seconds_of(begins)
+    id = new_session_id(datetime.fromtimestamp(seconds, UTC) if seconds else None)
+    origin = Origin(session=header.id, agent=agent, digest=digest)
+    header = replace(header, id=id, created_at=begins, imported_from=origin)
     taint = TaintEntry(source=f"a session of {agent}", at=begins)
     # So that a list need not read the whole file. What it cost was another agent's.
     end = TurnEntry(
-        number=turns,
+        number=turns_of(entries),
         status="success",
         steps=0,
         usage=Usage(),
@@ -96,15 +81,8 @@ def import_file(home: Path, path: Path, known: dict[str, str]) -> Imported:
     file = write_session(home, header, (taint, *transcript.entries, end))
     with suppress(OSError):  # a list has it where it was last used
         os.utime(file, times=(seconds_of(ends) or 0.0,) * 2)
-    known[digest] = header.id
-    return Imported(
-        session=header.id,
-        path=path,
-        agent=agent,
-        turns=turns,
-        messages=messages,
-        faults=transcript.faults,
-    )
+    known[digest] = id
+    return id, transcript
 
 
 def _read(path: Path) -> tuple[str, Transcript]:
@@ -120,10 +98,3 @@ def _read(path: Path) -> tuple[str, Transcript]:
             "No plug-in that is on imports sessions. `kode plugin list` shows those that are off."
         )
     raise SessionError(f"{path} is not a session of {' or '.join(agents)}.")
-
-
-def _new_id(home: Path, at: str) -> str:
-    """An id with the time at which the session began."""
-    seconds = seconds_of(at)
-    id = new_session_id(datetime.fromtimestamp(seconds, UTC) if seconds else None)
-    return _new_id(home, at) if paths.session_file(home, id).exists() else id

@@ -48,7 +48,7 @@ from kode.session.messages import (
     unanswered,
     unknown_results,
 )
-from kode.session.plan import read_plan, write_plan
+from kode.session.plan import Plan
 from kode.session.requests import Chain
 
 
@@ -271,8 +271,8 @@ def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Ori
     folder = paths.images_folder(paths.session_folder(home, header.id))
     for image in (p for e in entries if isinstance(e, MessageEntry) for p in images_of(e)):
         copy_image(image, folder)
-    if plan := read_plan(paths.plan_file(home, source.id)):
-        write_plan(paths.plan_file(home, header.id), plan)
+    if plan := Plan(paths.plan_file(home, source.id)).text:
+        Plan(paths.plan_file(home, header.id)).write(plan)
     note_use(write_session(home, header, entries))
     return header.id
 

@@ -33,12 +33,6 @@ def without_ticks(plan: str) -> str:
     return _mark(plan, lambda step: " ")
 
 
-def tick(plan: str, done: Collection[str]) -> str:
-    """The plan with those steps ticked whose words match a finished one."""
-    words = {_words(text) for text in done}
-    return _mark(plan, lambda step: "x" if _words(step["text"]) in words else step["mark"])
-
-
 def _mark(plan: str, mark: Callable[[re.Match[str]], str]) -> str:
     return _STEP.sub(lambda s: f"{s['before']}{mark(s)}{s['after']}{s['text']}", plan)
 
@@ -49,54 +43,43 @@ def _words(text: str) -> str:
     return " ".join(re.sub(r"[*_`]", "", plain).casefold().split()).rstrip(".")
 
 
-def read_plan(path: Path | None) -> str:
-    """The plan on disk; "" if missing or unreadable."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace") if path is not None else ""
-    except OSError:
-        return ""
-
-
 @dataclass(frozen=True)
 class Plan:
-    """A plan on disk, which may be missing."""
+    """A plan on disk. One that is missing or unreadable is empty."""
 
     path: Path | None
 
     @property
     def text(self) -> str:
-        return read_plan(self.path)
+        try:
+            return self.path.read_text("utf-8", "replace") if self.path is not None else ""
+        except OSError:
+            return ""
 
     @property
     def steps(self) -> list[tuple[str, bool]]:
-        """(text, whether done) of each step, in order."""
+        """See `steps_of`."""
         return steps_of(self.text)
 
-    def drop(self) -> None:
-        """Empties it. Raises: StorageError."""
+    @property
+    def text_in_force(self) -> str:
+        """The text if a step of it is open; "" otherwise."""
+        text = self.text
+        return text.strip() if not all(done for _, done in steps_of(text)) else ""
+
+    def write(self, text: str) -> None:
+        """Replaces it. Raises: StorageError."""
         if self.path is not None:
-            write_plan(self.path, "")
+            durable.make_folder(self.path.parent)
+            durable.replace(self.path, text.encode("utf-8", "replace"))
 
-
-def plan_in_force(path: Path | None) -> str:
-    """The plan if a step of it is open; "" otherwise."""
-    plan = read_plan(path)
-    return plan.strip() if not all(done for _, done in steps_of(plan)) else ""
-
-
-def write_plan(path: Path, plan: str) -> None:
-    """Replaces the plan. Raises: StorageError."""
-    durable.make_folder(path.parent)
-    durable.replace(path, plan.encode("utf-8", "replace"))
-
-
-def tick_off(path: Path | None, done: Collection[str]) -> str:
-    """Ticks finished steps of the plan on disk; returns `2 of 5 steps of the plan done`, or "" if
-    no step matches. Raises: StorageError."""
-    before = read_plan(path)
-    plan = tick(before, done)
-    if path is None or plan == before:
-        return ""
-    write_plan(path, plan)
-    steps = steps_of(plan)
-    return f"{sum(done for _, done in steps)} of {len(steps)} steps of the plan done"
+    def tick_off(self, done: Collection[str]) -> str:
+        """Ticks finished steps; returns `2 of 5 steps of the plan done`, or "" if no step matches.
+        Raises: StorageError."""
+        before, words = self.text, set(map(_words, done))
+        plan = _mark(before, lambda step: "x" if _words(step["text"]) in words else step["mark"])
+        if plan == before:
+            return ""
+        self.write(plan)
+        steps = steps_of(plan)
+        return f"{sum(done for _, done in steps)} of {len(steps)} steps of the plan done"

@@ -7,7 +7,7 @@ lock, so that nothing disappears under a running kode.
 import fcntl
 import shutil
 import time
-from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,30 +15,22 @@ from kode import durable, paths
 from kode.errors import BusyError, SessionError
 from kode.messages import calls_of
 from kode.session.entries import (
-    AnyEntry,
-    MessageEntry,
+    CompactionEntry,
     Origin,
-    RequestEntry,
-    StateEntry,
+    RestoreEntry,
+    RewindEntry,
     TrimEntry,
-    TurnEntry,
-    UsageEntry,
+    UndoEntry,
     line_of,
 )
-from kode.session.index import (
-    files,
-    read,
-    read_lines,
-    seconds_of,
-    session_path,
-    summarize,
-)
+from kode.session.index import files, list_sessions, read, read_lines, seconds_of, session_path
 from kode.session.log import Session, copy_to, load
 from kode.session.messages import visible_messages
 from kode.undo.undo import check_undo
 
 SECONDS_A_DAY = 86_400  # 24 hours of 3,600
-_AFTER_ANSWERS = (StateEntry, RequestEntry, UsageEntry, TurnEntry)
+_EDITS = (CompactionEntry, TrimEntry, RewindEntry, RestoreEntry, UndoEntry)
+"""What ends, as the next message does, what was stored with an answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +50,7 @@ def trim(home: Path, session_id: str, keep: int) -> tuple[int, int]:
     Raises: SessionError, BusyError, StorageError.
     """
     session, _ = load(home, session_id)
-    try:
+    with closing(session):
         messages = visible_messages(session.entries)
         start = max(0, len(messages) - keep)
         while start < len(messages) and messages[start].role == "tool":
@@ -67,14 +59,12 @@ def trim(home: Path, session_id: str, keep: int) -> tuple[int, int]:
             first = messages[start] if start < len(messages) else None
             session.append(TrimEntry(kept_from=getattr(first, "id", None)))
         return len(messages) - start, start
-    finally:
-        session.close()
 
 
 def fork(home: Path, session_id: str, at: str | None = None) -> str:
     """Creates a session from the entries up to and including `at` (None: all); returns its id.
-    Includes the results of `at`'s own calls, and after the last answer of a turn what was stored at
-    its end. The old session may be open elsewhere.
+    Includes the results of `at`'s own calls, and what was stored before the next message. The old
+    session may be open elsewhere.
 
     Raises: SessionError if there is no such entry; StorageError.
     """
@@ -87,24 +77,14 @@ def fork(home: Path, session_id: str, at: str | None = None) -> str:
             f"{len(matching) or 'No'} entries of session {session_id} begin with {at[:80]!r}. "
             f"`kode session show {session_id}` shows the id of each message."
         )
-    end = _end_of_exchange(entries, matching[0])
-    origin = Origin(session=session_id, entry=entries[matching[0]].id)
-    return copy_to(home, header, entries[:end], origin)
-
-
-def _end_of_exchange(entries: Sequence[AnyEntry], position: int) -> int:
-    """The index behind the entry at `position`, the results of its exchange with tools, if it is in
-    one, and what is stored after an answer."""
-    entry, end = entries[position], position + 1
-    if isinstance(entry, MessageEntry) and (calls_of(entry) or entry.role == "tool"):
-        for index, later in enumerate(entries[end:], end + 1):
-            if isinstance(later, MessageEntry):
-                if later.role != "tool":
-                    break
-                end = index
-    while end < len(entries) and isinstance(entries[end], _AFTER_ANSWERS):
-        end += 1
-    return end
+    begins = matching[0]
+    beyond = (
+        i
+        for i, entry in enumerate(entries)
+        if i > begins and (isinstance(entry, _EDITS) or getattr(entry, "role", "tool") != "tool")
+    )
+    origin = Origin(session=session_id, entry=entries[begins].id)
+    return copy_to(home, header, entries[: next(beyond, len(entries))], origin)
 
 
 def delete(home: Path, session_id: str) -> None:
@@ -114,8 +94,7 @@ def delete(home: Path, session_id: str) -> None:
         raise BusyError(
             f"Session {session_id} is open in another kode. Close it there, then delete it."
         )
-    # The session's own file is deleted last: while it exists, an interrupted deletion can be
-    # repeated.
+    # The session's file is deleted last: while it exists, a deletion can be repeated.
     shutil.rmtree(paths.session_folder(home, session_id), ignore_errors=True)
     durable.remove(path.with_name(path.name + ".torn"))
     durable.forget_length(path)
@@ -139,12 +118,9 @@ def cleanup(home: Path, days: float, *, dry_run: bool = False) -> tuple[list[str
     would, and of those that are old enough, but open in a running kode. Files of another kind are
     not touched. Raises: StorageError."""
     limit = time.time() - days * SECONDS_A_DAY
-    removed, busy = list[str](), list[str]()
-    for _, session_id in sorted(files(home)):
-        path = paths.session_file(home, session_id)
-        summary = summarize(path)
-        if summary is not None and (seconds_of(summary.updated_at) or 0.0) < limit:
-            (busy if is_open(path) else removed).append(session_id)
+    old = sorted(s.id for s in list_sessions(home) if (seconds_of(s.updated_at) or 0.0) < limit)
+    busy = [session_id for session_id in old if is_open(paths.session_file(home, session_id))]
+    removed = [session_id for session_id in old if session_id not in busy]
     for session_id in () if dry_run else removed:
         delete(home, session_id)
     return removed, busy
@@ -153,10 +129,9 @@ def cleanup(home: Path, days: float, *, dry_run: bool = False) -> tuple[list[str
 def check(home: Path, session_id: str | None = None, *, repair: bool = False) -> list[Checked]:
     """Checks a session, or all, for damage.
 
-    With `repair`, a torn line is set aside and cut off, calls without a result get one, and a file
-    with unreadable lines is set aside in full and rewritten without them, unless that leaves
-    nothing: then it may be no session at all. So is the record of its changes, and contents kept
-    for undo that are damaged are set aside. Otherwise nothing is written.
+    With `repair`, calls without a result get one, and what is damaged is set aside: a torn line,
+    contents kept for undo, and files with unreadable lines, which are rewritten without them unless
+    that leaves nothing: then it may be no session at all. Otherwise nothing is written.
 
     Raises: SessionError for an unknown id; StorageError.
     """
@@ -167,33 +142,33 @@ def check(home: Path, session_id: str | None = None, *, repair: bool = False) ->
 def _check(home: Path, path: Path, *, repair: bool) -> Checked:
     if is_open(path):
         return Checked(id=path.stem, in_use=True)
-    undo = paths.undo_folder(path.with_suffix(""))
     try:
         with durable.storage_errors(path, "read"):
             data = path.read_bytes()
-        # A file of which no line can be read may be no session at all.
-        if repair and (b"\n" not in data or read_lines(data, path.stem).sound):
-            faults = [*_repair(home, path), *check_undo(undo, repair=True)]
-            return Checked(id=path.stem, faults=tuple(faults), repaired=bool(faults))
-        header, entries, faults = read(path)
+        repair = repair and (b"\n" not in data or bool(read_lines(data, path.stem).sound))
+        faults = _repair(home, path) if repair else _find_faults(path, data)
+        faults += check_undo(paths.undo_folder(path.with_suffix("")), repair=repair)
     except SessionError as error:
         return Checked(id=path.stem, faults=(str(error),))
+    return Checked(id=path.stem, faults=tuple(faults), repaired=repair and bool(faults))
+
+
+def _find_faults(path: Path, data: bytes) -> list[str]:
+    header, entries, faults = read(path)
     if data and not data.endswith(b"\n"):
         faults.append("The last line is incomplete.")
-    faults += check_undo(undo, repair=False)
     session = Session(header=header, path=None)
     session.append(*entries)
     if session.messages and calls_of(session.messages[-1]):
         faults.append("It ended in the middle of a call, whose result is unknown.")
-    return Checked(id=path.stem, faults=tuple(faults))
+    return faults
 
 
 def _repair(home: Path, path: Path) -> list[str]:
     """A sentence for each repair. Raises: SessionError, BusyError, StorageError."""
     session, repairs = load(home, path.stem)
-    try:
-        with durable.storage_errors(path, "read"):
-            data = path.read_bytes()
+    with closing(session), durable.storage_errors(path, "read"):
+        data = path.read_bytes()
         lines = read_lines(data, path.stem).sound
         if len(lines) < data.count(b"\n"):
             aside = durable.set_aside(path, data)
@@ -205,6 +180,4 @@ def _repair(home: Path, path: Path) -> list[str]:
                 f"The damaged lines have been removed; the old file is saved as {aside.name}."
             )
         durable.note_length(path, len(data))
-    finally:
-        session.close()
     return repairs

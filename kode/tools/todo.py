@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kode.function_tool import tool
-from kode.session.plan import tick_off
+from kode.session.plan import Plan
 from kode.tool import ToolContext, ToolOutput
 
 _MARKS = {"pending": "[ ]", "doing": "[>]", "done": "[x]"}
@@ -24,7 +24,9 @@ async def todo(context: ToolContext, items: list[TodoItem]) -> ToolOutput:
     if not items:
         return ToolOutput(text="The todo list is empty.", summary="empty")
     done = sum(item.status == "done" for item in items)
-    ticked = tick_off(context.place.plan, [item.text for item in items if item.status == "done"])
+    ticked = Plan(context.place.plan).tick_off(
+        [item.text for item in items if item.status == "done"]
+    )
     lines = [f"{_MARKS[item.status]} {' '.join(item.text.split())}" for item in items]
     return ToolOutput(
         text="\n".join(

@@ -33,6 +33,7 @@ from kode.memory.statement import Outcome
 from kode.messages import Image, Message, Text, Usage
 from kode.permissions.modes import StandingRule
 from kode.provider import ModelInfo
+from kode.session.plan import Plan
 from kode.session.spending import Spending, Spent
 from kode.tools.background import BackgroundCommands
 from kode.undo.text import FileDiff
@@ -128,6 +129,10 @@ class FakeConversation:
             gate=gate,
             memory=self.memory,
         )
+
+    @property
+    def plan(self):
+        return Plan(self.place.plan)
 
     @property
     def place(self):

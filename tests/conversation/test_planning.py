@@ -7,7 +7,7 @@ from kode.events import PlanKept
 from kode.messages import Text
 from kode.prompts import template
 from kode.session.entries import PlanEntry
-from kode.session.plan import read_plan
+from kode.session.plan import Plan
 
 PLAN = "# Plan\n\n- [ ] write a.txt\n- [ ] check it\n"
 
@@ -34,11 +34,11 @@ async def test_an_answer_in_mode_plan_ends_with_a_saved_plan(opened, events):
 async def test_an_answer_elsewhere_or_lacking_a_plan_leaves_it_alone(opened):
     talk = await opened({"text": PLAN}, {"text": "It has two functions."}, {"text": "# Plan\n"})
     await talk.turn("plan this")
-    assert read_plan(talk.agent.place.plan) == ""
+    assert Plan(talk.agent.place.plan).text == ""
 
     talk.set_permission_mode("plan")
     await talk.turn("what is in a.py?")
-    assert read_plan(talk.agent.place.plan) == ""
+    assert Plan(talk.agent.place.plan).text == ""
     assert not talk.fresh_plan
 
     talk.set_permission_mode("ask")
@@ -61,7 +61,7 @@ async def test_approving_switches_the_mode_and_sends_the_plan_on_disk(opened):
     assert talk.gate.mode == "auto-edit"
     assert edited.strip() in last_request(talk)
     assert "The person edited" not in last_request(talk)
-    assert read_plan(talk.agent.place.plan) == edited.replace("[ ] write", "[x] write")
+    assert Plan(talk.agent.place.plan).text == edited.replace("[ ] write", "[x] write")
 
 
 async def test_an_edited_plan_reaches_the_model_once(opened):
@@ -93,7 +93,7 @@ async def test_a_session_that_is_continued_has_its_plan(opened):
     await talk.close()
 
     again = await opened({"text": "ok"}, session_id=session_id)
-    assert read_plan(again.agent.place.plan) == PLAN
+    assert Plan(again.agent.place.plan).text == PLAN
     await again.turn("hello")
     assert "edited the plan" not in last_request(again)
 

@@ -10,7 +10,7 @@ from kode.memory.contract import Drop
 from kode.messages import Message, ServerItem, Text, text_of
 from kode.session.entries import CompactionEntry
 from kode.session.messages import EARLIER, LISTED_DROPPED, compaction_message
-from kode.session.plan import write_plan
+from kode.session.plan import Plan
 from kode.tools.read_file import read_file
 from kode.tools.todo import todo
 from tests.engine.conftest import Bench, MakeBench, calls, says
@@ -52,10 +52,10 @@ async def test_a_plan_with_open_steps_survives_word_for_word(
     run = bench(says("one"), says("note"), says("two"), says("note"))
     run.agent = replace(run.agent, place=replace(run.agent.place, plan=path))
     await run.turn("first " * 500)
-    write_plan(path, "# Plan\n- [x] look  twice\n- [ ] cut\n")
+    Plan(path).write("# Plan\n- [x] look  twice\n- [ ] cut\n")
     assert "# Plan\\n- [x] look  twice\\n- [ ] cut" in await compacted(run)
 
-    write_plan(path, "# Plan\n- [x] look  twice\n- [x] cut\n")
+    Plan(path).write("# Plan\n- [x] look  twice\n- [x] cut\n")
     await run.turn("second " * 500)
     assert "look  twice" not in await compacted(run)
 

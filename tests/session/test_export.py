@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,7 @@ def test_the_document_has_all_messages_whatever_was_compacted(tmp_path: Path) ->
     assert exported["messages"][1] == {"role": "user", "content": "one"}
     assert exported["turns"] == 3
     assert exported["buffer"] == ["10:00  user  one"]
-    assert exported["usage"] == {"input_tokens": 30, "output_tokens": 15, "cached_tokens": 0}
+    assert exported["usage"].items() >= {"input_tokens": 30, "output_tokens": 15}.items()
     assert exported["cost_usd"] == 1.5
     assert exported["id"] == session.id
     assert exported["updated_at"] >= exported["created_at"]
@@ -65,45 +64,19 @@ def test_calls_results_and_additions_are_told_plainly(tmp_path: Path) -> None:
     assert [m["tool_call_id"] for m in messages[2:]] == ["c1", "c2"]
 
 
-def test_a_call_in_a_transcript_can_be_read(tmp_path: Path) -> None:
-    edits = [{"old_text": "a\n  b\n", "new_text": "é"}, {"old_text": "-", "all": True}]
-    arguments = {"path": "a.py", "edits": edits, "empty": [], "n": 1.5}
-    text = markdown(tmp_path, "user go", call_of("edit_file", json.dumps(arguments)))
-
-    assert (
-        """`edit_file`
-```
-path: a.py
-edits.0.old_text:
-a
-  b
-
-edits.0.new_text: é
-edits.1.old_text: -
-edits.1.all: true
-empty: []
-n: 1.5
-```
-"""
-        in text
-    )
-
-
 @pytest.mark.parametrize(
-    ("arguments", "shown"),
+    ("arguments", "lines"),
     [
+        (
+            '{"path": "a.py", "new": "a\\n b", "n": [1, "é"]}',
+            'path: a.py\nnew:\na\n b\nn: [1, "é"]',
+        ),
         *((text, text) for text in ("{}", "no json", '["a"]', "[" * 20_000)),
-        ('{"a": "```"}', "a: ```"),
-        ('{"a": ' + "[" * 8 + '"end"' + "]" * 8 + "}", '[["end"]]'),
     ],
 )
-def test_arguments_of_any_kind_have_their_place_in_a_transcript(
-    tmp_path: Path, arguments: str, shown: str
-) -> None:
+def test_the_arguments_of_a_call_can_be_read(tmp_path: Path, arguments: str, lines: str) -> None:
     text = markdown(tmp_path, "user go", call_of("edit_file", arguments))
-
-    assert "`edit_file`\n```" in text
-    assert shown in text
+    assert f"`edit_file`\n```\n{lines}\n```\n" in text
 
 
 def test_an_output_cannot_close_its_fence_in_markdown(tmp_path: Path) -> None:

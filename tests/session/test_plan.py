@@ -1,16 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.session.plan import (
-    plan_in,
-    plan_in_force,
-    read_plan,
-    steps_of,
-    tick,
-    tick_off,
-    without_ticks,
-    write_plan,
-)
+from kode.session.plan import Plan, plan_in, steps_of, without_ticks
 from tests.tables import for_each
 
 PLAN = """# Plan
@@ -39,27 +30,27 @@ def test_a_plan_runs_from_the_answers_last_heading(answer, plan):
     assert plan_in(answer) == plan
 
 
-def test_a_step_is_ticked_by_its_words():
-    plan = tick(PLAN, ["1. move parse to parse.py."])
-    assert steps_of(plan) == [("Move `parse` to parse.py", True), ("Run pytest -q", False)]
-    assert tick(PLAN, ["something else"]) == PLAN
-
-
 @given(st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1), min_size=1))
-def test_finishing_ticks_everything_and_changes_nothing_else(steps):
-    plan = "# Plan\n" + "".join(f"- [ ] {step}\n" for step in steps)
-    done = tick(plan, steps)
-    assert all(is_done for _, is_done in steps_of(done))
-    assert without_ticks(done) == plan
+def test_finishing_ticks_everything_and_changes_nothing_else(tmp_path_factory, steps):
+    text = "# Plan\n" + "".join(f"- [ ] {step}\n" for step in steps)
+    plan = Plan(tmp_path_factory.mktemp("plan") / "plan.md")
+    plan.write(text)
+
+    plan.tick_off(steps)
+
+    assert all(is_done for _, is_done in plan.steps)
+    assert without_ticks(plan.text) == text
 
 
-def test_a_finished_plan_is_ticked_and_no_longer_in_force(tmp_path):
-    path = tmp_path / "session" / "plan.md"
-    assert (read_plan(path), plan_in_force(path), read_plan(None)) == ("", "", "")
-    write_plan(path, PLAN)
+def test_a_finished_plan_is_no_longer_in_force(tmp_path):
+    plan = Plan(tmp_path / "session" / "plan.md")
+    assert (plan.text, plan.text_in_force, Plan(None).text) == ("", "", "")
+    plan.write(PLAN)
 
-    assert tick_off(path, ["Run pytest -q"]).startswith("1 of 2 ")
-    assert "- [x] Run pytest -q" in plan_in_force(path)
-    assert tick_off(path, ["Run pytest -q"]) == ""
-    assert tick_off(path, ["Move parse to parse.py"]).startswith("2 of 2 ")
-    assert plan_in_force(path) == ""
+    assert plan.tick_off(["something else"]) == ""
+    assert plan.tick_off(["Run pytest -q"]).startswith("1 of 2 ")
+    assert "- [x] Run pytest -q" in plan.text_in_force
+    assert plan.tick_off(["Run pytest -q"]) == ""
+    assert plan.tick_off(["1. move parse to parse.py."]).startswith("2 of 2 ")
+    assert steps_of(plan.text) == [("Move `parse` to parse.py", True), ("Run pytest -q", True)]
+    assert plan.text_in_force == ""

@@ -127,7 +127,7 @@ def test_the_record_is_private_and_holds_no_key(write, opened, home):
     assert key not in path.read_text()
 
 
-FLIPPED = b'{"path":"/a","sha256":"b","size":1,"source":"c","sum":"00000000"}\n'
+FLIPPED = b'{"path":"/a","sha256":"b","source":"c","sum":"00000000"}\n'
 
 
 @pytest.mark.parametrize(
@@ -146,34 +146,6 @@ def test_a_damaged_record_is_set_aside_and_partly_used(notes, opened, home, even
     assert aside.name in notice.text
 
 
-@pytest.mark.parametrize("kept", [0, 1])
-def test_a_record_without_its_last_lines_is_reported_once(
-    notes, write, project, opened, home, events, kept
-):
-    write("b.md", "b")
-    path = paths.marks_file(home)
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:kept])) if kept else path.unlink()
-
-    assert opened().find_source([str(notes)]) == (SAID if kept else "")
-    assert opened().find_source([str(project / "b.md")]) == ""
-
-    (notice,) = events
-    assert f"{sum(map(len, lines[kept:]))} bytes" in notice.text
-
-
-def test_a_torn_last_line_is_no_damage(notes, write, project, opened, home, events):
-    path = paths.marks_file(home)
-    with path.open("ab") as file:
-        file.write(b'{"path": "/x')
-    assert opened().find_source([str(notes)]) == SAID
-
-    write("b.md", "b")
-
-    assert opened().find_source([str(project / "b.md")])
-    assert events == []
-
-
 def test_a_disk_that_says_no_is_reported(project, opened, home, events, monkeypatch):
     (project / "a.md").write_text("x")
     home.write_text("a file")
@@ -185,7 +157,7 @@ def test_a_disk_that_says_no_is_reported(project, opened, home, events, monkeypa
 
 
 def test_the_record_does_not_grow_with_edits_and_approvals(write, opened, home, monkeypatch):
-    monkeypatch.setattr(provenance, "SPARE_LINES", 10)
+    monkeypatch.setattr(provenance, "SPARE_MARKS", 10)
     monkeypatch.setattr(provenance, "MAX_MARKS", 10)
     session, reader = opened(PAGE), opened()
     first = write("kept.md", "kept", session)
@@ -193,7 +165,7 @@ def test_the_record_does_not_grow_with_edits_and_approvals(write, opened, home, 
         assert reader.find_source([write("a.md", f"version {number}", session)])
         provenance.record_of(home).approve([("/gone.md", f"{number:064}")])
 
-    assert len(paths.marks_file(home).read_bytes().splitlines()) <= 22
+    assert len(paths.marks_file(home).read_bytes().splitlines()) <= 20
     assert opened().find_source([first])
 
 

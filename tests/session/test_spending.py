@@ -6,7 +6,7 @@ from pathlib import Path
 from kode.messages import Text, Usage
 from kode.session import upkeep
 from kode.session.entries import MessageEntry, UsageEntry, timestamp
-from kode.session.spending import Spending, last_turn, spending_since
+from kode.session.spending import Spending
 from tests.session.stories import story
 
 NOW = datetime(2026, 1, 2, 15, tzinfo=UTC)
@@ -35,11 +35,8 @@ def test_spending_is_told_by_model_the_dearest_first() -> None:
     assert spending.total.usage.input_tokens == 305
 
 
-def test_the_last_turn_begins_with_what_the_person_asked_last() -> None:
-    asked = MessageEntry(role="user", parts=(Text(text="hi"),))
-    entries = [asked, replied("a", 0.1), asked, replied("b", 0.2)]
-    assert list(Spending.of(last_turn(entries))) == ["b"]
-    assert last_turn([]) == []
+def since_midnight(home: Path) -> Spending:
+    return Spending.of(entry for *_, entry in Spending.requests_by_folder(home, MIDNIGHT))
 
 
 def test_a_day_has_what_all_sessions_took_since_midnight(tmp_path: Path) -> None:
@@ -48,18 +45,18 @@ def test_a_day_has_what_all_sessions_took_since_midnight(tmp_path: Path) -> None
     upkeep.fork(tmp_path, story(tmp_path, replied("m", 0.125)).header.id)  # counts once
     story(tmp_path, replied("m", 9.0, yesterday))
 
-    spending = spending_since(tmp_path, MIDNIGHT)
+    spending = since_midnight(tmp_path)
 
     assert {model: spent.cost_usd for model, spent in spending.items()} == {"n": 0.5, "m": 0.375}
 
 
 def test_a_file_that_has_not_changed_since_is_not_opened(tmp_path: Path) -> None:
     os.utime(story(tmp_path, replied("m", 0.25)).path, (0, 0))
-    assert spending_since(tmp_path, MIDNIGHT) == {}
+    assert since_midnight(tmp_path) == {}
 
 
 def test_a_damaged_line_or_time_hides_no_earlier_request(tmp_path: Path) -> None:
     session = story(tmp_path, replied("m", 0.25), replace(replied("m", 8), at="?"))
     with session.path.open("ab") as file:
         file.write(b'{"type":"message","usage":{\n{"type":"message","usage":{}}\n\xff\n')
-    assert spending_since(tmp_path, MIDNIGHT).total.cost_usd == 0.25
+    assert since_midnight(tmp_path).total.cost_usd == 0.25

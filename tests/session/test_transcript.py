@@ -15,7 +15,6 @@ from kode.session.transcript import Transcript
 from tests.session.stories import entry_of, results, whole_story
 from tests.tables import for_each
 
-COMPACTION = CompactionEntry(summary="was")
 HEADER = Header(id="20260102-030405-a1b2c3", created_at="", cwd="/w", model="m", provider="openai")
 
 
@@ -43,7 +42,6 @@ def transcript_of(*steps: str | Message | Entry) -> Transcript:
             ("asks a", results("a", text="one"), "asks a", results("a", text="two"), "asks a"),
             [{"a": "one"}, {"a": "two"}, {"a": None}],
         ),
-        (("asks a", "results a", RewindEntry(to="1"), "answer so"), [{"a": None}]),
     ],
 )
 def test_a_call_has_its_own_result_however_late(
@@ -78,7 +76,7 @@ def test_a_rewound_turn_is_marked_and_its_number_used_again() -> None:
 
     turns = transcript.turns
     assert [(turn.number, turn.is_rewound) for turn in turns] == [(1, False), (2, True), (2, False)]
-    assert [item.gone for item in turns[1].items] == ["rewound", "rewound", ""]
+    assert [item.is_rewound for item in turns[1].items] == [True, True, False]
     assert len(list(transcript.messages)) == 3
 
 
@@ -91,25 +89,21 @@ def test_the_turns_of_an_undone_rewind_count_as_before() -> None:
     assert numbers == [(1, False), (2, False), (3, False)]
 
 
-@for_each(
-    ("steps", "gone"),
-    [
-        (
-            (
-                CompactionEntry(summary="was"),
-                SystemEntry(sections={"kode": "s"}, after="1"),
-                RestoreEntry(of="1"),
-            ),
-            ["", "undone", "undone", ""],
-        ),
-        (("answer stays", TrimEntry(kept_from="1"), "user two"), ["trimmed", "", "", ""]),
-        (("answer 1", TrimEntry(kept_from=None)), ["trimmed", "trimmed", ""]),
-    ],
-)
-def test_messages_that_no_longer_count_are_marked(
-    steps: tuple[str | Entry, ...], gone: list[str]
-) -> None:
-    assert [item.gone for item in transcript_of("user one", *steps).items] == gone
+def test_an_undone_compaction_is_marked_with_its_system_prompt() -> None:
+    undone = (
+        CompactionEntry(summary="was"),
+        SystemEntry(sections={"kode": "s"}, after="1"),
+        RestoreEntry(of="1"),
+    )
+    items = transcript_of("user one", *undone).items
+    assert [item.is_rewound for item in items] == [False, True, True, False]
+
+
+@for_each(("kept_from", "ids"), [("2", ["2", "4"]), (None, ["4"])])
+def test_trimmed_messages_do_not_count(kept_from: str | None, ids: list[str]) -> None:
+    trim = TrimEntry(kept_from=kept_from)
+    transcript = transcript_of("user one", "answer gone", "answer stays", trim, "user two")
+    assert [message.id for message, _ in transcript.messages] == ids
 
 
 def test_every_entry_but_results_is_an_item_once(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from kode.messages import text_of, user_message
 from kode.session import log, upkeep
 from kode.session.entries import MessageEntry, StateEntry, SystemEntry
 from kode.session.export import as_json
-from kode.session.plan import read_plan, write_plan
+from kode.session.plan import Plan
 from kode.session.transcript import Transcript
 from tests.session.stories import assert_sendable, reopened, session_of, story, whole_story
 from tests.tables import for_each
@@ -61,7 +61,7 @@ def test_trim_never_leaves_half_a_tool_exchange(tmp_path: Path, keep: int) -> No
 
 def test_a_fork_begins_like_its_origin_and_leaves_it_alone(tmp_path: Path) -> None:
     session = whole_story(tmp_path)
-    write_plan(paths.plan_file(tmp_path, session.header.id), "- [ ] one")
+    Plan(paths.plan_file(tmp_path, session.header.id)).write("- [ ] one")
     before = session.path.read_bytes()
 
     forked = upkeep.fork(tmp_path, str(session.id))
@@ -73,7 +73,7 @@ def test_a_fork_begins_like_its_origin_and_leaves_it_alone(tmp_path: Path) -> No
     assert loaded.messages[:-1] == session.messages
     assert loaded.header.forked_from.session == session.id
     assert loaded.states == session.states
-    assert read_plan(paths.plan_file(tmp_path, forked)).strip() == "- [ ] one"
+    assert Plan(paths.plan_file(tmp_path, forked)).text == "- [ ] one"
     assert session.path.read_bytes() == before
 
 

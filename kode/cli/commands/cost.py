@@ -22,7 +22,7 @@ from kode.providers import models
 from kode.session.cache_breaks import CacheBreak, find_breaks
 from kode.session.entries import AnyEntry
 from kode.session.index import find, newest, read, session_path
-from kode.session.spending import Spending, Spent, step_of
+from kode.session.spending import Spending, Spent, find_requests
 
 HEADS = ("uncached", "cached", "written", "output", "cost")
 _BY_TIME = "`--since` takes a date or a time: `--since 1d`; `kode view` shows projects and days."
@@ -55,30 +55,30 @@ def _show_session(arguments: argparse.Namespace) -> Answer:
     home, cwd = paths.home(), working_directory(arguments)
     session_id = find(home, arguments.id) if arguments.id else newest(home, cwd)[0]
     header, entries, _ = read(session_path(home, session_id))
-    steps = [step for entry in entries if (step := step_of(entry))]
+    steps = [(entry, Spent.of(entry)) for entry in find_requests(entries)]
     listed = [
-        {"entry": step.entry, "at": step.at, "purpose": step.purpose, "model": step.model}
-        | _spent_object(step)
-        for step in steps
+        {"entry": entry.id, "at": entry.at, "purpose": _purpose(entry), "model": entry.model}
+        | _spent_object(spent)
+        for entry, spent in steps
     ]
     value: dict[str, object] = {"session": session_id, "cwd": header.cwd, "steps": listed}
-    breaks: Sequence[CacheBreak] | None = ()
+    breaks: Sequence[CacheBreak] = ()
     if arguments.why:
         config = load_config(home, cwd, environ=os.environ, flags={}).config
         breaks = find_breaks(home, session_id, models.pricing(given_prices(config)))
-        value["recorded"] = breaks is not None
-        value["breaks"] = [asdict(cache_break) for cache_break in breaks or ()]
+        value["breaks"] = [asdict(cache_break) for cache_break in breaks]
     lines = [f"Session {session_id} in {paths.short_path(one_line(header.cwd))}", ""]
     spending, numbers = Spending.of(entries), itertools.count(1)
     rows: list[tuple[str, ...]] = [("time", "request", *HEADS)]
-    for step in steps:
-        name = f"step {next(numbers)}" if step.purpose == "turn" else step.purpose
-        rows.append((local_time(step.at), name, *_figures(step)))
+    for entry, spent in steps:
+        name = _purpose(entry)
+        name = f"step {next(numbers)}" if name == "turn" else name
+        rows.append((local_time(entry.at), name, *_figures(spent)))
     head, *table = columns([*rows, *_sums(spending)], right=range(2, len(rows[0])))
-    reasons = {cache_break.step: _reason(cache_break) for cache_break in breaks or ()}
+    reasons = {cache_break.step: _reason(cache_break) for cache_break in breaks}
     lines += [head] if steps else ["No usage is on record for it."]
-    for step, line in zip(steps, table, strict=False):
-        lines += [line, *reasons.get(step.entry, ())]
+    for (entry, _), line in zip(steps, table, strict=False):
+        lines += [line, *reasons.get(entry.id, ())]
     lines += table[len(steps) :] if steps else ()
     lines += ["", _summarize_breaks(breaks)] if arguments.why else ()
     return Answer(value=value | _totals(spending), as_json=arguments.json, lines=lines)
@@ -118,20 +118,19 @@ def _moment(text: str) -> datetime:
         raise ConfigError(f"kode cost: --since takes {allowed}, not {text!r}.") from None
 
 
+def _purpose(entry: AnyEntry) -> str:
+    """`turn`, `memory`, `compaction` or `subagent`."""
+    return str(getattr(entry, "purpose", "turn"))
+
+
 def _reason(cache_break: CacheBreak) -> list[str]:
-    """What changed and its cost; below it, the place."""
+    """What changed, and its cost."""
     cost = "" if cache_break.cost_usd is None else f", {money(cache_break.cost_usd)} more"
     again = f" · {cache_break.tokens:,} tokens read again{cost}" if cache_break.tokens else ""
-    where = "after the request before"
-    if (spot := cache_break.spot) is not None:
-        change = f"byte {spot.byte:,}: {spot.before!r} → {spot.after!r}"
-        where = f"{spot.name}, {change} · {where}"
-    return [f"          ↳ {one_line(cache_break.cause)}{again}", f"            {where}"]
+    return [f"          ↳ {one_line(cache_break.cause)}{again}"]
 
 
-def _summarize_breaks(breaks: Sequence[CacheBreak] | None) -> str:
-    if breaks is None:
-        return "This session holds no record of its requests, so there are no reasons to show."
+def _summarize_breaks(breaks: Sequence[CacheBreak]) -> str:
     if not breaks:
         return "Each request started like the one before, and no cached beginning was lost."
     costs = [lost.cost_usd for lost in breaks if lost.cost_usd is not None]

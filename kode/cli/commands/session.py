@@ -226,17 +226,18 @@ def _import(parser: Parser, argv: Sequence[str]) -> int:
     earlier = find_imported(home)
     for path in (file for place in places for file in session_files(place)):
         try:
-            session = import_file(home, path, earlier)
+            session_id, transcript = import_file(home, path, earlier)
         except SessionError as error:
             skipped += 1
             if path in places:  # of a folder, not every file is a session
                 complain([str(error)])
             continue
         taken += 1
-        amounts = f"{plural(session.turns, 'turn')}, {plural(session.messages, 'message')}"
-        state = "there already" if session.known else f"{session.agent}, {amounts}"
-        faults = (f"    {fault}" for fault in session.faults)
-        print_answer(Answer(lines=[f"{session.session}  {state}  {session.path}", *faults]))
+        state, faults = "there already", list[str]()
+        if transcript is not None:
+            state = plural(sum(turn.number > 0 for turn in transcript.turns), "turn")
+            faults = [f"    {fault}" for fault in transcript.faults]
+        print_answer(Answer(lines=[f"{session_id}  {state}  {path}", *faults]))
     if skipped:
         print(f"skipped: {plural(skipped, 'file')} without a session", file=sys.stderr)
     return EXIT_OK if taken else EXIT_FAILED

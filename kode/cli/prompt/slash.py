@@ -37,7 +37,6 @@ from kode.errors import UserError
 from kode.messages import columns, plural
 from kode.permissions.modes import MODE_CALLED, MODE_MEANS
 from kode.programs import find_program
-from kode.session.plan import read_plan, write_plan
 
 PLAN_WORDS = ("show", "edit", "go", "drop")
 
@@ -47,25 +46,25 @@ async def plan(state: PromptState, argument: str) -> None:
     `drop` act on the existing plan; other words are a task to plan. Raises: UserError without a
     plan."""
     conversation, screen = state.conversation, state.screen
-    path = conversation.agent.place.plan
+    plan = conversation.plan
     if argument not in PLAN_WORDS:
         conversation.set_permission_mode("plan")
         screen.print("Mode: plan. Nothing changes until you approve a plan.")
         if argument:
             return await run_turn(state, argument, f"/plan {argument}")
-    text = await asyncio.to_thread(read_plan, path)
-    if argument and (path is None or not text.strip()):
+    text = await asyncio.to_thread(lambda: plan.text)
+    if argument and not text.strip():
         raise UserError("There is no plan yet: /plan, then say what you want.")
     if argument == "edit":
         await edit_plan(state)
     elif argument == "go":
         await go_ahead(state, "ask")
-    elif argument == "drop" and path is not None:
-        await asyncio.to_thread(write_plan, path, "")
+    elif argument == "drop":
+        await asyncio.to_thread(plan.write, "")
         screen.print("Plan dropped. The model learns of it with your next message.", "dim")
     elif text.strip():
         state.renderer.show_answer(text)
-        screen.print(str(path), "dim")
+        screen.print(str(plan.path), "dim")
 
 
 CLIPBOARD_TIMEOUT_S = 2.0  # a clipboard program that hangs must not hold the prompt

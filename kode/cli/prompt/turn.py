@@ -12,7 +12,6 @@ from kode.cli.screen.notify import LONG_TURN_S
 from kode.events import TurnEnded
 from kode.permissions.modes import PermissionMode
 from kode.permissions.question import Question, visible
-from kode.session.plan import read_plan
 
 if TYPE_CHECKING:
     from kode.conversation.structured import Form
@@ -54,10 +53,9 @@ async def _ask_about_plan(state: PromptState) -> None:
         hint="Tab: write what to change",
         takes_words=True,
     )
-    path = state.conversation.agent.place.plan
     given = lambda answer: "ask" if answer.choice == "once" else f"no, {answer.message}"  # noqa: E731
     while True:
-        plan = await asyncio.to_thread(read_plan, path) if path is not None else ""
+        plan = await asyncio.to_thread(lambda: state.conversation.plan.text)
         asked = Question(tool="plan", title="Go ahead with this plan?", preview=visible(plan))
         keys = state.screen.read_answer("plan: ", menu)
         chosen = (await state.screen.first_of(keys, asked, given) or "").strip(" ,")
@@ -95,4 +93,4 @@ async def edit_plan(state: PromptState) -> None:
     if not saved:
         state.hint(f"{os.path.basename(command[0])} exited with an error.")
         return
-    state.renderer.show_answer(await asyncio.to_thread(read_plan, path))
+    state.renderer.show_answer(await asyncio.to_thread(lambda: state.conversation.plan.text))

@@ -34,7 +34,7 @@ async def _plan(conversation: Conversation, argument: str) -> str:
     if not argument:
         conversation.set_permission_mode("plan")
     if argument == "drop":
-        conversation.plan.drop()
+        conversation.plan.write("")
         return "Plan dropped. The model learns of it with your next message."
     mode = "" if argument else "Mode: plan. Nothing changes until you approve a plan.\n\n"
     return (

@@ -49,9 +49,7 @@ def history(transcript: Transcript, updates: Updates) -> Iterator[Update]:
                         last_plan = to_update.todo_update(shown)
                 case Image() if message.role == "user":
                     yield _of_person(_picture(part), message.id)
-    plans = (
-        item for item in transcript.items if item.entry.type == "plan" and item.gone != "rewound"
-    )
+    plans = (item for item in transcript.items if item.entry.type == "plan" and not item.is_rewound)
     if last_plan is None and any(plans):
         last_plan = to_update.plan_update(updates.plan_steps())
     if last_plan is not None:

@@ -62,9 +62,7 @@ def read_progress(home: Path, session_id: str) -> Progress:
     if not path.is_file():
         return Progress()
     transcript = Transcript.read(path)
-    replies = [
-        item for item in transcript.items if item.message and item.message.role == "assistant"
-    ]
+    replies = [item for item in transcript.items if getattr(item.entry, "role", "") == "assistant"]
     spent = Spending.of(transcript.entries).total
     turn = transcript.turns[-1] if transcript.turns and transcript.turns[-1].number else None
     last = next((item for item in reversed(replies) if turn and item in turn.items), None)

@@ -97,7 +97,9 @@ class _Pages:
         for index, shown in enumerate(view.turns):
             if any(each.id == entry for each in shown.turn.entries):
                 page = index // TURNS + 1
-                return RedirectResponse(f"{request.url.path}?page={page}#{shown.turn.id}", 303)
+                return RedirectResponse(
+                    f"{request.url.path}?page={page}#{shown.turn.entries[0].id}", 303
+                )
         return self._session_page(request, view)
 
     def agent(self, request: Request) -> Response:

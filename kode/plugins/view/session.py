@@ -119,8 +119,8 @@ def turns_of(transcript: Transcript, changed: FileChanges) -> Iterator[TurnView]
 def _items_of(
     item: Any, turn: int, cwd: str, changed: FileChanges
 ) -> Iterator[TextView | CallView]:
-    message = item.message
-    if message is None:
+    message = item.entry
+    if message.type != "message":
         yield from _events_of(item)
         return
     for part in item.parts:
@@ -148,7 +148,7 @@ def _events_of(item: Any) -> Iterator[TextView]:
         yield TextView(kind="event", title=f"Record {kind[2:]}", text=_text(fields["value"]))
     elif kind in EVENTS and fields.get("error", True):
         title, below = EVENTS[kind]
-        undone = "" if item.gone in ("", "trimmed") else " (undone)"
+        undone = " (undone)" if item.is_rewound else ""
         text = "\n\n".join(filter(None, (_text(fields[name]) for name in below)))
         yield TextView(kind="event", title=title.format(**fields).strip() + undone, text=text)
 
