@@ -14,6 +14,7 @@ from kode.plugins.fleet import child
 from kode.plugins.fleet.trees import Trees
 from kode.plugins.fleet.worker import MAX_KILLS, work
 from kode.session import log
+from kode.session.entries import Header
 from tests.plugins.fleet.conftest import leased, started
 from tests.session.stories import answer, turn_entry
 
@@ -51,7 +52,7 @@ def start_and_die(queue, *, ended, **fields):
     fields = {"at": math.floor(time.time()), "tree": str(queue.folder), **fields}
     queue.record(started(lease, **fields), under=lease)
     queue.close()
-    session = log.create(paths.home(), cwd=Path("/"), model="m", provider="p", id=lease.session)
+    session = log.create(paths.home(), Header(cwd="/", model="m", provider="p", id=lease.session))
     session.append_message(user_message("Do a."))
     session.append_message(answer("Did it."), 0.25)
     if ended:
