@@ -3,7 +3,6 @@
 import errno
 import math
 import time
-from pathlib import Path
 
 import pytest
 
