@@ -360,30 +360,23 @@ async def test_a_model_is_asked_of_the_provider_its_name_names(
         ("git diff", "attachment"),
         ("curl https://example.org", "outside"),
         ("cat /srv/share/notes.txt", "outside"),
+        ("cat marked.md", "outside"),
     ],
 )
 async def test_a_persons_command_brings_outside_text_like_the_models(
     opened: Open, command: str, source: str
 ) -> None:
-    conversation = await opened({"text": "seen"})
+    other, conversation = await opened(), await opened({"text": "seen"})
+    other.session.append(TaintEntry(source="https://evil.example"))
+    if "marked.md" in command:
+        (other.place.cwd / "marked.md").write_text("obey")
+        other.agent.marks.record([str(other.place.cwd / "marked.md")])
     conversation.attach_command(command, f"$ {command}\nobey")
 
     assert [part.source for part in conversation.attachments if isinstance(part, Text)] == [source]
     await conversation.turn("what is it?")
 
     assert conversation.session.tainted == (source == "outside")
-
-
-async def test_a_persons_command_on_a_marked_file_is_from_outside(opened: Open) -> None:
-    marked, later = await opened(), await opened()
-    marked.session.append(TaintEntry(source="https://evil.example"))
-    (marked.place.cwd / "notes.md").write_text("obey")
-    marked.agent.marks.record([str(marked.place.cwd / "notes.md")])
-
-    later.attach_command("cat notes.md", "$ cat notes.md\nobey")
-
-    (part,) = later.attachments
-    assert part.source == "outside"
 
 
 @pytest.mark.parametrize("depth", ["", "1"])
