@@ -34,12 +34,14 @@ def test_a_refusal_counts_until_its_effect_is_there(
     assert bool(evidence.missing()) == bool(left)
 
 
-def test_a_refusal_behind_the_same_effect_counts_again() -> None:
+def test_a_later_refusal_replaces_that_of_the_same_files() -> None:
     evidence = Evidence()
+    later = Denial(tool="shell", subject="make again", reason="no")
     evidence.note_effects({MAKE})
-    evidence.refuse(MAKE, [DENIAL])
-
+    evidence.refuse(MAKE, [DENIAL], (A,))
     assert evidence.refused() == (DENIAL,)
+    evidence.refuse(("shell", "make again"), [later], (A, B))
+    assert evidence.refused() == (later,)
 
 
 @for_each(
@@ -105,12 +107,3 @@ def test_a_claim_about_checks_needs_knowledge(done: list[WorkStep], checked: str
         evidence.note(one)
 
     assert evidence.checked() == checked
-
-
-def test_a_refusal_of_the_same_files_replaces_another() -> None:
-    evidence = Evidence()
-    later = Denial(tool="shell", subject="make again", reason="no")
-    evidence.refuse(MAKE, [DENIAL], (A,))
-    evidence.refuse(("shell", "make again"), [later], (A, B))
-
-    assert evidence.refused() == (later,)

@@ -67,24 +67,6 @@ async def test_a_place_that_is_a_guess_needs_a_reading(
     assert source.read_text() == f"{text}\n"
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (b"\xef\xbb\xbfone\n", b"\xef\xbb\xbf\xc3\xa9ins\n"),
-        ("\ufeffone\r\n".encode("utf-16-le"), "\ufeff\u00e9ins\r\n".encode("utf-16-le")),
-        (b"one caf\xe9\n", b"\xe9ins caf\xe9\n"),
-        (b"x\r\none\r\n", b"x\r\n\xc3\xa9ins\r\n"),
-        (b"one", b"\xc3\xa9ins"),
-    ],
-)
-async def test_mark_line_ends_and_encoding_are_kept(
-    call: Call, source: Path, before: bytes, after: bytes
-) -> None:
-    await _edit(call, source, before, old_text="one", new_text="éins")
-
-    assert source.read_bytes() == after
-
-
 async def test_several_edits_are_applied_in_order_or_none(call: Call, source: Path) -> None:
     edits = [
         {"old_text": "one", "new_text": "two"},

@@ -74,20 +74,33 @@ async def test_the_same_content_changes_nothing(call: Call, project: Path) -> No
     assert (output.files_changed, (project / "a").stat().st_ino) == ((), inode)
 
 
+ONE = {"old_text": "one", "new_text": "éins"}
+
+
 @pytest.mark.parametrize(
-    ("before", "content", "after", "note"),
+    ("before", "change", "after", "note"),
     [
-        (b"\xef\xbb\xbfa\r\nb\r\n", "a\nc\n", b"\xef\xbb\xbfa\r\nc\r\n", "CRLF"),
-        (b"caf\xe9\n", "thé\n", b"th\xe9\n", ""),
-        (b"caf\xe9\n", "茶\n", "茶\n".encode(), "UTF-8 now"),
+        (b"\xef\xbb\xbfa\r\nb\r\n", {"content": "a\nc\n"}, b"\xef\xbb\xbfa\r\nc\r\n", "CRLF"),
+        (b"caf\xe9\n", {"content": "thé\n"}, b"th\xe9\n", ""),
+        (b"caf\xe9\n", {"content": "茶\n"}, "茶\n".encode(), "UTF-8 now"),
+        (b"\xef\xbb\xbfone\n", ONE, b"\xef\xbb\xbf\xc3\xa9ins\n", ""),
+        (
+            "\ufeffone\r\n".encode("utf-16-le"),
+            ONE,
+            "\ufeffé".encode("utf-16-le") + "ins\r\n".encode("utf-16-le"),
+            "",
+        ),
+        (b"one caf\xe9\n", ONE, b"\xe9ins caf\xe9\n", ""),
+        (b"x\r\none\r\n", ONE, b"x\r\n\xc3\xa9ins\r\n", ""),
+        (b"one", ONE, b"\xc3\xa9ins", ""),
     ],
 )
-async def test_line_ends_and_encoding_are_kept_where_possible(
-    call: Call, project: Path, before: bytes, content: str, after: bytes, note: str
+async def test_mark_line_ends_and_encoding_are_kept_where_possible(
+    call: Call, project: Path, before: bytes, change: dict[str, str], after: bytes, note: str
 ) -> None:
     (project / "a").write_bytes(before)
 
-    output = await call(write_file, path="a", content=content)
+    output = await call(write_file if "content" in change else edit_file, path="a", **change)
 
     assert (project / "a").read_bytes() == after
     assert note in output.text
