@@ -289,7 +289,7 @@ def make_reach(
         ("writable", [grants.cache] if grants.cache else ()),
         ("writable", [Path(temporary)] if alone else ()),
     ]
-    every = tuple(Place(path=path, access=each) for each, those in listed for path in those)
+    every = tuple([Place(path=path, access=each) for each, those in listed for path in those])
     listed_folders = tuple(path.parent for path in place.readable)
     reach = Reach(places=every, temporary=temporary, network=network, listed=listed_folders)
     launcher = map(_real, (Path(sys.base_prefix), Path(sys.executable)))
@@ -311,9 +311,10 @@ def _git_settings(homes: Iterable[Path]) -> list[Path]:
 
 def _keys_in(homes: Iterable[Path], folders: Sequence[Path]) -> list[Path]:
     """Folders of keys that a home in or around these folders has."""
-    keys = (home / name for home in homes for name in names("key_folders"))
-    inside = (path for path in keys if any(path.is_relative_to(folder) for folder in folders))
-    return [path for path in inside if _is_plain_folder(path)]
+    around = frozenset(folders)
+    keys = [home / name for home in homes for name in names("key_folders")]
+    inside = [path for path in keys if not around.isdisjoint((path, *path.parents))]
+    return list(filter(_is_plain_folder, inside))
 
 
 @cache

@@ -257,10 +257,13 @@ def note_of(entry: AnyEntry) -> str:
     return ""
 
 
+_WITH_NOTES = (UndoEntry, JobEntry, NoteEntry)
+
+
 def find_unreported(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
     """The entries that the model has yet to be told of, oldest first. What a rewind dropped matters
     no more, but an undo, or the end of a job, that came later than what it is about."""
-    candidates = [entry for entry in entries if note_of(entry)]
+    candidates = [e for e in entries if isinstance(e, _WITH_NOTES) and note_of(e)]
     if not candidates:
         return []
     counting = effective(entries)

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kode import beneath
 from kode.programs import start_program
 
 if TYPE_CHECKING:
@@ -64,9 +63,9 @@ def _read_proc(since: int) -> Iterator[Process]:
     variable = f"\0{MARK}=".encode()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, ValueError, IndexError):  # gone meanwhile
-            # No file object: this runs for every process of the machine, after each command.
-            with beneath.closing(os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)) as file:
-                stat, _, rest = os.read(file, 4096).rpartition(b")")
+            # No buffer: this runs for every process of the machine, after each command.
+            with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+                stat, _, rest = file.read(4096).rpartition(b")")
             _, state, parent, group, *fields = rest.split(b" ", 21)
             if state in b"ZX" or int(fields[16]) < since:
                 continue

@@ -6,6 +6,7 @@ command does it run (`inner_of`, by exact tables of options)?
 """
 
 import functools
+import operator
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -333,7 +334,7 @@ def _rules_for(name: str, whole: str) -> list[Rule]:
 
 
 def _is_one_of(word: str, choices: tuple[str, ...]) -> bool:
-    return any(word == choice or fnmatchcase(word, choice) for choice in choices)
+    return word in choices or any(map(functools.partial(fnmatchcase, word), choices))
 
 
 def _has(words: Sequence[Word], wanted: Sequence[str], *, abbreviated: bool = True) -> bool:
@@ -366,11 +367,15 @@ def names(section: str, key: str = "programs") -> frozenset[str]:
 @functools.cache
 def readers() -> Mapping[tuple[str, ...], Mapping[str, Any]]:
     """The closed list: programs, some with a first word, that only read and print."""
-    rows = {}
+    rows: dict[tuple[str, ...], Mapping[str, Any]] = {}
     for words, row in _data()["readers"].items():
         *before, last = words.split()  # `command -v|-V` is two
-        rows.update({(*before, choice): row for choice in last.split("|")})
+        for choice in last.split("|"):
+            rows[(*before, choice)] = row
     return rows
+
+
+_split_choices = operator.methodcaller("split", "|")
 
 
 @functools.cache
@@ -379,7 +384,7 @@ def rules() -> Mapping[str, tuple[Rule, ...]]:
     by_name: dict[str, tuple[Rule, ...]] = {"": ()}
     for section, risk in _RISKS.items():
         for words, value in _data()[section].items():
-            choices = tuple(tuple(word.split("|")) for word in words.split())
+            choices = tuple(map(tuple, map(_split_choices, words.split())))
             for row in value if isinstance(value, list) else [value]:
                 fields: dict[str, Any] = {"leaves": _LEAVES.get(risk, "")}
                 fields |= {"reason": row} if isinstance(row, str) else row
