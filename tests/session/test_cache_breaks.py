@@ -22,6 +22,7 @@ from kode.session.entries import (
 )
 from kode.session.log import Session
 from kode.session.requests import tool_object
+from tests.tables import for_each
 
 SECTIONS = {"kode": "Be good. " * 20, "memory": "§ Likes tea.\n§ Likes blue."}
 READ = ToolSpec(name="read_file", description="Reads. " * 10, parameters={"type": "object"})
@@ -94,7 +95,7 @@ def test_the_section_that_changed_is_named_with_both_texts(story: Story) -> None
     assert [text[-5:] for text in story.last.cause.split("'")[1::2]] == ["blue.", " red."]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("tools", "cause"),
     [
         ((READ, EDIT, FETCH), "the tool mcp__web__fetch was added"),
@@ -106,15 +107,17 @@ def test_the_section_that_changed_is_named_with_both_texts(story: Story) -> None
     ],
 )
 def test_the_tool_that_is_to_blame_is_named(
-    story: Story, tools: tuple[ToolSpec, ...], cause: str
+    tmp_path: Path, tools: tuple[ToolSpec, ...], cause: str
 ) -> None:
+    story = Story(tmp_path)
+    story.say("one")
     story.tools = tools
     story.say("two", COLD)
     assert story.last.kind == "tool"
     assert story.last.cause.startswith(cause)
 
 
-@pytest.mark.parametrize(("provider", "kind"), [("openai", "kode"), ("anthropic", "tool")])
+@for_each(("provider", "kind"), [("openai", "kode"), ("anthropic", "tool")])
 def test_the_part_a_server_reads_first_is_to_blame(
     tmp_path: Path, provider: str, kind: str
 ) -> None:
@@ -130,51 +133,45 @@ def test_the_sessions_own_edit_of_its_messages_is_the_cause(story: Story) -> Non
     for text in ("two", "three", "four"):
         story.say(text)
     compaction = CompactionEntry(summary="Said.", kept_from=story.message_id(-2))
-    edits = {
-        "compaction": lambda: compaction,
-        "restore": lambda: RestoreEntry(of=compaction.id),
-        "trim": lambda: TrimEntry(kept_from=story.message_id(-4)),
-        "rewind": lambda: RewindEntry(to=story.message_id(-2)),
-    }
-    kinds = []
-    for kind, edit in edits.items():
-        story.session.append(edit())
-        story.say(f"after the {kind}", warm)
-        kinds.append(story.last.kind)
-    assert kinds == [*edits]
+    edits = [
+        compaction,
+        RestoreEntry(of=compaction.id),
+        TrimEntry(kept_from=story.message_id(-4)),
+        RewindEntry(to=story.message_id(-2)),
+    ]
+    for edit in edits:
+        story.session.append(edit)
+        story.say("and now?", warm)
+        assert (story.last.kind, edit.type in story.last.cause) == (edit.type, True)
 
 
-@pytest.mark.parametrize("kind", ["trim", "compaction"])
-def test_only_a_compaction_renders_the_system_prompt_again(story: Story, kind: str) -> None:
+def test_only_a_compaction_renders_the_system_prompt_again(story: Story) -> None:
     story.say("two")
     kept = story.message_id(-1)
-    compaction = CompactionEntry(summary="All was said.", kept_from=kept)
-    story.session.append(TrimEntry(kept_from=kept) if kind == "trim" else compaction)
-    story.sections = {**SECTIONS, "memory": "§ Likes red."}
-    story.say("three", COLD)
-    assert story.last.kind == ("memory" if kind == "trim" else "compaction")
-    assert "the memory changed: " in story.last.cause
-
-
-def test_a_cold_cache_is_the_cause_after_an_equal_beginning(story: Story) -> None:
-    story.say("two")
-    story.session.append(RewindEntry(to=story.message_id(-2)))
-    story.say("other words", COLD)
-    assert story.last.kind == "cache"
-    assert "rewind" in story.last.cause
+    for edit, kind in ((TrimEntry, "memory"), (CompactionEntry, "compaction")):
+        summary = {"summary": "All was said."} if kind == "compaction" else {}
+        story.session.append(edit(kept_from=kept, **summary))
+        story.sections = {**SECTIONS, "memory": f"§ Likes {kind}."}
+        story.say("three", COLD)
+        assert story.last.kind == kind
+        assert "the memory changed: " in story.last.cause
 
 
 def test_an_expired_cache_costs_the_discount_it_lost(story: Story) -> None:
     story.say("two", COLD)
-    assert story.last.kind == "cache"
-    assert story.last.tokens == 5_100
+    assert (story.last.kind, story.last.tokens) == ("cache", 5_100)
     assert story.last.cost_usd == pytest.approx(5_100 * 0.9)
+    story.say("three")
+    story.session.append(RewindEntry(to=story.message_id(-2)))
+    story.say("other words", COLD)
+    assert story.last.kind == "cache"
+    assert "rewind" in story.last.cause
     story.model = "unpriced"
-    story.say("three", COLD)
+    story.say("four", COLD)
     assert (story.last.kind, story.last.cost_usd) == ("model", None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("first", "second", "kinds"),
     [
         (CACHED, COLD, ["cache"]),

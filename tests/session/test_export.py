@@ -2,8 +2,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kode.messages import Message, Text, ToolCall
 from kode.session import index
 from kode.session.entries import CompactionEntry, Entry, StateEntry, SystemEntry
@@ -11,6 +9,7 @@ from kode.session.export import as_json, as_markdown
 from kode.session.log import Session
 from kode.session.transcript import Transcript
 from tests.session.stories import plain_turn, results, story, turn_entry
+from tests.tables import for_each
 
 
 def document(session: Session) -> dict[str, Any]:
@@ -50,21 +49,17 @@ def test_the_document_has_all_messages_whatever_was_compacted(tmp_path: Path) ->
 
 def test_calls_results_and_additions_are_told_plainly(tmp_path: Path) -> None:
     parts = (Text(text="recalled", source="memory"), Text(text="do it"))
-    asked = Message(role="user", parts=parts)
-    messages = document(story(tmp_path, asked, "asks c1 c2", "results c2", "results c1"))[
-        "messages"
-    ]
+    steps = Message(role="user", parts=parts), "asks c1 c2", "results c2", "results c1"
+    messages = document(story(tmp_path, *steps))["messages"]
 
-    assert (messages[0]["content"], messages[0]["added"]) == (
-        "do it",
-        [{"source": "memory", "text": "recalled"}],
-    )
+    added = [{"source": "memory", "text": "recalled"}]
+    assert messages[0] == {"role": "user", "content": "do it", "added": added}
     call = {"id": "c1", "name": "shell", "arguments": '{"command":"ls"}'}
     assert messages[1]["tool_calls"][0] == call
     assert [m["tool_call_id"] for m in messages[2:]] == ["c1", "c2"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("arguments", "lines"),
     [
         (
@@ -79,14 +74,6 @@ def test_the_arguments_of_a_call_can_be_read(tmp_path: Path, arguments: str, lin
     assert f"`edit_file`\n```\n{lines}\n```\n" in text
 
 
-def test_an_output_cannot_close_its_fence_in_markdown(tmp_path: Path) -> None:
-    output = results("a", text="```\nnot out")
-
-    text = markdown(tmp_path, "user go", call_of("shell", "{}"), output)
-
-    assert "````\n```\nnot out\n````" in text
-
-
 def test_one_unpriced_turn_makes_the_cost_unknown(tmp_path: Path) -> None:
     session = story(tmp_path, "user one", "answer done", is_open=True)
     session.append(replace(turn_entry(1, session), cost_usd=None, total_cost_usd=0.0))
@@ -98,9 +85,10 @@ def test_one_unpriced_turn_makes_the_cost_unknown(tmp_path: Path) -> None:
 
 def test_a_transcript_controls_no_terminal_and_hides_nothing(tmp_path: Path) -> None:
     evil = "\x1b]52;c;ZXZpbA==\x07\x9b2J\u202e\u200b\U000e0041"
-    output = results("1", text=evil)
+    output = results("1", text=f"{evil}\n```\nnot out")
 
     text = markdown(tmp_path, f"user {evil}", f"answer {evil}", "asks 1", output)
 
     assert text.startswith("# Session ")
+    assert text.endswith("\n```\nnot out\n````\n")
     assert {c for c in text if not c.isprintable()} == {"\n"}

@@ -9,7 +9,7 @@ import pytest
 
 from kode import paths
 from kode.images import bytes_of, keep
-from kode.messages import Image, Message, Text, images_of
+from kode.messages import Message, Text, images_of
 from kode.session import log
 from kode.session.entries import Header
 from kode.session.export import as_json, as_markdown
@@ -29,31 +29,18 @@ def session_id(tmp_path: Path) -> str:
     return session.id
 
 
-def picture_of(home: Path, session_id: str) -> Image:
-    _, entries, faults = read(session_path(home, session_id))
-    assert faults == []
-    [image] = [i for entry in entries if isinstance(entry, Message) for i in images_of(entry)]
-    return image
-
-
-def test_a_line_refers_to_a_picture_without_holding_it(tmp_path, session_id):
-    assert bytes_of(picture_of(tmp_path, session_id)) == pictures.png()
+def test_a_picture_lies_beside_the_file_wherever_that_goes(tmp_path, session_id):
+    copy = fork(tmp_path, session_id)
     text = session_path(tmp_path, session_id).read_text()
     assert base64.b64encode(pictures.png()).decode()[:40] not in text
-
-
-def test_a_home_that_was_moved_takes_its_pictures_along(tmp_path, session_id):
+    delete(tmp_path, session_id)
+    assert not paths.session_folder(tmp_path, session_id).exists()
     shutil.move(tmp_path / "sessions", tmp_path / "moved" / "sessions")
 
-    assert bytes_of(picture_of(tmp_path / "moved", session_id)) == pictures.png()
+    _, entries, faults = read(session_path(tmp_path / "moved", copy))
 
-
-def test_a_fork_keeps_the_picture_after_the_first_is_deleted(tmp_path, session_id):
-    copy = fork(tmp_path, session_id)
-    delete(tmp_path, session_id)
-
-    assert bytes_of(picture_of(tmp_path, copy)) == pictures.png()
-    assert not paths.session_folder(tmp_path, session_id).exists()
+    [image] = [i for entry in entries if isinstance(entry, Message) for i in images_of(entry)]
+    assert (bytes_of(image), faults) == (pictures.png(), [])
 
 
 def test_a_session_that_was_never_used_leaves_no_picture(tmp_path):
@@ -67,12 +54,12 @@ def test_a_session_that_was_never_used_leaves_no_picture(tmp_path):
 
 
 def test_an_export_names_the_picture_without_holding_it(tmp_path, session_id):
-    header, entries, _ = read(session_path(tmp_path, session_id))
+    transcript = Transcript.read(session_path(tmp_path, session_id))
 
-    [message] = as_json(Transcript(header=header, entries=entries))["messages"]
+    [message] = as_json(transcript)["messages"]
     assert message["content"] == "What is on it?"
     assert message["images"] == [
         {"name": "shot.png", "media_type": "image/png", "width": 4, "height": 3}
     ]
-    assert "(image: shot.png, 4×3, 1 KB)" in as_markdown(Transcript(header=header, entries=entries))
+    assert "(image: shot.png, 4×3, 1 KB)" in as_markdown(transcript)
     assert str(tmp_path) not in json.dumps(message)
