@@ -86,23 +86,6 @@ def test_a_fork_has_a_result_for_every_call(parent: Session, tmp_path: Path) -> 
     assert child.usage == Usage()
 
 
-def test_a_fork_says_whose_and_where(parent: Session, tmp_path: Path) -> None:
-    parent.append_message(user_message("look"))
-    parent.append_message(calls("delegate_tasks"))
-
-    child = forked(parent, tmp_path / "agents" / "a", "call_0")
-    again = forked(parent, tmp_path / "agents" / "b", "call_0")
-
-    origin = child.header.forked_from
-    assert (origin.session, origin.entry) == (parent.header.id, parent.entries[-1].id)
-    assert child.header.parent == parent.header.id
-    assert child.header.id != again.header.id
-    transcript = Transcript.read(child.path)
-    assert as_json(transcript)["forked_from"]["entry"] == origin.entry
-    assert parent.header.id in as_markdown(transcript)
-    assert (child.path.stat().st_mode & 0o777) == 0o600
-
-
 def test_a_fork_of_a_compacted_session_has_its_note(parent: Session, tmp_path: Path) -> None:
     parent.append_message(user_message("long ago"))
     parent.append_message(Message(role="assistant", parts=(Text(text="done"),)))
@@ -119,14 +102,23 @@ def test_a_fork_of_a_compacted_session_has_its_note(parent: Session, tmp_path: P
     assert child.chain.of(child.messages)[-2] == parent.chain.of(parent.messages)[-1]
 
 
-def test_taint_and_news_go_along_and_secrets_do_not(parent: Session, tmp_path: Path) -> None:
+def test_origin_taint_and_news_go_along_and_secrets_do_not(parent: Session, tmp_path: Path) -> None:
     parent.append(TaintEntry(source="https://x"), SectionUpdateEntry(section="memory", text="New."))
     parent.append(UsageEntry(purpose="memory", usage=Usage(input_tokens=9, output_tokens=9)))
     parent.append_message(user_message(f"My key is {SECRET}"))
     parent.append_message(calls("delegate_tasks"))
 
-    child = forked(parent, tmp_path / "a", "call_0")
+    child = forked(parent, tmp_path / "agents" / "a", "call_0")
+    again = forked(parent, tmp_path / "agents" / "b", "call_0")
 
+    origin = child.header.forked_from
+    assert (origin.session, origin.entry) == (parent.header.id, parent.entries[-1].id)
+    assert child.header.parent == parent.header.id
+    assert child.header.id != again.header.id
+    transcript = Transcript.read(child.path)
+    assert as_json(transcript)["forked_from"]["entry"] == origin.entry
+    assert parent.header.id in as_markdown(transcript)
+    assert (child.path.stat().st_mode & 0o777) == 0o600
     assert child.tainted
     assert child.section_texts == {"memory": "New."}
     assert SECRET not in child.path.read_text()

@@ -49,15 +49,6 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Clocks:
     return clocks
 
 
-async def test_a_result_is_on_disk_and_announced(family: Family) -> None:
-    result = await family.result("result('found it', files_changed=['a.py'], steps=2)")
-
-    assert (result.status, result.summary) == ("success", "found it")
-    assert records.read_records(family.folder / "agents")[0].result == result
-    ends = [event.status for event in family.events if isinstance(event, AgentFinished)]
-    assert ends == ["success"]
-
-
 async def test_max_concurrency_limits_children_and_results_keep_their_order(family: Family) -> None:
     code = """
 open("log", "a").write(f"+ {time.monotonic()}\\n")
@@ -349,17 +340,21 @@ async def test_forks_start_when_the_first_of_them_fails(family: Family) -> None:
     assert [child.result.status for child in children] == ["error", "error"]
 
 
-async def test_the_activity_of_a_running_child_is_known(family: Family) -> None:
+async def test_the_activity_and_the_result_of_a_child_are_known(family: Family) -> None:
     code = """
 def reply(text): say(type="replied", message=dict(parts=[dict(type="text", text=text)]))
 say(type="tool_started", name="shell", subject="make test")
 reply("half of it")
 say(type="tool_finished", diff=task()["goal"].strip("reads"), is_error=False)
 reply("\\udc80")
-result("done")
+result("found it", steps=2)
 """
     child, reader = await family.run(code, ["+1", "reads"])
 
+    ends = [event.status for event in family.events if isinstance(event, AgentFinished)]
+    assert ends == [child.result.status, reader.result.status] == ["success"] * 2
+    assert records.read_records(family.folder / "agents")[0].result == child.result
+    assert (child.result.summary, child.result.steps) == ("found it", 2)
     seen = [event.activity for event in family.events if isinstance(event, AgentProgress)]
     assert "shell make test" in seen
     assert (child.last_text, child.untrusted) == ("half of it", "")
