@@ -41,7 +41,7 @@ from kode.session import log
 from kode.session.entries import Header, TaintEntry, line_of, new_session_id
 from kode.session.index import writable_path
 from kode.session.log import Session, was_trimmed
-from kode.session.messages import conversation_messages
+from kode.session.messages import conversation_messages, find_unreported
 from kode.session.upkeep import is_open
 from kode.tool import CALLS_ANY, Tool
 from kode.undo.store import MEGABYTE, drop_oldest_of_all
@@ -421,7 +421,7 @@ async def _let_memory_process(conversation: "Conversation", reason: DropReason) 
     """Shows memory, if it is open, the session that is about to be left."""
     session = conversation.session
     if session.messages and conversation.found is not None:
-        undone = conversation_messages(session.unreported)
+        undone = conversation_messages(find_unreported(session.entries))
         with _waiting_for(conversation, "memory"):
             await conversation.agent.memory.before_drop([*session.messages, *undone], reason)
 

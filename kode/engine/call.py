@@ -39,7 +39,7 @@ from kode.function_tool import parse_arguments
 from kode.messages import Image, Refusal, ToolCall, ToolResult, failure_of, shorten
 from kode.plain_text import fence_text
 from kode.session.entries import MessageEntry
-from kode.session.messages import notes, text_by_id
+from kode.session.messages import find_unreported, notes, text_by_id
 from kode.tool import Action, Decision, Tool, ToolContext, ToolOutput, WorkStep
 from kode.workplace import located, real_path
 
@@ -136,7 +136,7 @@ async def run_calls(run: Run, calls: Sequence[ToolCall]) -> None:
 
 def _record(run: Run, result: ToolResult, *others: ToolResult | Image, ended_job: str = "") -> None:
     """Records results, with what is news to the model; they tell the end of `ended_job`."""
-    unreported = run.context.session.unreported
+    unreported = find_unreported(run.context.session.entries)
     if news := notes(it for it in unreported if getattr(it, "name", None) != ended_job):
         text = mask("\n".join(note.text for note in news), run.agent.secrets)
         result = replace(result, text=f"{result.text}\n\n{text}")

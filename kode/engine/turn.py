@@ -58,7 +58,7 @@ from kode.messages import (
 from kode.provider import Request
 from kode.session.entries import StateEntry, TaintEntry, TurnEntry, UnboundEntry
 from kode.session.log import Session
-from kode.session.messages import notes, visible_messages
+from kode.session.messages import find_unreported, notes, visible_messages
 
 UNREAD_CALL = (
     "Nothing was run: your reply has a tool call in its text, and it cannot be read as one. "
@@ -185,7 +185,7 @@ def _record_text(
     run: Run, text: str, attachments: Sequence[Text | Image], typed: str | None, recalled: str
 ) -> None:
     context, session = run.context, run.context.session
-    unreported = session.unreported
+    unreported = find_unreported(session.entries)
     record_pending(context)
     if any(isinstance(part, Text) and part.source == "outside" for part in attachments):
         session.append(TaintEntry(source="an attached or piped text"))

@@ -15,7 +15,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -25,12 +25,12 @@ from kode import durable, paths
 from kode.broken_json import object_of
 from kode.errors import SessionError, StorageError
 from kode.images import kept_beside
-from kode.messages import Image, Part, Text, ToolCall, ToolResult, images_of, plural, text_of
+from kode.messages import Image, Part, Text, ToolCall, ToolResult, first_of, plural, text_of
 from kode.session.entries import (
     KNOWN_TYPES,
     VERSION,
-    AnyEntry,
     ContextEntry,
+    Entry,
     Header,
     MessageEntry,
     is_turn,
@@ -38,25 +38,23 @@ from kode.session.entries import (
     settle_all,
     timestamp,
 )
-from kode.session.messages import effective, turns_of
+from kode.session.messages import effective
 
 ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 """UTC date and time, then six random hex digits."""
 ORDER = "order"
 """The list of ids in the folder of the sessions, one a line."""
-HEAD_BYTES = 65_536
-"""Of a longer system prompt the first task behind it is not shown."""
+HEAD_BYTES = 65_536  # of a longer system prompt the first task behind it is not shown
 TASK_CHARS = 200  # two lines of a table
-MAX_NAMED = 5
-"""Candidates named in an error."""
-LAST_SECOND = 253_402_214_400
-"""The beginning of the last day that a date can name."""
-CLOCK_LAG_S = 0.02  # above a tick of Linux at 100 Hz
+MAX_NAMED = 5  # candidates in an error
+LAST_SECOND = 253_402_214_400  # the beginning of the last day that a date can name
+CLOCK_LAG_S = 0.02  # of file systems: above a tick of Linux at 100 Hz
 CONTEXT_CHARS = 160  # two lines around a hit
 
 _USE = re.compile(rb"([0-9a-f-]{22}) ([0-9a-f]{8})")
 """A line of the list: an id and its CRC-32."""
-_END, _CONTEXT, _USER = b'{"type":"turn"', b'{"type":"context"', b'"role":"user"'
+_END, _REWIND = b'{"type":"turn"', b'{"type":"rewind"'
+_CONTEXT, _USER = b'{"type":"context"', b'"role":"user"'
 
 Value = TypeVar("Value", str, int, float)
 
@@ -82,99 +80,75 @@ def writable_path(path: Path | str) -> str:
     return str(path).encode("utf-8", "backslashreplace").decode()
 
 
-def read(path: Path) -> tuple[Header, list[AnyEntry], list[str]]:
+def parse_lines(data: bytes) -> Iterator[tuple[bytes, Header | Entry | str | None]]:
+    """The whole lines of a session with their entries: of a line of a newer kode the type, None for
+    one that is damaged, or was there before."""
+    ids = set[str]()
+    for line in data.split(b"\n")[:-1]:
+        try:
+            entry = parse_line(line)
+        except ValueError:
+            kind = _field(object_of(line), "type", "")
+            is_newer = kind not in KNOWN_TYPES and re.fullmatch(r"[a-z_-]{1,40}", kind)
+            yield line, kind if is_newer else None
+            continue
+        id = "" if isinstance(entry, Header) else entry.id
+        yield line, None if id in ids else entry
+        ids.add(id)
+
+
+def read(path: Path) -> tuple[Header, list[Entry], list[str]]:
     """The header and every readable entry of a file, and a plain sentence for each problem. An
     unfinished line is ignored.
 
     Raises: SessionError for a file of a newer version; StorageError.
     """
     with durable.storage_errors(path, "read"):
-        noted = durable.noted_length(path)
-        data = path.read_bytes()
-        changed = path.stat().st_mtime
-    lines, name, faults = read_lines(data, path.stem), f"session {path.stem}", list[str]()
-    header, entries = lines.header, settle_all(lines.entries.values())
+        noted, data = durable.noted_length(path), path.read_bytes()
+        created_at = timestamp(path.stat().st_mtime)
+    if (version := _field(_header(data.partition(b"\n")[0]), "version", 0)) > VERSION:
+        raise SessionError(
+            f"Session {path.stem} was written by a newer kode (format {version}). "
+            "Update kode to continue it."
+        )
+    header, entries, damaged, types = None, list[Entry](), list[str](), set[str]()
+    for number, (_, entry) in enumerate(parse_lines(data), 1):
+        match entry:
+            case Header():
+                header = entry
+            case str():
+                types.add(entry)
+            case None:
+                damaged.append(str(number))
+            case Entry():
+                entries.append(entry)
+    name, faults, entries = f"session {path.stem}", list[str](), settle_all(entries)
     if header is None:
-        lines.damaged = [number for number in lines.damaged if number > 1]
-        created_at = timestamp(changed)
+        damaged = [number for number in damaged if number != "1"]
         header = Header(id=path.stem, created_at=created_at, cwd="", model="", provider="")
         faults.append(
             f"The first line of {name} cannot be read; the rest is used."
             if entries
-            else f"{name.capitalize()} is empty: nothing in its file can be read."
+            else f"S{name[1:]} is empty: nothing in its file can be read."
         )
     if header.id != path.stem:
         faults.append(f"The file of {name} calls itself {header.id[:80]!r}: renamed?")
         header = replace(header, id=path.stem)
-    if lines.damaged:
-        numbers = ", ".join(map(str, lines.damaged[:5])) + " ..." * (len(lines.damaged) > 5)
-        faults.append(
-            f"Skipped {plural(len(lines.damaged), 'damaged line')} of {name} (line {numbers}), "
-            "still in the file."
-        )
-    if lines.unknown:
-        faults.append(
-            f"{name.capitalize()} has entries of a newer kode "
-            f"({', '.join(sorted(lines.unknown))}), which were left out. Update kode to use them."
-        )
-    if len(data) < noted:
-        faults.append(
-            f"The end of {name} is lost: {noted - len(data)} bytes that kode had written are no "
-            "longer in its file. The rest is used."
-        )
+    if damaged:
+        count, numbers = plural(len(damaged), "damaged line"), ", ".join(first_of(damaged, 5))
+        faults.append(f"Skipped {count} of {name}, still in the file (line {numbers}).")
+    if types:
+        left_out = f"has entries of a newer kode ({', '.join(sorted(types))}), which were left out"
+        faults.append(f"S{name[1:]} {left_out}. Update kode to use them.")
+    if (lost := noted - len(data)) > 0:
+        faults.append(f"The end of {name} is lost: {lost} bytes that kode had written.")
     # Pictures are in the session's own folder, wherever it was copied or moved to.
     folder = paths.images_folder(path.with_suffix(""))
     for index, entry in enumerate(entries):
-        if isinstance(entry, MessageEntry) and images_of(entry):
+        if isinstance(entry, MessageEntry) and Image in map(type, entry.parts):
             parts = (kept_beside(p, folder) if isinstance(p, Image) else p for p in entry.parts)
             entries[index] = replace(entry, parts=tuple(parts))
     return header, entries, faults
-
-
-@dataclass
-class Lines:
-    """The lines of a file, sorted."""
-
-    header: Header | None = None
-    entries: dict[str, AnyEntry] = field(default_factory=dict)
-    """By id, in file order."""
-    sound: list[bytes] = field(default_factory=list)
-    """The header, the entries, and what may be those of a newer kode, each once."""
-    damaged: list[int] = field(default_factory=list)
-    """Numbers of lines, from 1, that are unreadable or duplicate."""
-    unknown: set[str] = field(default_factory=set)
-    """Entry types of a newer kode."""
-
-
-def read_lines(data: bytes, session_id: str) -> Lines:
-    """Reads every whole line. Raises: SessionError for a session of a newer version."""
-    lines = Lines()
-    for number, line in enumerate(data.split(b"\n")[:-1], 1):
-        version: object = None
-        try:
-            entry = parse_line(line)
-        except ValueError:
-            value = object_of(line) or {}
-            kind = str(value.get("type"))
-            version = value.get("version") if kind == "session" else None
-            is_sound = kind not in KNOWN_TYPES and bool(re.fullmatch(r"[a-z_-]{1,40}", kind))
-            lines.unknown |= {kind} if is_sound else set()
-        else:
-            if isinstance(entry, Header):
-                version, is_sound = entry.version, lines.header is None
-                lines.header = lines.header or entry
-            else:
-                is_sound = lines.entries.setdefault(entry.id, entry) is entry
-        if isinstance(version, int) and version > VERSION:
-            raise SessionError(
-                f"Session {session_id} was written by a newer kode (format {version}). "
-                "Update kode to continue it."
-            )
-        if is_sound:
-            lines.sound.append(line)
-        else:
-            lines.damaged.append(number)
-    return lines
 
 
 def note_use(path: Path) -> None:
@@ -200,9 +174,8 @@ def repair_order(home: Path) -> str:
         return ""
     durable.forget_length(order)
     with contextlib.suppress(StorageError):
-        aside = f" and is kept as {durable.set_aside(order).name}"
-    what = f"{order}, the order in which sessions were used, was damaged{aside}"
-    return f"{what}: the times of their files decide."
+        aside = f", and is now {durable.set_aside(order).name}"
+    return f"{order} was damaged{aside}: sessions are in the order of their files' times."
 
 
 def _uses(order: Path) -> list[str] | None:
@@ -370,28 +343,22 @@ def _header(line: bytes) -> dict[str, Any]:
 def _read_tail(file: IO[bytes], path: Path) -> tuple[str, int, dict[str, Any]]:
     """The time of the last entry, how many turns there are, and the end of the last finished one,
     empty where none has finished. Raises: OSError."""
-    at, prompts, newest_first = (
-        "",
-        list[MessageEntry | ContextEntry](),
-        durable.pieces_backwards(file),
-    )
+    at, end, prompts = "", dict[str, Any](), list[Entry]()
+    newest_first = durable.pieces_backwards(file)
     next(newest_first)  # torn, and no line to any reader
     for line in newest_first:
-        if b'"rewind"' in line:  # rare: only all entries together tell
-            with contextlib.suppress(SessionError, IndexError):
-                _, entries, _ = read(path)
-                is_pending = getattr(entries[-1], "is_pending", False)
-                return entries[-1].at, turns_of(effective(entries)) + is_pending, {}
-            return "", 0, {}
-        value = object_of(line) or {} if line.startswith(_END) or not at else {}
+        is_end, is_rewind = line.startswith(_END), line.startswith(_REWIND)
+        value = object_of(line) or {} if is_end or not at else {}
         at = at or _field(value, "at", "")
-        if line.startswith(_END) and value:
+        if is_rewind:  # rare: only all entries together tell
+            with contextlib.suppress(SessionError):
+                entries = effective(read(path)[1])
+                return at, sum(is_turn(e) or getattr(e, "is_pending", False) for e in entries), {}
+        if is_end and value:
+            end = value
             break
-        if prompt := _prompt(line):
-            prompts.append(prompt)
-    else:
-        value = {}
-    return at, _field(value, "number", 0) + len(settle_all(reversed(prompts))), value
+        prompts += filter(None, [_prompt(line)])
+    return at, _field(end, "number", 0) + len(settle_all(reversed(prompts))), end
 
 
 def _prompt(line: bytes) -> MessageEntry | ContextEntry | None:
@@ -450,10 +417,8 @@ def search(home: Path, words: Sequence[str], limit: int | None = None) -> list[P
     wanted = [word.lower() for word in words if word.strip()]
     places: list[Place] = []
     for changed, session_id in sorted(files(home), reverse=True) if wanted else ():
-        # Nothing in this file, or in those after it, is newer than its last change. The clock of
-        # file systems may be some milliseconds behind.
-        newest_at = timestamp(changed + CLOCK_LAG_S)
-        if limit is not None and len(places) >= limit and places[-1].at >= newest_at:
+        # Nothing in this file, or in those after it, is newer than its last change.
+        if len(places) == limit and places[-1].at >= timestamp(changed + CLOCK_LAG_S):
             break
         places += reversed(list(_places(paths.session_file(home, session_id), wanted)))
         places = sorted(places, key=lambda place: place.at, reverse=True)[:limit]
@@ -480,7 +445,7 @@ def _places(path: Path, words: Sequence[str]) -> Iterator[Place]:
                 yield Place(path.stem, entry.id, entry.at, turn, author, line, header.cwd)
 
 
-def _author_and_text(entry: AnyEntry, part: Part) -> tuple[str, str]:
+def _author_and_text(entry: Entry, part: Part) -> tuple[str, str]:
     """Who wrote a part, and its text; "" for memory, attachments and notes."""
     match part:
         case Text(source="" | "steering"):

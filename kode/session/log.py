@@ -20,8 +20,8 @@ from kode.images import copy_to as copy_image
 from kode.messages import Message, Part, Text, Thinking, Usage, images_of
 from kode.session.entries import (
     OF_OPENING,
-    AnyEntry,
     ContextEntry,
+    Entry,
     Header,
     MessageEntry,
     Origin,
@@ -41,13 +41,7 @@ from kode.session.entries import (
     timestamp,
 )
 from kode.session.index import ID, missing_session, note_use, read, session_path
-from kode.session.messages import (
-    effective,
-    find_unreported,
-    messages_after,
-    unanswered,
-    unknown_results,
-)
+from kode.session.messages import effective, messages_after, unanswered, unknown_results
 from kode.session.plan import Plan
 from kode.session.requests import Chain
 
@@ -59,7 +53,7 @@ class Session:
     header: Header
     path: Path | None
     """None for a session without a file."""
-    entries: list[AnyEntry] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     """The messages the model gets. Read only."""
     answers: list[Message] = field(default_factory=list)
@@ -105,16 +99,11 @@ class Session:
         return bool(self.tainted_by)
 
     @property
-    def unreported(self) -> tuple[AnyEntry, ...]:
-        """The entries that the next message tells the model of; see `note_of`."""
-        return tuple(find_unreported(self.entries))
-
-    @property
     def is_used(self) -> bool:
         """Whether a person or a plug-in caused anything in it."""
         return self.loaded or not all(isinstance(entry, OF_OPENING) for entry in self.entries)
 
-    def append(self, *entries: AnyEntry) -> None:
+    def append(self, *entries: Entry) -> None:
         """Adds entries; they are on disk when this returns. Raises: StorageError; then nothing was
         added."""
         if self.path is not None:
@@ -144,7 +133,7 @@ class Session:
             self.append(entry)
 
     def begin_prompt(
-        self, text: str, typed: str | None, context: Sequence[Part], notes_of: Sequence[AnyEntry]
+        self, text: str, typed: str | None, context: Sequence[Part], notes_of: Sequence[Entry]
     ) -> None:
         """Adds a person's message to those of the model, behind the parts that go with it, which
         tell of the entries `notes_of`. Raises: StorageError."""
@@ -178,7 +167,7 @@ class Session:
                 shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
             durable.unlock(file)
 
-    def _take(self, entry: AnyEntry) -> None:
+    def _take(self, entry: Entry) -> None:
         """Updates the derived state, in time independent of the session's length, except for the
         rare entries that change the past."""
         self.pending, counting = settle(self.pending, entry)
@@ -205,7 +194,7 @@ class Session:
             else:
                 self._apply(entry)
 
-    def _apply(self, entry: AnyEntry) -> None:
+    def _apply(self, entry: Entry) -> None:
         """Updates what a rewind changes."""
         match entry:
             case MessageEntry():
@@ -253,7 +242,7 @@ def create(home: Path | None, header: Header, task: str = "") -> Session:
     return Session(header=header, path=path, file=file, pending=next(iter(prompts), None))
 
 
-def write_session(home: Path, header: Header, entries: Iterable[AnyEntry]) -> Path:
+def write_session(home: Path, header: Header, entries: Iterable[Entry]) -> Path:
     """Writes the file of a session that nobody has open, atomically; returns its path. Raises:
     StorageError."""
     path = paths.session_file(home, header.id)
@@ -264,7 +253,7 @@ def write_session(home: Path, header: Header, entries: Iterable[AnyEntry]) -> Pa
     return path
 
 
-def copy_to(home: Path, source: Header, entries: Sequence[AnyEntry], origin: Origin) -> str:
+def copy_to(home: Path, source: Header, entries: Sequence[Entry], origin: Origin) -> str:
     """Creates a session that begins with these entries, atomically; returns its id. Raises:
     StorageError."""
     header = replace(source, id=new_session_id(), created_at=timestamp(), forked_from=origin)

@@ -17,8 +17,8 @@ from kode.messages import (
     results_of,
 )
 from kode.session.entries import (
-    AnyEntry,
     CompactionEntry,
+    Entry,
     JobEntry,
     MessageEntry,
     NoteEntry,
@@ -47,9 +47,7 @@ TRIMMED_BEGINNING = Text(text="[What was said before was trimmed by the person.]
 """Not every server accepts a conversation that begins with a reply."""
 
 
-def messages_after(
-    messages: list[Message], answers: list[Message], entry: AnyEntry
-) -> list[Message]:
+def messages_after(messages: list[Message], answers: list[Message], entry: Entry) -> list[Message]:
     """The messages with one more effective entry: the same list, or another where the entry changes
     what was said before. `answers`: see `add_message`."""
     match entry:
@@ -57,7 +55,7 @@ def messages_after(
             add_message(messages, answers, entry)
         case CompactionEntry():
             rest = _from(messages, entry.kept_from, [])
-            lasting = lasting_texts(messages[: len(messages) - len(rest)])
+            lasting = _lasting_texts(messages[: len(messages) - len(rest)])
             messages = [compaction_message(entry, lasting), *rest]
         case TrimEntry():
             messages = _from(messages, entry.kept_from, messages)
@@ -72,7 +70,7 @@ def messages_after(
     return messages
 
 
-def visible_messages(entries: Iterable[AnyEntry]) -> list[Message]:
+def visible_messages(entries: Iterable[Entry]) -> list[Message]:
     """The messages for a person to look back on: includes what a compaction hides from the model,
     but nothing trimmed or rewound."""
     messages, answers = list[Message](), list[Message]()
@@ -84,10 +82,10 @@ def visible_messages(entries: Iterable[AnyEntry]) -> list[Message]:
     return messages
 
 
-def effective(entries: Iterable[AnyEntry]) -> list[AnyEntry]:
+def effective(entries: Iterable[Entry]) -> list[Entry]:
     """The entries except rewound ones and undone compactions."""
-    counting: list[AnyEntry] = []
-    rewound: dict[str, tuple[int, list[AnyEntry]]] = {}
+    counting: list[Entry] = []
+    rewound: dict[str, tuple[int, list[Entry]]] = {}
     for entry in entries:
         if isinstance(entry, RewindEntry):
             ids = [earlier.id for earlier in counting]
@@ -107,7 +105,7 @@ def effective(entries: Iterable[AnyEntry]) -> list[AnyEntry]:
     ]
 
 
-def turns_of(entries: Iterable[AnyEntry]) -> int:
+def turns_of(entries: Iterable[Entry]) -> int:
     """How many turns a person started in these entries."""
     return sum(map(is_turn, entries))
 
@@ -116,20 +114,19 @@ def add_message(messages: list[Message], answers: list[Message], message: Messag
     """Appends a message so that the list stays sendable: adds missing results, leaves out results
     without a call. A session stores each result at once, in its own tool message; a model gets
     those of one reply as one message, in call order. `answers` are those that wait for others."""
-    calls = calls_of(messages[-1]) if messages else ()
-    if message.role == "tool":
-        if calls:
-            answers.append(message)
-            if not unanswered(messages, answers):
-                _join(messages, answers)
-        return
-    if calls:
-        if lost := unanswered(messages, answers):
-            answers.append(unknown_results(lost))
-        _join(messages, answers)
-    if not messages and message.role == "assistant":
-        messages.append(Message(role="user", parts=(UNREADABLE_BEGINNING,)))
-    messages.append(message)
+    if lost := unanswered(messages, answers):
+        answers.append(message if message.role == "tool" else unknown_results(lost))
+        if not unanswered(messages, answers):
+            results = {r.call_id: r for a in reversed(answers) for r in reversed(results_of(a))}
+            pictures = [image for answer in answers for image in images_of(answer)]
+            ids = dict.fromkeys(call.id for call in calls_of(messages[-1]))
+            last = next((a for a in reversed(answers) if isinstance(a, MessageEntry)), answers[-1])
+            messages.append(replace(last, parts=(*(results[id] for id in ids), *pictures)))
+            answers.clear()
+    if message.role != "tool":
+        if not messages and message.role == "assistant":
+            messages.append(Message(role="user", parts=(UNREADABLE_BEGINNING,)))
+        messages.append(message)
 
 
 def unanswered(messages: Sequence[Message], answers: Iterable[Message]) -> tuple[ToolCall, ...]:
@@ -146,20 +143,8 @@ def unknown_results(calls: Iterable[ToolCall]) -> Message:
     )
 
 
-def _join(messages: list[Message], answers: list[Message]) -> None:
-    """Moves the answers to all calls of the last message there as one, in call order; it takes the
-    id of the last answer that has one."""
-    results = {result.call_id: result for a in reversed(answers) for result in results_of(a)[::-1]}
-    pictures = [image for answer in answers for image in images_of(answer)]
-    ids = dict.fromkeys(call.id for call in calls_of(messages[-1]))
-    last = next((a for a in reversed(answers) if isinstance(a, MessageEntry)), answers[-1])
-    messages.append(replace(last, parts=(*(results[call_id] for call_id in ids), *pictures)))
-    answers.clear()
-
-
-def lasting_texts(messages: Iterable[Message]) -> list[str]:
-    """Instructions in messages that a summary does not replace, without duplicates, oldest
-    first."""
+def _lasting_texts(messages: Iterable[Message]) -> list[str]:
+    """Instructions that a summary does not replace, oldest first."""
     texts: dict[str, None] = {}
     for part in (part for message in messages for part in message.parts):
         match part:
@@ -207,7 +192,7 @@ def _dropped(entry: CompactionEntry) -> str:
     return _list([*([f"{entry.id}: the list of {older} older ones"] if older else []), *newest])
 
 
-def text_by_id(entries: Iterable[AnyEntry], entry_id: str) -> str | None:
+def text_by_id(entries: Iterable[Entry], entry_id: str) -> str | None:
     """The full text of an entry that is no longer sent: texts, calls and results of a message, or
     the list of what a compaction dropped. None for an unknown id."""
     entry = next((entry for entry in entries if entry.id == entry_id), None)
@@ -242,7 +227,7 @@ def _list(items: Iterable[str]) -> str:
 # notes are about; once it is rewound, they are due again.
 
 
-def note_of(entry: AnyEntry) -> str:
+def note_of(entry: Entry) -> str:
     """What the model is told of an entry; "" for nothing."""
     match entry:
         case UndoEntry():
@@ -257,14 +242,11 @@ def note_of(entry: AnyEntry) -> str:
     return ""
 
 
-_WITH_NOTES = (UndoEntry, JobEntry, NoteEntry)
-
-
-def find_unreported(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
+def find_unreported(entries: Sequence[Entry]) -> list[Entry]:
     """The entries that the model has yet to be told of, oldest first. What a rewind dropped matters
     no more, but an undo, or the end of a job, that came later than what it is about."""
-    candidates = [e for e in entries if isinstance(e, _WITH_NOTES) and note_of(e)]
-    if not candidates:
+    kinds = UndoEntry, JobEntry, NoteEntry
+    if not (candidates := [e for e in entries if isinstance(e, kinds) and note_of(e)]):
         return []
     counting = effective(entries)
     ids = {entry.id for entry in counting}
@@ -277,25 +259,25 @@ def find_unreported(entries: Sequence[AnyEntry]) -> list[AnyEntry]:
     ]
 
 
-def notes(entries: Iterable[AnyEntry]) -> tuple[Text, ...]:
+def notes(entries: Iterable[Entry]) -> tuple[Text, ...]:
     """What a message tells of these entries."""
     return tuple(Text(text=text, source="note") for text in dict.fromkeys(map(note_of, entries)))
 
 
-def as_message(entry: AnyEntry) -> MessageEntry | None:
+def as_message(entry: Entry) -> MessageEntry | None:
     """A message, or an undo or a redo as a message of kode's; None for any other entry."""
     if isinstance(entry, UndoEntry):
         return MessageEntry(role="user", parts=notes([entry]), id=entry.id, at=entry.at)
     return entry if isinstance(entry, MessageEntry) else None
 
 
-def conversation_messages(entries: Iterable[AnyEntry]) -> list[Message]:
+def conversation_messages(entries: Iterable[Entry]) -> list[Message]:
     """The visible messages, for whoever judges what was done: undo and redo are
     messages of kode's, where they happened."""
     return visible_messages([as_message(entry) or entry for entry in entries])
 
 
-def running_jobs(entries: Iterable[AnyEntry]) -> list[JobEntry]:
+def running_jobs(entries: Iterable[Entry]) -> list[JobEntry]:
     """What began in the background and has not ended, as far as the entries tell."""
     jobs = [entry for entry in entries if isinstance(entry, JobEntry)]
     ended = {job.of for job in jobs}

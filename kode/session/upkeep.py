@@ -23,7 +23,7 @@ from kode.session.entries import (
     UndoEntry,
     line_of,
 )
-from kode.session.index import files, list_sessions, read, read_lines, seconds_of, session_path
+from kode.session.index import files, list_sessions, parse_lines, read, seconds_of, session_path
 from kode.session.log import Session, copy_to, load
 from kode.session.messages import visible_messages
 from kode.undo.undo import check_undo
@@ -145,7 +145,7 @@ def _check(home: Path, path: Path, *, repair: bool) -> Checked:
     try:
         with durable.storage_errors(path, "read"):
             data = path.read_bytes()
-        repair = repair and (b"\n" not in data or bool(read_lines(data, path.stem).sound))
+        repair = repair and (b"\n" not in data or any(entry for _, entry in parse_lines(data)))
         faults = _repair(home, path) if repair else _find_faults(path, data)
         faults += check_undo(paths.undo_folder(path.with_suffix("")), repair=repair)
     except SessionError as error:
@@ -169,7 +169,7 @@ def _repair(home: Path, path: Path) -> list[str]:
     session, repairs = load(home, path.stem)
     with closing(session), durable.storage_errors(path, "read"):
         data = path.read_bytes()
-        lines = read_lines(data, path.stem).sound
+        lines = [line for line, entry in parse_lines(data) if entry]
         if len(lines) < data.count(b"\n"):
             aside = durable.set_aside(path, data)
             if not lines or not lines[0].startswith(b'{"type":"session"'):

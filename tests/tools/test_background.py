@@ -9,7 +9,7 @@ from kode.errors import ToolError, UserError
 from kode.events import Event, Notice, ToolOutput
 from kode.session.entries import Header, JobEntry
 from kode.session.log import create, load
-from kode.session.messages import note_of
+from kode.session.messages import find_unreported, note_of
 from kode.tool import ToolContext
 from kode.tool import ToolOutput as Output
 from kode.tools.background import BackgroundCommands, job
@@ -49,7 +49,7 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
     output = await _move(context, command)
     assert "bg1" in output.summary
     assert output.text == "begun"
-    assert session.unreported == ()
+    assert find_unreported(session.entries) == []
     [known] = background.running()
     path = known.running.output_path
     assert str(path) in output.for_model
@@ -59,10 +59,10 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
 
     assert path.read_text() == "begun\nlast\n"
     assert known.outcome == "exit status 3"
-    [ended] = session.unreported
+    [ended] = find_unreported(session.entries)
     assert (ended.name, ended.outcome, ended.output) == ("bg1", "exit status 3", str(path))
     session.begin_prompt("go on", None, (), [ended])
-    assert session.unreported == ()
+    assert find_unreported(session.entries) == []
     [notice] = [event for event in events if isinstance(event, Notice)]
     assert "bg1 has ended, exit status 3" in notice.text
 
@@ -201,10 +201,10 @@ def test_news_of_a_closed_session_waits_for_it(tmp_path: Path) -> None:
     background.enter(other)
 
     background.tell(session.id, "[It changed a.txt.]")
-    assert (session.unreported, other.unreported) == ((), ())
+    assert (find_unreported(session.entries), find_unreported(other.entries)) == ([], [])
     background.enter(session)
 
-    assert [note_of(entry) for entry in session.unreported] == ["[It changed a.txt.]"]
+    assert [note_of(entry) for entry in find_unreported(session.entries)] == ["[It changed a.txt.]"]
     session.close()
     other.close()
 
@@ -218,6 +218,6 @@ def test_a_job_without_an_end_has_ended_with_its_kode(tmp_path: Path) -> None:
     BackgroundCommands().enter(again)
     BackgroundCommands().enter(again)
 
-    [ended] = again.unreported
+    [ended] = find_unreported(again.entries)
     assert (ended.of, ended.outcome) == (begun.id, "ended with kode")
     again.close()

@@ -8,6 +8,7 @@ from kode.cli.prompt.shell_line import run_shell_line
 from kode.errors import UserError
 from kode.session.entries import Header
 from kode.session.log import create
+from kode.session.messages import find_unreported
 from kode.tools.background import BackgroundCommands
 from kode.tools.processes import WATCH
 from tests.tools.conftest import lives
@@ -147,7 +148,7 @@ async def test_background_output_is_kept_and_not_shown(place):
     assert place.shown == ["a"]
     assert known.outcome == "exit status 4"
     assert known.running.output_path.read_text() == "a\nb\n"
-    [ended] = session.unreported
+    [ended] = find_unreported(session.entries)
     assert ended.outcome == "exit status 4"
 
 
