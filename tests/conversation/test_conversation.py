@@ -20,6 +20,7 @@ from kode.messages import Text, results_of, text_of, user_message
 from kode.permissions.question import Answer, Question
 from kode.session import log
 from kode.session.entries import TaintEntry
+from kode.session.messages import find_unreported
 from tests.conversation.conftest import Open, calling, notices, writing
 from tests.needs import needs
 from tests.tools.conftest import until
@@ -280,7 +281,7 @@ async def test_the_next_result_reports_the_end_of_a_background_command(
     first, second = (r.text for m in conversation.session.messages for r in results_of(m))
     assert "It runs on" in first
     assert "bg1 (`touch begun" in second
-    assert conversation.session.unreported == ()
+    assert find_unreported(conversation.session.entries) == []
 
 
 def test_a_short_session_still_removes_what_crashes_left(
