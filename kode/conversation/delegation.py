@@ -5,24 +5,24 @@ server finds them in its cache. Siblings differ in nothing before their task, wh
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kode.config.choice import resolve_provider, small_choice
 from kode.config.model import Embedding, ProviderPart
 from kode.engine.agent import Agent
-from kode.errors import StorageError, ToolError
+from kode.errors import StorageError
 from kode.extensions.agents import lacking, may_use
-from kode.extensions.familiar_calls import called
 from kode.extensions.found_extensions import FoundExtensions, in_use
 from kode.extensions.mcp_tools import tools_of
 from kode.messages import Message, ToolResult, Usage, failure_of
 from kode.permissions.gate import Gate
 from kode.permissions.question import Answer, Ask, Question
-from kode.provider import ToolSpec
 from kode.session.entries import (
+    AnyEntry,
+    Header,
     MessageEntry,
     Origin,
     SectionUpdateEntry,
@@ -34,7 +34,7 @@ from kode.session.entries import (
 )
 from kode.session.log import Session
 from kode.session.messages import add_message, unanswered
-from kode.tool import Tool, ToolContext
+from kode.tool import Tool
 from kode.undo.journal import TurnId
 
 if TYPE_CHECKING:
@@ -142,7 +142,6 @@ def start_of_child(conversation: "Conversation") -> "Start":
         "provider": choice.name,
         "model": agent.provider.model,
         "effort": agent.effort,
-        "small_model": None,
         "fallback_model": fallback,
         "base_url": choice.base_url,
         "api_key": choice.api_key,
@@ -165,10 +164,9 @@ def start_of_child(conversation: "Conversation") -> "Start":
     )
 
 
-def fork_of(session: Session, call_id: str) -> Callable[[], bytes]:
-    """The transcripts of children that begin with the session's messages, masked as on disk, and a
-    result for each call that is still open; `call_id` is the one that starts them. Each call of
-    what it returns makes one."""
+def fork_of(session: Session, call_id: str) -> bytes:
+    """The transcript of a child that begins with the session's messages, masked as on disk, and a
+    result for each call that is still open; `call_id` is the one that starts it."""
     messages, answers, header = list(session.messages), list(session.answers), session.header
     results = [
         ToolResult(call_id=call.id, name=call.name, text=FORKED)
@@ -180,27 +178,20 @@ def fork_of(session: Session, call_id: str) -> Callable[[], bytes]:
     add_message(messages, answers, Message(role="tool", parts=tuple(results)))
     no_cost = {"usage": None, "cost_usd": None}  # its parent's session has counted it
     news = session.section_texts.items()
-    lines = b"\n".join(
-        line_of(entry)
-        for entry in (
-            *filter(None, [session.beginning]),
-            *(SectionUpdateEntry(section=name, text=text) for name, text in news),
-            *([TaintEntry(source=session.tainted_by)] if session.tainted else []),
-            *(MessageEntry(**{**vars(message), **no_cost}) for message in messages),
-        )
-    )
-
-    def make_transcript() -> bytes:
-        first = replace(
+    lines: tuple[Header | AnyEntry, ...] = (
+        replace(
             header,
             id=new_session_id(),
             created_at=timestamp(),
             parent=header.parent or header.id,  # the name by which a server knows the beginning
             forked_from=Origin(session=header.id, entry=at),
-        )
-        return b"%b\n%b\n" % (line_of(first), lines)
-
-    return make_transcript
+        ),
+        *filter(None, [session.beginning]),
+        *(SectionUpdateEntry(section=name, text=text) for name, text in news),
+        *([TaintEntry(source=session.tainted_by)] if session.tainted else []),
+        *(MessageEntry(**{**vars(message), **no_cost}) for message in messages),
+    )
+    return b"".join(line_of(line) + b"\n" for line in lines)
 
 
 def begin_as_parent(agent: Agent, session: Session) -> Agent:
@@ -210,21 +201,3 @@ def begin_as_parent(agent: Agent, session: Session) -> Agent:
     texts = {**(beginning.sections if beginning else {}), **session.section_texts}
     servers = tuple(texts.pop("servers", "").splitlines())
     return replace(agent, render_system=lambda late: texts, servers=servers)
-
-
-def add_declared(session: Session, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-    """The tools of a fork, with one that refuses its calls for each that the session declares and
-    they are not."""
-    specs = [ToolSpec(**tool) for tool in session.beginning.tools] if session.beginning else []
-    return (*tools, *(_refuse_calls(spec) for spec in specs if called(tools, spec.name) is None))
-
-
-def _refuse_calls(spec: ToolSpec) -> Tool:
-    async def refuse(context: ToolContext, arguments: Mapping[str, Any]) -> str:
-        raise ToolError(
-            f"A subagent has no `{spec.name}`: it is declared only because this conversation began "
-            "with it. Report what you would have used it for."
-        )
-
-    about: dict[str, Any] = {**vars(spec), "parameters": lambda: spec.parameters}
-    return Tool(**about, effect="none", subject="", parallel=False, check=dict, run=refuse)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kode import durable, installed, paths
 from kode.assembly import is_small, make_agent, simplify
-from kode.conversation.delegation import add_declared, begin_as_parent, make_delegation
+from kode.conversation.delegation import begin_as_parent, make_delegation
 from kode.conversation.extensions import add_extensions
 from kode.conversation.memory import memory_context
 from kode.conversation.rewind import finish_undos
@@ -232,8 +232,6 @@ async def _start(conversation: "Conversation") -> None:
     for name, count in Counter(tool.name for tool in tools).items():
         if count > 1:
             raise UserError(f"There are {count} tools called {name}. Give yours another name.")
-    if is_fork:
-        tools = [*add_declared(session, tools)]
     agent = replace(agent, tools=tuple(tools), withheld=tuple(withheld))
     if extensions is not None:
         agent = replace(agent, servers=tuple(extensions.servers))

@@ -96,8 +96,8 @@ class Delegation:
     """What a child with this task may use of its parent's MCP servers. The parent makes the calls,
     so that each server runs once, and only if it was approved there; whether one is allowed is
     decided in the child, like any call of its own."""
-    fork: Callable[[str], Callable[[], bytes]] = lambda call_id: bytes
-    """(the call that starts children) → what makes the transcript of each that is a fork."""
+    fork: Callable[[str], bytes] = lambda call_id: b""
+    """(the call that starts it) → the transcript that a fork begins with."""
     command: Sequence[str] = COMMAND
     running: "dict[str, ChildProcess]" = field(default_factory=dict)
     """By id."""
@@ -448,7 +448,6 @@ async def prepare(
     conversation. Raises: ToolError if their files cannot be written, or a task resumes what cannot
     go on."""
     memory = memory_text(await delegation.agent().memory.snapshot())
-    transcript = delegation.fork(call_id) if any(each.fork for each in arguments) else bytes
     first = max((child.index + 1 for child in delegation.running.values()), default=0)
     children = []
     for index, argument in enumerate(arguments, first):
@@ -461,7 +460,7 @@ async def prepare(
     try:
         for child in children:
             about = {"mark": child.tree.mark, "call_id": call_id}
-            beginning = transcript() if child.is_fork else b""
+            beginning = delegation.fork(call_id) if child.is_fork else b""
             records.create(child.folder, child.task, about, beginning)
     except StorageError as error:
         raise ToolError(f"No subagent was started: {error}") from error

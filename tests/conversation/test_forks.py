@@ -1,6 +1,5 @@
 """What a fork begins with, and what it may not do."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from kode.conversation.delegation import ELSEWHERE, FORKED, add_declared, fork_of
-from kode.errors import ToolError
+from kode.conversation.delegation import ELSEWHERE, FORKED, fork_of
 from kode.messages import Message, Text, Thinking, ToolCall, ToolResult, Usage, user_message
 from kode.session import log
 from kode.session.entries import (
@@ -25,9 +23,6 @@ from kode.session.log import Session
 from kode.session.transcript import Transcript
 from kode.subagents import records
 from kode.subagents.task import Task
-from kode.tool import ToolContext
-from kode.tools.read_file import read_file
-from kode.tools.shell import shell
 
 SECRET = "sk-proj-" + "A1b2C3d4" * 6
 NONE: Any = SimpleNamespace()
@@ -57,7 +52,7 @@ def parent(tmp_path: Path) -> Iterator[Session]:
 def forked(parent: Session, folder: Path, call_id: str) -> Session:
     """A child's session, as the child opens it, and closed."""
     about = {"mark": "0" * 16, "call_id": call_id}
-    transcript = fork_of(parent, call_id)()
+    transcript = fork_of(parent, call_id)
     records.create(folder, Task(goal="g"), about, transcript)
     session, _ = log.load(folder, folder.name, folder / "transcript.jsonl")
     session.close()
@@ -124,15 +119,3 @@ def test_origin_taint_and_news_go_along_and_secrets_do_not(parent: Session, tmp_
     assert SECRET not in child.path.read_text()
     # Its thinking was bound to other words than the fork has.
     assert child.messages[1].moved
-
-
-async def test_a_declared_tool_that_is_not_the_forks_refuses(
-    parent: Session, tmp_path: Path
-) -> None:
-    tools = add_declared(parent, (read_file, shell))
-
-    assert [tool.name for tool in tools] == ["read_file", "shell", "memory"]
-    assert tools[:2] == (read_file, shell)
-    context: ToolContext = NONE
-    with pytest.raises(ToolError, match="memory"):
-        await tools[2].run(context, tools[2].check({"any": json.dumps(1)}))

@@ -36,7 +36,7 @@ def script(request: dict[str, Any]) -> Reply:
     messages = spoken(request)
     last = said(messages[-1])
     if goal := goal_in(request):
-        if "A subagent has no" in last:
+        if "There is no tool" in last:
             return {"thinking": "Well.", "text": f"Did it: {goal}"}
         tasks = {"tasks": [{"goal": "more"}]}
         return {
@@ -96,7 +96,7 @@ def test_a_fork_sends_its_parents_bytes_first(life: Life, route: Route) -> None:
     parent = [one for one in asked if not goal_in(one.json)]
     forking = max(at for at, one in enumerate(parent) if "I fork." not in one.body.decode())
     before = conversation(parent[forking].body)
-    firsts = [one for one in children if "A subagent has no" not in one.body.decode()]
+    firsts = [one for one in children if "There is no tool" not in one.body.decode()]
     assert {goal_in(one.json) for one in firsts} == {FIRST, SECOND}
     for one in firsts:
         after = conversation(one.body)
