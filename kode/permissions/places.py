@@ -38,8 +38,7 @@ _OTHERS_HOME = "/root"
 def names(key: str) -> tuple[str, ...]:
     """The entries of a list in `places.toml`."""
     value = _lists()[key]
-    rows = value.values() if isinstance(value, dict) else (value,)
-    return tuple(entry for row in rows for entry in row.split())
+    return tuple(" ".join(value.values() if isinstance(value, dict) else (value,)).split())
 
 
 @functools.cache
@@ -246,8 +245,8 @@ def _pattern(
     if above:
         folders = [folder for entry in entries for folder in PurePosixPath(entry).parents]
         entries = sorted({str(folder) for folder in folders if folder.name})
-    steps = (re.escape(entry.casefold()).replace(r"\*", "[^/]*") for entry in entries)
-    return re.compile(f"{begin}(?:{'|'.join(steps)}){end}")
+    steps = "|".join(map(re.escape, map(str.casefold, entries))).replace(r"\*", "[^/]*")
+    return re.compile(f"{begin}(?:{steps}){end}")
 
 
 @functools.cache
