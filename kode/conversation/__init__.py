@@ -10,12 +10,7 @@ programs: `open_conversation` opens one.
 Which classes its parts are is `assembly.py`'s business.
 """
 
-from kode.conversation.conversation import (
-    ClosingStep,
-    Conversation,
-    StatusLine,
-    open_conversation,
-)
+from kode.conversation.conversation import Conversation, open_conversation
 from kode.conversation.settings import Settings
 
-__all__ = ["ClosingStep", "Conversation", "Settings", "StatusLine", "open_conversation"]
+__all__ = ["Conversation", "Settings", "open_conversation"]

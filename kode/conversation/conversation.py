@@ -41,7 +41,7 @@ from kode.extensions.found_extensions import FoundExtensions, in_use
 from kode.extensions.session import Extensions
 from kode.messages import Image, Text, ToolCall, Usage, text_of
 from kode.permissions.gate import Gate
-from kode.permissions.modes import MODE_CALLED, MODE_MEANS, PermissionMode
+from kode.permissions.modes import MODE_CALLED, MODE_MEANS
 from kode.permissions.places import path_rules
 from kode.permissions.rules import Rule
 from kode.provider import EFFORTS, Provider
@@ -67,9 +67,6 @@ if TYPE_CHECKING:
 BegunBy = Literal["startup", "clear", "resume"]
 """How a session began, in the words of hooks."""
 
-ClosingStep = Literal["memory", "hooks", "servers", "plug-ins"]
-"""What the end of a session waits for."""
-
 Steering = Callable[[], Sequence[Text]]
 """Returns what the person has typed while a turn runs, each text once."""
 
@@ -77,28 +74,6 @@ Steering = Callable[[], Sequence[Text]]
 RunTurn = Callable[..., Awaitable[TurnEnded]]
 """(text, interceptors for its calls = (), limits of the config for this turn alone) → how a
 turn with that message ended. Raises: StorageError."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StatusLine:
-    """What a status line shows."""
-
-    provider: str
-    model: str
-    mode: PermissionMode
-    session_id: str | None
-    turns: int
-    context_tokens: int
-    context_window: int
-    cost_usd: float | None
-    """Total of the requests with a known price; None without any, if the model's price is unknown
-    too."""
-    cost_is_partial: bool = False
-    """Whether some requests had an unknown price."""
-    jobs: int = 0
-    """Running commands in the background."""
-    line: str = ""
-    """What the person's own program says; it may hold anything."""
 
 
 @dataclass(kw_only=True)
@@ -139,8 +114,8 @@ class Conversation:
     """What the program of `statusLine` printed last; "" without one."""
     waited_s: float = field(init=False)
     """How long the next turn has waited for the server, which may be loading its model."""
-    waits_for: ClosingStep | None = field(init=False)
-    """While the session ends."""
+    closing: str = field(init=False)
+    """What its end waits for, for a person."""
     end_by: float | None = field(init=False)
     """When its last hooks must have ended, by `time.monotonic`; None before its end."""
 
@@ -188,6 +163,18 @@ class Conversation:
         if self.session.id is None:
             return self.agent.undo.folder
         return paths.session_folder(self.place.home, self.session.id)
+
+    @property
+    def context_tokens(self) -> int:
+        """How full the model's window is."""
+        return context_tokens(self.context)
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Total of the requests with a known price; None without any, if the model's price is
+        unknown too."""
+        is_priced = self.session.cost_usd > 0 or self.agent.cost_usd(Usage()) is not None
+        return self.session.cost_usd if is_priced else None
 
     @property
     def agents_folder(self) -> Path:
@@ -380,23 +367,6 @@ class Conversation:
         with."""
         await self.start()
         return window_parts(self.context)
-
-    def status(self) -> StatusLine:
-        session, provider = self.session, self.agent.provider
-        is_priced = session.cost_usd > 0 or self.agent.cost_usd(Usage()) is not None
-        return StatusLine(
-            provider=provider.name,
-            model=provider.model,
-            mode=self.gate.mode,
-            session_id=session.id,
-            turns=session.turns,
-            context_tokens=context_tokens(self.context),
-            context_window=provider.info.context_window,
-            cost_usd=session.cost_usd if is_priced else None,
-            cost_is_partial=session.unpriced,
-            jobs=len(self.commands.running()),
-            line=self.status_line,
-        )
 
     async def spending(self) -> "dict[str, Spending]":
         """Spending by model, for the last `turn`, the `session`, and the `day`. Raises:

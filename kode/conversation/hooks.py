@@ -243,15 +243,19 @@ async def end_turn(hooks: Hooks, ended: TurnEnded, run: "RunTurn") -> TurnEnded:
 
 def show_status(hooks: Hooks) -> None:
     """Has the program of `statusLine` write its line again."""
-    status, place = hooks.conversation.status(), hooks.conversation.place
+    conversation, place = hooks.conversation, hooks.conversation.place
+    model, window = (
+        conversation.agent.provider.model,
+        conversation.agent.provider.info.context_window,
+    )
     hooks.show_status(
         {
-            "model": {"id": status.model, "display_name": status.model},
+            "model": {"id": model, "display_name": model},
             "workspace": {"current_dir": str(place.cwd), "project_dir": str(place.project)},
-            "cost": {"total_cost_usd": status.cost_usd or 0.0},
+            "cost": {"total_cost_usd": conversation.cost_usd or 0.0},
             "context_window": {
-                "context_window_size": status.context_window,
-                "used_percentage": round(100 * status.context_tokens / status.context_window),
+                "context_window_size": window,
+                "used_percentage": round(100 * conversation.context_tokens / window),
             },
         }
     )

@@ -4,10 +4,10 @@ left, and what crashes left of others."""
 import asyncio
 import contextlib
 import importlib
+import math
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +48,7 @@ from kode.undo.store import MEGABYTE, drop_oldest_of_all
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
-    from kode.conversation.conversation import BegunBy, ClosingStep, Conversation
+    from kode.conversation.conversation import BegunBy, Conversation
     from kode.conversation.settings import Settings
 
 FIRST_TURN = (
@@ -139,8 +139,8 @@ def enter_session(
     conversation.agent, conversation.context = agent, Context(session)
     conversation.begun_by, conversation.fresh_plan = begun_by, False
     conversation.found = conversation.hooks = conversation.delegation = None
-    conversation.last = conversation.waits_for = conversation.end_by = None
-    conversation.status_line, conversation.waited_s = "", 0.0
+    conversation.last = conversation.end_by = None
+    conversation.closing, conversation.status_line, conversation.waited_s = "Closing", "", 0.0
     # How full the window is before the first turn: as the last request says.
     for usage in [message.usage for message in session.messages if message.usage][-1:]:
         conversation.context.known_tokens = usage.input_tokens + usage.output_tokens
@@ -393,7 +393,7 @@ async def close(
     """Ends the session: memory processes it within its deadline, and leaves the rest pending for
     the next start; all of it if the last turn was `interrupted`, as nobody waits then. Hooks,
     servers and memory together get `wait_s`, if given. An unused session leaves no file."""
-    leave_by = None if wait_s is None else time.monotonic() + wait_s
+    leave_by = math.inf if wait_s is None else time.monotonic() + wait_s
     interrupted |= conversation.last is not None and conversation.last.status == "interrupted"
     try:
         if not interrupted:
@@ -405,51 +405,39 @@ async def close(
         conversation.settings.emit(Notice(text=text, level="info"))
     finally:
         await conversation.commands.close()
+        conversation.closing = "Stopping MCP servers"
         if conversation.extensions is not None:
-            with _waiting_for(conversation, "servers"):
-                await conversation.extensions.close()
-        await _leave(conversation, "exit", leave_by, interrupted=interrupted)
+            await conversation.extensions.close()
+        grace_s = INTERRUPTED_GRACE_S if interrupted else CLOSE_GRACE_S
+        await _leave(conversation, "exit", grace_s, leave_by)
         for provider in (conversation.agent.provider, *conversation.to_close):
             await provider.aclose()
-        with _waiting_for(conversation, "plug-ins", PLUGINS_GRACE_S, leave_by) as grace_s:
-            await conversation.plugins.close(grace_s)
+        conversation.closing = "Stopping plug-ins"
+        await conversation.plugins.close(_left_s(PLUGINS_GRACE_S, leave_by))
 
 
 async def _let_memory_process(conversation: "Conversation", reason: DropReason) -> None:
     """Shows memory, if it is open, the session that is about to be left."""
-    session = conversation.session
+    session, conversation.closing = conversation.session, "Saving memory"
     if session.messages and conversation.found is not None:
         undone = conversation_messages(find_unreported(session.entries))
-        with _waiting_for(conversation, "memory"):
-            await conversation.agent.memory.before_drop([*session.messages, *undone], reason)
+        await conversation.agent.memory.before_drop([*session.messages, *undone], reason)
 
 
-@contextlib.contextmanager
-def _waiting_for(
-    conversation: "Conversation",
-    step: "ClosingStep",
-    most_s: float = 0.0,
-    leave_by: float | None = None,
-) -> Iterator[float]:
-    """Says what the end waits for; gives how long that may take: at most `most_s`."""
-    conversation.waits_for = step
-    try:
-        left_s = most_s if leave_by is None else leave_by - time.monotonic()
-        yield min(most_s, max(LEAST_GRACE_S, left_s))
-    finally:
-        conversation.waits_for = None
+def _left_s(most_s: float, leave_by: float) -> float:
+    return min(most_s, max(LEAST_GRACE_S, leave_by - time.monotonic()))
 
 
 async def _leave(
     conversation: "Conversation",
     reason: str,
-    leave_by: float | None = None,
-    *,
-    interrupted: bool = False,
+    grace_s: float = CLOSE_GRACE_S,
+    leave_by: float = math.inf,
 ) -> None:
-    """Closes the session; what the process shares stays open. `reason` is for hooks; after
-    `leave_by`, by `time.monotonic`, nothing is waited for. An unused session leaves no file."""
-    agent, session, hooks = conversation.agent, conversation.session, conversation.hooks
+    """Closes the session; what the process shares stays open. `reason` is for hooks. Memory gets
+    `grace_s`; after `leave_by`, by `time.monotonic`, nothing is waited for. An unused session
+    leaves no file."""
+    agent, session = conversation.agent, conversation.session
     await conversation.commands.leave(session.id)
     await settle_ended(agent, session.id)
     if agent.sandbox is not None:
@@ -458,18 +446,17 @@ async def _leave(
         task.cancel()
     await asyncio.gather(*conversation.background, return_exceptions=True)
     try:
-        if hooks is not None:
+        if conversation.hooks is not None:
             from kode.conversation.hooks import end_session
 
-            with _waiting_for(conversation, "hooks", HOOKS_GRACE_S, leave_by) as wait_s:
-                await end_session(hooks, reason, wait_s)
+            conversation.closing = "Running hooks"
+            await end_session(conversation.hooks, reason, _left_s(HOOKS_GRACE_S, leave_by))
     except StorageError as error:
         conversation.report(error)
     try:
         if conversation.found is not None:
-            most_s = INTERRUPTED_GRACE_S if interrupted else CLOSE_GRACE_S
-            with _waiting_for(conversation, "memory", most_s, leave_by) as wait_s:
-                await agent.memory.close(wait_s)
+            conversation.closing = "Saving memory"
+            await agent.memory.close(_left_s(grace_s, leave_by))
             save_memory_state(agent, session)
     except StorageError as error:
         conversation.report(error)
@@ -477,5 +464,4 @@ async def _leave(
         durable.remove(paths.open_mark(agent.place.home, session.header.id))
     session.close()
     agent.undo.close()
-    if agent.small_model is not None:
-        conversation.to_close.append(agent.small_model)
+    conversation.to_close += filter(None, (agent.small_model,))

@@ -96,7 +96,7 @@ class FakeConversation:
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
     session: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(
-            id="20260101-000000-abcdef", messages=(), is_used=False
+            id="20260101-000000-abcdef", messages=(), is_used=False, turns=0, unpriced=False
         )
     )
 
@@ -183,6 +183,7 @@ class FakeConversation:
     async def turn(self, text: str, *, steering=tuple, typed=None, form=None) -> TurnEnded:
         self.steering, self.typed = steering, typed
         self.turns += 1
+        self.session.turns = self.turns
         self.session.is_used = True
         self.asked.append(text)
         self.emit(TurnStarted(text=text))
@@ -308,28 +309,16 @@ class FakeConversation:
 
     status_line = ""
 
-    def status(self):
-        return SimpleNamespace(
-            provider="fake",
-            model=self.model,
-            mode=self.gate.mode,
-            session_id=self.session.id,
-            turns=self.turns,
-            context_tokens=24_000,
-            context_window=200_000,
-            usage=Usage(input_tokens=2000, output_tokens=100, cached_tokens=1500),
-            cost_usd=0.0123,
-            cost_is_partial=False,
-            line="",
-            jobs=0,
-        )
+    context_tokens = 24_000
+    cost_usd = 0.0123
 
     async def window(self) -> dict[str, int]:
         return {"tools": 4000, "conversation": 20_000}
 
     async def spending(self) -> dict[str, Spending]:
-        spent = Spent(requests=3, usage=self.status().usage, cost_usd=0.0123)
-        unpriced = Spent(requests=1, usage=self.status().usage, unpriced=1)
+        usage = Usage(input_tokens=2000, output_tokens=100, cached_tokens=1500)
+        spent = Spent(requests=3, usage=usage, cost_usd=0.0123)
+        unpriced = Spent(requests=1, usage=usage, unpriced=1)
         both = {self.model: spent, "llama": unpriced}
         session = Spending(both)
         return {"turn": Spending({self.model: spent}), "session": session, "day": session}
@@ -365,14 +354,14 @@ class FakeConversation:
 
     async def switch_session(self, session_id: str | None = None) -> None:
         if session_id is None:
-            self.turns = 0
+            self.turns = self.session.turns = 0
         else:
             self.resumed = self.session.id = session_id
 
     async def compact(self, wish=""):
         self.wish = wish
 
-    waits_for = "memory"
+    closing = "Saving memory"
 
     async def close(self) -> None:
         self.closed = True

@@ -11,7 +11,6 @@ import re
 import sys
 from datetime import datetime
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from inline_snapshot import external_file
@@ -185,9 +184,9 @@ async def test_the_question_of_a_subagent_is_as_before() -> None:
 
 
 def test_the_status_line_is_as_before_in_every_width(tmp_path: Path) -> None:
-    alone = FakeConversation(tmp_path, tmp_path).status()
-    busy = SimpleNamespace(**{**vars(alone), "jobs": 2})
-    unpriced = SimpleNamespace(**{**vars(alone), "cost_is_partial": True})
+    alone, busy, unpriced = (FakeConversation(tmp_path, tmp_path) for _ in range(3))
+    busy.commands.running = lambda: [None, None]
+    unpriced.session.unpriced = True
     asked = [(busy, 80), (busy, 60), (unpriced, 40), (alone, 40), (alone, 30), (alone, 19)]
     lines = [status_line(status, width) for status, width in [*asked, (alone, 3)]]
 

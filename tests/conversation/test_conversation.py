@@ -69,7 +69,7 @@ async def test_words_said_during_a_turn_reach_its_next_step(opened: Open) -> Non
         "and a test",
     ]
     assert talk.prompts() == ["make it"]
-    assert talk.status().turns == 1
+    assert talk.session.turns == 1
 
 
 @pytest.fixture
@@ -248,17 +248,15 @@ async def test_the_status_tells_at_once_how_full_the_window_is(opened: Open) -> 
     usage = {"input_tokens": 5000, "output_tokens": 20}
     first = await opened({"text": "one", "usage": usage})
     await first.turn("first")
-    status = first.status()
-    assert (status.turns, status.mode, status.context_tokens) == (1, "auto-edit", 5020)
-    assert status.context_tokens < status.context_window
+    assert first.context_tokens == 5020
     window = await first.window()
     assert window["tools"] > 500
-    assert first.status().context_tokens == 5020
+    assert first.context_tokens == 5020
     await first.close()
 
     resumed = await opened(session_id=first.session.id)
 
-    assert resumed.status().context_tokens == 5020
+    assert resumed.context_tokens == 5020
 
 
 async def test_the_next_result_reports_the_end_of_a_background_command(
@@ -351,7 +349,8 @@ async def test_a_model_is_asked_of_the_provider_its_name_names(
 
     conversation.use_model(model)
 
-    assert (conversation.status().provider, conversation.status().model) == (provider, model)
+    chosen = conversation.agent.provider
+    assert (chosen.name, chosen.model) == (provider, model)
 
 
 @pytest.mark.parametrize(

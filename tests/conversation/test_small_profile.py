@@ -48,7 +48,7 @@ async def test_a_small_window_gets_few_tools_and_short_texts(
     assert tools_of(talk) == set(SMALL)
     (said,) = notices(events)
     assert said.startswith("The window of m is 8,192 tokens, so it gets 4 tools and a short prompt")
-    assert talk.status().context_window == 8192
+    assert talk.agent.provider.info.context_window == 8192
     wire = [{"n": s.name, "d": s.description, "p": s.parameters} for s in talk.context.specs]
     assert (len(json.dumps(wire)) + len(talk.session.system)) / 4 < 800
     assert fixed_tokens(talk.context) < 800

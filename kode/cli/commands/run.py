@@ -339,13 +339,10 @@ async def _close(conversation: "Conversation") -> None:
     """Ends the session. A program that reads the answer waits only so long for that."""
     if sys.stdout is not None and sys.stdout.isatty():
         return await conversation.close()
-    from kode.cli.screen.progress import closing_words
-
     wait_s = conversation.config.memory.exit_wait_s
 
     def say() -> None:
-        what = closing_words(conversation.waits_for)
-        text = f"{what}; kode ends in {wait_s:g} s at most (memory.exit_wait_s)."
+        text = f"{conversation.closing}; kode ends in {wait_s:g} s at most (memory.exit_wait_s)."
         conversation.settings.emit(Notice(text=text, level="info"))
 
     saying = asyncio.get_running_loop().call_later(SLOW_S, say)

@@ -78,9 +78,9 @@ def _current_row(state: PromptState) -> "ProviderRow":
 
 
 def _say_current(state: PromptState) -> None:
-    status = state.conversation.status()
-    window = count(status.context_window)
-    state.screen.print(f"Model: {status.model} ({status.provider}), a window of {window} tokens.")
+    provider = state.conversation.agent.provider
+    window = count(provider.info.context_window)
+    state.screen.print(f"Model: {provider.model} ({provider.name}), a window of {window} tokens.")
 
 
 async def _choose_model(state: PromptState) -> str:

@@ -19,7 +19,7 @@ from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.submit import Opening, begin, open_conversation, submit
 from kode.cli.prompt.turn import UNBEGUN, run_turn
 from kode.cli.screen.lines import clip
-from kode.cli.screen.progress import closing_words, spinner_line
+from kode.cli.screen.progress import spinner_line
 from kode.cli.screen.render import Renderer
 from kode.cli.screen.screen import Screen
 from kode.errors import EXIT_INTERRUPTED, EXIT_OK
@@ -156,12 +156,12 @@ async def show_closing(state: PromptState, closing: "asyncio.Task[None]") -> Non
         return
     stop = "Ctrl-C skips"
     if not screen.rich_terminal:
-        screen.print(f"{closing_words(conversation.waits_for)}… ({stop})")
+        screen.print(f"{conversation.closing}… ({stop})")
         await asyncio.wait([closing])
         return
     since = time.monotonic()
     while not closing.done():
-        now, what = time.monotonic(), closing_words(conversation.waits_for)
+        now, what = time.monotonic(), conversation.closing
         screen.show_line(spinner_line(what, now, since, screen.width - 1, stop))
         await asyncio.wait([closing], timeout=CLOSING_IS_SHOWN_EVERY_S)
     screen.clear_line()

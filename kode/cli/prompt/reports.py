@@ -34,17 +34,17 @@ TAKES_S = 60.0  # a person has given up on a command by then
 async def show_status(state: PromptState, argument: str) -> None:
     """Version, session, folder, model, mode, sandbox, memory, instructions, config."""
     conversation = state.conversation
-    now = conversation.status()
-    session = now.session_id or "not saved (--no-session)"
-    used = f"{count(now.context_tokens)} of {count(now.context_window)} tokens"
+    session, provider = conversation.session, conversation.agent.provider
+    window, name = provider.info.context_window, session.id or "not saved (--no-session)"
+    used = f"{count(conversation.context_tokens)} of {count(window)} tokens"
     rows = [
         ("version", f"kode {__version__}, Python {platform.python_version()}"),
-        ("session", f"{session} · {plural(now.turns, 'turn')} · {used}"),
+        ("session", f"{name} · {plural(session.turns, 'turn')} · {used}"),
         ("folder", str(conversation.place.cwd)),
         *(("", f"also {folder}") for folder in conversation.config.add_dirs),
-        ("model", f"{now.model} ({now.provider}{_address(conversation)})"),
-        ("effort", " ".join(effort_lines(conversation.agent.effort, conversation.agent.provider))),
-        ("mode", now.mode),
+        ("model", f"{provider.model} ({provider.name}{_address(conversation)})"),
+        ("effort", " ".join(effort_lines(conversation.agent.effort, provider))),
+        ("mode", conversation.gate.mode),
         ("sandbox", await asyncio.to_thread(_sandbox, conversation)),
         ("memory", await _memory(conversation)),
         *_label_lines("instructions", await asyncio.to_thread(_instructions, conversation)),
@@ -139,11 +139,11 @@ TITLES = {"turn": "last turn", "session": "this session", "day": "today, all ses
 
 async def show_context(state: PromptState, argument: str) -> None:
     """Shows what fills the window, by kind, as bars, and what could be freed."""
-    parts, now = await state.conversation.window(), state.conversation.status()
-    used, size = now.context_tokens, now.context_window
+    conversation, parts = state.conversation, await state.conversation.window()
+    used, size = conversation.context_tokens, conversation.agent.provider.info.context_window
     for line in context_lines(parts, used, size, state.screen.width - 1):
         state.screen.print(line)
-    compacts_at = int(size * state.conversation.config.context.compact_at)
+    compacts_at = int(size * conversation.config.context.compact_at)
     text = f"Compacts automatically at {count(compacts_at)} tokens, /compact does it now; "
     text += "/new starts over with only system prompt, tools and memory."
     state.screen.print(text, "dim")

@@ -25,7 +25,7 @@ from kode.errors import KodeError
 from kode.messages import Text, plural
 
 if TYPE_CHECKING:
-    from kode.conversation import Conversation, StatusLine
+    from kode.conversation import Conversation
     from kode.events import TurnEnded
     from kode.providers.listing import Listing, Offer
 
@@ -125,9 +125,6 @@ class PromptState:
     listing: "Listing | None" = None
     """The models that can be switched to; None until they are wanted."""
     jobs: Jobs = field(init=False)
-    _status: "StatusLine | None" = None
-    _seen: tuple[int, int, str] = (0, 0, "")
-    """How many replies there were, and how many commands ran in the background, for `_status`."""
 
     def __post_init__(self) -> None:
         self.jobs = Jobs(self.show_failure)
@@ -247,23 +244,11 @@ class PromptState:
         at = cycle.index(current) if current in cycle else -1
         mode = cycle[(at + 1) % len(cycle)]
         self.opened.set_permission_mode(mode)
-        self.forget_status()
         self.screen.redraw()
 
     def status(self, width: int) -> list[tuple[str, str]]:
         """Permission mode, model, context and cost, as far as they fit: (style, text)."""
-        if self.opened is None:
-            return [("", "")]
-        line = self.conversation.status_line
-        seen = (self.renderer.replies, len(self.conversation.commands.running()), line)
-        if self._status is None or self._seen != seen:
-            self._seen = seen
-            self._status = self.conversation.status()
-        return status_line(self._status, width)
-
-    def forget_status(self) -> None:
-        """Makes the bottom line be computed again when it is next drawn."""
-        self._status = None
+        return [("", "")] if self.opened is None else status_line(self.opened, width)
 
     async def idle(self) -> None:
         """Returns when nothing runs and nothing is queued. On a terminal without repainting, prints
@@ -283,7 +268,7 @@ class PromptState:
     def show_resumed(self) -> None:
         """Shows which session this is, with its last exchange."""
         conversation = self.conversation
-        turns = plural(conversation.status().turns, "turn")
+        turns = plural(conversation.session.turns, "turn")
         self.screen.print(f"Resumed {conversation.session.id} ({turns}).", "dim")
         if prompts := conversation.prompts():
             self.screen.print_prompt(prompts[-1])

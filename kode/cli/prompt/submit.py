@@ -109,7 +109,7 @@ async def _open(state: PromptState, opening: Opening) -> None:
             state.editor.notifier.setting = conversation.config.repl.notify
             if conversation.config.repl.vi_mode:
                 state.editor.use_vi()
-        if conversation.status().turns:
+        if conversation.session.turns:
             state.show_resumed()
     except asyncio.CancelledError:
         state.leave()
@@ -127,7 +127,6 @@ def start(state: PromptState, text: str) -> None:
 
 def _next(state: PromptState, stopped: bool) -> None:
     """After a job: starts the next queued line, or after a stop puts it back."""
-    state.forget_status()
     # Messages left over from a failed turn go to the next one.
     state.waiting[:0], state.steering = state.steering, []
     state.renderer.progress.rest()
@@ -190,7 +189,6 @@ def _echo(state: PromptState, text: str) -> None:
 
 async def _command(state: PromptState, name: str, argument: str) -> None:
     await _run(state, name, argument)
-    state.forget_status()
 
 
 async def _run(state: PromptState, name: str, argument: str) -> None:

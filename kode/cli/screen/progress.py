@@ -30,7 +30,7 @@ from kode.events import (
 from kode.plain_text import clean
 
 if TYPE_CHECKING:
-    from kode.conversation import ClosingStep, StatusLine
+    from kode.conversation import Conversation
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 ASKING = "Waiting for the model"
@@ -185,17 +185,6 @@ def how_to_stop(command_runs_s: float, width: int) -> str:
     return "Ctrl-C stops · Ctrl-B backgrounds"
 
 
-def closing_words(step: "ClosingStep | None") -> str:
-    """What the end of a session waits for."""
-    words = {
-        "memory": "Saving memory",
-        "hooks": "Running hooks",
-        "servers": "Stopping MCP servers",
-        "plug-ins": "Stopping plug-ins",
-    }
-    return words[step] if step is not None else "Closing"
-
-
 def spinner_line(
     what: str, now: float, since: float | None, width: int, stop: str = "Ctrl-C stops"
 ) -> str:
@@ -210,19 +199,21 @@ def spinner_line(
     return clip(f"{frame} {shown}{dots}{end}", width)
 
 
-def status_line(status: "StatusLine", width: int) -> list[tuple[str, str]]:
+def status_line(conversation: "Conversation", width: int) -> list[tuple[str, str]]:
     """The most important parts that fit `width` columns, as (style, text)."""
-    used, window = status.context_tokens, status.context_window
+    provider, mode = conversation.agent.provider, conversation.gate.mode
+    used, window = conversation.context_tokens, provider.info.context_window
     # Before the first turn the window may be a guess: a local server has not been asked yet.
     context = f"{used / window:.0%} of {count(window)}" if used and window else ""
-    cost = money(status.cost_usd) + ("+" if status.cost_usd and status.cost_is_partial else "")
-    jobs = f"{status.jobs} in background" if status.jobs else ""
-    said = [one_line(status.line)] if status.line else [status.model, context, cost]
-    parts = [status.mode, jobs, *said]
+    cost_usd, line = conversation.cost_usd, one_line(conversation.status_line)
+    cost = money(cost_usd) + ("+" if cost_usd and conversation.session.unpriced else "")
+    running = len(conversation.commands.running())
+    jobs = f"{running} in background" if running else ""
+    parts = [mode, jobs, *([line] if line else [provider.model, context, cost])]
     # On a narrow screen the cost is dropped first, then the window, and so on.
     while len(parts) > 1 and len(" · ".join(filter(None, parts))) > width:
         parts.pop()
     line = clip(" · ".join(filter(None, parts)), width)
-    if status.mode != "full":
+    if mode != "full":
         return [("", line)]
     return [("danger", line[: len("full")]), ("", line[len("full") :])]

@@ -53,14 +53,15 @@ async def _memory(conversation: Conversation, argument: str) -> str:
 
 async def _context(conversation: Conversation, argument: str) -> str:
     window = await conversation.window()
-    parts, now = "\n".join(f"- {kind}: {window[kind]:,}" for kind in window), conversation.status()
-    return f"{now.context_tokens:,} of {now.context_window:,} tokens are used.\n\n{parts}"
+    parts = "\n".join(f"- {kind}: {window[kind]:,}" for kind in window)
+    used, size = conversation.context_tokens, conversation.agent.provider.info.context_window
+    return f"{used:,} of {size:,} tokens are used.\n\n{parts}"
 
 
 async def _model(conversation: Conversation, argument: str) -> str:
     if argument:
         await asyncio.to_thread(conversation.use_model, argument)
-    return f"Model: {conversation.status().model}"
+    return f"Model: {conversation.agent.provider.model}"
 
 
 async def _effort(conversation: Conversation, argument: str) -> str:

@@ -324,8 +324,8 @@ class Live:
             prompts, self._given = self._given, []
         for prompt in prompts:
             prompt.ended = ended
-        status = self.conversation.status()
-        self.outbox.put(*self.updates.usage(status.context_tokens, status.context_window))
+        window = self.conversation.agent.provider.info.context_window
+        self.outbox.put(*self.updates.usage(self.conversation.context_tokens, window))
         if not opened_before:  # servers have started meanwhile, and approvals count
             self.send_commands()
         return ended
@@ -382,7 +382,7 @@ async def open_live(
         settings, cwd=cwd, session_id=session_id, fork=fork
     )
     live.updates.titled = conversation.session.turns > 0
-    live.updates.cost_usd = lambda: conversation.status().cost_usd
+    live.updates.cost_usd = lambda: conversation.cost_usd
     if conversation.extensions is not None:
         conversation.extensions.start_all()
     live.models = await asyncio.to_thread(conversation.offered_models)

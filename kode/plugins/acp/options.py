@@ -20,12 +20,12 @@ MAX_NAMED = 8  # a sentence that can be read
 
 def config_options(conversation: Conversation, models: Iterable[str]) -> list[ConfigOption]:
     """The choices as options; what is chosen is always among them."""
-    status, effort = conversation.status(), conversation.agent.effort or DEFAULT
+    model, effort = conversation.agent.provider.model, conversation.agent.effort or DEFAULT
     modes: dict[str, str | None] = {**conversation.modes}
     efforts = conversation.agent.provider.info.efforts
     options = [
-        _option(MODE, "Permission mode", "mode", status.mode, modes),
-        _option(MODEL, "Model", "model", status.model, dict.fromkeys((status.model, *models))),
+        _option(MODE, "Permission mode", "mode", conversation.gate.mode, modes),
+        _option(MODEL, "Model", "model", model, dict.fromkeys((model, *models))),
     ]
     if efforts:
         levels = dict.fromkeys((DEFAULT, *efforts, effort))

@@ -169,7 +169,7 @@ async def test_a_resumed_session_names_itself_and_its_turns(chat):
     await chat.settled()
     assert chat.text == ""
 
-    chat.talk.turns = 3
+    chat.talk.turns = chat.talk.session.turns = 3
     open_conversation(chat.state, opening)
     await chat.settled()
     assert "Resumed 20260101-000000-abcdef (3 turns).\n" in chat.text
@@ -407,7 +407,7 @@ async def test_a_model_missing_on_the_own_server_is_refused(chat):
 
     assert "qwen2.5-coder:latest" in text
     assert chat.talk.model == "big-model"
-    assert "Model: qwen2.5-coder (fake)" in await chat.type("/model qwen2.5-coder")
+    assert "Model: qwen2.5-coder (anthropic)" in await chat.type("/model qwen2.5-coder")
 
 
 async def test_every_provider_lists_its_models_or_its_hindrance(chat):
@@ -530,7 +530,7 @@ async def test_extensions_lists_each_kind_or_one(chat):
     ("typed", "said"),
     [
         ("/new", "New session."),
-        ("/model small", "Model: small (fake)"),
+        ("/model small", "Model: small (anthropic)"),
         ("/memory search 'two words'", "memory: search two words"),
         ("/memory", "memory: show"),
         ("/memory 'open", "Close the quotes"),

@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import pytest
 
 from kode.cli.screen.lines import cell_width
@@ -18,6 +16,7 @@ from kode.events import (
     Working,
 )
 from kode.messages import Usage
+from tests.cli.fake_conversation import FakeConversation
 from tests.tables import for_each
 
 ENDED = TurnEnded(
@@ -123,21 +122,17 @@ def test_the_line_fits_and_names_ctrl_c_given_room(width):
         assert "……" not in line
 
 
-def a_status(**changes):
-    plain = {"mode": "ask", "model": "big-model", "cost_usd": None, "cost_is_partial": False}
-    window = {"context_tokens": 24_000, "context_window": 200_000}
-    return SimpleNamespace(**{**plain, **window, "jobs": 0, "line": "", **changes})
-
-
-def test_the_mode_in_which_all_runs_stands_out():
-    status = a_status(mode="full")
+def test_the_mode_in_which_all_runs_stands_out(tmp_path):
+    status = FakeConversation(tmp_path, tmp_path)
+    status.set_permission_mode("full")
 
     assert status_line(status, 79)[0] == ("danger", "full")
     assert status_line(status, 2) == [("danger", "f…"), ("", "")]
 
 
-def test_a_line_of_the_persons_own_stands_behind_the_mode():
-    status = a_status(line="\x1b[31mmain\x1b[0m ✓")
+def test_a_line_of_the_persons_own_stands_behind_the_mode(tmp_path):
+    status = FakeConversation(tmp_path, tmp_path)
+    status.status_line = "\x1b[31mmain\x1b[0m ✓"
 
     assert status_line(status, 79) == [("", "ask · main ✓")]
 

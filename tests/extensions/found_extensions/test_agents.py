@@ -116,7 +116,7 @@ async def test_a_subagent_works_by_its_definition(world: World) -> None:
         assert names == ["read_file", "search_files", "shell"]
         assert conversation.session.system.endswith("You review. Be strict.")
         assert conversation.gate.mode == "plan"
-        assert conversation.status().model != "opus"
+        assert conversation.agent.provider.model != "opus"
     finally:
         await conversation.close()
 

@@ -152,11 +152,11 @@ async def test_its_model_serves_its_turn_unless_it_is_unknown(
 ) -> None:
     world.write("~/.claude/commands/x.md", "---\nmodel: opus\n---\nDo it")
     conversation = await opened({"text": "done"})
-    model = conversation.status().model
+    model = conversation.agent.provider.model
 
     await conversation.turn("/x")
 
-    assert conversation.status().model == model
+    assert conversation.agent.provider.model == model
     notices = [event.text for event in events if isinstance(event, Notice)]
     assert any("asks for the model opus, which kode does not know" in text for text in notices)
 

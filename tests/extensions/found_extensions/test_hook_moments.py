@@ -729,12 +729,12 @@ print("own:", now["model"]["id"], now["workspace"]["project_dir"])'"""
     line = {"statusLine": {"type": "command", "command": made}}
     world.write("~/.claude/settings.json", json.dumps(line))
     conversation = await opened(DONE)
-    assert conversation.status().line == ""
+    assert conversation.status_line == ""
 
     await conversation.turn("one")
-    while not conversation.status().line:
+    while not conversation.status_line:
         await asyncio.sleep(0.01)
 
-    model = conversation.status().model
-    assert conversation.status().line == f"own: {model} {world.project}"
+    model = conversation.agent.provider.model
+    assert conversation.status_line == f"own: {model} {world.project}"
     assert runs(conversation) == []
