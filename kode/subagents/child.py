@@ -26,10 +26,8 @@ from kode.subagents import records
 from kode.subagents.task import (
     MAX_LINE_BYTES,
     Call,
-    ParentMessage,
     ParentTool,
     Reply,
-    RestOfTree,
     Result,
     Task,
     Used,
@@ -87,8 +85,8 @@ class ChildPipes:
     lock: "threading.RLock" = field(default_factory=threading.RLock)
     conversation: "Conversation | None" = None
     """None until it is open."""
-    messages: list[ParentMessage] = field(default_factory=list)
-    """What its next step is to get."""
+    messages: list[tuple[str, bool]] = field(default_factory=list)
+    """What its next step is to get, and whether who says it has read untrusted content."""
     replies: "dict[int, asyncio.Future[Reply]]" = field(default_factory=dict)
     """Id of a call → where its reply is awaited."""
     open_questions: int = 0
@@ -105,10 +103,8 @@ class ChildPipes:
             self.on_gone()
 
     def conclude(self, result: Result) -> None:
-        """Writes the result to disk, then prints it. Never raises; a second result is dropped.
-
-        If another thread is stuck in the middle of a line, only the file has it.
-        """
+        """Writes the result to disk, then prints it, unless another thread is stuck in a line.
+        Never raises; a second result is dropped."""
         is_free = self.lock.acquire(timeout=LOCK_S)
         try:
             if self.status is not None:
@@ -162,7 +158,7 @@ class ChildPipes:
         try:
             return await reply
         finally:
-            del self.replies[call.id]
+            self.replies.pop(call.id, None)
 
     def listen(self) -> None:
         """Reads what the parent says in a thread of its own until stdin ends, which means that it
@@ -179,29 +175,25 @@ class ChildPipes:
 
     def take(self, line: bytes) -> None:
         """Handles one line of the parent. Ignores what it does not understand."""
-        with contextlib.suppress(ValueError, AttributeError):
-            value = json.loads(line)
-            match value.get("type"):
-                case "reply":
-                    reply = Reply.model_validate(value)
-                    future = self.replies.get(reply.id)
-                    if future is not None and not future.done():
-                        future.set_result(reply)
-                case "message":
-                    self.messages.append(ParentMessage.model_validate(value))
-                case "rest_of_tree" if self.conversation is not None:
-                    rest, spend = RestOfTree.model_validate(value), self.conversation.agent.spend
-                    spend.rest_of_tree_usd = rest.cost_usd
-                    spend.rest_of_tree_steps = rest.steps
+        # A turn that ends while it waits does not want the reply any more.
+        with contextlib.suppress(ValueError, asyncio.InvalidStateError):
+            match value := json.loads(line):
+                case {"type": "reply", "id": id} if id in self.replies:
+                    self.replies.pop(id).set_result(Reply.model_validate(value))
+                case {"type": "message", "text": str(text), "tainted": bool(tainted)}:
+                    self.messages.append((text, tainted))
+                case {"type": "rest_of_tree", "cost_usd": usd, "steps": steps} if self.conversation:
+                    spend = self.conversation.agent.spend
+                    spend.rest_of_tree_usd, spend.rest_of_tree_steps = usd, steps
                     if self.conversation.delegation is not None:
                         self.conversation.delegation.report_rest_of_tree()
 
     def take_messages(self) -> list[Text]:
         """The parent's messages since the last call: they steer its turn. Raises: StorageError."""
         messages, self.messages = self.messages, []
-        if self.conversation is not None and any(message.tainted for message in messages):
+        if self.conversation is not None and any(tainted for _, tainted in messages):
             self.conversation.mark_outside("the session that delegated this")
-        return [Text(text=message.text) for message in messages]
+        return [Text(text=text) for text, _ in messages]
 
     def use_tool(self, shared: ParentTool) -> Tool:
         """A tool of the parent, which runs it, as one of the child."""

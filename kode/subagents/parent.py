@@ -37,10 +37,8 @@ from kode.subagents.task import (
     MAX_LINE_BYTES,
     Call,
     Clock,
-    ParentMessage,
     ParentTool,
     Reply,
-    RestOfTree,
     Result,
     Start,
     Task,
@@ -57,19 +55,20 @@ COMMAND = (sys.executable, "-P", "-m", "kode", "subagent")
 """`-P`: a project with a folder `kode` or a file `json.py` must not become part of the child."""
 
 PATIENCE_S = 10.0
-"""How much earlier the child's own deadline is than the parent's, so that it ends by itself with a
-summary of its progress."""
+"""How much earlier the child's own deadline is than the parent's, so that it ends by itself."""
 EXIT_GRACE_S = 3.0
 """How long a child may take to save its session and to end, after its result or when asked to."""
-DRAIN_S = 1.0
-"""Time to read the rest from the pipes of an ended child."""
+DRAIN_S = 1.0  # to read the rest from the pipes of an ended child
 RESERVED_SHARE, MAX_RESERVED_S = 0.2, 10.0
 """Share of the parent's remaining turn, to end the child and use the results."""
 PROGRESS_EVERY_S = 1.0  # a person reads no faster
 POLL_S = 0.1  # below what a person notices
-SUMMARY_CHARS = 400
-"""Of a child's error, whose end says what to do, or of its summary, on the screen."""
+SUMMARY_CHARS = 400  # on the screen: the end of an error says what to do
+INTERRUPTED = "Interrupted."
 STDERR_BYTES = 500  # the last lines before it died
+
+End = tuple[Status | None, str]
+"""Why the parent has ended a child (None: it ended by itself), and its error without a result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,25 +101,14 @@ class Delegation:
     running: "dict[str, ChildProcess]" = field(default_factory=dict)
     """By id."""
 
-    @property
-    def spend(self) -> Spend:
-        """What this process has spent, its children included."""
-        return self.agent().spend
-
     def report_rest_of_tree(self) -> None:
         """Tells every running child what the rest of the tree has used."""
-        usd = self.spend.cost_usd + self.spend.rest_of_tree_usd
-        steps = self.spend.steps + self.spend.rest_of_tree_steps
+        spend = self.agent().spend  # with that of the children
+        usd = spend.cost_usd + spend.rest_of_tree_usd
+        steps = spend.steps + spend.rest_of_tree_steps
         for child in self.running.values():
-            used = child.spend
-            child.send(RestOfTree(cost_usd=usd - used.cost_usd, steps=steps - used.steps))
-
-    def find_end(self) -> float:
-        """When a child that starts now must have ended: before the parent's turn does."""
-        if (ends_at := self.spend.turn_ends_at) is None:
-            return math.inf
-        left_s = max(0.0, ends_at - time.monotonic())
-        return ends_at - min(MAX_RESERVED_S, left_s * RESERVED_SHARE)
+            rest = {"cost_usd": usd - child.spend.cost_usd, "steps": steps - child.spend.steps}
+            child.send({"type": "rest_of_tree", **rest})
 
 
 @dataclass(eq=False)
@@ -179,7 +167,7 @@ class ChildProcess:
         """Runs it to its result, once as many may run; a fork once the model replies to the first
         of them, because from then on a server has what they share in its cache."""
         status: Status | None = "interrupted"
-        error = ""
+        error = INTERRUPTED
         try:
             if first_fork is not None:
                 await first_fork.has_reply.wait()
@@ -192,20 +180,23 @@ class ChildProcess:
         finally:
             self.conclude(status, error)
 
-    async def _run_process(self, stderr: IO[bytes]) -> tuple[Status | None, str]:
-        """Starts its process, and returns when nothing of it is left: why it was ended (None: it
-        ended by itself), and what to say of one that ended without a result. Raises: OSError,
-        ValueError, KodeError if it cannot be started."""
+    async def _run_process(self, stderr: IO[bytes]) -> End:
+        """Starts its process, and returns when nothing of it is left. Raises: OSError, ValueError,
+        KodeError if it cannot be started."""
         delegation, session_id = self.delegation, self.delegation.session.id
-        self.since = time.monotonic()
-        ends_at = delegation.find_end()
+        self.since, ends_at = time.monotonic(), math.inf
+        if (
+            turn_ends_at := delegation.agent().spend.turn_ends_at
+        ) is not None:  # before the turn does
+            left_s = max(0.0, turn_ends_at - self.since)
+            ends_at = turn_ends_at - min(MAX_RESERVED_S, left_s * RESERVED_SHARE)
         # Its own clock stops first, so that it ends by itself.
         self.clock = Clock(delegation.limits.timeout_s + PATIENCE_S, ends_at + PATIENCE_S)
         argv = [*delegation.command, "--from-parent", "--quiet"]
         argv += ("--task", str(self.folder / "task.json"))
         argv += ("--parent-session", session_id) if session_id is not None else ()
         options: dict[str, Any] = {"tree": self.tree, "stderr": stderr, "limit": MAX_LINE_BYTES}
-        cwd, reading = delegation.agent().place.cwd, None
+        cwd = delegation.agent().place.cwd
         try:
             async with open_program(argv, delegation.environment, cwd, **options) as process:
                 self.stdin, delegation.running[self.id] = process.stdin, self
@@ -217,58 +208,52 @@ class ChildProcess:
                     "tools": tuple(map(_describe_tool, self.tools)),
                 }
                 self.send(delegation.start().model_copy(update=update))
-                status = await self._wait(process, reading)
-                for task in self.replies:
-                    task.cancel()
+                try:
+                    status, error = await self._wait(process, reading)
+                finally:
+                    for task in self.replies:
+                        task.cancel()
                 # It alone is asked first: it ends its own commands and reports its progress.
                 if status is not None and process.returncode is None:
                     with contextlib.suppress(ProcessLookupError):
                         process.terminate()
-                deadline = time.monotonic() + EXIT_GRACE_S
-                # `Process.wait` would wait for its pipes too.
-                while process.returncode is None and time.monotonic() < deadline:
-                    await asyncio.sleep(POLL_S / 5)
+                await asyncio.wait([reading], timeout=EXIT_GRACE_S)
                 await self.tree.end()
                 await asyncio.wait([reading], timeout=DRAIN_S)
-            stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - STDERR_BYTES))
-            text = stderr.read().decode("utf-8", "replace")
-            error = f"It ended with exit status {process.returncode} and without a result."
-            return status, f"{error} Its last words: {text}" if text else error
         finally:
             delegation.running.pop(self.id, None)
-            for task in (*filter(None, [reading]), *self.replies):
-                task.cancel()
+        stderr.seek(max(0, stderr.seek(0, os.SEEK_END) - STDERR_BYTES))
+        text = stderr.read().decode("utf-8", "replace")
+        last = f" Its last words: {text}" if text else ""
+        end = f"It ended with exit status {process.returncode} and without a result."
+        return status, error or f"{end}{last}"
 
-    async def _wait(self, process: Process, reading: "asyncio.Task[None]") -> Status | None:
-        """Waits until it has ended; returns why it is to be ended, None if its result counts."""
+    async def _wait(self, process: Process, reading: "asyncio.Task[None]") -> End:
+        """Waits until it has a result or has ended, or is to end."""
         reported_at = 0.0
         while self.result is None and not reading.done() and process.returncode is None:
             if self.clock.is_over(waits=self.open_questions > 0):
-                return "timeout"
+                limit_s = self.delegation.limits.timeout_s
+                return "timeout", f"It did not end at its limit of {limit_s:g} s (timeout_s)."
             if self.is_stopped:
-                return "interrupted"
+                return "interrupted", INTERRUPTED
             if time.monotonic() - reported_at >= PROGRESS_EVERY_S:
                 reported_at = time.monotonic()
                 self.report_progress()
             await asyncio.wait([reading], timeout=POLL_S)
-        return None
+        return None, ""
 
-    def conclude(self, status: Status | None = "interrupted", error: str = "") -> None:
+    def conclude(self, status: Status | None = "interrupted", error: str = INTERRUPTED) -> None:
         """Writes its result to disk, and one for it if it has none. `status` is why the parent
         ended it; None if it ended by itself. Never raises."""
         # A long report is only in the file.
         result = records.Record(self.folder).result or self.result
         if result is None:
-            limit = f"{self.delegation.limits.timeout_s:g} s (timeout_s)"
-            ends: Mapping[Status | None, str] = {
-                "timeout": f"It did not end by itself at its limit of {limit}.",
-                "interrupted": "Interrupted.",
-            }
             last = f"No report. It was last seen at: {self.activity}." if self.spend.steps else ""
             result = Result(
                 status=status or "error",
                 summary=last,
-                error=ends.get(status, error),
+                error=error,
                 tokens_used=self.tokens,
                 steps=self.spend.steps,
                 parent_session=self.delegation.session.id,
@@ -298,43 +283,37 @@ class ChildProcess:
     def take(self, line: bytes) -> None:
         """Handles one line of it. Ignores what it does not understand, and lines with lone
         surrogates, which neither a request nor a terminal can carry."""
-        try:
-            value = from_json(line)
-            match value["type"]:
-                case "result":
+        with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
+            match value := from_json(line):
+                case {"type": "result"}:
                     self.result = Result.model_validate_json(line)
-                case "used":
+                case {"type": "used"}:
                     self._note_used(Used.model_validate(value))
-                case "call":
+                case {"type": "call"}:
                     task = asyncio.create_task(self._reply(Call.model_validate_json(line)))
                     self.replies.add(task)
                     task.add_done_callback(self.replies.discard)
-                case str():
+                case {"type": str(kind)}:
+                    self.clock.note_event(kind)
                     self._note_event(value)
                     self.report_progress()
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return  # a newer kode's, or not a line of kode's at all
 
     def _note_event(self, event: Any) -> None:
-        self.clock.note_event(event["type"])
-        activity = ""
-        match event["type"]:
-            case "step_started":
-                activity = "thinking"
-            case "text_delta" | "thinking_delta":
+        match event:
+            case {"type": "step_started"}:
+                self.activity = "thinking"
+            case {"type": "tool_started", "name": name, "subject": subject}:
+                self.activity = f"{name} {subject}"[:120]
+            case {"type": "retry_scheduled", "reason": reason}:
+                self.activity = f"waiting: {reason}"[:120]
+            case {"type": "text_delta" | "thinking_delta"}:
                 self.has_reply.set()
-            case "replied":
-                parts = event["message"]["parts"]
+            case {"type": "replied", "message": {"parts": parts}}:
                 texts = [part["text"] for part in parts if part["type"] == "text"]
                 self.last_text = "\n".join(texts).strip() or self.last_text
                 self.has_reply.set()
-            case "tool_finished" if event["diff"] and not event["is_error"]:
+            case {"type": "tool_finished", "diff": str(diff), "is_error": False} if diff:
                 self.has_edited = True
-            case "tool_started":
-                activity = f"{event['name']} {event['subject']}"
-            case "retry_scheduled":
-                activity = f"waiting: {event['reason']}"
-        self.activity = activity[:120] or self.activity
 
     def _note_used(self, used: Used) -> None:
         if used.untrusted:
@@ -343,7 +322,7 @@ class ChildProcess:
         usage = Usage(**{name: max(0, count - known[name]) for name, count in used.usage.items()})
         cost_usd = None if used.cost_usd is None else max(0.0, used.cost_usd - before.cost_usd)
         steps = max(0, used.steps - before.steps)
-        for spend in (self.spend, self.delegation.spend):
+        for spend in (self.spend, self.delegation.agent().spend):
             spend.add(usage, cost_usd)
             spend.steps += steps
         if usage != Usage():
@@ -353,31 +332,26 @@ class ChildProcess:
     async def _reply(self, call: Call) -> None:
         """Does what it asks for. A failure is in the line that it gets."""
         reply = Reply(id=call.id)
+        self.open_questions += call.question is not None
         try:
             if call.question is None:
                 output = await self._call_tool(call.tool, call.arguments)
                 reply = Reply(id=call.id, output=output)
             elif self.delegation.ask is not None:
-                answer = await self._ask(self.delegation.ask, call.question)
-                reply = Reply(id=call.id, answer=answer)
+                asker = f"subagent {self.index + 1}: {self.task.goal[:60]}"
+                asker = " › ".join(filter(None, (asker, call.question.asker)))
+                self.activity = "waiting for your answer"
+                # Only what an `Answer` can carry is offered.
+                about = replace(call.question, asker=asker, narrow=(), passes_in=None, items=())
+                reply = Reply(id=call.id, answer=await self.delegation.ask(about))
         except ToolError as error:
             output = ToolOutput(text=str(error), untrusted=error.untrusted)
             reply = Reply(id=call.id, output=output, failed=True)
         except KodeError:
             pass  # nobody could be asked
-        self.send(reply)
-
-    async def _ask(self, ask: permission.Ask, question: permission.Question) -> permission.Answer:
-        asker = f"subagent {self.index + 1}: {self.task.goal[:60]}"
-        asker = " › ".join(filter(None, (asker, question.asker)))
-        self.activity = "waiting for your answer"
-        self.open_questions += 1
-        try:
-            # Only what an `Answer` can carry is offered.
-            about = replace(question, asker=asker, narrow=(), passes_in=None, items=())
-            return await ask(about)
         finally:
-            self.open_questions -= 1
+            self.open_questions -= call.question is not None
+        self.send(reply)
 
     async def _call_tool(self, name: str, arguments: Mapping[str, Any]) -> ToolOutput:
         tool = next((tool for tool in self.tools if tool.name == name), None)
@@ -388,7 +362,7 @@ class ChildProcess:
         output = await tool.run(context, tool.check(arguments))
         return ToolOutput(text=output) if isinstance(output, str) else output
 
-    def send(self, message: BaseModel) -> None:
+    def send(self, message: BaseModel | dict[str, Any]) -> None:
         """Writes it one line, if it still listens."""
         if self.stdin is not None and not self.stdin.is_closing():
             with contextlib.suppress(OSError, RuntimeError):
@@ -438,7 +412,8 @@ class ChildProcess:
             raise ToolError(f"It has ended. Give it another task with `resume`: {self.id}.")
         if self.stdin is None:
             raise ToolError("It has not begun: others run first.")
-        self.send(ParentMessage(text=text, tainted=self.delegation.session.tainted))
+        tainted = self.delegation.session.tainted
+        self.send({"type": "message", "text": text, "tainted": tainted})
 
 
 async def prepare(

@@ -164,9 +164,7 @@ async def settle(agents: Path) -> None:
         names = ("task.json", "transcript.jsonl", "result.json")
         if folder.is_dir() and not any((folder / name).exists() for name in names):
             shutil.rmtree(folder, ignore_errors=True)
-    for record in read_records(agents):
-        if record.result is not None:
-            continue
+    for record in [record for record in read_records(agents) if record.result is None]:
         if record.mark:  # its parent was killed, and it ends by itself
             await processes.ProcessTree(record.mark).end()
         path = record.folder / "result.json"

@@ -5,8 +5,9 @@ Task file      {"goal", "context"?, "guidance"?, "permission_mode"?, "model"?, "
 Snapshot file  {"version": 1, "system", "created_at", "sections": [{"title", "content"}]}
 Child's stdout one JSON object a line: events as `kode run --output-format stream-json` prints them
                without what streams, `used`, `call`, last `result`
-Child's stdin  one JSON object a line: first `start`, then `reply`, `rest_of_tree` and `message`;
-               its end means that the parent is gone
+Child's stdin  one JSON object a line: first `start`, then `reply`, {"type": "message", "text",
+               "tainted"}, which goes with its next step, and {"type": "rest_of_tree", "cost_usd",
+               "steps"}, used by all but the child; its end means that the parent is gone
 
 The models are built on first use: a child needs few of them before its first request.
 """
@@ -31,8 +32,7 @@ from kode.undo.journal import TurnId
 
 MAX_TASKS = 8  # more at once run into vendors' rate limits
 MAX_FILE_BYTES = 1_000_000  # far more than tasks or results need
-MAX_LINE_BYTES = 1_000_000
-"""Longer lines of a child are skipped; asyncio's own limit would be 64 KiB."""
+MAX_LINE_BYTES = 1_000_000  # longer lines of a child are skipped
 LONGEST_REPLY_S = 1_800.0
 """A wait for one reply counts from here on: a child that hangs must end."""
 
@@ -133,7 +133,6 @@ class Start(_Line):
     """The first line on a child's stdin. The configuration is sent here because it holds the key,
     and others can read a command line, a file and an environment."""
 
-    type: Literal["start"] = "start"
     config: dict[str, Any] = Field(repr=False)
     """The parent's effective `Config`, with provider, model, server and key resolved."""
     undo: str
@@ -141,8 +140,7 @@ class Start(_Line):
     memory: str = ""
     """The section of memory in its system prompt."""
     ends_at: float | None = None
-    """When the child must have ended, by `time.monotonic`, which all processes of a machine share;
-    None: only its limits apply."""
+    """When it must have ended, by `time.monotonic`, which all processes share; None: no limit."""
     may_ask: bool = False
     """Whether a person can answer the child's questions."""
     approved: tuple[str, ...] = ()
@@ -197,31 +195,13 @@ class Reply(_Line):
     failed: bool = False
 
 
-class ParentMessage(_Line):
-    """What the parent, or the person, says to a child that runs: it gets it with its next step.
-    `tainted` says whether the parent has read untrusted content."""
-
-    type: Literal["message"] = "message"
-    text: str
-    tainted: bool
-
-
-class RestOfTree(_Line):
-    """What the rest of the tree has used so far, without the child itself."""
-
-    type: Literal["rest_of_tree"] = "rest_of_tree"
-    cost_usd: float
-    steps: int
-
-
 @dataclass
 class Clock:
     """The time that a child may still work: what it waits for does not count."""
 
     left_s: float
     ends_at: float = math.inf
-    """When it is over, whatever was waited for, by `time.monotonic`: the end of the parent's
-    turn."""
+    """When it is over, whatever was waited for, by `time.monotonic`."""
     counted_at: float = field(default_factory=time.monotonic)
     """Until when the time has been counted."""
     asked_at: float | None = None

@@ -20,8 +20,7 @@ from kode.subagents.task import MAX_TASKS, AgentTaskArgument, TaskArgument
 from kode.tool import Tool, ToolContext, ToolOutput, WorkStep
 
 AGENT_CHARS = 200  # a line or two of the tool's description
-MAX_AGENTS = 30
-"""Limit of agents listed to the model; it may name any."""
+MAX_AGENTS = 30  # that are listed; the model may name any
 
 DESCRIPTION = """\
 Up to 8 independent tasks for subagents: much reading with a short answer, or changes in separate \
@@ -143,19 +142,18 @@ def _describe_work(
     files as they are now come first: those before an edit, and those that ran beside the edits of
     another child of the delegation."""
     early, late = list[tuple[str, int | None]](), list[tuple[str, int | None]]()
-    files: dict[str, None] = {}
-    ran_programs = False
+    results = [child.result for child in children if child.result is not None]
     for child in children:
-        if (result := child.result) is None:
-            continue
         is_alone = not any(other.has_edited for other in siblings if other is not child)
-        for check in result.checks:
-            steps = late if check.after_last_edit and is_alone else early
-            steps.append((check.command, 0 if check.passed else 1))
-        cwd = child.delegation.agent().place.cwd
-        files |= dict.fromkeys(os.path.join(cwd, name) for name in result.files_changed)
-        ran_programs |= result.checked != "not_since_last_edit"
-    is_edit = any(child.has_edited for child in children)
-    last = WorkStep(checks=tuple(late), is_edit=is_edit, ran_programs=ran_programs)
-    all_steps = (WorkStep(checks=tuple(early)), last)
-    return ToolOutput(text="", files_changed=tuple(files), agent_steps=all_steps)
+        for check in child.result.checks if child.result is not None else ():
+            checks = late if check.after_last_edit and is_alone else early
+            checks.append((check.command, 0 if check.passed else 1))
+    cwd = children[0].delegation.agent().place.cwd
+    files = (os.path.join(cwd, name) for result in results for name in result.files_changed)
+    last = WorkStep(
+        checks=tuple(late),
+        is_edit=any(child.has_edited for child in children),
+        ran_programs=any(result.checked != "not_since_last_edit" for result in results),
+    )
+    steps = (WorkStep(checks=tuple(early)), last)
+    return ToolOutput(text="", files_changed=tuple(dict.fromkeys(files)), agent_steps=steps)

@@ -240,8 +240,9 @@ def test_a_child_that_writes_garbage_is_counted_and_nothing_else(
         to_json(event_object(event)).encode()
     if child.result is not None:
         child.report(100).encode()
-    assert 0 <= child.delegation.spend.cost_usd < float("inf")
-    assert child.delegation.spend.steps >= 0
+    spend = child.delegation.agent().spend
+    assert 0 <= spend.cost_usd < float("inf")
+    assert spend.steps >= 0
 
 
 HISTORY = (

@@ -13,7 +13,6 @@ from kode.messages import Message, Text, ToolCall, user_message
 from kode.subagents import child
 from kode.subagents.child import ChildPipes, partial_summary, request_text
 from kode.subagents.task import (
-    ParentMessage,
     Result,
     Snapshot,
     Task,
@@ -70,7 +69,9 @@ def test_the_result_is_saved_before_it_is_said_once(
 
 async def test_messages_of_the_parent_wait_for_the_next_step() -> None:
     gone, (read, written), marks = asyncio.Event(), os.pipe(), list[str]()
-    messages = (ParentMessage(text="one", tainted=False), ParentMessage(text="two", tainted=True))
+    messages = [
+        {"type": "message", "text": text, "tainted": text == "two"} for text in ("one", "two")
+    ]
     with os.fdopen(read, "rb") as stdin:
         pipes = ChildPipes(gone.set, stdin=stdin)
         pipes.conversation = SimpleNamespace(mark_outside=marks.append)
