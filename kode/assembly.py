@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from kode.sandbox.named import Named
     from kode.subagents.task import Start
     from kode.tools.background import BackgroundCommands
-    from kode.tools.program import ProgramRun
+    from kode.tools.processes import ProgramRun
 
 SMALL_WINDOW = 16_384
 """Below this size the prompt and all tools would take too much of the window."""
@@ -399,7 +399,7 @@ async def run_beside(
 ) -> "tuple[ProgramRun, Opens]":
     """Runs a program in a sandbox of its own, which drops its changes, and returns what it opens;
     without a sandbox where this machine has none, and nothing then."""
-    from kode.tools.program import run_program
+    from kode.tools.processes import run_program
 
     sandbox = open_sandbox(config, place)
     if sandbox is not None and not await asyncio.to_thread(sandbox.is_available):

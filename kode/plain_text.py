@@ -41,7 +41,7 @@ def with_line_feeds(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-_SEQUENCES = re.compile(
+ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC, DCS and related: titles, clipboard, links
     r"|\x1b[ -/]*[0-~]"  # short ones
@@ -68,7 +68,7 @@ def clean(text: str) -> str:
     `\u200b`. Tabs, line feeds, and the joiners of emoji and of words stay."""
     if text.isascii() and text.isprintable():
         return text
-    text = _SEQUENCES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    text = ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     return _HIDDEN.sub(_escaped, text)
 
 

@@ -20,7 +20,7 @@ from kode.extensions.hooks import Hook
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer
 from kode.extensions.trust import Item
-from kode.tools.program import ProgramRun
+from kode.tools.processes import ProgramRun
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 

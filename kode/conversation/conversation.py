@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from kode.session.spending import Spending
     from kode.subagents.parent import Delegation
     from kode.tool import Action
-    from kode.tools.program import ProgramRun
+    from kode.tools.processes import ProgramRun
 
 BegunBy = Literal["startup", "clear", "resume"]
 """How a session began, in the words of hooks."""

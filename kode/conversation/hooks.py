@@ -19,7 +19,7 @@ from kode.extensions.hooks import CHANGES_COUNT, Event, Hook, is_current
 from kode.extensions.places import surroundings
 from kode.sandbox.reach import NO_GRANTS
 from kode.tool import Action, FileChange, ToolContext
-from kode.tools.program import ProgramRun, run_program
+from kode.tools.processes import ProgramRun, run_program
 from kode.tools.shell import shell
 from kode.workplace import Workplace, below_any
 

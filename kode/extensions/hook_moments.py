@@ -29,7 +29,7 @@ from kode.extensions.hooks import Event, Hook
 from kode.permissions.question import Answer, Ask, Question
 from kode.session.entries import HookEntry
 from kode.tool import Action, CallDecision, Decision, ToolOutput
-from kode.tools.program import ProgramRun
+from kode.tools.processes import ProgramRun
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation

@@ -27,7 +27,7 @@ from kode.messages import first_of
 from kode.permissions.modes import PermissionMode
 from kode.permissions.tool_names import TOOLS
 from kode.tool import Tool, ToolOutput
-from kode.tools.program import ProgramRun
+from kode.tools.processes import ProgramRun
 
 MAX_TEXT_CHARS = 100_000
 """Limit of a tool's output."""

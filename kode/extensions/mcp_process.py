@@ -109,7 +109,6 @@ class ServerProcess:
             self.tree.kill()
             if self._reading_errors is not None:
                 self._reading_errors.cancel()
-            self.tree.forget()
 
     async def _ended_quietly(self) -> None:
         # Not `wait`, which also waits for the pipes, which a child of it may hold open.
@@ -148,7 +147,6 @@ async def start(
     except BaseException as error:
         # After a cancellation during start there may be a process that is not known here.
         tree.kill()
-        tree.forget()
         if isinstance(error, OSError | ValueError):
             raise ServerError(f"{argv[0]} could not be started: {error}.") from error
         raise

@@ -48,8 +48,7 @@ from kode.subagents.task import (
     memory_text,
 )
 from kode.tool import CALLS_ANY, Tool, ToolContext, ToolOutput
-from kode.tools.processes import ProcessTree
-from kode.tools.program import open_program
+from kode.tools.processes import ProcessTree, open_program
 
 COMMAND = (sys.executable, "-P", "-m", "kode", "subagent")
 """`-P`: a project with a folder `kode` or a file `json.py` must not become part of the child."""
@@ -148,8 +147,7 @@ class ChildProcess:
     """To its questions and calls of shared tools."""
     last_text: str = ""
     has_edited: bool = False
-    output_path: None = None
-    partial: str = ""
+    capture: None = None
 
     @property
     def id(self) -> str:

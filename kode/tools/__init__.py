@@ -1,6 +1,4 @@
-"""The tools of every session: each is a function of its name. `builtin` lists
-them; the other files hold shared code.
+"""The tools of every session, which `builtin` lists; `docs/adding-a-tool.md` says how to add one.
 
-To add one, see `docs/adding-a-tool.md`. Tools of memory and of subagents live there. The gate, not
-a tool, decides what a call may do.
+The gate, not a tool, decides what a call may do.
 """

@@ -1,21 +1,9 @@
-"""`apply_patch`: a patch in the V4A format, as OpenAI's models are trained to write it.
+"""`apply_patch`: a patch in the V4A format, as OpenAI's models are trained to write it; and
+`text_editor`, the editor of Anthropic's models, whose API knows it by its type.
 
-    *** Begin Patch
-    *** Update File: a.py
-    @@ class A
-     kept
-    -removed
-    +added
-    *** Add File: b.py
-    +its text
-    *** End Patch
-
-It stands for calls of other tools, one for each file, which are judged and undone as such. A hunk
-is found by its kept and removed lines, after the line that `@@` names; without one they must stand
-in the file once, since the first of several places is a guess.
-
-`text_editor` is the editor of Anthropic's models, whose API knows it by its type. It stands for
-calls of the same tools.
+A call stands for calls of other tools, one for each file, which are judged and undone as such. A
+hunk is found by its kept and removed lines, after the line that `@@` names; without one they must
+stand in the file once, since the first of several places is a guess.
 """
 
 import contextlib
@@ -98,9 +86,6 @@ class Hunk:
         )
 
 
-# ── the tools ────────────────────────────────────────────────────────────────────────────────
-
-
 @change_tool(name="edit_file")
 def patch_file(context: ToolContext, path: str, hunks: list[Hunk]) -> Change:
     """Applies hunks to a file. Not offered to models: a part of other tools."""
@@ -179,9 +164,6 @@ async def text_editor(
     raise AssertionError("its parts run")
 
 
-# ── reading a patch ──────────────────────────────────────────────────────────────────────────
-
-
 def read_patch(text: str) -> Iterator[tuple[Tool, Mapping[str, Any]]]:
     """The calls that a patch stands for. Raises: ToolError if it is none."""
     lines = text.replace("\r\n", "\n").split("\n")
@@ -191,27 +173,29 @@ def read_patch(text: str) -> Iterator[tuple[Tool, Mapping[str, Any]]]:
         raise _no_patch(f"It has to begin with the line `{BEGIN}` and end with `{END}`.")
     # What is around it, such as a fence or a here-document, is no part of it.
     body = lines[begins[0] + 1 : ends[-1]]
-    kinds = (_ADD, _DELETE, _UPDATE)
-    heads = [index for index, line in enumerate(body) if line.startswith(kinds)]
+    heads = [i for i, line in enumerate(body) if line.startswith((_ADD, _DELETE, _UPDATE))]
     if not heads or any(line.strip() for line in body[: heads[0]]):
         raise _no_patch(f"After `{BEGIN}` has to come `*** Update File: PATH`, `Add` or `Delete`.")
     for start, following in itertools.pairwise([*heads, len(body)]):
         kind, _, path = body[start].partition(": ")
-        yield _part(f"{kind}: ", path.strip(), body[start + 1 : following])
+        path, lines = path.strip(), body[start + 1 : following]
+        if _ADD.startswith(kind):
+            if wrong := [line for line in lines if line and line[0] != "+"]:
+                raise _no_patch(
+                    f"Each line of the new file {path} begins with `+`; one is {wrong[0]!r}."
+                )
+            yield write_file, {"path": path, "content": "".join(f"{it[1:]}\n" for it in lines)}
+        elif _DELETE.startswith(kind):
+            yield delete_file, {"path": path}
+        else:
+            yield patch_file, {"path": path, "hunks": _read_hunks(path, lines)}
 
 
 def _no_patch(reason: str) -> ToolError:
     return ToolError(f"The patch was not applied. {reason} Nothing was written.")
 
 
-def _part(kind: str, path: str, lines: Sequence[str]) -> tuple[Tool, Mapping[str, Any]]:
-    if kind == _ADD:
-        wrong = next((line for line in lines if line and line[0] != "+"), None)
-        if wrong is not None:
-            raise _no_patch(f"Each line of the new file {path} begins with `+`; one is {wrong!r}.")
-        return write_file, {"path": path, "content": "".join(f"{line[1:]}\n" for line in lines)}
-    if kind == _DELETE:
-        return delete_file, {"path": path}
+def _read_hunks(path: str, lines: Sequence[str]) -> list[Hunk]:
     if lines and lines[0].startswith(_MOVE):
         raise _no_patch(f"It cannot move {path}: do that with `git mv` or `mv` in the shell.")
     hunks = [hunk := Hunk()]
@@ -233,10 +217,7 @@ def _part(kind: str, path: str, lines: Sequence[str]) -> tuple[Tool, Mapping[str
     hunks = [hunk for hunk in hunks if hunk.old or hunk.new]
     if not hunks:
         raise _no_patch(f"The section of {path} changes nothing: it has no lines with + or -.")
-    return patch_file, {"path": path, "hunks": hunks}
-
-
-# ── the place of a hunk ──────────────────────────────────────────────────────────────────────
+    return hunks
 
 
 _TRIMS = sorted(itertools.product(range(4), repeat=2), key=sum)[1:]

@@ -1,10 +1,9 @@
 """Commands and subagents in the background: name, output, and how each ended.
 
-`shell` starts a command, knows how to end it, and hands it over: because the person moved it there,
-or because the model started it there. The person reads and kills all of them at the prompt, the
-model those of its session with `job`, and it gets a message when one ends. Nothing outlives
-the process; what the model started does not outlive its session, whose log has the beginning and
-the end of each.
+`shell` hands a command over, because the person moved it there or the model started it there. The
+person reads and kills all of them at the prompt, the model those of its session with `job`. Nothing
+outlives the process; what the model started does not outlive its session, whose log has the
+beginning and the end of each.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from kode.messages import shorten
 from kode.session.entries import JobEntry, NoteEntry, new_id, timestamp
 from kode.session.messages import running_jobs
 from kode.tool import ToolContext, ToolOutput
-from kode.tools.output import MAX_CHARS
+from kode.tools.output import MAX_CHARS, Capture
 
 if TYPE_CHECKING:
     from kode.session.entries import AnyEntry
@@ -47,8 +46,8 @@ class RunningCommand(Protocol):
         """Start time, by `time.monotonic`."""
 
     @property
-    def output_path(self) -> Path | None:
-        """The file with its output; None if it could not be written."""
+    def capture(self) -> Capture | None:
+        """What it prints; None of a subagent."""
 
     def output(self) -> str:
         """Output so far, cleaned; only both ends of a long one."""
@@ -56,10 +55,6 @@ class RunningCommand(Protocol):
     @property
     def untrusted(self) -> str:
         """The outside source of its output; "" if there is none."""
-
-    @property
-    def partial(self) -> str:
-        """The unfinished last line, which is not in the file."""
 
     async def ended(self) -> str:
         """Waits until the command and everything it started have ended; returns how: `exit status
@@ -94,12 +89,13 @@ class BackgroundCommand:
     """Ends when it has ended."""
 
     @property
-    def command(self) -> str:
-        return self.running.command
-
-    @property
     def runs(self) -> bool:
         return not self.outcome
+
+    @property
+    def output_path(self) -> Path | None:
+        """The file with its output; None if it could not be written."""
+        return self.running.capture.path if self.running.capture else None
 
     def last_line(self) -> str:
         """The last non-empty line of its output."""
@@ -115,8 +111,8 @@ class BackgroundCommand:
     def read(self, start: int | None = None) -> str:
         """The output from a position of its file, or from where the last call ended; the middle of
         a long one is left out. Raises: ToolError."""
-        path = self.running.output_path
-        if path is None:  # it could not be written
+        capture, path = self.running.capture, self.output_path
+        if capture is None or path is None:
             return self.running.output()
         try:
             with open(path, "rb") as file:
@@ -131,7 +127,7 @@ class BackgroundCommand:
         except OSError as error:
             raise ToolError(f"Its output could not be read: {error}.") from None
         self.read_to = size
-        return (data.decode("utf-8", "replace") + self.running.partial).rstrip("\n")
+        return (data.decode("utf-8", "replace") + capture.partial).rstrip("\n")
 
 
 @dataclass
@@ -172,11 +168,6 @@ class BackgroundCommands:
         finally:
             self._requests.remove(request)
 
-    @property
-    def movable(self) -> bool:
-        """Whether a running command can be moved here."""
-        return not all(request.is_set() for request in self._requests)
-
     def move(self) -> bool:
         """Moves the newest running command here; False if there is none."""
         for request in reversed(self._requests):
@@ -190,7 +181,7 @@ class BackgroundCommands:
         `options` are `with_session`, `tell` and `work` of `BackgroundCommand`."""
         self._count += 1
         job = BackgroundCommand(f"bg{self._count}", command, session_id, **options)
-        title, output = shorten(command.command, TITLE_CHARS), str(command.output_path or "")
+        title, output = shorten(command.command, TITLE_CHARS), str(job.output_path or "")
         job.begun = JobEntry(name=job.name, title=title, output=output)
         self._record(session_id, job.begun)
         job.watch = asyncio.ensure_future(self._watch(job))

@@ -1,17 +1,16 @@
-"""The tools of every session, in the order the model sees them, and the other formats in
-which the same tools are offered, to models that were trained on them.
+"""The tools of every session, and the other formats in which they are offered, to models that were
+trained on them.
 
 A format only changes what is declared. A call in any form is understood whatever was offered, and
 its parts are judged, run and undone as the tools they are.
 """
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import get_args
 
 from kode.provider import ToolFormat
 from kode.tool import Tool
+from kode.tools.apply_patch import apply_patch, text_editor
 from kode.tools.background import job
 from kode.tools.edit import edit_file, write_file
 from kode.tools.fetch_url import fetch_url
@@ -38,29 +37,23 @@ SMALL = ("read_file", "write_file", "edit_file", "shell")
 better."""
 
 
-@functools.cache
-def _replacements(tool_format: ToolFormat) -> Mapping[str, Tool | None]:
-    """Tool → what a format declares in its place; None: another covers it."""
-    if tool_format == "kode":
-        return {}
-    if tool_format == "patch":
-        from kode.tools.apply_patch import apply_patch
-
-        return {"write_file": None, "edit_file": apply_patch}
-    from kode.tools.apply_patch import text_editor
-
-    return {
+_FORMATS: Mapping[ToolFormat, Mapping[str, Tool | None]] = {
+    "kode": {},
+    "patch": {"write_file": None, "edit_file": apply_patch},
+    "editor": {
         "read_file": text_editor,
         "write_file": None,
         "edit_file": None,
         "shell": replace(shell, name="bash", api_type="bash_20250124"),
-    }
+    },
+}
+"""Of each format, tool → what is declared in its place; None: another covers it."""
 
 
 def format_tools(tools: Sequence[Tool], tool_format: ToolFormat) -> Iterator[Tool]:
     """What is declared to the model; without all tools that a format stands for, those as they
     are."""
-    replacements = _replacements(tool_format)
+    replacements = _FORMATS[tool_format]
     if not set(replacements) <= {tool.name for tool in tools}:
         replacements = {}
     return filter(None, (replacements.get(tool.name, tool) for tool in tools))
@@ -69,7 +62,7 @@ def format_tools(tools: Sequence[Tool], tool_format: ToolFormat) -> Iterator[Too
 def index_tools(tools: Sequence[Tool]) -> dict[str, Tool]:
     """Every tool that a call may name: these, and the formats whose tools are all among them."""
     by_name = {tool.name: tool for tool in tools}
-    for replacements in map(_replacements, get_args(ToolFormat)):
+    for replacements in _FORMATS.values():
         if set(replacements) <= set(by_name):
             parts = {tool.name: tool for tool in replacements.values() if tool and tool.parts}
             by_name = {**parts, **by_name}

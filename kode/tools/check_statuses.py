@@ -21,6 +21,7 @@ MAX_BYTES = 4_000_000  # bounds memory for a command that traces without end
 MAX_EVENTS = 5_000
 """The line's own programs can write to the file, too, and these are compared with each other."""
 MAX_SHOWN_CHARS = 80  # one line
+_BLANKS = r"\\\n|\s"
 
 # `set -T` and `set -E` take the traps into functions and subshells; only EXIT is set again there.
 # An ignored ERR keeps bash from becoming the last command of a subshell, whose end nobody would
@@ -122,11 +123,12 @@ def describe_hidden(checks: Sequence[tuple[str, int | None]], line: int) -> list
 
 
 def _status_of(check: CheckPart, events: Sequence[Event]) -> int | None:
-    text = re.sub(_BLANKS, "", check.command)[:500]
+    # bash speaks of a command without blanks, and adds redirections.
+    text = re.escape(re.sub(_BLANKS, "", check.command)[:500])
     runs = [
         _status_after(check, events[index:])
         for index, event in enumerate(events if check.of else ())
-        if _is_same(re.sub(_BLANKS, "", event.command), text)
+        if re.match(rf"{text}(\d*[<>&]|$)", re.sub(_BLANKS, "", event.command))
     ]
     failed = next((status for status in runs if status), None)
     return failed if failed or None in runs or not runs else 0
@@ -151,11 +153,3 @@ def _status_after(check: CheckPart, events: Sequence[Event]) -> int | None:
     if len(forked) > check.forks or len(ended) != check.of:
         return None
     return int(ended[check.at]) if re.fullmatch("[0-9]{1,3}", ended[check.at]) else None
-
-
-_BLANKS = r"\\\n|\s"
-
-
-def _is_same(event: str, text: str) -> bool:
-    """Whether bash speaks of this command: it drops blanks and adds redirections."""
-    return event.startswith(text) and re.match(r"\d*[<>&]|$", event[len(text) :]) is not None

@@ -1,9 +1,8 @@
 """After an edit: reports new errors found by the language's checker to the model.
 
-Checkers are those on the machine or in the project's own environment; nothing is downloaded. They
-run in the sandbox like every unapproved command, on the text before and after, which they get on
-stdin. Errors in both are not reported. Where none covers the file, kode itself looks for the first
-syntax error in Python, JSON and TOML.
+Checkers are those on the machine or in the project's own environment. They run in the sandbox like
+every unapproved command, on the text before and after, which they get on stdin. Where none covers
+the file, kode itself looks for the first syntax error in Python, JSON and TOML.
 """
 
 import ast
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING
 from kode.messages import first_of, shorten
 from kode.programs import find_program
 from kode.tool import Action, Around, ToolOutput
-from kode.tools.program import run_program
+from kode.tools.processes import run_program
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -70,12 +69,11 @@ class Checkers:
             before = await asyncio.to_thread(_read_file, path)
             output = await run()
             after = await asyncio.to_thread(_read_file, path)
-            if before is None or after is None or str(path) not in output.files_changed:
-                return output
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LIMIT_S):
-                    errors = await self._describe_new_errors(path, before, after)
-                    output = replace(output, text=output.text + errors)
+            if before is not None and after is not None and str(path) in output.files_changed:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LIMIT_S):
+                        errors = await self._describe_new_errors(path, before, after)
+                        output = replace(output, text=output.text + errors)
             return output
 
         return await self.within(action, edit_and_check)
@@ -84,14 +82,13 @@ class Checkers:
         """Raises: TimeoutError."""
         name, lines, head = os.path.relpath(path, self.place.cwd), list[str](), ""
         if argv := await asyncio.to_thread(self._find_command, path):
-            counts = Counter[str]()
-            if new := await self._find_errors(argv, after):
-                counts.update(message for _, message in await self._find_errors(argv, before))
-            for line, message in new:
-                counts[message] -= 1
-                if counts[message] < 0:
-                    lines.append(f"{name}:{line}: {message}")
             head = f"{os.path.basename(argv[0])}: "
+            new = await self._find_errors(argv, after)
+            was = await self._find_errors(argv, before) if new else []
+            old = Counter(message for _, message in was)
+            for line, message in new:
+                old[message] -= 1
+                lines += [f"{name}:{line}: {message}"] if old[message] < 0 else []
         elif error := await asyncio.to_thread(find_syntax_error, path, after):
             lines = [] if find_syntax_error(path, before) else [f"{name}: {error}"]
         text = "\n".join(first_of(lines, MAX_LINES))

@@ -37,7 +37,6 @@ class Change:
     notes: Sequence[str] = ()
     shows_lines: bool = False
     """Whether the result shows the lines around each change."""
-
     is_deletion: bool = False
 
     def preview(self) -> str:
@@ -91,9 +90,6 @@ def change_tool(**more: Any) -> Callable[[Callable[..., Change]], Tool]:
     return declare
 
 
-# ── whole files ──────────────────────────────────────────────────────────────────────────────
-
-
 @change_tool(
     brief=Brief(
         description="Create a file, or replace one you have read.",
@@ -137,9 +133,6 @@ def write_file(context: ToolContext, path: str, content: str) -> Change:
     return Change(file=file, after=after, done=done, notes=notes)
 
 
-# ── parts of files ───────────────────────────────────────────────────────────────────────────
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replaced:
     text: str
@@ -153,14 +146,13 @@ class Replaced:
     """The line, from 0, after the last replaced one; only of a patch."""
 
 
+@dataclass(eq=False)
 class Misfit(Exception):
     """The text does not contain the old text, or several times."""
 
-    def __init__(self, lines: Sequence[int] = (), *, exact: bool = True) -> None:
-        super().__init__(f"found at lines {lines}")
-        self.lines = lines
-        """The line each place begins at, from 1."""
-        self.exact = exact
+    lines: Sequence[int] = ()
+    """The line each place begins at, from 1."""
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,9 +305,6 @@ def plan_change(
     )
 
 
-# ── lines ────────────────────────────────────────────────────────────────────────────────────
-
-
 def restore_ends(before: str, after: str) -> str:
     """Gives an edited text, which has line feeds, the line ends of the file: lines that were there
     keep theirs, and new lines end like their neighbours."""
@@ -396,8 +385,6 @@ def _translate(extra: str, indents: Mapping[str, str]) -> str:
     width = next(widths, 4)
     return "\t" * max(1, len(extra) // width) if tabs else " " * (width * len(extra))
 
-
-# ── why a text was not found ─────────────────────────────────────────────────────────────────
 
 MAX_COMPARED_LINES = 20_000  # comparing more takes seconds
 MAX_SHOWN_LINES = 12  # enough to find the place by

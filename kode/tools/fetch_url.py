@@ -1,6 +1,5 @@
-"""`fetch_url`: fetches the text of a public web page. The gate decides what may be fetched; this
-module blocks the local network: services there often trust local clients, and a page that a model
-reads must not reach them.
+"""`fetch_url`: fetches the text of a public web page, never of the local network, whose services
+often trust local clients.
 
 Each request goes to exactly the address that was judged, so that a name cannot resolve to another
 one in between; the request and the TLS handshake still use the host's name.
@@ -13,7 +12,6 @@ import ipaddress
 import json
 import re
 import socket
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kode import __version__, extras
@@ -23,11 +21,9 @@ from kode.plain_text import printable
 from kode.tool import ToolContext, ToolOutput
 from kode.tools import files
 from kode.tools import page as page_worker
-from kode.tools.program import ask_worker
+from kode.tools.processes import ask_worker
 
 if TYPE_CHECKING:
-    import ssl
-
     import httpx2
 
 MAX_TEXT_BYTES = 50 * 1024  # as `read_file`
@@ -53,21 +49,21 @@ _CHARSET_TAG = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([A-Za-z0-9_
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-Policy = Callable[[Address], str]
-"""Why an address is refused; "" if it is allowed."""
-
-Resolver = Callable[[str, int], Awaitable[list[Address]]]
-"""(host, port) → addresses. Raises: OSError."""
-
 _METADATA = {ipaddress.ip_address(text) for text in ("169.254.169.254", "168.63.129.16")}
 """Where clouds hand out credentials. The second is in public address space."""
 
 _NAT64 = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
 
 
-def public_only(address: Address) -> str:
-    """The policy of every session."""
-    for each in (address, *_embedded(address)):
+def explain_refusal(address: Address) -> str:
+    """Why an address is not visited; "" for a public one."""
+    addresses: list[Address] = [address]
+    if isinstance(address, ipaddress.IPv6Address):
+        embedded = (address.ipv4_mapped, address.sixtofour, *(address.teredo or ()))
+        addresses += filter(None, embedded)
+        if any(address in network for network in _NAT64) or int(address) >> 32 == 0:
+            addresses.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    for each in addresses:
         if each in _METADATA:
             return "it is a cloud's metadata address"
         if each.is_loopback:
@@ -78,18 +74,9 @@ def public_only(address: Address) -> str:
     return ""
 
 
-def _embedded(address: Address) -> list[ipaddress.IPv4Address]:
-    """The IPv4 addresses embedded in an IPv6 address."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return []
-    embedded = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    if any(address in network for network in _NAT64) or int(address) >> 32 == 0:
-        embedded.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-    return [each for each in embedded if each is not None]
-
-
 async def resolve(host: str, port: int) -> list[Address]:
-    """All addresses that the system has for a host name, or for an address in any spelling."""
+    """All addresses that the system has for a host name, or for an address in any spelling. Raises:
+    OSError."""
     loop = asyncio.get_running_loop()
     rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     # A zone (`fe80::1%eth0`) names a link; such an address is refused in any case.
@@ -122,34 +109,21 @@ async def fetch_url(context: ToolContext, url: str) -> ToolOutput:
     )
 
 
-async def fetch(
-    url: str,
-    *,
-    policy: Policy = public_only,
-    resolver: Resolver = resolve,
-    tls: "ssl.SSLContext | None" = None,
-    timeout_s: float = TIMEOUT_S,
-) -> Page:
-    """Fetches a page as text. The parameters other than `url` are for tests: no setting, file or
-    environment variable reaches them.
+async def fetch(url: str) -> Page:
+    """Fetches a page as text.
 
     Raises: ToolError for a page that is forbidden, unavailable, or not text.
     """
     import httpx2
 
-    ends_at, page_url, untrusted = asyncio.get_running_loop().time() + timeout_s, url, ""
+    ends_at, page_url, untrusted = asyncio.get_running_loop().time() + TIMEOUT_S, url, ""
     # trust_env=False: a proxy from the environment would resolve the name again by itself.
-    client = httpx2.AsyncClient(
-        transport=httpx2.AsyncHTTPTransport(verify=tls if tls is not None else True),
-        trust_env=False,
-        follow_redirects=False,
-        timeout=TIMEOUT_S,
-    )
+    client = httpx2.AsyncClient(trust_env=False, follow_redirects=False, timeout=TIMEOUT_S)
     try:
         async with asyncio.timeout_at(ends_at), client:
             for _ in range(MAX_REDIRECTS + 1):
                 target = _parse(page_url)
-                addresses = await _resolve_allowed(target, policy, resolver)
+                addresses = await _resolve_allowed(target)
                 async with contextlib.aclosing(await _send(client, target, addresses)) as response:
                     # From here on its own words (status line, headers, the target of a redirect)
                     # may be in an error.
@@ -165,7 +139,7 @@ async def fetch(
                 )
     except TimeoutError:
         raise ToolError(
-            f"{url} did not answer within {timeout_s:g} s: try later, or another source."
+            f"{url} did not answer within {TIMEOUT_S:g} s: try later, or another source."
         ) from None
     except ToolError as error:
         raise ToolError(str(error), untrusted=error.untrusted or untrusted) from None
@@ -210,20 +184,18 @@ def _redirect(base: "httpx2.URL", location: str) -> str:
     return str(target)
 
 
-async def _resolve_allowed(
-    target: "httpx2.URL", policy: Policy, resolver: Resolver
-) -> list[Address]:
-    """The host's addresses, each allowed by the policy."""
+async def _resolve_allowed(target: "httpx2.URL") -> list[Address]:
+    """The host's addresses, which may all be visited."""
     port = target.port or (443 if target.scheme == "https" else 80)
     problem = " has no address"
     try:
-        addresses = await resolver(_host(target), port)
+        addresses = await resolve(_host(target), port)
     except (OSError, UnicodeError, ValueError) as error:
         addresses, problem = [], f" was not found ({error})"
     if not addresses:
         raise ToolError(f"The host {target.host}{problem}: check the spelling of the URL.")
     for address in addresses:
-        if reason := policy(address):
+        if reason := explain_refusal(address):
             raise ToolError(
                 f"{target.host} is at {address}, which fetch_url does not visit: {reason}. "
                 "For a server on this machine use a shell command."

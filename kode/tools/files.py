@@ -51,9 +51,6 @@ class Binary(Exception):
     """The bytes are not text; the message says why."""
 
 
-# ── which file ───────────────────────────────────────────────────────────────────────────────
-
-
 def resolve(context: ToolContext, path: str) -> Path:
     """Resolves a tool argument to a real absolute path: `~` expanded, relative to the working
     directory, every symlink resolved as far as the path exists.
@@ -167,9 +164,6 @@ def _is_same_file(path: Path, other: Path) -> bool:
         return False
 
 
-# ── reading ──────────────────────────────────────────────────────────────────────────────────
-
-
 @contextlib.contextmanager
 def open_regular(context: ToolContext, path: Path) -> Iterator[IO[bytes]]:
     """Opens an existing regular file for reading.
@@ -266,9 +260,6 @@ def require_seen(context: ToolContext, file: FileText) -> None:
     raise ToolError(f"{file.name} {advice}. Nothing was written.")
 
 
-# ── bytes and text ───────────────────────────────────────────────────────────────────────────
-
-
 def decode(data: bytes) -> tuple[str, Encoding]:
     """Decodes by byte order mark, else as UTF-8, else as Latin-1. Encoding the result gives the
     same bytes.
@@ -302,9 +293,6 @@ def encode(text: str, encoding: Encoding, name: str) -> bytes:
             f"{name} is encoded as {encoding.codec}, which has no character U+{ord(bad):04X}: "
             "leave it out or write it as an escape. Nothing was written."
         ) from None
-
-
-# ── writing ──────────────────────────────────────────────────────────────────────────────────
 
 
 def new_file_mode() -> int:

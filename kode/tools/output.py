@@ -13,6 +13,7 @@ from typing import IO
 from kode import durable
 from kode.credentials import redact
 from kode.errors import StorageError
+from kode.plain_text import ESCAPES
 
 MAX_CHARS = 16_000
 """How much of the output of a command is shown. Of longer output three quarters of it are left: to
@@ -35,12 +36,6 @@ _LOOKS_LIKE_ERROR = re.compile(
 _MAX_LINE_CHARS = 65_536
 """Longer lines are passed on in parts."""
 
-_ESCAPE = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, cursor movements
-    r"|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"  # titles, links
-    r"|\x1b[PX^_][^\x1b]{0,4096}\x1b\\"
-    r"|\x1b[ -/]*[0-~]"
-)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _CUT_ESCAPE = re.compile(r"\x1b[^A-Za-z\x07]*$")
 _MAX_PARTIAL_CHARS = 1_000  # a prompt for input is far shorter
@@ -52,7 +47,7 @@ def clean(line: str) -> str:
     only the last state of progress that overwrote itself."""
     if line.isprintable():
         return line
-    text = _ESCAPE.sub("", line)
+    text = ESCAPES.sub("", line)
     if "\b" in text:
         text = _OVERSTRIKE.sub("", text)
     if "\r" in text:
@@ -80,8 +75,8 @@ class Capture:
         self._rest = ""
         """The unfinished last line, as it came."""
         self._head = self._tail = ""
-        self._errors: list[tuple[int, str]] = []
-        """(start, line) of lines after the head that look like errors."""
+        self._errors: list[str] = []
+        """Lines after the head that look like errors."""
         self._file: IO[str] | None = None
         self._written = 0
         self._writes_all = False
@@ -106,7 +101,6 @@ class Capture:
             position = escape if escape > 0 and not final else len(self._rest)
             text += clean(self._rest[:position])
             self._rest = self._rest[position:]
-        start = self.total
         self.total += len(text)
         if self.total > self._most or self._writes_all:
             self._write(text)
@@ -115,13 +109,9 @@ class Capture:
         # While everything fits, the tail holds all that is not in the head.
         length = self._most - self._end if self.total <= self._most else self._end
         self._tail = (self._tail + text[room:])[-length:]
-        start += room
-        for line in text[room:].splitlines(keepends=True):
-            beginning = line[:_MAX_ERROR_LINE_CHARS].rstrip("\n")
-            if _LOOKS_LIKE_ERROR.search(beginning):
-                self._errors.append((start, beginning))
-                del self._errors[_MAX_ERROR_LINES:-_MAX_ERROR_LINES]
-            start += len(line)
+        beginnings = (line[:_MAX_ERROR_LINE_CHARS] for line in text[room:].split("\n"))
+        self._errors += filter(_LOOKS_LIKE_ERROR.search, beginnings)
+        del self._errors[_MAX_ERROR_LINES:-_MAX_ERROR_LINES]
         return text
 
     def close(self) -> None:
@@ -134,19 +124,19 @@ class Capture:
         """The kept text, with a line in the middle on what was omitted."""
         if self.total <= self._most:
             return self._head + self._tail
-        start = self.total - len(self._tail)
+        left_out = self.total - len(self._head) - len(self._tail)
         where = f" The whole output is in {self.path}" if self.path else ""
         problem = f" ({self._problem})" if self._problem else ""
         hint = ": read it with read_file, or search it." if self.path else ""
         # Some from the beginning of what is left out, some from its end.
         half = min(MAX_ERROR_CHARS, self._most // 4) // 2
-        errors = "\n".join(line for at, line in self._errors if at < start)
+        errors = "\n".join(line for line in self._errors if line not in self._tail)
         if len(errors) > 2 * half:
             first, last = errors[:half].rpartition("\n")[0], errors[-half:].partition("\n")[2]
             errors = f"{first}\n...\n{last}"
         return (
             f"{self._head.rstrip()}\n\n"
-            f"[{start - len(self._head):,} of {self.total:,} characters left out here."
+            f"[{left_out:,} of {self.total:,} characters left out here."
             f"{where}{problem}{hint}]\n"
             + (f"[Lines in it that look like errors:]\n{errors}\n" if errors else "")
             + f"\n{self._tail.lstrip()}"

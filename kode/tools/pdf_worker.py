@@ -1,7 +1,7 @@
 """Pages of a PDF, as text or as pictures.
 
-The parser is a large C++ library that reads hostile input. So this file runs as a program, with
-limits and without anything of kode: on stdin a line `{"first", "count", "pictures", "room"}`, then
+The parser is a large C++ library that reads hostile input. So this file runs as a program of its
+own, with limits: on stdin a line `{"first", "count", "pictures", "room"}`, then
 the bytes of the PDF; on stdout `{"total", "pages"}`, where a page is its text, or its picture in
 base64; or `{"fault": "password" | "damaged"}`.
 """
@@ -33,18 +33,17 @@ def read_pages(data: bytes, first: int, count: int, pictures: bool, room: int) -
     for number in range(first - 1, min(first - 1 + count, len(document))):
         try:
             page = document[number]
-            pages.append(_picture(page) if pictures else _text(page))
+            if pictures:
+                pages.append(_picture(page))
+            else:
+                text = page.get_textpage().get_text_bounded()[:MAX_PAGE_CHARS].replace("\r", "")
+                pages.append("\n".join(map(str.rstrip, text.split("\n"))).strip())
             page.close()
         except pypdfium2.PdfiumError:
             pages.append("")
         if not pictures and (room := room - len(pages[-1])) < 0:
             break
     return {"total": len(document), "pages": pages}
-
-
-def _text(page: Any) -> str:
-    text = page.get_textpage().get_text_bounded()[:MAX_PAGE_CHARS]
-    return "\n".join(line.rstrip() for line in text.replace("\r", "").split("\n")).strip()
 
 
 def _picture(page: Any) -> str:

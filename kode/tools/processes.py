@@ -1,9 +1,9 @@
-"""Kills everything a command started: its process group, and processes that left it, found by a
-mark in their environment, which children inherit. Without `/proc` (macOS), `ps` shows parents; a
-detached orphan that left its group is not found there.
+"""Starts programs beside kode, and kills everything that they started: their process group, and
+processes that left it, found by a mark in their environment, which children inherit. Without
+`/proc` (macOS), `ps` shows parents; a detached orphan that left its group is not found there.
 
 A killed kode cannot clean up: an `sh` process beside it waits on a pipe, which the system then
-closes, and kills the commands it knows of. That costs two short writes per command.
+closes, and kills the commands it knows of.
 """
 
 import asyncio
@@ -13,16 +13,21 @@ import re
 import secrets
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kode.paths import real_path
 from kode.programs import start_program
+from kode.tool import Blocked
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
+    from kode.sandbox.reach import Grants, Opens
+    from kode.sandbox.sandbox import Sandbox
 
 MARK = "KODE_SHELL_ID"
 """The environment variable with a process's marks, separated by `:`, its own last."""
@@ -91,8 +96,6 @@ def _ask_ps() -> Iterator[Process]:
             yield Process(int(pid), int(parent), int(group), os.path.basename(name))
 
 
-SHELL = "/bin/sh"
-
 _SCRIPT = r"""
 trap '' HUP INT QUIT TERM
 cd /
@@ -141,25 +144,20 @@ class Watch:
         # Commands still run on a machine where this is unavailable.
         with contextlib.suppress(OSError):
             if self._process is None or self._process.poll() is not None:
-                self._process = self._start()
+                self._process = subprocess.Popen(
+                    ["/bin/sh", "-c", _SCRIPT],
+                    bufsize=0,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    # Without a mark: an outer kode must not take it for a leftover command.
+                    env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+                    process_group=0,  # Ctrl-C at the terminal must not reach it.
+                )
             assert self._process.stdin is not None
+            os.set_blocking(self._process.stdin.fileno(), False)
             commands = " ".join(f"{mark}:{group}" for mark, group in self.open.items())
             self._process.stdin.write(f"{commands}\n".encode())
-
-    def _start(self) -> "subprocess.Popen[bytes]":
-        process = subprocess.Popen(
-            [SHELL, "-c", _SCRIPT],
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            # Without a mark: an outer kode must not take it for a leftover command.
-            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
-            process_group=0,  # Ctrl-C at the terminal must not reach it.
-        )
-        assert process.stdin is not None
-        os.set_blocking(process.stdin.fileno(), False)
-        return process
 
 
 WATCH = Watch()
@@ -216,7 +214,7 @@ class ProcessTree:
         return left
 
     async def end(self) -> None:
-        """Sends SIGTERM to all, and kills the rest after a short grace; on cancellation at once."""
+        """Sends SIGTERM to all, and after a short grace does as `kill`; on cancellation at once."""
         try:
             self._signal(signal.SIGTERM)
             deadline = time.monotonic() + GRACE_S
@@ -227,11 +225,12 @@ class ProcessTree:
             self.kill()
 
     def kill(self) -> None:
-        """Kills all at once, without SIGTERM."""
+        """Kills all at once, without SIGTERM, and forgets it."""
         # Repeats until none is found: a process may have started another in between.
         for _ in range(_MAX_ROUNDS):
             if not self._signal(signal.SIGKILL):
-                return
+                break
+        self.forget()
 
     def _signal(self, number: signal.Signals) -> bool:
         """Sends a signal to all; False if there are none."""
@@ -246,3 +245,181 @@ class ProcessTree:
         WATCH.remove(self.mark)
         if self.wrapped is not None:
             self.wrapped.settle()
+
+
+MAX_OUTPUT_BYTES = 256 * 1024
+"""Limit of each stream; the middle is dropped."""
+READ_BYTES = 65_536
+"""The capacity of a pipe on Linux, see pipe(7)."""
+
+Keep = Callable[["Attempt"], Awaitable[tuple[str, ...]]]
+"""Applies a program's permitted changes; returns sentences about what became of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramRun:
+    """How a program ended."""
+
+    exit_code: int | None = None
+    """None if it did not start or finish in time: `fault` says why."""
+    begun: bool = True
+    """False if nothing of it ran."""
+    stdout: str = ""
+    stderr: str = ""
+    fault: str = ""
+    """A phrase that completes "it ...": "did not end within 60 s"."""
+    opened: "Opens | None" = None
+    """See `Attempt.opened`."""
+    blocked: tuple[Blocked, ...] = ()
+    """What the sandbox blocked."""
+    notes: tuple[str, ...] = ()
+    """What became of its changes."""
+    dropped: tuple[str, ...] = ()
+    """Files of the project that it changed in vain, absolute."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What it sets for the session's commands."""
+    variables_inside: Mapping[str, str] = field(default_factory=dict)
+    """What it sets for those in the sandbox."""
+    duration_ms: int = 0
+
+
+async def run_program(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    timeout_s: float,
+    stdin: bytes = b"",
+    sandbox: "Sandbox | None" = None,
+    records_opens: bool = False,
+    grants: "Grants | None" = None,
+    keep: Keep | None = None,
+    take_first_line: Callable[[bytes], bool] = lambda line: False,
+) -> ProgramRun:
+    """Runs a program to its end or its time limit, in `sandbox` if there is one. `records_opens`,
+    `grants`: see `Sandbox.begin`; `take_first_line` gets the first line that it prints, as soon as
+    it has, and says whether to leave it out of the output. Raises nothing but CancelledError, after
+    ending the program."""
+    started = time.monotonic()
+    attempt: Attempt | None = None
+    try:
+        if sandbox is not None:
+            attempt = await asyncio.to_thread(
+                sandbox.begin, records_opens=records_opens, grants=grants
+            )
+            attempt.wrap(tuple(argv))
+        out, err, code, fault = bytearray(), bytearray(), None, ""
+        tree = ProcessTree(wrapped=attempt)
+        async with open_program(argv, environment, cwd, tree=tree) as process:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await asyncio.gather(
+                        _read(process.stdout, out, take_first_line),
+                        _read(process.stderr, err),
+                        feed(process.stdin, stdin),
+                    )
+                    code = await process.wait()
+            except TimeoutError:
+                fault = f"did not end within {timeout_s:.3g} s"
+            opened = attempt.opened() if attempt is not None else None
+        stdout, stderr = (data.decode("utf-8", "replace") for data in (out, err))
+        ran = ProgramRun(exit_code=code, stdout=stdout, stderr=stderr, fault=fault, opened=opened)
+        if attempt is not None:
+            notes = await keep(attempt) if keep is not None and not fault else ()
+            ran = replace(ran, blocked=attempt.blocked(stdout + stderr), notes=notes)
+    except OSError as error:
+        fault = f"could not be started ({error.strerror or error})"
+        ran = ProgramRun(begun=False, fault=fault)
+    finally:
+        if attempt is not None:
+            await asyncio.to_thread(attempt.close)
+    return replace(ran, duration_ms=int((time.monotonic() - started) * 1000))
+
+
+@contextlib.asynccontextmanager
+async def open_program(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    cwd: Path | None = None,
+    *,
+    tree: ProcessTree | None = None,
+    is_alone: bool = False,
+    **options: Any,
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Starts a program with pipes, as this tree; it has ended with all it started on leaving. One
+    that `is_alone` starts no others, so that nobody has to look for them. `options` are those of a
+    subprocess.
+
+    Raises: OSError.
+    """
+    tree = tree or ProcessTree()
+    process: asyncio.subprocess.Process | None = None
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
+    try:
+        process = await tree.start(*argv, environment=environment, cwd=cwd, **pipes | options)
+        yield process
+    finally:
+        if process is not None and is_alone:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            tree.forget()
+        else:
+            await tree.end()
+        if process is not None:
+            # `wait` also waits for its pipes, which another program may hold open. To close them, for
+            # which asyncio has no public way, loses an exit code that is not known yet.
+            while process.returncode is None:
+                await asyncio.sleep(_POLL_S / 10)
+            process._transport.close()  # type: ignore[attr-defined]
+            await process.wait()
+
+
+async def _read(
+    stream: asyncio.StreamReader | None,
+    buffer: bytearray,
+    take_first_line: Callable[[bytes], bool] | None = None,
+) -> None:
+    assert stream is not None
+    while data := await stream.read(READ_BYTES):
+        buffer += data
+        if take_first_line is not None and b"\n" in buffer:
+            line, _, rest = bytes(buffer).partition(b"\n")
+            buffer[:] = rest if take_first_line(line) else buffer
+            take_first_line = None
+        del buffer[MAX_OUTPUT_BYTES // 2 : -MAX_OUTPUT_BYTES // 2]
+
+
+async def feed(stream: asyncio.StreamWriter | None, data: bytes) -> None:
+    """Writes all of a program's input. Many programs end without reading theirs."""
+    assert stream is not None
+    with contextlib.suppress(ConnectionError):
+        stream.write(data)
+        await stream.drain()
+    stream.close()
+    with contextlib.suppress(ConnectionError):
+        await stream.wait_closed()
+
+
+# -P: without it the working directory could shadow modules of the standard library.
+PYTHON = (sys.executable, "-P")
+# Hostile input must not fill the machine; not every system can limit that.
+_LIMITED = ("/bin/sh", "-c", 'ulimit -t 30; ulimit -v 1048576 2>/dev/null; exec "$@"', "sh")
+
+
+def worker_environment() -> dict[str, str]:
+    """The variables of a program of kode's own: none of the person's."""
+    package_parent = str(Path(real_path(__file__)).parents[2])
+    return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONPATH": package_parent}
+
+
+async def ask_worker(script: str, question: bytes) -> bytes | None:
+    """Runs a self-contained file of kode with `question` on stdin, with limits of processor time
+    and memory; returns its stdout, or None if it failed. The process has always ended when this
+    returns or raises.
+
+    Raises: OSError if it cannot be started.
+    """
+    argv = (*_LIMITED, *PYTHON, script)
+    async with open_program(argv, worker_environment(), is_alone=True) as process:
+        answer, _ = await process.communicate(question)
+    return answer if process.returncode == 0 else None

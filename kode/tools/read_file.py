@@ -19,7 +19,7 @@ from kode.plain_text import lines_of
 from kode.session.messages import EARLIER
 from kode.tool import Brief, ToolContext, ToolOutput
 from kode.tools import files, pdf_worker
-from kode.tools.program import ask_worker
+from kode.tools.processes import ask_worker
 
 MAX_LINES = 2_000  # most source files whole
 MAX_LINE_CHARS = 2_000  # longer lines are minified or data
@@ -71,7 +71,11 @@ async def read_file(
     # Some models fill in 0 or -1 for what they mean to leave out.
     offset, limit = offset or 1, limit if limit > 0 else MAX_LINES
     if path.startswith(EARLIER):
-        return _earlier(context, path.removeprefix(EARLIER).strip(), offset, limit)
+        name = path.removeprefix(EARLIER).strip()
+        if (text := context.earlier(name)) is None:
+            raise ToolError(f"This session has nothing with the id {name!r}: take one of the list.")
+        part = _number_lines("The text", text, offset, limit, context.room)
+        return ToolOutput(text=part.text, notes=part.notes, summary=part.summary)
     real = files.resolve(context, path)
     # In a thread: a slow disk must not block the screen or Ctrl-C.
     view = await asyncio.to_thread(_read, context, real, offset, limit, raw=show == "raw")
@@ -80,15 +84,6 @@ async def read_file(
         as_pictures = show == "pictures"
         view = await _read_pages(name, view, offset, limit, as_pictures=as_pictures, room=room)
     return await asyncio.to_thread(_keep_pictures, context, real, view)
-
-
-def _earlier(context: ToolContext, entry_id: str, offset: int, limit: int) -> ToolOutput:
-    """Reads a text that a compaction dropped, from the session, not from a file."""
-    text = context.earlier(entry_id)
-    if text is None:
-        raise ToolError(f"This session has nothing with the id {entry_id!r}: take one of the list.")
-    view = _number_lines("The text", text, offset, limit, context.room)
-    return ToolOutput(text=view.text, notes=view.notes, summary=view.summary)
 
 
 def _read(context: ToolContext, path: Path, offset: int, limit: int, *, raw: bool) -> View | bytes:
@@ -181,9 +176,6 @@ def _number_lines(name: str, text: str, offset: int, limit: int, room: int) -> V
     elif offset > 1:
         notes.append(f"[Lines {offset}-{last} of {len(lines):,}.]")
     return View("\n".join(texts), plural(len(texts), "line"), tuple(notes))
-
-
-# ── PDFs and notebooks ───────────────────────────────────────────────────────────────────────
 
 
 async def _read_pages(

@@ -1,9 +1,8 @@
 """`search_files` and `list_files`: find lines and files, by ripgrep if it is on the PATH, else by
-kode's own worker, which prints the same; select what the model reads; and match globs.
+kode's own worker, which prints the same, and select what the model reads.
 
-ripgrep's regular expressions apply if it is installed; one that it does not support (look-around,
-backreferences) runs on Python's, which every machine has. A process started here never outlives its
-call, be it at a time limit or on cancellation.
+A regular expression that ripgrep does not support (look-around, backreferences) runs on Python's. A
+process started here never outlives its call.
 """
 
 import asyncio
@@ -27,11 +26,11 @@ from kode.permissions import places
 from kode.programs import find_program
 from kode.tool import ToolContext, ToolOutput
 from kode.tools import files, search_worker
-from kode.tools.program import PYTHON, feed, open_program, worker_environment
+from kode.tools.processes import PYTHON, feed, open_program, worker_environment
 
 TIMEOUT_S = 30.0  # a very large repository on a cold disk
 MAX_PIECE_BYTES = 8 * 1024 * 1024
-"""Longer single messages (a hit on an enormous line) are dropped and counted."""
+"""Of a longer message, a hit on an enormous line, the beginning is dropped: it is no JSON then."""
 MAX_HITS = 100  # a few thousand tokens
 MAX_COUNTED = 10_000
 """The search stops after this many hits."""
@@ -45,9 +44,6 @@ MAX_FOLDERS = 150
 """Lines of an overview, which stands for a list that is too long."""
 MAX_DEPTH = 5
 """Of the folders in it."""
-
-
-# ── the tools ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _preview(context: ToolContext, arguments: Mapping[str, Any]) -> str:
@@ -83,7 +79,6 @@ async def search_files(
         glob=glob,
         rules=places.path_rules(tool_context.place),
         around=max(context, 0),
-        room=min(MAX_CHARS, tool_context.room),
     )
     options = (root, search.take, pattern, ignore_case, min(search.around, MAX_AROUND))
     for program in dict.fromkeys((ripgrep(tool_context), None)):
@@ -101,7 +96,7 @@ async def search_files(
     return ToolOutput(
         text="\n\n".join(starmap(search.render, selection.items()))
         or f"No hits for {pattern!r} in {where}.",
-        notes=(*search.describe_omissions(selection), *ended.describe_omissions()),
+        notes=(*search.describe_omissions(selection), *ended.notes),
         summary=plural(search.total, "hit"),
         files_read=tuple(selection),
         untrusted=files.find_outside_source(tool_context, root),
@@ -148,13 +143,10 @@ async def list_files(
         lines = [f"No files{only} in {files.display_path(context, root)}."]
     return ToolOutput(
         text="\n".join(lines),
-        notes=(*notes, *ended.describe_omissions()),
+        notes=(*notes, *ended.notes),
         summary=plural(len(names), "file"),
         untrusted=files.find_outside_source(context, root),
     )
-
-
-# ── what is shown ────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(slots=True)
@@ -180,13 +172,13 @@ class _Search:
     glob: str | None
     rules: places.PathRules
     around: int
-    room: int
     total: int = 0
     files: dict[str, _File] = field(default_factory=dict)
     """By path, each file that has hits."""
     distance: int = 0
     """How many lines around each hit have room."""
-    slow: list[str] = field(default_factory=list)
+    dropped: int = 0
+    """Number of messages that were too long."""
     keys: list[str] = field(default_factory=list)
     """Files skipped because they probably hold keys."""
     _path: str = ""
@@ -196,12 +188,15 @@ class _Search:
         """Adds one message; False once continuing is pointless."""
         if not message:
             return True
-        content = json.loads(message)
+        try:
+            content = json.loads(message)
+        except ValueError:
+            self.dropped += 1
+            return True
         kind, data = content["type"], content["data"]
-        if kind in ("begin", "slow"):
+        if kind == "begin":
             self._path = os.fsdecode(_bytes(data["path"]))
             self._file = _File() if self._is_wanted(self._path) else None
-            self.slow += [self._path] if self._file is not None and kind == "slow" else []
         elif (file := self._file) is None:
             pass
         elif kind in ("match", "context"):
@@ -246,16 +241,16 @@ class _Search:
                 chosen.update((number, lines[number]) for number in near if number in lines)
             return selection
 
-        def fits(count: int, distance: int) -> bool:
-            return self.room >= sum(
+        def is_too_long(step: tuple[int, int]) -> bool:
+            return min(MAX_CHARS, self.context.room) < sum(
                 len(path) + 2 + sum(len(f"{number}:{text}\n") for number, text in lines.items())
-                for path, lines in choose(count, distance).items()
+                for path, lines in choose(*step).items()
             )
 
-        count = max(1, _largest(len(hits), lambda count: fits(count, 0)))
-        self.distance = _largest(
-            min(self.around, MAX_AROUND), lambda distance: fits(count, distance)
-        )
+        steps = [(count, 0) for count in range(len(hits) + 1)]
+        steps += [(len(hits), distance) for distance in range(1, min(self.around, MAX_AROUND) + 1)]
+        count_fitting = bisect.bisect_left(steps, True, key=is_too_long)
+        count, self.distance = steps[max(bool(hits), count_fitting - 1)]
         return choose(count, self.distance)
 
     def render(self, path: str, lines: Mapping[int, str]) -> str:
@@ -279,24 +274,13 @@ class _Search:
                 f"[{total} hits in {plural(len(self.files), 'file')}, {count} shown. "
                 "Narrow the pattern, path or glob for the others.]"
             )
-        if self.distance < self.around:
+        if selection and self.distance < self.around:
             yield "[Not all of the context has room: search fewer files, or read them.]"
-        slow, keys = (
-            ", ".join(files.display_path(self.context, Path(path)) for path in paths[:5])
-            for paths in (self.slow, self.keys)
-        )
-        if slow:
-            yield (
-                f"[Left out, since the pattern took too long there: {slow}. Avoid nested "
-                "repetitions such as (a+)+.]"
-            )
-        if keys:
-            yield f"[Left out, since they are likely to hold keys: {keys}.]"
-
-
-def _largest(most: int, fits: Callable[[int], bool]) -> int:
-    """The largest number up to `most` that fits; 0 if none does."""
-    return bisect.bisect_left(range(1, most + 1), True, key=lambda number: not fits(number))
+        if self.keys:
+            keys = (files.display_path(self.context, Path(path)) for path in self.keys[:5])
+            yield f"[Left out, since they are likely to hold keys: {', '.join(keys)}.]"
+        if self.dropped:
+            yield f"[Hits on lines of several megabytes are not shown: {self.dropped}.]"
 
 
 def _bytes(text: Mapping[str, str]) -> bytes:
@@ -321,20 +305,16 @@ def _clip_line(data: Mapping[str, Any]) -> str:
 def _describe_folders(context: ToolContext, root: Path, names: Sequence[str]) -> list[str]:
     """A line for each folder that holds some of these files, as deep as there are few; empty where
     they lie side by side in one."""
-    lines: list[str] = []
-    for depth in range(1, MAX_DEPTH + 1):
+    for depth in range(MAX_DEPTH, 0, -1):
         steps = (name.split("/") for name in names)
         counts = Counter((*it[:depth], "") if depth < len(it) else (*it,) for it in steps)
-        if len(counts) > MAX_FOLDERS:
-            break
-        lines = []
-        for place, count in counts.items():
-            path = files.display_path(context, root.joinpath(*place))
-            lines.append(f"{path}/ ({plural(count, 'file')})" if place[-1] == "" else path)
-    return lines
-
-
-# ── the programs ──────────────────────────────────────────────────────────────────────────────────
+        if len(counts) <= MAX_FOLDERS:
+            return [
+                files.display_path(context, root.joinpath(*place))
+                + ("" if place[-1] else f"/ ({plural(count, 'file')})")
+                for place, count in counts.items()
+            ]
+    return []
 
 
 _COMMON = (
@@ -355,15 +335,7 @@ _COMMON = (
 class Ended(NamedTuple):
     status: int
     stderr: str
-    timed_out: bool = False
-    dropped: int = 0
-    """Number of messages that were too long."""
-
-    def describe_omissions(self) -> Iterator[str]:
-        if self.dropped:
-            yield f"[Hits on lines of several megabytes are not shown: {self.dropped}.]"
-        if self.timed_out:
-            yield f"[Stopped after {TIMEOUT_S:.0f} s: there may be more. Narrow path or glob.]"
+    notes: tuple[str, ...]
 
 
 def ripgrep(context: ToolContext) -> str | None:
@@ -395,37 +367,24 @@ async def run_search(
         argv, folder = [*PYTHON, search_worker.__file__], os.fsencode(root).hex()
         words = {"pattern": pattern, "ignore_case": ignore_case, "context": context}
         question = json.dumps({"root": folder, **words}).encode()
-    timed_out, dropped, stderr = False, 0, b""
+    stderr, rest, separator = b"", b"", b"\0" if pattern is None else b"\n"
+    notes: tuple[str, ...] = ()
     async with open_program(argv, worker_environment(), is_alone=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 await feed(process.stdin, question)
-                separator = b"\0" if pattern is None else b"\n"
-                dropped = await _split(process.stdout, separator, take)
-                stderr = await process.stderr.read(65536)
+                while data := await process.stdout.read(262_144):
+                    *pieces, rest = (rest + data).split(separator)
+                    if not all(map(take, pieces)):
+                        break
+                    rest = rest if len(rest) <= MAX_PIECE_BYTES else b""
+                else:
+                    stderr = await process.stderr.read(65536)
         except TimeoutError:
-            timed_out = True
-    return Ended(process.returncode or 0, stderr.decode(errors="replace"), timed_out, dropped)
-
-
-async def _split(
-    stream: asyncio.StreamReader, separator: bytes, take: Callable[[bytes], bool]
-) -> int:
-    """Splits the output at the separator, in bounded memory; returns how many pieces it dropped."""
-    rest, dropped, is_dropping = b"", 0, False
-    while data := await stream.read(262_144):
-        *pieces, rest = (rest + data).split(separator)
-        if pieces and is_dropping:
-            del pieces[0]
-            is_dropping = False
-        if not all(map(take, pieces)):
-            return dropped
-        if is_dropping or len(rest) > MAX_PIECE_BYTES:
-            dropped += not is_dropping
-            is_dropping, rest = True, b""
-    return dropped
+            notes = (f"[Stopped after {TIMEOUT_S:.0f} s: there may be more. Narrow path or glob.]",)
+    return Ended(process.returncode or 0, stderr.decode(errors="replace"), notes)
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,10 +1,9 @@
-"""Searches files without ripgrep: a script, with one JSON object on stdin. It walks
-like ripgrep: nested `.gitignore` files, hidden files included, `.git` skipped, symlinks not
-followed; and prints like `rg --json` or `rg --files --null`.
+"""Searches files without ripgrep: a script, with one JSON object on stdin. It walks like ripgrep:
+nested `.gitignore` files, hidden files included, `.git` skipped, symlinks not followed; and prints
+like `rg --json` or `rg --files --null`.
 
 It is a separate process, because a regular expression can run forever while holding the
-interpreter. As a script it does without the package of the tools, whose imports would take most of
-its time. A file that exceeds its time limit is skipped and reported as `slow`.
+interpreter, and does without the package of the tools, whose imports would take most of its time.
 """
 
 import base64
@@ -13,11 +12,9 @@ import contextlib
 import json
 import os
 import re
-import signal
 import sys
 import warnings
 from collections.abc import Iterator
-from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
 from kode.plain_text import encoding_by_mark, lines_of
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
 
 SKIPPED = (".git", ".hg", ".svn")
 """Never entered, whatever `.gitignore` says."""
-MAX_FILE_S = 2.0  # a pattern that backtracks without end
 
 _Rules = list[tuple[str, "GitIgnoreSpec"]]
 """(folder, its rules), the nearest folder last."""
@@ -39,15 +35,13 @@ def walk(root: str) -> Iterator[str]:
         yield root
         return
     # An explicit stack: folders may be nested deeper than Python's recursion limit.
-    stack = [_entries(root, _rules_above(root))]
+    stack = [(root, True, _rules_above(root))]
     while stack:
-        for path, is_folder, rules in stack[-1]:
-            if is_folder:
-                stack.append(_entries(path, rules))
-                break
-            yield path
+        path, is_folder, rules = stack.pop()
+        if is_folder:
+            stack += reversed(list(_entries(path, rules)))
         else:
-            stack.pop()
+            yield path
 
 
 def _entries(folder: str, rules: _Rules) -> Iterator[tuple[str, bool, _Rules]]:
@@ -105,31 +99,17 @@ def _rules_above(root: str) -> _Rules:
     return [] if _is_ignored(root, True, rules) else rules
 
 
-class _TooSlowError(Exception):
-    pass
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise _TooSlowError
-
-
 def _search(path: str, pattern: re.Pattern[str], context: int) -> None:
-    messages: list[tuple[str, dict[str, Any]]] = []
-    try:
+    hits: list[tuple[str, dict[str, Any]]] = []
+    with contextlib.suppress(OSError, ValueError):  # as ripgrep: unreadable or binary, it has none
         with open(path, "rb") as file:
-            signal.setitimer(signal.ITIMER_REAL, MAX_FILE_S)
-            if hits := list(_find_hits(file, pattern, context)):
-                messages = [("begin", {}), *hits, ("end", {"binary_offset": None})]
-    except _TooSlowError:
-        messages = [("slow", {})]
-    except (OSError, ValueError):  # as ripgrep: unreadable or binary, it has no hits
-        pass
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+            hits = list(_find_hits(file, pattern, context))
     name = base64.b64encode(os.fsencode(path)).decode()
+    messages = [("begin", {}), *hits, ("end", {"binary_offset": None})] if hits else []
     for kind, data in messages:
         line = json.dumps({"type": kind, "data": {"path": {"bytes": name}, **data}})
         sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()  # what was found shows if a later file takes too long
 
 
 def _find_hits(
@@ -189,7 +169,6 @@ def main() -> None:
     except (re.error, OverflowError, RecursionError) as error:
         sys.stderr.write(str(error))
         sys.exit(2)  # as ripgrep
-    signal.signal(signal.SIGALRM, _stop)
     for path in walk(root):
         _search(path, pattern, question["context"])
 

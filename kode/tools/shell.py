@@ -1,10 +1,9 @@
 """`shell`: runs a command line and reports how it ended. The gate decides what it may run.
 
 No process outlives its call: at the end, at the time limit and on cancellation the whole tree is
-killed, background processes included (and the result says so), because nobody would watch them; if
-kode itself is killed, `processes` cleans up. The one exception: a command that the model starts in
-the background, or that the person moves there, is handed over to `background` with everything it
-started.
+killed, background processes included (and the result says so), because nobody would watch them. The
+one exception: a command that the model starts in the background, or that the person moves there, is
+handed over to `background` with everything it started.
 """
 
 import asyncio
@@ -14,16 +13,15 @@ import signal
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from kode.errors import ToolError
 from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
 from kode.tool import Brief, ToolContext, ToolOutput
-from kode.tools import check_statuses, processes
+from kode.tools import check_statuses
 from kode.tools.output import MAX_CHARS, Capture
-from kode.tools.processes import ProcessTree
+from kode.tools.processes import READ_BYTES, ProcessTree
 
 if TYPE_CHECKING:
     from kode.tools.background import BackgroundCommands
@@ -35,11 +33,6 @@ SETTLES_IN_S = 1.0
 EMIT_EVERY_S = 0.1  # ten changes a second can be read
 MAX_EVENT_CHARS = 4_000
 """A watcher gets only the end of longer bursts."""
-
-_READ_BYTES = 65_536
-"""The capacity of a pipe on Linux, see pipe(7)."""
-
-Outcome = Literal["ended", "timed out", "moved"]
 
 _ADDED = {
     # Nobody is there to page, to answer or to see colours.
@@ -88,10 +81,13 @@ async def shell(
         with offer as request:
             await running.start()
             wait = (SETTLES_IN_S, running.has_output) if background else (limit_s, request)
-            outcome = await running.wait(*wait)
-        if jobs is not None and (outcome == "moved" or (background and outcome != "ended")):
+            returncode = await running.wait(*wait)
+        if jobs is not None and returncode is None and (background or request.is_set()):
             return running.move_to(jobs, by_model=background)
-        leftovers = running.leftovers() if outcome == "ended" else []
+        # The sandbox around it takes a moment longer than the shell.
+        own = () if running.tree.wrapped is None else ("bwrap",)
+        left = running.tree.find() if returncode is not None else []
+        leftovers = [process.name for process in left if process.name not in own]
     except asyncio.CancelledError:
         await running.end()
         dropped = "[It ran on a copy of the project: of its changes nothing was kept.]"
@@ -101,16 +97,14 @@ async def shell(
     finally:
         if not running.moved:
             await running.end()
-    exit_status = running.returncode
-    status = _describe_end(exit_status)
-    if outcome == "timed out":
-        exit_status = -1
-        status = f"timed out after {limit_s:g} s and was ended, with all it started"
+    exit_status, status = -1, f"timed out after {limit_s:g} s and was ended, with all it started"
+    if returncode is not None:
+        exit_status, status = returncode, _describe_end(returncode)
     checks = check_statuses.find_statuses(context.decision.checks, running.events, exit_status)
     status = "; ".join((status, *check_statuses.describe_hidden(checks, exit_status)))
     notes = [f"[{status}]"]
     if leftovers:
-        names = ", ".join(sorted({process.name for process in leftovers})[:5])
+        names = ", ".join(sorted(set(leftovers))[:5])
         notes.append(
             "[Still running in the background when the command ended, and ended with it: "
             f"{len(leftovers)} ({names}).]"
@@ -138,14 +132,13 @@ class _Running:
         most = min(MAX_CHARS, context.room * 3 // 4)  # a quarter of it is for errors in between
         self.capture = Capture(context.place.outputs, f"shell-{context.call_id}", most)
         self.untrusted = context.decision.untrusted
-        self.returncode = 0
         self.moved = False
         """Whether the background has taken over the duty to end it."""
         self.since = time.monotonic()
         self.events: list[check_statuses.Event] = []
         self.has_output = asyncio.Event()
         self._context = context
-        self._tree = ProcessTree()
+        self.tree = ProcessTree()
         self._process: asyncio.subprocess.Process | None = None
         self._channel = -1
         self._output = -1
@@ -164,7 +157,7 @@ class _Running:
         self._channel, traced = check_statuses.begin(checks, environment)
         if wrap is not None:
             try:
-                self._tree.wrapped = wrap(argv)
+                self.tree.wrapped = wrap(argv)
             except OSError as error:
                 raise ToolError(
                     f"Not run: the sandbox could not be made ({error}). Tell the person; continue "
@@ -175,7 +168,7 @@ class _Running:
         self._output, written = os.pipe()
         os.set_blocking(self._output, False)
         try:
-            self._process = await self._tree.start(
+            self._process = await self.tree.start(
                 *argv,
                 environment={**environment, **traced},
                 stdin=asyncio.subprocess.DEVNULL if self._channel < 0 else self._channel,
@@ -192,8 +185,9 @@ class _Running:
             os.close(written)
         asyncio.get_running_loop().add_reader(self._output, self._read)
 
-    async def wait(self, limit_s: float, request: asyncio.Event) -> Outcome:
-        """Waits until the shell itself ends, time runs out, or the person moves the command."""
+    async def wait(self, limit_s: float, request: asyncio.Event) -> int | None:
+        """Waits until the shell itself ends, time runs out, or the event is set; returns how the
+        shell ended, None if it has not."""
         assert self._process is not None
         ends = [asyncio.ensure_future(it.wait()) for it in (self._process, request)]
         try:
@@ -201,10 +195,7 @@ class _Running:
         finally:
             for end in ends:
                 end.cancel()
-        if self._process.returncode is None:
-            return "moved" if request.is_set() else "timed out"
-        self.returncode = self._process.returncode
-        return "ended"
+        return self._process.returncode
 
     def move_to(self, background: "BackgroundCommands", *, by_model: bool) -> ToolOutput:
         """Hands the command over to the background; returns the result of its call."""
@@ -213,12 +204,12 @@ class _Running:
         self.capture.keep_whole()
         name = background.take(self, self._context.session_id, with_session=by_model)
         if by_model:
-            if self.output_path is not None:
-                background.find(name).read_to = self.output_path.stat().st_size
+            if path := self.capture.path:
+                background.find(name).read_to = path.stat().st_size
             note = f"[It runs in the background as {name}, at most as long as the session.]"
         else:
             after = f"{time.monotonic() - self.since:.0f} s"
-            where = f" Its output goes to {self.output_path}." if self.output_path else ""
+            where = f" Its output goes to {self.capture.path}." if self.capture.path else ""
             note = (
                 f"[The person sent this command to the background as {name} "
                 f"after {after}. It runs on, at the longest as long as kode does.{where} A note "
@@ -231,16 +222,8 @@ class _Running:
         text = self.output().rstrip("\n") or "(no output)"
         return ToolOutput(text=text, notes=tuple(notes))
 
-    @property
-    def output_path(self) -> Path | None:
-        return self.capture.path
-
     def output(self) -> str:
-        return self.capture.text() + self.partial
-
-    @property
-    def partial(self) -> str:
-        return self.capture.partial
+        return self.capture.text() + self.capture.partial
 
     async def ended(self) -> str:
         """Waits for the shell itself to end, then kills what is left."""
@@ -249,28 +232,30 @@ class _Running:
         await self.end()
         return _describe_end(code)
 
-    def leftovers(self) -> list[processes.Process]:
-        """Processes still running after the shell itself has ended."""
-        # The sandbox around it takes a moment longer than the shell.
-        is_plain = self._tree.wrapped is None
-        return [process for process in self._tree.find() if is_plain or process.name != "bwrap"]
-
     async def end(self) -> None:
         """Kills what is left and reads the rest of the output."""
         try:
-            await self._tree.end()
+            await self.tree.end()
             if self._process is not None:
                 await self._process.wait()
         finally:
-            self._close()
+            if self._output >= 0:
+                asyncio.get_running_loop().remove_reader(self._output)
+                with contextlib.suppress(OSError):
+                    # Bounded: a process that could not be killed may still be writing.
+                    all(self._read() for _ in range(100))
+                os.close(self._output)
+                self._output = -1
+                self._take(b"", final=True)
+                self._send()
+                self.capture.close()
             if self._channel >= 0:
                 self.events, self._channel = check_statuses.finish(self._channel), -1
-            self._tree.forget()
 
     def _read(self) -> bool:
         """Reads what is in the pipe; False if there is no more for now."""
         try:
-            data = os.read(self._output, _READ_BYTES)
+            data = os.read(self._output, READ_BYTES)
         except BlockingIOError:
             return False
         if not data:
@@ -292,21 +277,8 @@ class _Running:
         if self._sending is not None:
             self._sending.cancel()
             self._sending = None
-        partial = self.partial
+        partial = self.capture.partial
         if not self.moved and (self._unsent or partial != self._partial):
             call_id = self._context.call_id
             self._context.emit(OutputEvent(call_id=call_id, text=self._unsent, partial=partial))
             self._unsent, self._partial = "", partial
-
-    def _close(self) -> None:
-        if self._output < 0:
-            return
-        asyncio.get_running_loop().remove_reader(self._output)
-        with contextlib.suppress(OSError):
-            # Bounded: a process that could not be killed may still be writing.
-            all(self._read() for _ in range(100))
-        os.close(self._output)
-        self._output = -1
-        self._take(b"", final=True)
-        self._send()
-        self.capture.close()

@@ -51,7 +51,7 @@ async def test_a_moved_command_runs_on_and_reports_its_end_once(
     assert output.text == "begun"
     assert find_unreported(session.entries) == []
     [known] = background.running()
-    path = known.running.output_path
+    path = known.output_path
     assert str(path) in output.for_model
     assert path.read_text() == "begun\n"
     (project / "go").touch()
@@ -92,14 +92,14 @@ async def test_stopping_the_turn_does_not_stop_what_was_moved_before(
     assert not background.move()
     await _move(context, "touch begun; sleep 60")
     context = dataclasses.replace(context, call_id="call-2")
-    other = asyncio.ensure_future(run_tool(context, shell, command="sleep 60"))
-    await until(lambda: background.movable)
+    other = asyncio.ensure_future(run_tool(context, shell, command="touch other; sleep 60"))
+    await until((project / "other").exists)
 
     other.cancel()
     await asyncio.gather(other, return_exceptions=True)
 
     assert [known.name for known in background.running()] == ["bg1"]
-    assert not background.movable
+    assert not background.move()
     with pytest.raises(UserError, match=r"No background command is called '7'\. Known: bg1\."):
         background.find("7")
 
@@ -167,7 +167,7 @@ async def test_a_long_output_leaves_out_its_middle(
     assert len(output.text) < 13_000
     assert output.text.startswith("on\n1\n")
     assert "100000\nlast\n" in output.text
-    assert str(known.running.output_path) in output.text
+    assert str(known.output_path) in output.text
 
 
 async def test_a_job_belongs_to_its_session_and_ends_with_it(

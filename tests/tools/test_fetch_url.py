@@ -5,24 +5,21 @@ import signal
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from kode.errors import ToolError
 from kode.tools import fetch_url
-from kode.tools.fetch_url import Address, fetch, public_only
+from kode.tools.fetch_url import Address, explain_refusal, fetch
 from tests.needs import needs
 from tests.tables import for_each
 from tests.tools.conftest import Call
 
 Answer = Callable[[str, dict[str, str]], bytes]
-
-
-def anywhere(address: Address) -> str:
-    """A policy for a server of the test's own."""
-    return ""
 
 
 async def here(host: str, port: int) -> list[Address]:
@@ -63,7 +60,7 @@ class Server:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
+async def local() -> AsyncIterator[Server]:
     served = Server()
     listening = await asyncio.start_server(served.talk, "127.0.0.1", 0)
     served.port = listening.sockets[0].getsockname()[1]
@@ -72,8 +69,16 @@ async def server() -> AsyncIterator[Server]:
     await listening.wait_closed()
 
 
-async def get(server: Server, path: str = "", **options: Any) -> fetch_url.Page:
-    return await fetch(f"{server.url}{path}", **{"policy": anywhere, "resolver": here, **options})
+@pytest.fixture
+def server(local: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """A server that any name leads to, and that may be visited."""
+    monkeypatch.setattr(fetch_url, "explain_refusal", lambda address: "")
+    monkeypatch.setattr(fetch_url, "resolve", here)
+    return local
+
+
+async def get(server: Server, path: str = "") -> fetch_url.Page:
+    return await fetch(f"{server.url}{path}")
 
 
 async def test_the_connection_uses_the_judged_address_and_hosts_name(
@@ -88,7 +93,8 @@ async def test_the_connection_uses_the_judged_address_and_hosts_name(
         asked.append(host)
         return [ipaddress.ip_address("127.0.0.1" if len(asked) == 1 else "192.0.2.1")]
 
-    page = await get(server, "/a?b=c#d", resolver=changing)
+    monkeypatch.setattr(fetch_url, "resolve", changing)
+    page = await get(server, "/a?b=c#d")
 
     assert page.text == "hello"
     assert asked == ["example.test"]
@@ -109,9 +115,9 @@ async def test_the_connection_uses_the_judged_address_and_hosts_name(
     ],
 )  # fmt: skip
 def test_addresses_inside_are_refused(address: str) -> None:
-    assert public_only(ipaddress.ip_address(address))
+    assert explain_refusal(ipaddress.ip_address(address))
     for public in ("8.8.8.8", "1.1.1.1", "2606:4700:4700::1111"):
-        assert public_only(ipaddress.ip_address(public)) == ""
+        assert explain_refusal(ipaddress.ip_address(public)) == ""
 
 
 INSIDE = r"does not visit|not a URL|not found"
@@ -132,19 +138,22 @@ INSIDE = r"does not visit|not a URL|not found"
     ],
 )
 async def test_this_machine_and_what_is_no_page_are_refused(
-    call: Call, server: Server, url: str, reason: str
+    call: Call, local: Server, url: str, reason: str
 ) -> None:
     with pytest.raises(ToolError, match=reason):
-        await call(fetch_url.fetch_url, url=url.replace("PORT", str(server.port)))
-    assert server.requests == []
+        await call(fetch_url.fetch_url, url=url.replace("PORT", str(local.port)))
+    assert local.requests == []
 
 
-async def test_one_private_address_among_public_ones_is_enough_to_refuse() -> None:
+async def test_one_private_address_among_public_ones_is_enough_to_refuse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def resolve_both(host: str, port: int) -> list[Address]:
         return [ipaddress.ip_address("93.184.216.34"), ipaddress.ip_address("10.0.0.1")]
 
+    monkeypatch.setattr(fetch_url, "resolve", resolve_both)
     with pytest.raises(ToolError, match=r"example\.test is at 10\.0\.0\.1.*public") as failed:
-        await fetch("http://example.test/", resolver=resolve_both)
+        await fetch("http://example.test/")
     assert failed.value.untrusted == ""
 
 
@@ -173,7 +182,9 @@ async def test_a_redirect_elsewhere_is_not_followed_but_named(
     assert len(server.requests) == 1
 
 
-async def test_five_redirects_are_followed_and_each_is_judged(server: Server) -> None:
+async def test_five_redirects_are_followed_and_each_is_judged(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def count_down(path: str, headers: dict[str, str]) -> bytes:
         left = int(path.strip("/"))
         if left == 0:
@@ -188,8 +199,9 @@ async def test_five_redirects_are_followed_and_each_is_judged(server: Server) ->
         await get(server, "/6")
     server.requests.clear()
     reasons = iter(["", "it is inside"])
+    monkeypatch.setattr(fetch_url, "explain_refusal", lambda address: next(reasons))
     with pytest.raises(ToolError, match=r"example\.test is at 127\.0\.0\.1.*it is inside"):
-        await get(server, "/2", policy=lambda address: next(reasons))
+        await get(server, "/2")
     assert len(server.requests) == 1
 
 
@@ -229,7 +241,10 @@ async def test_an_endlessly_nested_page_ends_with_its_call(
     monkeypatch.setattr(asyncio, "create_subprocess_exec", start_and_note)
     server.answer = lambda path, headers: response(b"<ul><li>" * 400_000, "text/html")
 
-    fetching = asyncio.create_task(get(server, timeout_s=3.0 if end == "time limit" else 30.0))
+    if end == "time limit":
+        monkeypatch.setattr(fetch_url, "TIMEOUT_S", 3.0)
+
+    fetching = asyncio.create_task(get(server))
     await begun.wait()
     if end == "cancellation":
         fetching.cancel()
@@ -313,19 +328,19 @@ async def test_a_compressed_body_is_also_read_up_to_its_cap(server: Server) -> N
     assert (len(page.text), page.cut) == (fetch_url.MAX_BODY_BYTES, True)
 
 
-async def test_a_server_that_never_answers_is_given_up(server: Server) -> None:
+async def test_a_server_that_never_answers_is_given_up(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def wait_forever(host: str, port: int) -> list[Address]:
         return await asyncio.get_running_loop().create_future()
 
+    monkeypatch.setattr(fetch_url, "resolve", wait_forever)
+    monkeypatch.setattr(fetch_url, "TIMEOUT_S", 0.05)
     with pytest.raises(ToolError, match=r"did not answer within 0\.05 s"):
-        await get(server, resolver=wait_forever, timeout_s=0.05)
+        await get(server)
 
 
-async def test_the_tool_marks_its_text_and_cuts_it(
-    call: Call, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The tool's own names are replaced: no argument of a model reaches the policy.
-    monkeypatch.setattr(fetch_url, "fetch", lambda url: fetch(url, policy=anywhere, resolver=here))
+async def test_the_tool_marks_its_text_and_cuts_it(call: Call, server: Server) -> None:
     server.answer = lambda path, headers: response(("é" * 40_000).encode())
 
     output = await call(fetch_url.fetch_url, url=server.url)
@@ -336,7 +351,9 @@ async def test_the_tool_marks_its_text_and_cuts_it(
 
 
 @needs("openssl")
-async def test_the_handshake_carries_the_host_s_name_and_checks_it(tmp_path: Path) -> None:
+async def test_the_handshake_carries_the_host_s_name_and_checks_it(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
@@ -345,17 +362,17 @@ async def test_the_handshake_carries_the_host_s_name_and_checks_it(tmp_path: Pat
         check=True, capture_output=True,
     )  # fmt: skip
     names: list[str | None] = []
-    served = Server()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     context.sni_callback = lambda sock, name, ctx: names.append(name)
     trusting = ssl.create_default_context(cafile=str(certificate))
-    listening = await asyncio.start_server(served.talk, "127.0.0.1", 0, ssl=context)
+    monkeypatch.setattr(httpx2, "AsyncClient", partial(httpx2.AsyncClient, verify=trusting))
+    listening = await asyncio.start_server(server.talk, "127.0.0.1", 0, ssl=context)
     port = listening.sockets[0].getsockname()[1]
 
     async def read(host: str) -> str:
         url = f"https://{host}:{port}/"
-        return (await fetch(url, policy=anywhere, resolver=here, tls=trusting)).text
+        return (await fetch(url)).text
 
     try:
         assert await read("example.test") == "hello"

@@ -30,8 +30,8 @@ async def background(state: PromptState, argument: str) -> None:
     commands = state.conversation.commands
     action, _, name = argument.partition(" ")
     match action, name.strip():
-        case "", "" if commands.movable:
-            send_to_background(state)
+        case "", "" if commands.move():
+            pass
         case "" | "list", "":
             _list(state)
         case "read", name if name:
@@ -46,7 +46,7 @@ async def background(state: PromptState, argument: str) -> None:
             await commands.kill(command)
             had_ended = f"{command.name} had already ended ({command.outcome})"
             what = f"Stopped {command.name}" if was_running else had_ended
-            state.screen.print(f"{what}: {one_line(command.command)}", "dim")
+            state.screen.print(f"{what}: {one_line(command.running.command)}", "dim")
         case _:
             raise UserError(f"/bg does not know {one_line(argument)!r}. {USAGE}")
 
@@ -92,13 +92,15 @@ def _row(command: "BackgroundCommand", width: int) -> str:
     """Id, state, time and command on one line."""
     seconds = time.monotonic() - command.running.since if command.runs else command.took_s
     now = "running" if command.runs else command.outcome
-    return clip(f"{command.name}  {now} · {duration(seconds)} · {one_line(command.command)}", width)
+    return clip(
+        f"{command.name}  {now} · {duration(seconds)} · {one_line(command.running.command)}", width
+    )
 
 
 async def _read(state: PromptState, command: "BackgroundCommand") -> None:
     screen = state.screen
     text = clean(command.running.output()).rstrip("\n") or "(no output yet)"
-    path = command.running.output_path
+    path = command.output_path
     note = f"\n\nFull output: {path}" if path else ""
     head = screen.paint("title", _row(command, screen.width))
     whole = f"{head}\n\n{text}{screen.paint('dim', note)}"

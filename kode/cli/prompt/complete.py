@@ -68,7 +68,8 @@ def choices_of(state: PromptState) -> Mapping[str, Choices]:
             case _:
                 return ()
         return [
-            (command.name, clip(one_line(command.command), TASK_COLUMNS)) for command in commands
+            (command.name, clip(one_line(command.running.command), TASK_COLUMNS))
+            for command in commands
         ]
 
     def memory(before: tuple[str, ...]) -> Iterable[Choice]:

@@ -75,7 +75,7 @@ class _Running:
         self.since = time.monotonic()
         self.moved = False
         self._show = show
-        self._capture = capture
+        self.capture = capture
         self._mark = new_mark()
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -110,20 +110,12 @@ class _Running:
 
     def moved_to(self, background: BackgroundCommands, session_id: str | None) -> Ran:
         self.moved = True
-        self._capture.keep_whole()
+        self.capture.keep_whole()
         name = background.take(self, session_id)
-        return Ran(self.output(), name=name, output_path=self.output_path)
-
-    @property
-    def output_path(self) -> Path | None:
-        return self._capture.path
+        return Ran(self.output(), name=name, output_path=self.capture.path)
 
     def output(self) -> str:
-        return self._capture.text() + self.partial
-
-    @property
-    def partial(self) -> str:
-        return self._capture.partial
+        return self.capture.text() + self.capture.partial
 
     @property
     def untrusted(self) -> str:
@@ -150,7 +142,7 @@ class _Running:
             WATCH.remove(self._mark)
             if self._reading is not None:
                 self._reading.cancel()
-            self._capture.close()
+            self.capture.close()
 
     async def _is_over(self, number: signal.Signals) -> bool:
         """Whether it and everything that could write have ended, after asking or killing. A command
@@ -173,6 +165,6 @@ class _Running:
         self._take(b"", final=True)
 
     def _take(self, data: bytes, *, final: bool = False) -> None:
-        text = self._capture.take(data, final=final)
+        text = self.capture.take(data, final=final)
         if not self.moved:
-            self._show(text.removesuffix("\n"), self.partial)
+            self._show(text.removesuffix("\n"), self.capture.partial)

@@ -2,6 +2,7 @@ import asyncio
 import io
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,7 +22,7 @@ class Command:
     def __init__(self, command="npm run dev", output="ready\non 3000\n", path=None, ran_s=0.0):
         self.command = command
         self.since = time.monotonic() - ran_s
-        self.output_path = path
+        self.capture = SimpleNamespace(path=path)
         self._output = output
         self.over = asyncio.Event()
 

@@ -125,7 +125,7 @@ async def test_a_command_moved_to_the_background_is_killed_there(place):
     ran = await task
 
     assert (ran.exit_code, ran.name) == (None, "bg1")
-    assert not place.background.movable
+    assert not place.background.move()
     known = place.background.find("1")
     assert known.runs
     assert "more" in known.running.output()
@@ -147,7 +147,7 @@ async def test_background_output_is_kept_and_not_shown(place):
 
     assert place.shown == ["a"]
     assert known.outcome == "exit status 4"
-    assert known.running.output_path.read_text() == "a\nb\n"
+    assert known.output_path.read_text() == "a\nb\n"
     [ended] = find_unreported(session.entries)
     assert ended.outcome == "exit status 4"
 

@@ -11,7 +11,7 @@ from kode.extensions.hook_protocol import answer_of, call_fields, join_answers, 
 from kode.extensions.hooks import EVENTS, Hook, is_current
 from kode.tool import ToolOutput
 from kode.tools.apply_patch import apply_patch
-from kode.tools.program import ProgramRun
+from kode.tools.processes import ProgramRun
 from tests.extensions.found_extensions.conftest import Open, World
 
 
