@@ -3,10 +3,12 @@
 import json
 from dataclasses import replace
 
+from kode.events import ToolOutput as OutputEvent
 from kode.function_tool import tool
 from kode.session.entries import TaintEntry
 from kode.session.provenance import Provenance
 from kode.tool import ALLOWED, ToolContext, ToolOutput
+from kode.tools.shell import shell
 from tests.engine.conftest import calls, says
 from tests.undo.changes import undo_in
 
@@ -102,6 +104,15 @@ async def test_a_command_that_fails_is_marked_by_its_decision_too(bench, tmp_pat
     run = await turn_of(bench, tmp_path, calls(("fail", "")), untrusted=FOLDER)
 
     assert sources(run) == [FOLDER]
+
+
+async def test_the_output_of_an_interrupted_command_is_marked_too(bench):
+    asked = calls(("shell", '{"command": "echo half way; sleep 60"}'))
+    run = bench(asked, tools=(shell,), gate=Gate(FOLDER))
+    await run.interrupted_turn(lambda: any("half" in event.text for event in run.of(OutputEvent)))
+
+    assert sources(run) == [FOLDER]
+    assert run.results[0].text.startswith("<outside-")
 
 
 async def test_a_file_that_git_ignores_is_marked_too(bench, tmp_path):
