@@ -366,8 +366,8 @@ async def open_program(
         else:
             await tree.end()
         if process is not None:
-            # `wait` also waits for its pipes, which another program may hold open. To close them, for
-            # which asyncio has no public way, loses an exit code that is not known yet.
+            # `wait` also waits for its pipes, which another program may hold open. To close them
+            # before its exit code is known loses that. asyncio has no public way to close them.
             while process.returncode is None:
                 await asyncio.sleep(_POLL_S / 10)
             process._transport.close()  # type: ignore[attr-defined]
