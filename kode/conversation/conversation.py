@@ -173,8 +173,8 @@ class Conversation:
     def cost_usd(self) -> float | None:
         """Total of the requests with a known price; None without any, if the model's price is
         unknown too."""
-        is_priced = self.session.cost_usd > 0 or self.agent.cost_usd(Usage()) is not None
-        return self.session.cost_usd if is_priced else None
+        is_priced = self.session.spent.cost_usd > 0 or self.agent.cost_usd(Usage()) is not None
+        return self.session.spent.cost_usd if is_priced else None
 
     @property
     def agents_folder(self) -> Path:

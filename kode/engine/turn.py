@@ -376,8 +376,8 @@ async def _settle(run: Run, turn: Turn, ended: TurnEnded) -> None:
         session.append(
             TurnEntry(
                 number=turn.number,
-                total_usage=session.usage,
-                total_cost_usd=session.cost_usd,
+                total_usage=session.spent.usage,
+                total_cost_usd=session.spent.cost_usd,
                 **{name: getattr(ended, name) for name in same - {"type"}},
             )
         )

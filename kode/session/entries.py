@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 VERSION = 1  # counts the changes of the log's format
+_PLAIN = (str, int, float, type(None))
 
 
 def new_id() -> str:
@@ -391,9 +392,6 @@ def line_of(entry: Header | AnyEntry) -> bytes:
     return seal(text.encode("utf-8", "replace"))
 
 
-_SCALARS = (str, int, float, type(None))
-
-
 def _plain(value: Any) -> Any:
     """A value as JSON has it. What others wrote is in mappings, and stays as it is."""
     if isinstance(value, Mapping):
@@ -403,7 +401,7 @@ def _plain(value: Any) -> Any:
     if not is_dataclass(value):
         return value
     return {
-        field.name: item if isinstance(item, _SCALARS) else _plain(item)
+        field.name: item if isinstance(item, _PLAIN) else _plain(item)
         for field in fields(value)
         if (item := getattr(value, field.name)) != field.default
         or field.name in ("type", "version")

@@ -8,8 +8,8 @@ from typing import Any
 from kode.broken_json import object_of
 from kode.messages import Image, Text, images_of, text_of
 from kode.plain_text import clean
-from kode.session.entries import MessageEntry, StateEntry, SystemEntry, TurnEntry
-from kode.session.messages import effective, turns_of
+from kode.session.entries import MessageEntry, StateEntry, SystemEntry, TurnEntry, is_turn
+from kode.session.messages import effective
 from kode.session.spending import Spending
 from kode.session.transcript import Call, Item, Transcript
 
@@ -30,7 +30,7 @@ def as_json(transcript: Transcript) -> dict[str, Any]:
     return {
         **asdict(header),
         "updated_at": entries[-1].at if entries else header.created_at,
-        "turns": turns_of(effective(entries)),
+        "turns": sum(map(is_turn, effective(entries))),
         "messages": messages,
         "buffer": list(map(str, buffers[-1])) if buffers else [],
         "usage": asdict(spent.usage),

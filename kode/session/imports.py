@@ -18,7 +18,7 @@ from kode.messages import Usage
 from kode.session.entries import MessageEntry, Origin, TaintEntry, TurnEntry, new_session_id
 from kode.session.index import files, seconds_of
 from kode.session.log import write_session
-from kode.session.messages import effective, turns_of
+from kode.session.messages import effective
 from kode.session.transcript import Transcript
 
 HEADER_BYTES = 16_384  # a first line has a few hundred
@@ -69,7 +69,7 @@ def import_file(home: Path, path: Path, known: dict[str, str]) -> tuple[str, Tra
     taint = TaintEntry(source=f"a session of {agent}", at=begins)
     # So that a list need not read the whole file. What it cost was another agent's.
     end = TurnEntry(
-        number=turns_of(entries),
+        number=transcript.turns[-1].number,
         status="success",
         steps=0,
         usage=Usage(),

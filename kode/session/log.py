@@ -44,6 +44,7 @@ from kode.session.index import ID, missing_session, note_use, read, session_path
 from kode.session.messages import effective, messages_after, unanswered, unknown_results
 from kode.session.plan import Plan
 from kode.session.requests import Chain
+from kode.session.spending import Spent
 
 
 @dataclass
@@ -67,11 +68,8 @@ class Session:
     turns: int = 0
     turn_id: str = ""
     """Id of the message that began the newest turn."""
-    usage: Usage = field(default_factory=Usage)
-    cost_usd: float = 0.0
-    """Total of all requests with a known price."""
-    unpriced: bool = False
-    """Whether some requests had an unknown price."""
+    spent: Spent = field(default_factory=Spent)
+    """By all its requests."""
     has_requested: bool = False
     """Whether this process has recorded a request of a turn."""
     tainted_by: str = ""
@@ -174,10 +172,8 @@ class Session:
         for entry in counting:
             self.entries.append(entry)
             match entry:
-                case MessageEntry(usage=Usage() as usage) | UsageEntry(usage=usage):
-                    self.usage += usage
-                    self.cost_usd += entry.cost_usd or 0.0
-                    self.unpriced |= entry.cost_usd is None
+                case MessageEntry(usage=Usage()) | UsageEntry():
+                    self.spent += Spent.of(entry)
                 case StateEntry():
                     self.states[entry.system] = entry.state
                 case TaintEntry():

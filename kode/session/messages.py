@@ -27,7 +27,6 @@ from kode.session.entries import (
     TrimEntry,
     UnboundEntry,
     UndoEntry,
-    is_turn,
 )
 
 MAX_NAMED = 200
@@ -103,11 +102,6 @@ def effective(entries: Iterable[Entry]) -> list[Entry]:
         for entry in counting
         if not undone or (entry.id not in undone and getattr(entry, "after", None) not in undone)
     ]
-
-
-def turns_of(entries: Iterable[Entry]) -> int:
-    """How many turns a person started in these entries."""
-    return sum(map(is_turn, entries))
 
 
 def add_message(messages: list[Message], answers: list[Message], message: Message) -> None:

@@ -49,9 +49,12 @@ class SessionRecord:
 
 def session_record(home: Path, id: str) -> SessionRecord | None:
     """The record of a session; None if it has no file that can be read, or nothing was said."""
-    from kode.session.entries import TaintEntry  # memory is also opened where nobody asks for one
+    from kode.session.entries import (  # memory is also opened where nobody asks for one
+        TaintEntry,
+        is_turn,
+    )
     from kode.session.index import read, session_path
-    from kode.session.messages import conversation_messages, turns_of
+    from kode.session.messages import conversation_messages
 
     try:
         header, entries, _ = read(session_path(home, id))
@@ -69,7 +72,7 @@ def session_record(home: Path, id: str) -> SessionRecord | None:
         project=Project(project, paths.path_hash(project), root is not None),
         messages=tuple(messages),
         typed=typed_texts(messages),
-        turns=turns_of(entries),
+        turns=sum(map(is_turn, entries)),
         started_at=datetime.fromisoformat(header.created_at).astimezone(),
         ended_at=datetime.fromisoformat(entries[-1].at).astimezone(),
         tainted_by=next(sources, ""),

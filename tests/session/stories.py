@@ -55,8 +55,8 @@ def turn_entry(number: int, session: Session) -> TurnEntry:
         usage=Usage(input_tokens=10, output_tokens=5),
         cost_usd=0.5,
         duration_ms=3,
-        total_usage=session.usage,
-        total_cost_usd=session.cost_usd,
+        total_usage=session.spent.usage,
+        total_cost_usd=session.spent.cost_usd,
     )
 
 

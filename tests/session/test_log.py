@@ -45,8 +45,8 @@ def test_appended_entries_are_there_after_loading(tmp_path: Path) -> None:
     assert session.system == "You are kode."
     assert (session.turns, session.tainted) == (2, True)
     assert session.states["tiered"] == {"buffer": ["10:00 user look"]}
-    assert session.usage == written.usage
-    assert session.cost_usd == 0.5
+    assert session.spent == written.spent
+    assert session.spent.cost_usd == 0.5
     assert session.path.stat().st_mode & 0o777 == 0o600
 
 
@@ -252,15 +252,16 @@ def test_a_full_disk_is_reported_and_nothing_is_half_said(
 def test_costs_are_those_of_requests_of_turns_and_beside_them(tmp_path: Path) -> None:
     session = new_session(tmp_path)
     plain_turn(session, "one")
-    usage = session.usage
+    usage = session.spent.usage
 
     session.append(UsageEntry(purpose="memory", usage=usage, cost_usd=0.25, model="m"))
-    assert not session.unpriced
+    assert not session.spent.unpriced
     session.append_message(Message(role="assistant", parts=(Text(text="half"),), usage=Usage()))
     session.close()
 
     for each in (session, reopened(tmp_path, session.id)[0]):
-        assert (each.cost_usd, each.usage, each.unpriced) == (0.75, usage + usage, True)
+        assert (each.spent.cost_usd, each.spent.usage) == (0.75, usage + usage)
+        assert each.spent.unpriced == 1
 
 
 def test_a_session_deleted_while_it_is_opened_stays_deleted(

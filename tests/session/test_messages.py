@@ -94,12 +94,12 @@ def test_a_rewind_holds_until_it_is_undone() -> None:
     back = s.append_message(message_of("user three"))
     s.append(CompactionEntry(summary="sum"))
     s.append_message(message_of("answer four"))
-    paid = s.usage
+    paid = s.spent.usage
     rewind = RewindEntry(to=back.id)
 
     s.append(rewind)
 
-    assert (texts(s.messages), s.turns, s.usage) == (["one", "two"], 1, paid)
+    assert (texts(s.messages), s.turns, s.spent.usage) == (["one", "two"], 1, paid)
 
     s.append(RestoreEntry(of=rewind.id))
 

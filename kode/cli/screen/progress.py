@@ -206,7 +206,7 @@ def status_line(conversation: "Conversation", width: int) -> list[tuple[str, str
     # Before the first turn the window may be a guess: a local server has not been asked yet.
     context = f"{used / window:.0%} of {count(window)}" if used and window else ""
     cost_usd, line = conversation.cost_usd, one_line(conversation.status_line)
-    cost = money(cost_usd) + ("+" if cost_usd and conversation.session.unpriced else "")
+    cost = money(cost_usd) + ("+" if cost_usd and conversation.session.spent.unpriced else "")
     running = len(conversation.commands.running())
     jobs = f"{running} in background" if running else ""
     parts = [mode, jobs, *([line] if line else [provider.model, context, cost])]

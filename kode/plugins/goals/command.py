@@ -109,7 +109,7 @@ async def begin(opened: PluginSession, request: GoalRequest) -> Prompt:
             "verify": request.verify,
             "protect": patterns if request.protect else None,
             "limits": limits_of(opened),
-            "before_usd": opened.session.cost_usd,
+            "before_usd": opened.session.spent.cost_usd,
         }
     )
     goal_text = words.goal_text(goals_of(opened.records())[-1])

@@ -169,7 +169,7 @@ def history_of(goal: Goal, session: Session) -> tuple[Spent, Any]:
             last, requests = entry.at, requests + 1
         elif entry.type == "turn":
             last, turn = entry.at, entry
-    usd = max(0.0, session.cost_usd - goal.before_usd)
+    usd = max(0.0, session.spent.cost_usd - goal.before_usd)
     spent = Spent(requests=requests, usd=usd, seconds=seconds + _between(began, last))
     return spent, turn if goal.first_turn is not None else None
 
