@@ -96,7 +96,7 @@ class FakeConversation:
     commands: BackgroundCommands = field(default_factory=BackgroundCommands)
     session: SimpleNamespace = field(
         default_factory=lambda: SimpleNamespace(
-            id="20260101-000000-abcdef", messages=(), is_used=False, turns=0, unpriced=False
+            id="20260101-000000-abcdef", messages=(), is_used=False, turns=0, spent=Spent()
         )
     )
 

@@ -186,7 +186,7 @@ async def test_the_question_of_a_subagent_is_as_before() -> None:
 def test_the_status_line_is_as_before_in_every_width(tmp_path: Path) -> None:
     alone, busy, unpriced = (FakeConversation(tmp_path, tmp_path) for _ in range(3))
     busy.commands.running = lambda: [None, None]
-    unpriced.session.unpriced = True
+    unpriced.session.spent = Spent(unpriced=1)
     asked = [(busy, 80), (busy, 60), (unpriced, 40), (alone, 40), (alone, 30), (alone, 19)]
     lines = [status_line(status, width) for status, width in [*asked, (alone, 3)]]
 
