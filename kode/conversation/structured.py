@@ -18,24 +18,17 @@ from kode.messages import Text, shorten, text_of
 if TYPE_CHECKING:
     from kode.conversation.conversation import Steering
 
-MAX_REPEATS = 2
-"""How often an answer that does not fit is requested again."""
-MAX_FAULTS = 5
-"""How many faults of an answer the model is told."""
+MAX_REPEATS = 2  # of the request for an answer that fits
+MAX_FAULTS = 5  # of one answer, told to the model
 
-REQUEST = """\
-When the work is done, answer with one JSON value and nothing else: no words around it. It must \
-fit this JSON schema:
-{schema}"""
-
-REPEAT = """\
-Your answer does not fit the JSON schema: {fault}
-Answer again with the whole JSON value, and nothing else."""
-
-FAILED = (
-    "The answer does not fit the schema, asked {times} times: {fault} Ask for less, or simpler."
+REQUEST = (
+    "When the work is done, answer with one JSON value and nothing else: no words around it. It "
+    "must fit this JSON schema:\n"
 )
-
+REPEAT = (
+    "Your answer does not fit the JSON schema: {fault}\n"
+    "Answer again with the whole JSON value, and nothing else."
+)
 _FENCED = re.compile(r"^```\w*\n(.*)\n```$", re.DOTALL)
 
 
@@ -49,12 +42,9 @@ class Form:
     """JSON text → value. Raises: ValueError that tells the model what is wrong."""
 
     def read(self, answer: str) -> Any:
-        """The value in an answer, which may be fenced. Raises: ValueError with a sentence on what
-        is wrong with the answer."""
-        text = answer.strip()
-        fenced = _FENCED.match(text)
+        """The value in an answer, which may be fenced. Raises: ValueError with a sentence."""
         try:
-            return self.parse(fenced[1] if fenced else text)
+            return self.parse(_FENCED.sub(r"\1", answer.strip()))
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{str(error).rstrip('.')}.") from None
 
@@ -78,10 +68,9 @@ def form_of_schema(schema: Any, where: str) -> Form:
     json.loads(json.dumps(schema), object_hook=lambda node: references.append(node.get("$ref")))
     try:
         kind.check_schema(schema)
-        resource = Resource.from_contents(schema, default_specification=DRAFT202012)
-        base = schema.get("$id", "")
-        resolver = Registry().with_resource(base, resource).crawl().resolver(base)
-        for reference in (each for each in references if isinstance(each, str)):
+        root = Resource.from_contents(schema, default_specification=DRAFT202012)
+        resolver = Registry().resolver_with_root(root)
+        for reference in map(str, filter(None, references)):
             resolver.lookup(reference)
     except SchemaError as error:
         raise ConfigError(f"{where} is not a JSON schema: {_describe(error)}.") from None
@@ -119,11 +108,10 @@ def form_of_type(kind: Any) -> Form:
         try:
             return adapter.validate_json(text)
         except ValidationError as error:
-            faults = (
-                f"{'.'.join(map(str, fault['loc'])) or 'the value'}: {fault['msg']}"
-                for fault in error.errors(include_url=False)[:MAX_FAULTS]
-            )
-            raise ValueError("; ".join(faults)) from None
+            faults = error.errors(include_url=False)[:MAX_FAULTS]
+            places = (".".join(map(str, fault["loc"])) or "the value" for fault in faults)
+            texts = (f"{at}: {fault['msg']}" for at, fault in zip(places, faults, strict=True))
+            raise ValueError("; ".join(texts)) from None
 
     return Form(schema=schema, parse=parse)
 
@@ -142,21 +130,21 @@ class StructuredAnswer:
     def request(self) -> Text:
         """What the model is told of the form, with the message."""
         schema = json.dumps(self.form.schema, ensure_ascii=False)
-        return Text(text=REQUEST.format(schema=schema), source="note")
+        return Text(text=REQUEST + schema, source="note")
 
     def steering(self) -> Sequence[Text]:
         """See `run_turn`: called after each step, and after the answer."""
         if texts := self.steering_of_person():
             return texts
         last = self.context.session.messages[-1]
-        if last.role == "assistant" and self.repeats < MAX_REPEATS:
-            try:
+        try:
+            if last.role == "assistant" and self.repeats < MAX_REPEATS:
                 self.form.read(text_of(last))
-            except ValueError as error:
-                self.repeats += 1
-                if self.repeats == 1:  # the server may have refused since
-                    self.context.answer_schema = self.form.schema
-                return (Text(text=REPEAT.format(fault=error), typed=""),)
+        except ValueError as error:
+            self.repeats += 1
+            if self.repeats == 1:  # the server may have refused since
+                self.context.answer_schema = self.form.schema
+            return (Text(text=REPEAT.format(fault=error), typed=""),)
         return ()
 
     def conclude(self, ended: TurnEnded) -> TurnEnded:
@@ -167,8 +155,8 @@ class StructuredAnswer:
         try:
             return replace(ended, structured=self.form.read(ended.result))
         except ValueError as error:
-            failed = FAILED.format(times=self.repeats + 1, fault=error)
-            return replace(ended, status="error", error=failed)
+            fault = f"The answer does not fit the schema, asked {self.repeats + 1} times: {error}"
+            return replace(ended, status="error", error=f"{fault} Ask for less, or simpler.")
 
 
 def _describe(error: Any) -> str:
