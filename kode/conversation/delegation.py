@@ -20,18 +20,7 @@ from kode.extensions.mcp_tools import tools_of
 from kode.messages import Message, ToolResult, Usage, failure_of
 from kode.permissions.gate import Gate
 from kode.permissions.question import Answer, Ask, Question
-from kode.session.entries import (
-    AnyEntry,
-    Header,
-    MessageEntry,
-    Origin,
-    SectionUpdateEntry,
-    TaintEntry,
-    UsageEntry,
-    line_of,
-    new_session_id,
-    timestamp,
-)
+from kode.session import entries
 from kode.session.log import Session
 from kode.session.messages import add_message, unanswered
 from kode.tool import Tool
@@ -69,7 +58,7 @@ def make_delegation(conversation: "Conversation", found: FoundExtensions) -> "De
         limits=config.subagent,
         environment=child_environment(os.environ, conversation.agent.secrets, passed_on),
         start=partial(start_of_child, conversation),
-        ask=ask and partial(_ask_once, conversation.gate, ask, asyncio.Lock()),
+        ask=ask and partial(_ask_once, conversation.gate, ask),
         record=partial(_record_usage, conversation),
         share_tools=partial(_share_tools, conversation, found),
         free=asyncio.Semaphore(config.subagent.max_concurrency),
@@ -79,16 +68,16 @@ def make_delegation(conversation: "Conversation", found: FoundExtensions) -> "De
 
 def _record_usage(conversation: "Conversation", usage: Usage, cost_usd: float | None) -> None:
     model = conversation.agent.provider.model
-    entry = UsageEntry(purpose="subagent", usage=usage, cost_usd=cost_usd, model=model)
+    entry = entries.UsageEntry(purpose="subagent", usage=usage, cost_usd=cost_usd, model=model)
     try:
         conversation.session.append(entry)
     except StorageError as error:
         conversation.report(error)
 
 
-async def _ask_once(gate: Gate, ask: Ask, lock: asyncio.Lock, question: Question) -> Answer:
+async def _ask_once(gate: Gate, ask: Ask, question: Question) -> Answer:
     """The person's answer: one given for a subagent applies to the others that wait, too."""
-    async with lock:
+    async with gate.state.turn:
         if question.rules and {*question.rules} <= {*gate.approved_in_session}:
             return Answer(choice="session")
         answer = await ask(question)
@@ -174,24 +163,24 @@ def fork_of(session: Session, call_id: str) -> bytes:
         else failure_of(call, ELSEWHERE, cut="not_run")
         for call in unanswered(messages, answers)
     ]
-    at = next((m.id for m in messages[-1:] if isinstance(m, MessageEntry)), None)
+    at = next((m.id for m in messages[-1:] if isinstance(m, entries.MessageEntry)), None)
     add_message(messages, answers, Message(role="tool", parts=tuple(results)))
     no_cost = {"usage": None, "cost_usd": None}  # its parent's session has counted it
     news = session.section_texts.items()
-    lines: tuple[Header | AnyEntry, ...] = (
+    lines: tuple[entries.Header | entries.AnyEntry, ...] = (
         replace(
             header,
-            id=new_session_id(),
-            created_at=timestamp(),
+            id=entries.new_session_id(),
+            created_at=entries.timestamp(),
             parent=header.parent or header.id,  # the name by which a server knows the beginning
-            forked_from=Origin(session=header.id, entry=at),
+            forked_from=entries.Origin(session=header.id, entry=at),
         ),
         *filter(None, [session.beginning]),
-        *(SectionUpdateEntry(section=name, text=text) for name, text in news),
-        *([TaintEntry(source=session.tainted_by)] if session.tainted else []),
-        *(MessageEntry(**{**vars(message), **no_cost}) for message in messages),
+        *(entries.SectionUpdateEntry(section=name, text=text) for name, text in news),
+        *([entries.TaintEntry(source=session.tainted_by)] if session.tainted else []),
+        *(entries.MessageEntry(**{**vars(message), **no_cost}) for message in messages),
     )
-    return b"".join(line_of(line) + b"\n" for line in lines)
+    return b"".join(entries.line_of(line) + b"\n" for line in lines)
 
 
 def begin_as_parent(agent: Agent, session: Session) -> Agent:

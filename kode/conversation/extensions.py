@@ -32,17 +32,14 @@ def find_extensions(cwd: Path, *, trust_project: bool = False) -> FoundExtension
 
 def find_agent(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDefinition:
     """The definition of an agent that may be used in `cwd`. Raises: UserError."""
-    agents = find_extensions(cwd, trust_project=trust_project).agents
-    usable = {agent.item.name: agent for agent in in_use(agents)}
-    if name in usable:
-        return usable[name]
-    if any(agent.thing.item.name == name for agent in agents):
+    agents = in_use(find_extensions(cwd, trust_project=trust_project).agents)
+    usable = {agent.item.name: agent for agent in agents}
+    if name not in usable:
         raise UserError(
-            f"Nobody has approved the agent {name} as it is now: `kode extensions approve {name}` "
-            "shows it and asks."
+            f"No agent {name!r} may be used here, only: {', '.join(usable) or 'none'}. `kode "
+            f"extensions agents` lists them, `kode extensions approve {name}` shows it and asks."
         )
-    names = ", ".join(usable) or "none here"
-    raise UserError(f"There is no agent {name!r}. `kode extensions agents` lists them: {names}.")
+    return usable[name]
 
 
 async def add_extensions(

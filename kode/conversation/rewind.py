@@ -3,9 +3,9 @@ undoing a compaction. What is dropped stays in the session's file.
 """
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Callable
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from kode import paths
@@ -15,17 +15,8 @@ from kode.errors import BusyError, SessionError
 from kode.events import Notice
 from kode.messages import shorten, text_of
 from kode.paths import relative_path
-from kode.session import log
-from kode.session.entries import (
-    AnyEntry,
-    CompactionEntry,
-    MessageEntry,
-    RestoreEntry,
-    RewindEntry,
-    TurnEntry,
-    UndoEntry,
-    is_turn,
-)
+from kode.session import entries, log
+from kode.session.entries import MessageEntry, RestoreEntry, RewindEntry, UndoEntry, is_turn
 from kode.session.index import folder_of, writable_path
 from kode.session.log import Session
 from kode.session.messages import effective
@@ -63,15 +54,15 @@ def would_undo(conversation: "Conversation") -> list[list[str]]:
     cwd, past = conversation.place.cwd, conversation.agent.undo.history()
     return [
         sorted({relative_path(path, cwd) for change in past.since(turn) for path in change.changed})
-        for turn in range(1, len(_prompts_of(conversation.session)) + 1)
+        for turn, _ in enumerate(_prompts_of(conversation.session), 1)
     ]
 
 
 def is_cut_short(conversation: "Conversation") -> bool:
     """Whether kode was killed before the last message was answered."""
-    entries, kinds = effective(conversation.session.entries), (MessageEntry, TurnEntry)
-    newest = next((entry for entry in reversed(entries) if isinstance(entry, kinds)), None)
-    return isinstance(newest, MessageEntry) and newest.role != "assistant"
+    kinds = (MessageEntry, entries.TurnEntry)
+    past = [entry for entry in effective(conversation.session.entries) if isinstance(entry, kinds)]
+    return bool(past) and getattr(past[-1], "role", "assistant") != "assistant"
 
 
 async def rewind(
@@ -93,20 +84,19 @@ async def rewind(
 
 def take_back_last_message(conversation: "Conversation") -> bool:
     """Rewinds the session to before the person's last message, to replace it; False if there is
-    none. The message stays in the file, and file changes stay (see `undo`). Raises: StorageError.
-    """
+    none. The message stays in the file, and file changes stay. Raises: StorageError."""
     messages = _prompts_of(conversation.session)
-    if messages:
-        _append(conversation, RewindEntry(to=messages[-1].id))
+    for message in messages[-1:]:
+        _append(conversation, RewindEntry(to=message.id))
     return bool(messages)
 
 
 def undo_rewind(conversation: "Conversation") -> bool:
     """Restores what the last rewind dropped from the conversation; False if there is none, or if a
     message has come since. Raises: StorageError."""
-    entries = conversation.session.entries
-    restored = {entry.of for entry in entries if isinstance(entry, RestoreEntry)}
-    for entry in reversed(entries):
+    past = conversation.session.entries
+    restored = {entry.of for entry in past if isinstance(entry, RestoreEntry)}
+    for entry in reversed(past):
         if isinstance(entry, MessageEntry):
             break
         if isinstance(entry, RewindEntry) and entry.id not in restored:
@@ -118,12 +108,12 @@ def undo_rewind(conversation: "Conversation") -> bool:
 def undo_compaction(conversation: "Conversation") -> str | None:
     """`/compact undo`: restores what the last compaction removed from the model's view; returns a
     message about it, or None if there was none. Raises: StorageError."""
-    entries = effective(conversation.session.entries)
-    compactions = [entry for entry in entries if isinstance(entry, CompactionEntry)]
+    past, agent = effective(conversation.session.entries), conversation.agent
+    compactions = [entry for entry in past if isinstance(entry, entries.CompactionEntry)]
     if not compactions:
         return None
     _append(conversation, RestoreEntry(of=compactions[-1].id))
-    conversation.context.fruitless, agent = 0, conversation.agent
+    conversation.context.fruitless = 0
     size, limit = context_tokens(conversation.context), agent.provider.info.context_window
     text = f"Compaction undone: {size:,} of {limit:,} tokens are used."
     if size > limit * agent.config.context.compact_at:
@@ -137,20 +127,19 @@ def undo_compaction(conversation: "Conversation") -> str | None:
 async def finish_undos(conversation: "Conversation") -> None:
     """Completes what undos and redos in this folder left half done when they were killed, and says
     so. Raises: StorageError."""
-    place, emit, ids = conversation.place, conversation.settings.emit, list[str]()
-    with contextlib.suppress(OSError):  # nearly always there is none
+    place, config, ids = conversation.place, conversation.config, list[str]()
+    with suppress(OSError):  # nearly always there is none
         ids = sorted(os.listdir(paths.unfinished_folder(place.home)))
     for id in ids:
         text = ""
         if id == conversation.session.id:
             text = await _change_files(conversation, Undo.finish)
         elif folder_of(paths.session_file(place.home, id)) == writable_path(place.cwd):
-            with contextlib.suppress(BusyError, SessionError):
-                with contextlib.closing(log.load(place.home, id)[0]) as session:
-                    undo = undo_of_session(conversation.config, place.home, id)
-                    text = await _change_files(conversation, Undo.finish, session, undo)
+            with suppress(BusyError, SessionError), closing(log.load(place.home, id)[0]) as other:
+                undo = undo_of_session(config, place.home, id)
+                text = await _change_files(conversation, Undo.finish, other, undo)
         if text:
-            emit(Notice(text=text))
+            conversation.settings.emit(Notice(text=text))
 
 
 async def _change_files(
@@ -162,16 +151,18 @@ async def _change_files(
     """Does an undo or a redo, by default of the open session, and records it there, so that the
     next message tells of it; returns a message about it, "" for None. Raises: StorageError."""
     session, undo = session or conversation.session, undo or conversation.agent.undo
-    undone, agent = await asyncio.to_thread(change, undo), conversation.agent
-    step, files = (undone.step, undone.touched) if undone else (None, ())
-    messages = _prompts_of(session)
+    undone, messages = await asyncio.to_thread(change, undo), _prompts_of(session)
+    if undone is None:
+        undo.confirm()
+        return ""
+    step, files, agent = undone.step, undone.touched, conversation.agent
     # A kode that was killed may have recorded it.
     known = {(entry.step, entry.files) for entry in session.entries if isinstance(entry, UndoEntry)}
-    if undone and step and files and (step.id, files) not in known:
+    if step and files and (step.id, files) not in known:
         of = step.turn.id if any(message.id == step.turn.id for message in messages) else ""
         turn, redo = step.turn.number, undone.redo
         session.append(UndoEntry(turn=turn, redo=redo, files=files, of=of, step=step.id))
-    if undone is None or not undone.failed:
+    if not undone.failed:
         undo.confirm()
     for path in files:
         agent.seen_files.pop(path, None)
@@ -183,10 +174,10 @@ async def _change_files(
             return f"session {session.id}"
         return shorten(text_of(messages[number - 1]), 60) if 0 < number <= len(messages) else ""
 
-    return undo_text(undone, agent.place.cwd, describe_turn) if undone else ""
+    return undo_text(undone, agent.place.cwd, describe_turn)
 
 
-def _append(conversation: "Conversation", entry: AnyEntry) -> None:
+def _append(conversation: "Conversation", entry: entries.AnyEntry) -> None:
     """Adds an entry that changes which messages the model gets. Raises: StorageError."""
     conversation.session.append(entry)
     conversation.context.known_messages = 0
@@ -194,5 +185,4 @@ def _append(conversation: "Conversation", entry: AnyEntry) -> None:
 
 def _prompts_of(session: Session) -> list[MessageEntry]:
     """The person's messages that began a turn, oldest first."""
-    entries = effective(session.entries)
-    return [entry for entry in entries if isinstance(entry, MessageEntry) and is_turn(entry)]
+    return [*filter(is_turn, effective(session.entries))]

@@ -33,7 +33,7 @@ from kode.permissions.decide import limited_to
 from kode.permissions.modes import PermissionMode
 from kode.prompts import template
 from kode.providers.provider import HttpProvider
-from kode.session.entries import AnyEntry, MessageEntry, NoteEntry, PlanEntry, TaintEntry, is_turn
+from kode.session.entries import AnyEntry, NoteEntry, PlanEntry, TaintEntry, is_turn
 from kode.session.messages import effective
 from kode.session.plan import plan_in, steps_of, without_ticks
 from kode.tool import Interceptor
@@ -319,7 +319,7 @@ def _mode_note(conversation: "Conversation") -> tuple[Text, ...]:
         note = edited if plan.strip() else "[The person dropped the plan.]"
         conversation.session.append(PlanEntry(text=plan), NoteEntry(text=note))
     mode, text = conversation.gate.mode, ""
-    turns = [entry for entry in entries if isinstance(entry, MessageEntry) and is_turn(entry)]
+    turns = [*filter(is_turn, entries)]
     parts = [part for entry in turns[-1:] for part in entry.parts if isinstance(part, Text)]
     if mode == "plan":
         text = template("plan")

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, Union
 
 from kode.durable import is_intact, seal
 from kode.events import FINISHED, Check, Denial, Status
@@ -338,7 +338,7 @@ PLUGIN_TYPE = re.compile(r"x-[a-z][a-z0-9-]{0,38}")
 """The types of plug-ins' records."""
 
 
-def is_turn(entry: AnyEntry) -> bool:
+def is_turn(entry: AnyEntry) -> TypeGuard[MessageEntry]:
     """Whether an entry is a person's message, with which a turn began."""
     return (
         isinstance(entry, MessageEntry)

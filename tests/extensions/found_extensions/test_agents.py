@@ -124,10 +124,10 @@ async def test_a_subagent_works_by_its_definition(world: World) -> None:
 async def test_a_definition_that_nobody_approved_is_not_used(world: World) -> None:
     world.write(".claude/agents/reviewer.md", REVIEWER)
 
-    with pytest.raises(UserError, match="Nobody has approved the agent reviewer"):
+    with pytest.raises(UserError, match="extensions approve reviewer"):
         await child(world, "--agent", "reviewer")
 
-    with pytest.raises(UserError, match="There is no agent 'other'"):
+    with pytest.raises(UserError, match="No agent 'other' may be used here, only: none"):
         await child(world, "--agent", "other")
 
 
