@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.assembly import cost_function, is_small
-from kode.engine.tokens import asked_in_passing
+from kode.engine.tokens import room_to_think
 from kode.errors import AuthenticationError, RefusedError
 from kode.events import Notice, silent
 from kode.memory.contract import MemoryContext
@@ -74,7 +74,11 @@ def _provider(conversation: "Conversation") -> Provider:
 
 async def _ask(conversation: "Conversation", provider: Provider, request: Request) -> Message:
     small, spend = is_small(conversation.config, provider), conversation.agent.spend
-    request = asked_in_passing(replace(request, small=small), provider.info)
+    info, most = provider.info, request.max_output_tokens
+    if most is not None:
+        most = min(info.max_output_tokens, most + room_to_think(info))
+    effort = request.effort or ("low" if info.efforts else None)  # it needs little thought
+    request = replace(request, small=small, effort=effort, max_output_tokens=most)
     asked_at = time.monotonic()
     message = await provider.reply(request, silent)
     spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)

@@ -200,7 +200,11 @@ async def _run_call(run: Run, progress: Progress) -> tuple[ToolResult, ToolOutpu
 
 
 async def _perform(run: Run, progress: Progress) -> ToolOutput:
-    commands = [await _judge(run, action, progress) for action in _parse(run.agent, progress)]
+    _parse(run.agent, progress)
+    progress.actions = [_check(run.agent, action) for action in progress.actions]
+    if any(action.effect in WORK for action in progress.actions):
+        progress.effects = set(map(_effect_of, progress.actions))
+    commands = [await _judge(run, action, progress) for action in progress.actions]
     progress.actions = [command.action for command in commands]
     for command in commands if len(commands) > 1 else ():
         if preview := command.action.tool.preview:  # all can be done, or none is
@@ -213,24 +217,17 @@ async def _perform(run: Run, progress: Progress) -> ToolOutput:
     return join_outputs([await _run_action(run, progress, command) for command in commands])
 
 
-def _parse(agent: Agent, progress: Progress) -> Sequence[Action]:
-    """What a call does: its actions, checked. Raises: ToolError."""
+def _parse(agent: Agent, progress: Progress) -> None:
+    """Notes the actions of a call, with unchecked arguments; also as far as it gets. Raises:
+    ToolError."""
     call, tool = progress.call, _find_tool(agent, progress.call.name)
+    action = Action(call_id=call.id, tool=tool, arguments={})
+    progress.actions = (action,)
     arguments = translate(tool, parse_arguments(call, free_text=bool(tool.grammar)))
-    action = Action(call_id=call.id, tool=tool, arguments=arguments)
-    progress.actions = (action,)  # also where the next step fails
-    progress.actions = _parts_of(action)
-    progress.actions = actions = [_check(agent, part) for part in progress.actions]
-    if any(action.effect in WORK for action in actions):
-        progress.effects = set(map(_effect_of, actions))
-    return actions
-
-
-def _parts_of(action: Action) -> Sequence[Action]:
-    if action.tool.parts is None:
-        return (action,)
-    parts = action.tool.parts(action.tool.check(action.arguments))
-    return [replace(action, tool=tool, arguments=arguments) for tool, arguments in parts]
+    progress.actions = (replace(action, arguments=arguments),)
+    if tool.parts is not None:
+        parts = tool.parts(tool.check(arguments))
+        progress.actions = [replace(action, tool=part, arguments=given) for part, given in parts]
 
 
 def _check(agent: Agent, action: Action) -> Action:
@@ -492,14 +489,12 @@ def preview_call(agent: Agent, call: ToolCall) -> tuple[ToolStarted, Action | No
     """A call for display: as its start would be announced, and what it does in the tool's terms, as
     far as its arguments tell, with credentials in use masked; None for a name that means no tool.
     Never raises."""
-    tool, masked = called(agent.tools, call.name), mask(call.arguments, agent.secrets)
-    if tool is None:
-        return ToolStarted(call_id=call.id, name=call.name, subject=""), None
-    arguments, subject, call = dict[str, Any](), "", replace(call, arguments=masked)
-    with contextlib.suppress(ToolError):
-        arguments = parse_arguments(call, free_text=bool(tool.grammar))
-    action = Action(call_id=call.id, tool=tool, arguments=translate(tool, arguments))
-    with contextlib.suppress(Exception):  # a tool expects valid arguments; these may not be
-        action = _parts_of(action)[0]
-        subject = action.subject
-    return ToolStarted(call_id=call.id, name=action.tool.name, subject=subject), action
+    masked = replace(call, arguments=mask(call.arguments, agent.secrets))
+    progress, subject = Progress(masked, agent.secrets), ""
+    # A tool expects valid arguments, which these may not be.
+    with contextlib.suppress(Exception):
+        _parse(agent, progress)
+    with contextlib.suppress(Exception):
+        subject = progress.subject
+    started = ToolStarted(call_id=call.id, name=progress.name, subject=subject)
+    return started, next(iter(progress.actions), None)

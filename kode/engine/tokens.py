@@ -3,10 +3,8 @@
 Exact counts come from the provider's usage; these fill the gap until the next one.
 """
 
-from dataclasses import replace
-
 from kode.messages import Image, Message, Part, Thinking, ToolCall
-from kode.provider import ModelInfo, Request
+from kode.provider import ModelInfo
 
 BYTES_PER_TOKEN = 4.0
 """English and code have 3.3 to 4.5 bytes per token in common tokenizers. Counting UTF-8 bytes, not
@@ -67,13 +65,3 @@ def clip_middle(text: str, max_chars: int) -> str:
 def room_to_think(info: ModelInfo) -> int:
     """The tokens that this model may think before a short answer."""
     return ROOM_TO_THINK if info.efforts or info.thinking else 0
-
-
-def asked_in_passing(request: Request, info: ModelInfo) -> Request:
-    """A question whose answer needs little thought: the effort is low unless the request says
-    otherwise, and the limit of its answer leaves room to think."""
-    limit = request.max_output_tokens
-    if limit is not None:
-        limit = min(info.max_output_tokens, limit + room_to_think(info))
-    effort = request.effort or ("low" if info.efforts else None)
-    return replace(request, effort=effort, max_output_tokens=limit)

@@ -31,6 +31,7 @@ from kode.engine.context import (
 )
 from kode.engine.reply import ask, note_search
 from kode.engine.run import Run
+from kode.engine.tokens import chars_of, clip_middle
 from kode.errors import (
     ContextOverflow,
     KodeError,
@@ -60,6 +61,7 @@ from kode.session.entries import StateEntry, TaintEntry, TurnEntry, UnboundEntry
 from kode.session.log import Session
 from kode.session.messages import find_unreported, notes, visible_messages
 
+LEAST_PARTIAL_CHARS = 60_000  # are kept; more if the model may write more
 UNREAD_CALL = (
     "Nothing was run: your reply has a tool call in its text, and it cannot be read as one. "
     "Call tools through the tool interface, with all required arguments and no words before them. "
@@ -356,9 +358,11 @@ async def _recover(run: Run, fault: BaseException, times: int, request: Request)
 
 
 def _record_partial(run: Run, partial: str) -> None:
+    """Records what arrived of a reply; of a flood no more than the longest real reply has."""
     run.answer, model = partial, run.agent.provider.model
     if partial.strip():
-        parts = (Text(text=partial),)
+        most_chars = chars_of(run.agent.provider.info.max_output_tokens)
+        parts = (Text(text=clip_middle(partial, max(LEAST_PARTIAL_CHARS, most_chars))),)
         message = Message(role="assistant", parts=parts, stop="interrupted", model=model)
         run.context.session.append_message(message)
 

@@ -7,7 +7,7 @@ from kode.messages import ToolCall
 from kode.tool import Action
 from kode.tools.builtin import BUILTIN
 
-AGENT: Any = SimpleNamespace(tools=BUILTIN, secrets=("sk-secret",))
+AGENT: Any = SimpleNamespace(tools=BUILTIN, withheld=(), secrets=("sk-secret",))
 
 
 def preview(call: ToolCall) -> tuple[ToolStarted, Action | None]:
