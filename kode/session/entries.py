@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, Union
 
 from kode.durable import is_intact, seal
 from kode.events import FINISHED, Check, Denial, Status
-from kode.messages import Message, Part, Text, Usage
+from kode.messages import Message, Text, Usage
 from kode.session.masking import mask
 
 if TYPE_CHECKING:
@@ -87,24 +87,11 @@ class MessageEntry(Entry, Message):
     notes_of: tuple[str, ...] = ()
     """Ids of the entries that it tells the model of, see `messages.note_of`."""
     is_pending: bool = False
-    """Whether it is a person's message before its turn: its `ContextEntry` decides about it."""
+    """Whether it is a person's message, on disk before anything is done for it, that waits for what
+    goes with it; it replaces the one that waited before, and takes it back if it has no parts."""
+    of: str = ""
+    """Id of the pending message before whose words these parts go: opening, memory, attachments."""
     type: Literal["message"] = "message"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ContextEntry(Entry):
-    """What goes with a pending message, which is on disk before anything is done for it. Readers
-    get the message with its context, where this entry stands."""
-
-    of: str
-    """Id of the message."""
-    parts: tuple[Part, ...] = ()
-    """What goes before the person's words: opening, news, memory, notes, attachments."""
-    notes_of: tuple[str, ...] = ()  # as in the message
-    refused: bool = False
-    """Whether no turn begins with the message, so that it does not count."""
-    masked: bool = False  # as in the message
-    type: Literal["context"] = "context"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -352,19 +339,17 @@ def settle(
     pending: MessageEntry | None, entry: AnyEntry
 ) -> tuple[MessageEntry | None, tuple[AnyEntry, ...]]:
     """The message that is pending after the next entry of a file, and the entries that count with
-    it: a message counts with its context, unless it was refused or another one took its place."""
+    it: a pending message counts, as one with what goes before it, where that stands."""
     match entry:
         case MessageEntry(is_pending=True):
-            return entry, ()
-        case ContextEntry() if pending is None or entry.of != pending.id:
+            return entry if entry.parts else None, ()
+        case MessageEntry(of=of) if of and (pending is None or of != pending.id):
             return pending, ()
-        case ContextEntry(refused=True):
-            return None, ()
-        case ContextEntry() if pending is not None:
-            parts, masked = (*entry.parts, *pending.parts), pending.masked or entry.masked
-            joined = replace(pending, parts=parts, masked=masked, notes_of=entry.notes_of)
-            return None, (replace(joined, is_pending=False),)
-        case MessageEntry(role="assistant") if pending is not None:  # the context was lost
+        case MessageEntry() if entry.of and pending is not None:
+            joined = replace(pending, parts=(*entry.parts, *pending.parts), is_pending=False)
+            masked = pending.masked or entry.masked
+            return None, (replace(joined, notes_of=entry.notes_of, masked=masked),)
+        case MessageEntry(role="assistant") if pending is not None:  # what goes before it is lost
             return None, (replace(pending, is_pending=False), entry)
     return pending, (entry,)
 
@@ -385,7 +370,7 @@ def line_of(entry: Header | AnyEntry) -> bytes:
     plain: dict[str, Any] = {"type": entry.type, **_plain(entry)}
     if not isinstance(entry, Header | RequestEntry):  # which hold only names and digests
         value, plain = plain, mask(plain)
-        if plain != value and isinstance(entry, MessageEntry | ContextEntry):
+        if plain != value and isinstance(entry, MessageEntry):
             plain["masked"] = True
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     # Lone surrogates, which no JSON reader accepts, become "?".

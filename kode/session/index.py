@@ -29,7 +29,6 @@ from kode.messages import Image, Part, Text, ToolCall, ToolResult, first_of, plu
 from kode.session.entries import (
     KNOWN_TYPES,
     VERSION,
-    ContextEntry,
     Entry,
     Header,
     MessageEntry,
@@ -54,9 +53,9 @@ CONTEXT_CHARS = 160  # two lines around a hit
 _USE = re.compile(rb"([0-9a-f-]{22}) ([0-9a-f]{8})")
 """A line of the list: an id and its CRC-32."""
 _END, _REWIND = b'{"type":"turn"', b'{"type":"rewind"'
-_CONTEXT, _USER = b'{"type":"context"', b'"role":"user"'
+_USER = b'"role":"user"'
 
-Value = TypeVar("Value", str, int, float)
+Value = TypeVar("Value")
 
 
 def session_path(home: Path, session_id: str) -> Path:
@@ -361,19 +360,22 @@ def _read_tail(file: IO[bytes], path: Path) -> tuple[str, int, dict[str, Any]]:
     return at, _field(end, "number", 0) + len(settle_all(reversed(prompts))), end
 
 
-def _prompt(line: bytes) -> MessageEntry | ContextEntry | None:
-    """A line that is a message of the person, or the context of one, as far as a list needs it, and
-    without the types that reading a whole session takes long to build."""
-    value = object_of(line) or {} if line.startswith(_CONTEXT) or _USER in line else {}
-    if value.get("type") == "context":
-        return ContextEntry(of=_field(value, "of", ""), refused=value.get("refused") is True)
-    parts = value.get("parts") if value.get("type") == "message" else None
-    for part in parts if isinstance(parts, list) else ():
-        if isinstance(part, dict) and part.get("type", "text") == "text" and not part.get("source"):
-            words = Text(text=_field(part, "typed", "") or _field(part, "text", ""))
-            id, is_pending = _field(value, "id", ""), value.get("is_pending") is True
-            return MessageEntry(role="user", parts=(words,), id=id, is_pending=is_pending)
-    return None
+def _prompt(line: bytes) -> MessageEntry | None:
+    """A line that is a message of the person, as far as a list needs it, and without the types that
+    reading a whole session takes long to build."""
+    value = object_of(line) if _USER in line else None
+    if _field(value, "type", "") != "message":
+        return None
+    texts = [
+        Text(text=_field(part, "typed", "") or _field(part, "text", ""))
+        for part in _field(value, "parts", list[Any]())
+        if _field(part, "type", "text") == "text" and not _field(part, "source", "")
+    ]
+    id, of = _field(value, "id", ""), _field(value, "of", "")
+    is_pending, words = _field(value, "is_pending", False), tuple(texts[:1])
+    if not (words or of or is_pending):
+        return None
+    return MessageEntry(role="user", parts=words, id=id, of=of, is_pending=is_pending)
 
 
 def _field(value: Any, name: str, default: Value) -> Value:

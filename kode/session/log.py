@@ -20,7 +20,6 @@ from kode.images import copy_to as copy_image
 from kode.messages import Message, Part, Text, Thinking, Usage, images_of
 from kode.session.entries import (
     OF_OPENING,
-    ContextEntry,
     Entry,
     Header,
     MessageEntry,
@@ -137,13 +136,13 @@ class Session:
         tell of the entries `notes_of`. Raises: StorageError."""
         self.record_prompt(text, typed)
         assert self.pending is not None
-        ids = tuple(entry.id for entry in notes_of)
-        self.append(ContextEntry(of=self.pending.id, parts=tuple(context), notes_of=ids))
+        ids, parts = tuple(entry.id for entry in notes_of), tuple(context)
+        self.append(MessageEntry(role="user", of=self.pending.id, parts=parts, notes_of=ids))
 
     def drop_prompt(self) -> None:
         """Leaves out the recorded message, if its turn has not begun. Raises: StorageError."""
         if self.pending is not None:
-            self.append(ContextEntry(of=self.pending.id, refused=True))
+            self.append(MessageEntry(role="user", parts=(), is_pending=True))
 
     def bound(self, count: int | None = None) -> str:
         """The digest of the beginning and the first `count` messages, by default all: what a reply

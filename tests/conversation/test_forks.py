@@ -78,7 +78,7 @@ def test_a_fork_has_a_result_for_every_call(parent: Session, tmp_path: Path) -> 
     assert texts(child.messages[-1:]) == ["seen", FORKED, ELSEWHERE]
     assert child.bound(2) == parent.bound(2)
     assert not any(message.moved for message in child.messages)
-    assert child.usage == Usage()
+    assert child.spent.usage == Usage()
 
 
 def test_a_fork_of_a_compacted_session_has_its_note(parent: Session, tmp_path: Path) -> None:

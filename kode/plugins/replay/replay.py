@@ -419,7 +419,7 @@ def _kind(entry: AnyEntry) -> str:
         return entry.type
     results = [part for part in entry.parts if isinstance(part, ToolResult)]
     is_of_memory = all(isinstance(p, Text) and p.source == "memory" for p in entry.parts)
-    role = "memory" if is_of_memory else entry.role
+    role = "context" if entry.of else "memory" if is_of_memory else entry.role
     return f"result {results[0].call_id}" if results else f"message {role}"
 
 
