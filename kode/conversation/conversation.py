@@ -8,22 +8,14 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from itertools import dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from kode import images, installed, paths
-from kode.assembly import (
-    can_search,
-    make_extensions,
-    make_provider,
-    model_parts,
-    open_workplace,
-    run_beside,
-)
+from kode import assembly, images, installed, paths
 from kode.config.choice import provider_for, resolve_provider, switched
 from kode.config.load import locate
 from kode.config.model import Config
@@ -70,7 +62,6 @@ BegunBy = Literal["startup", "clear", "resume"]
 Steering = Callable[[], Sequence[Text]]
 """Returns what the person has typed while a turn runs, each text once."""
 
-
 RunTurn = Callable[..., Awaitable[TurnEnded]]
 """(text, interceptors for its calls = (), limits of the config for this turn alone) → how a
 turn with that message ended. Raises: StorageError."""
@@ -93,13 +84,13 @@ class Conversation:
     notices: set[str] = field(default_factory=set)
     """Those that are given once, and were."""
     start_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    background: set["asyncio.Task[None]"] = field(default_factory=set)
-    """Work that may be cancelled when the session ends."""
 
     # Of the session: `enter_session` sets them.
     agent: Agent = field(init=False)
     context: Context = field(init=False)
     begun_by: BegunBy = field(init=False)
+    upkeep: "asyncio.Task[None] | None" = field(init=False)
+    """What is done beside the turns until the session ends."""
     found: FoundExtensions | None = field(init=False)
     """The skills, commands and agents of the workplace; None before the first turn."""
     hooks: "Hooks | None" = field(init=False)
@@ -266,19 +257,11 @@ class Conversation:
         else:
             self.attachments.append(Text(text=text, source="attachment"))
 
-    # What runs beside it, and what is protected from it.
-
-    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs work that may be cancelled when the session ends."""
-        task = asyncio.ensure_future(work)
-        self.background.add(task)
-        task.add_done_callback(self.background.discard)
-
     async def run_program(
         self, argv: Sequence[str], timeout_s: float
     ) -> "tuple[ProgramRun, Opens]":
         """Runs a program beside the session; see `assembly.run_beside`."""
-        return await run_beside(self.config, self.place, argv, timeout_s)
+        return await assembly.run_beside(self.config, self.place, argv, timeout_s)
 
     def deny_edits(self, patterns: Mapping[str, str]) -> None:
         """Has the gate, and those of subagents, deny edits of what these patterns of rules name,
@@ -300,7 +283,7 @@ class Conversation:
         provider = self.agent.provider
         if note := retirement_note(provider.info, provider.model, date.today()):
             self.say_once(note)
-        self.agent = replace(self.agent, search=can_search(self.config, provider))
+        self.agent = replace(self.agent, search=assembly.can_search(self.config, provider))
         if self.config.web_search and not self.agent.search:
             self.say_once(
                 f"`web_search` is on, but {provider.name} does not search the web for "
@@ -315,10 +298,10 @@ class Conversation:
         name = provider or provider_for(config, os.environ, current.name, model)
         loaded = replace(self.settings.loaded, config=switched(config, os.environ, name, model))
         choice = resolve_provider(loaded.config, os.environ, loaded.origins)
-        chosen = make_provider(loaded.config, choice)
+        chosen = assembly.make_provider(loaded.config, choice)
         self.to_close += filter(None, (current, small))
         self.settings = replace(self.settings, loaded=loaded)
-        parts = model_parts(self.settings, choice, chosen)
+        parts = assembly.model_parts(self.settings, choice, chosen)
         if config.memory.model or config.small_model:  # it stays that of the provider it was for
             parts["small_model"] = small
         self.agent = replace(self.agent, **parts)
@@ -438,7 +421,9 @@ async def open_conversation(
     home, config, origins = paths.home(), settings.config, settings.loaded.origins
     for warning in settings.loaded.warnings:
         settings.emit(Notice(text=warning))
-    provider = provider or make_provider(config, resolve_provider(config, os.environ, origins))
+    provider = provider or assembly.make_provider(
+        config, resolve_provider(config, os.environ, origins)
+    )
     try:
         if session_id is not None and fork:
             session_id = upkeep.fork(home, session_id)
@@ -447,7 +432,7 @@ async def open_conversation(
     except StorageError as error:
         raise error if settings.child is not None else sessions.not_recorded(error) from error
     try:
-        place = open_workplace(config, home, cwd)
+        place = assembly.open_workplace(config, home, cwd)
         plugins = open_plugins(settings, place, session)
         tools = (*settings.tools, *plugins.tools)
         settings = replace(settings, emit=plugins.emit, tools=tools, sections=plugins.sections)
@@ -458,9 +443,8 @@ async def open_conversation(
         begun_by: BegunBy = "startup" if session_id is None else "resume"
         sessions.enter_session(conversation, session, provider, place, begun_by)
         if settings.child is None:
-            conversation.extensions = make_extensions(settings, conversation.agent)
+            conversation.extensions = assembly.make_extensions(settings, conversation.agent)
             conversation.extensions.begin()
-            sessions.say_protection(conversation)
     except BaseException as error:
         session.close()
         locate(error, origins)

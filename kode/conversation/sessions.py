@@ -9,6 +9,7 @@ import os
 import time
 from collections import Counter
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -139,7 +140,7 @@ def enter_session(
     conversation.agent, conversation.context = agent, Context(session)
     conversation.begun_by, conversation.fresh_plan = begun_by, False
     conversation.found = conversation.hooks = conversation.delegation = None
-    conversation.last = conversation.end_by = None
+    conversation.last = conversation.upkeep = conversation.end_by = None
     conversation.closing, conversation.status_line, conversation.waited_s = "Closing", "", 0.0
     # How full the window is before the first turn: as the last request says.
     for usage in [message.usage for message in session.messages if message.usage][-1:]:
@@ -187,7 +188,7 @@ async def start(conversation: "Conversation") -> None:
         if conversation.found is None:
             await conversation.learn_model()
             await _start(conversation)
-            conversation.run_in_background(_look_after(conversation))
+            conversation.upkeep = asyncio.ensure_future(_look_after(conversation))
             if conversation.hooks is not None:
                 from kode.conversation.hooks import begin_session
 
@@ -284,66 +285,12 @@ def import_first_turn(conversation: "Conversation") -> None:
                 installed.load(plugin, where)
 
 
-# What is done beside the turns, and said about this machine.
-
-
 async def _look_after(conversation: "Conversation") -> None:
-    """Removes what crashes left, tries the sandbox while the model works on its first reply, and
-    has memory tidied up now and then."""
-    agent, emit = conversation.agent, conversation.settings.emit
-    if conversation.settings.child is None:
-        # In one thread, as the end of a short session waits for one that has started; and shielded:
-        # a busy machine may not have started it by then.
-        loop, is_resumed = asyncio.get_running_loop(), conversation.begun_by == "resume"
-        await asyncio.shield(
-            loop.run_in_executor(None, _remove_leftovers, conversation, is_resumed)
-        )
-    if agent.sandbox is not None and not agent.sandbox.unavailable_reason():
-        try:
-            await asyncio.to_thread(agent.sandbox.is_available)
-        except SandboxUnknownError as error:
-            emit(Notice(text=str(error)))
-        if why := agent.sandbox.why_missing():
-            emit(_no_sandbox(why))
-    while True:
-        await agent.memory.maintain()
-        await asyncio.sleep(MAINTAIN_EVERY_S)
-
-
-def _remove_leftovers(conversation: "Conversation", is_resumed: bool) -> None:
-    """Removes the sandboxes of killed kodes, half-written files in the project and, after a kill or
-    a day, in all of the home, which holds the files of all sessions, and undo data beyond its
-    limit. A session has a mark until it is left, so a kill is known by the mark that it left."""
-    from kode.sandbox import store
-
-    home, config, session_id = conversation.place.home, conversation.config, conversation.session.id
-    store.remove_abandoned(store.places(home))
-    if is_resumed:
-        conversation.agent.undo.remove_stale_temporaries()
-    stamp, mark = paths.upkeep_stamp(home), paths.open_mark(home, session_id or "")
-    is_due = True
-    with contextlib.suppress(OSError, StorageError):
-        is_due = not stamp.exists() or abs(time.time() - stamp.stat().st_mtime) > UPKEEP_EVERY_S
-        durable.make_folder(mark.parent)
-        for other in mark.parent.iterdir():
-            if not is_open(paths.session_file(home, other.name)) or other == mark:
-                is_due = True
-                durable.remove(other)
-        if session_id is not None:
-            durable.open_for_append(mark).close()
-    if is_due:
-        with contextlib.suppress(StorageError):
-            durable.replace(stamp, b"")
-        for folder in paths.own_folders(home, config.memory.data_dir):
-            durable.remove_stale_temporaries(folder, also_below=True)
-        drop_oldest_of_all(home, config.undo.max_total_mb * MEGABYTE)
-
-
-def say_protection(conversation: "Conversation") -> None:
-    """Says what commands lack here: to a person once in a home, to whoever reads a log each time
-    that there is no sandbox."""
-    settings, sandbox = conversation.settings, conversation.agent.sandbox
-    record = paths.shown_notice(conversation.place.home, "sandbox")
+    """Says what commands lack on this machine: to a person once in a home, to whoever reads a log
+    each time that there is no sandbox. Removes what crashes left, tries the sandbox while the model
+    works on its first reply, and has memory tidied up now and then."""
+    agent, settings = conversation.agent, conversation.settings
+    sandbox, record = agent.sandbox, paths.shown_notice(agent.place.home, "sandbox")
     if sandbox is not None and settings.ask is not None and (text := missing_protection()):
         if not record.exists():
             settings.emit(Notice(text=text))
@@ -352,13 +299,60 @@ def say_protection(conversation: "Conversation") -> None:
                 durable.replace(record, text.encode())
     elif sandbox is not None and (why := sandbox.unavailable_reason()):
         settings.emit(_no_sandbox(why))
+    if settings.child is None:
+        remove = partial(_remove_leftovers, conversation, _is_upkeep_due(conversation))
+        # In one thread, as the end of a short session waits for one that has started; and shielded:
+        # a busy machine may not have started it by then.
+        await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))
+    if sandbox is not None and not sandbox.unavailable_reason():
+        try:
+            await asyncio.to_thread(sandbox.is_available)
+        except SandboxUnknownError as error:
+            settings.emit(Notice(text=str(error)))
+        if why := sandbox.why_missing():
+            settings.emit(_no_sandbox(why))
+    while True:
+        await agent.memory.maintain()
+        await asyncio.sleep(MAINTAIN_EVERY_S)
 
 
 def _no_sandbox(why: str) -> Notice:
-    return Notice(
-        text=f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without "
-        "asking. `kode doctor` says what to do."
-    )
+    text = f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without asking."
+    return Notice(text=f"{text} `kode doctor` says what to do.")
+
+
+def _is_upkeep_due(conversation: "Conversation") -> bool:
+    """Marks the session as open until it is left. Whether leftovers are to be looked for in all of
+    the home: a kode was killed, as a mark of it shows, or nobody has looked for a day."""
+    home, session_id = conversation.place.home, conversation.session.id
+    stamp, mark, is_due = paths.upkeep_stamp(home), paths.open_mark(home, session_id or ""), False
+    with contextlib.suppress(OSError, StorageError):
+        durable.make_folder(mark.parent)
+        for other in mark.parent.iterdir():
+            if other == mark or not is_open(paths.session_file(home, other.name)):
+                is_due = True
+                durable.remove(other)
+        if session_id is not None:
+            durable.open_for_append(mark).close()
+        if not stamp.exists() or abs(time.time() - stamp.stat().st_mtime) > UPKEEP_EVERY_S:
+            is_due = True
+            durable.replace(stamp, b"")
+    return is_due
+
+
+def _remove_leftovers(conversation: "Conversation", is_upkeep_due: bool) -> None:
+    """Removes the sandboxes of killed kodes, half-written files in the project and, if that is due,
+    in all of the home, which holds the files of all sessions, and undo data beyond its limit."""
+    from kode.sandbox import store
+
+    home, config = conversation.place.home, conversation.config
+    store.remove_abandoned(store.places(home))
+    if conversation.begun_by == "resume":
+        conversation.agent.undo.remove_stale_temporaries()
+    if is_upkeep_due:
+        for folder in paths.own_folders(home, config.memory.data_dir):
+            durable.remove_stale_temporaries(folder, also_below=True)
+        drop_oldest_of_all(home, config.undo.max_total_mb * MEGABYTE)
 
 
 def not_recorded(error: StorageError) -> UserError:
@@ -442,9 +436,9 @@ async def _leave(
     await settle_ended(agent, session.id)
     if agent.sandbox is not None:
         await asyncio.to_thread(agent.sandbox.close)
-    for task in conversation.background:
-        task.cancel()
-    await asyncio.gather(*conversation.background, return_exceptions=True)
+    if conversation.upkeep is not None:
+        conversation.upkeep.cancel()
+        await asyncio.gather(conversation.upkeep, return_exceptions=True)
     try:
         if conversation.hooks is not None:
             from kode.conversation.hooks import end_session

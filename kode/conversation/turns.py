@@ -33,7 +33,7 @@ from kode.permissions.decide import limited_to
 from kode.permissions.modes import PermissionMode
 from kode.prompts import template
 from kode.providers.provider import HttpProvider
-from kode.session.entries import AnyEntry, NoteEntry, PlanEntry, TaintEntry, is_turn
+from kode.session.entries import AnyEntry, NoteEntry, PlanEntry, is_turn
 from kode.session.messages import effective
 from kode.session.plan import plan_in, steps_of, without_ticks
 from kode.tool import Interceptor
@@ -153,14 +153,13 @@ async def _run(
     conversation.attachments.clear()
     attachments.clear()
     is_planned, agent = conversation.gate.mode == "plan", conversation.agent
-    agent = replace(
-        agent,
-        interceptors=(*agent.interceptors, *limits),
-        config=agent.config.model_copy(update=within),
-        fall_back=partial(_fall_back, conversation),
-    )
     run = Run(
-        agent=agent,
+        agent=replace(
+            agent,
+            interceptors=(*agent.interceptors, *limits),
+            config=agent.config.model_copy(update=within),
+            fall_back=partial(_fall_back, conversation),
+        ),
         context=conversation.context,
         emit=conversation.settings.emit,
         steering=steering,
@@ -214,7 +213,7 @@ async def _note_late_results(conversation: "Conversation") -> None:
     await records.settle(folder)
     if late := records.find_unseen(folder, conversation.session.entries):
         if any(record.result and record.result.untrusted for record in late):
-            conversation.session.append(TaintEntry(source="a subagent"))
+            conversation.mark_outside("a subagent")
         conversation.note(records.describe_unseen(late, conversation.place.outputs))
         unread = f"Sent with your message: {plural(len(late), 'unread subagent result')}."
         conversation.settings.emit(Notice(text=unread, level="info"))
@@ -281,30 +280,26 @@ async def _fill_in(
 ) -> list[Text | Image]:
     """The text of a command, with the output of what it runs and the files it names, and the
     pictures among them. Raises: StorageError."""
-    agent, emit = conversation.agent, conversation.settings.emit
+    agent, context = conversation.agent, conversation.context
+    images = list[Image]()
+
+    async def call(tool: str, limits: tuple[Interceptor, ...] = (), **arguments: str) -> str:
+        limited = replace(agent, interceptors=(*agent.interceptors, *limits))
+        run = Run(agent=limited, context=context, emit=conversation.settings.emit)
+        call_id = f"prepared-{secrets.token_hex(4)}"
+        call = ToolCall(id=call_id, name=tool, arguments=json.dumps(arguments))
+        result, pictures = await run_aside(run, call)
+        images.extend(replace(picture, call_id="") for picture in pictures)
+        return result.text
+
+    text = f"[Command /{command.item.name}, from {command.item.origin}]\n"
+    for piece in pieces(command.body, argument):
+        text += await call("shell", limits, command=piece.text) if piece.runs else piece.text
     # What it names itself is part of its text, which a person has approved: its limits are for what
     # runs, in it or in its turn.
-    reading = Run(agent=agent, context=conversation.context, emit=emit)
-    running = replace(reading, agent=replace(agent, interceptors=(*agent.interceptors, *limits)))
-    texts, images = list[str](), list[Text | Image]()
-    for piece in pieces(command.body, argument):
-        output = piece.text
-        if piece.runs:
-            output, _ = await _call(running, "shell", {"command": piece.text})
-        texts.append(output)
     for path in files_named(command.body, argument, agent.place.cwd):
-        output, pictures = await _call(reading, "read_file", {"path": path})
-        texts.append(f"\n\n[{path}]\n{output}")
-        images += (replace(picture, call_id="") for picture in pictures)
-    text = f"[Command /{command.item.name}, from {command.item.origin}]\n{''.join(texts)}"
+        text += f"\n\n[{path}]\n{await call('read_file', path=path)}"
     return [Text(text=text, source="instructions"), *images]
-
-
-async def _call(run: Run, tool: str, arguments: dict[str, str]) -> tuple[str, Sequence[Image]]:
-    call_id = f"prepared-{secrets.token_hex(4)}"
-    call = ToolCall(id=call_id, name=tool, arguments=json.dumps(arguments))
-    result, pictures = await run_aside(run, call)
-    return result.text, pictures
 
 
 # The plan, and the mode that makes one. `kode.session.plan` defines how a plan looks, and its file.
@@ -318,14 +313,14 @@ def _mode_note(conversation: "Conversation") -> tuple[Text, ...]:
         edited = f"[The person edited the plan. It now reads:]\n\n{plan}"
         note = edited if plan.strip() else "[The person dropped the plan.]"
         conversation.session.append(PlanEntry(text=plan), NoteEntry(text=note))
-    mode, text = conversation.gate.mode, ""
-    turns = [*filter(is_turn, entries)]
-    parts = [part for entry in turns[-1:] for part in entry.parts if isinstance(part, Text)]
+    mode, planning = conversation.gate.mode, Text(text=template("plan"), source="note")
     if mode == "plan":
-        text = template("plan")
-    elif any(part.source == "note" and part.text == template("plan") for part in parts):
-        text = f"[The mode is now {mode}: changes are possible again.]"
-    return (Text(text=text, source="note"),) if text else ()
+        return (planning,)
+    turns = [*filter(is_turn, entries)]
+    if turns and planning in turns[-1].parts:
+        back = f"[The mode is now {mode}: changes are possible again.]"
+        return (Text(text=back, source="note"),)
+    return ()
 
 
 def _save_plan(conversation: "Conversation", ended: TurnEnded) -> bool:

@@ -143,6 +143,7 @@ async def test_a_person_reads_once_what_commands_lack_without_bubblewrap(
 
     for _ in range(2):
         talk = await opened(mode="ask", ask=allow if is_attended else None)
+        await talk.start()
         await talk.close(interrupted=True)
 
     lacking = [text.count("bubblewrap is not installed") for text in notices(events)]
