@@ -238,9 +238,9 @@ class ToolContext:
 
     place: Workplace
     call_id: str
-    session_id: str | None
+    session_id: str | None = None
     emit: Emit
-    seen_files: dict[str, str]
+    seen_files: dict[str, str] = field(default_factory=dict)
     """Absolute path → content hash as last read or written in this session; tools update it."""
     path: str = ""
     """See `Action`."""

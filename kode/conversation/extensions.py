@@ -45,40 +45,32 @@ def find_agent(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDef
 async def add_extensions(
     conversation: "Conversation", agent: Agent
 ) -> "tuple[Agent, FoundExtensions, Hooks | None]":
-    """The agent with the extensions of its session, and these; asks whether hooks of the project
+    """The agent with the extensions of its session, and these, and with what settings files of
+    other agents allow and set, as far as a person approved it; asks whether hooks of the project
     may run without a sandbox, and says what cannot be used. Raises: ToolError for a skill that a
     subagent begins with and that has changed since it was approved."""
-    cwd, trusts = conversation.place.cwd, conversation.settings.trust_project
-    found = await asyncio.to_thread(find_extensions, cwd, trust_project=trusts)
+    settings, place, emit = conversation.settings, agent.place, conversation.settings.emit
+    trusts = {"trust_project": settings.trust_project}
+    found = await asyncio.to_thread(find_extensions, place.cwd, **trusts)
     if problems := [text for texts in found.problems.values() for text in texts]:
         more = f" And {len(problems) - 1} more" if len(problems) > 1 else ""
         list_all = ": `kode extensions skills`, `agents` and so on list them." if more else ""
-        conversation.settings.emit(Notice(text=f"{problems[0]}{more}{list_all}"))
-    await _apply_foreign_settings(conversation)
+        emit(Notice(text=f"{problems[0]}{more}{list_all}"))
+    if files := settings.loaded.foreign:
+        approvals = await asyncio.to_thread(trust.load, place.home, place.project, **trusts)
+        rules, environment, inside = foreign.approved_settings(files, approvals)
+        agent.gate.approve_in_session(rules)
+        environment, inside = {**place.environment, **environment}, {**place.inside, **inside}
+        agent = replace(agent, place=replace(place, environment=environment, inside=inside))
+        if lines := "; ".join(foreign.remarks(files)):
+            text = f"Not used of other agents' settings (`kode doctor` says why): {lines}"
+            emit(Notice(text=text, level="info"))
     if conversation.extensions is not None:
         items = [hook.item for hook in in_use(found.hooks) if hook.item.scope in trust.FOREIGN]
         await conversation.extensions.ask_outside(items)
     # In a thread: what it imports may wait for the imports of an SDK, and the screen does not.
     agent, hooks = await asyncio.to_thread(_extend, conversation, agent, found)
     return agent, found, hooks
-
-
-async def _apply_foreign_settings(conversation: "Conversation") -> None:
-    """Applies what settings files of other agents allow and set, as far as a person approved it;
-    says what of them is not used."""
-    settings, place = conversation.settings, conversation.place
-    files, trusts = settings.loaded.foreign, settings.trust_project
-    if not files:
-        return
-    approvals = await asyncio.to_thread(trust.load, place.home, place.project, trust_project=trusts)
-    rules, environment, inside = foreign.approved_settings(files, approvals)
-    conversation.gate.approve_in_session(rules)
-    environment = {**place.environment, **environment}
-    place = replace(place, environment=environment, inside={**place.inside, **inside})
-    conversation.agent = replace(conversation.agent, place=place)
-    if lines := foreign.remarks(files):
-        text = f"Not used of other agents' settings (`kode doctor` says why): {'; '.join(lines)}"
-        settings.emit(Notice(text=text, level="info"))
 
 
 def _extend(

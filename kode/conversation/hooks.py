@@ -7,6 +7,7 @@ import asyncio
 import secrets
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kode.engine.command import Command, settle_changes
@@ -73,12 +74,10 @@ async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
     """
     conversation, item, sandbox = hooks.conversation, hook.item, hooks.conversation.agent.sandbox
     place, extensions = conversation.place, conversation.extensions
-
-    def is_unchanged() -> bool:
-        around = surroundings(place.cwd, place.home, place.user_home)
-        return is_current(hook, around) and not trust.is_held(item, place.home, place.project)
-
-    if not await asyncio.to_thread(is_unchanged):
+    around = await asyncio.to_thread(surroundings, place.cwd, place.home, place.user_home)
+    if not await asyncio.to_thread(is_current, hook, around):
+        return False
+    if await asyncio.to_thread(trust.is_held, item, place.home, place.project):
         return False
     async with hooks.review:
         while hook.pins_loads and not conversation.settings.trust_project:
@@ -86,25 +85,19 @@ async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
             approval = approvals.find(item)
             if approval is None:  # revoked meanwhile
                 return False
-            if trust.state(item, approvals) == "trusted":
-                if (
-                    approval.is_seen
-                    or not sandbox
-                    or await asyncio.to_thread(sandbox.kind) == "none"
-                ):
-                    return True
+            is_new = not approval.is_seen and trust.state(item, approvals) == "trusted"
+            if is_new and sandbox and await asyncio.to_thread(sandbox.kind) != "none":
                 line = sample_line(hook.event, hook.matcher, hooks.common(), place.cwd)
                 ran = await run_hook(replace(hook, grants=NO_GRANTS), line, place, sandbox)
                 if ran.opened is None:
                     return True
                 # What it writes where it may is its own: it would count as changed after each run.
-                changed = {path for path in ran.dropped if below_any(path, hook.grants.write)}
-                opened = [path for path in ran.opened.project if path not in changed]
-                approvals = await asyncio.to_thread(
-                    trust.pin_loads, place.home, place.project, item, opened
-                )
-                if trust.state(item, approvals) == "trusted":
-                    return True
+                own = {path for path in ran.dropped if below_any(path, hook.grants.write)}
+                opened = [path for path in ran.opened.project if path not in own]
+                pin = partial(trust.pin_loads, place.home, place.project, item)
+                approvals = await asyncio.to_thread(pin, opened)
+            if trust.state(item, approvals) == "trusted":
+                return True
             if extensions is None or not await extensions.may_change(item):
                 return False
     return True
@@ -148,13 +141,10 @@ async def run_hook(
         except (KodeError, OSError) as error:
             return (f"[All changes by the hook {item.name} were dropped: {error}]",)
         if judge is None or left.is_set():
-            others = [change for change in changes if change not in granted]
-            dropped.extend(change.path for change in others if change.kind != "git")
+            dropped.extend(c.path for c in changes if c.kind != "git" and c not in granted)
             return ()
         emit = judge.settings.emit
-        context = ToolContext(
-            place=place, call_id="hook", session_id=None, emit=emit, seen_files={}
-        )
+        context = ToolContext(place=place, call_id="hook", emit=emit)
         action = Action(call_id="hook", tool=shell, arguments={"command": hook.command})
         command = Command(agent=judge.agent, action=action, context=context)
         settled = await settle_changes(command, attempt, may_ask=True, but_for=is_granted)
@@ -189,8 +179,7 @@ async def run_hook(
     stdout, *dumps = ran.stdout.split(mark)
     old, new = (dump.split("\0") for dump in (*dumps, "", "")[:2])
     inside = dict(line.split("=", 1) for line in new if "=" in line and line not in old)
-    variables = inside if is_free else {}
-    ran = replace(ran, stdout=stdout, variables=variables, variables_inside=inside)
+    ran = replace(ran, stdout=stdout, variables=inside if is_free else {}, variables_inside=inside)
     return replace(ran, dropped=tuple(dropped))
 
 
@@ -244,18 +233,15 @@ async def end_turn(hooks: Hooks, ended: TurnEnded, run: "RunTurn") -> TurnEnded:
 def show_status(hooks: Hooks) -> None:
     """Has the program of `statusLine` write its line again."""
     conversation, place = hooks.conversation, hooks.conversation.place
-    model, window = (
-        conversation.agent.provider.model,
-        conversation.agent.provider.info.context_window,
-    )
+    model, info = conversation.agent.provider.model, conversation.agent.provider.info
     hooks.show_status(
         {
             "model": {"id": model, "display_name": model},
             "workspace": {"current_dir": str(place.cwd), "project_dir": str(place.project)},
             "cost": {"total_cost_usd": conversation.cost_usd or 0.0},
             "context_window": {
-                "context_window_size": window,
-                "used_percentage": round(100 * conversation.context_tokens / window),
+                "context_window_size": info.context_window,
+                "used_percentage": round(100 * conversation.context_tokens / info.context_window),
             },
         }
     )

@@ -242,7 +242,7 @@ async def _start(conversation: "Conversation") -> None:
     await open_context(agent, conversation.context, reason)
     _name_gaps(conversation, agent, new - declared)
     await finish_undos(conversation)
-    # `/model`, and settings files of other agents, have changed the open agent meanwhile.
+    # `/model` may have changed the open agent meanwhile.
     changed = {field.name: getattr(conversation.agent, field.name) for field in fields(Agent)}
     changed = {name: now for name, now in changed.items() if now is not getattr(before, name)}
     conversation.agent = replace(agent, **changed)

@@ -356,7 +356,7 @@ class ChildProcess:
         if tool is None:
             raise ToolError(f"This subagent was not given the tool {name!r}.")
         place = replace(self.delegation.agent().place, outputs=self.folder / "outputs")
-        context = ToolContext(place=place, call_id="", session_id=None, emit=silent, seen_files={})
+        context = ToolContext(place=place, call_id="", emit=silent)
         output = await tool.run(context, tool.check(arguments))
         return ToolOutput(text=output) if isinstance(output, str) else output
 

@@ -97,7 +97,7 @@ async def reflect(
 async def _run_call(memory: OpenMemory, tools: Mapping[str, Tool], call: ToolCall) -> ToolResult:
     """The result of a call. Raises: StorageError, BusyError, which no model can solve."""
     emit, is_error = memory.context.emit, False
-    context = ToolContext(place=NOWHERE, call_id=call.id, session_id=None, emit=emit, seen_files={})
+    context = ToolContext(place=NOWHERE, call_id=call.id, emit=emit)
     try:
         if (tool := tools.get(call.name)) is None:
             raise KodeError(f"there is no tool {call.name}; use {', '.join(tools)}")
