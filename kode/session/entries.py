@@ -87,8 +87,7 @@ class MessageEntry(Entry, Message):
     notes_of: tuple[str, ...] = ()
     """Ids of the entries that it tells the model of, see `messages.note_of`."""
     is_pending: bool = False
-    """Whether it is a person's message, on disk before anything is done for it, that waits for what
-    goes with it; it replaces the one that waited before, and takes it back if it has no parts."""
+    """Whether it is a person's, on disk before its turn; without parts it takes the one back."""
     of: str = ""
     """Id of the pending message before whose words these parts go: opening, memory, attachments."""
     type: Literal["message"] = "message"
@@ -338,8 +337,8 @@ def is_turn(entry: AnyEntry) -> TypeGuard[MessageEntry]:
 def settle(
     pending: MessageEntry | None, entry: AnyEntry
 ) -> tuple[MessageEntry | None, tuple[AnyEntry, ...]]:
-    """The message that is pending after the next entry of a file, and the entries that count with
-    it: a pending message counts, as one with what goes before it, where that stands."""
+    """The message that is pending after the next entry of a file, and the entries that count then:
+    a pending message counts where what goes before it stands, and as one with it."""
     match entry:
         case MessageEntry(is_pending=True):
             return entry if entry.parts else None, ()
@@ -364,8 +363,7 @@ def settle_all(entries: Iterable[AnyEntry]) -> list[AnyEntry]:
 
 
 def line_of(entry: Header | AnyEntry) -> bytes:
-    """One JSON line without its line feed, without default values; values that look like
-    credentials are masked."""
+    """One JSON line, without line feed and default values; what looks like a secret is masked."""
     # `type` first, so that a person reading the file sees what a line is.
     plain: dict[str, Any] = {"type": entry.type, **_plain(entry)}
     if not isinstance(entry, Header | RequestEntry):  # which hold only names and digests
@@ -394,8 +392,7 @@ def _plain(value: Any) -> Any:
 
 
 def parse_line(line: bytes) -> Header | AnyEntry:
-    """The entry of one line. Raises: ValueError (pydantic's and json's are subclasses), also for
-    one that is not as it was written."""
+    """The entry of one line. Raises: ValueError, also for one that is not as it was written."""
     if not is_intact(line):
         raise ValueError("the checksum of the line does not fit")
     entry: Header | AnyEntry = _adapter(line.startswith(b'{"type":"x-')).validate_json(line)

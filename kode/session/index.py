@@ -1,11 +1,8 @@
-"""The files of sessions: what is in one, which there are, and words in them. `log.py` opens one. A
-list reads the head and the tail of the files that it shows, a search parses only those with the
-words.
+"""The files of sessions: what is in one, which there are, and words in them. A list reads the head
+and the tail of the files that it shows, a search parses only files with the words.
 
-The order in which sessions were used is a list of ids, the last used at the end, so that a wrong
-clock changes nothing. A session that is not in it has the time of its file, and so have all while
-that list is damaged.
-"""
+The order in which sessions were used is a list of ids, the last at the end, so that a wrong clock
+changes nothing. Those that are not in it, or all if it is damaged, are ordered by their files."""
 
 import contextlib
 import fcntl
@@ -80,8 +77,8 @@ def writable_path(path: Path | str) -> str:
 
 
 def parse_lines(data: bytes) -> Iterator[tuple[bytes, Header | Entry | str | None]]:
-    """The whole lines of a session with their entries: of a line of a newer kode the type, None for
-    one that is damaged, or was there before."""
+    """The whole lines of a session with their entries: the type of one of a newer kode, None for a
+    line that is damaged, or was there before."""
     ids = set[str]()
     for line in data.split(b"\n")[:-1]:
         try:
@@ -97,11 +94,8 @@ def parse_lines(data: bytes) -> Iterator[tuple[bytes, Header | Entry | str | Non
 
 
 def read(path: Path) -> tuple[Header, list[Entry], list[str]]:
-    """The header and every readable entry of a file, and a plain sentence for each problem. An
-    unfinished line is ignored.
-
-    Raises: SessionError for a file of a newer version; StorageError.
-    """
+    """The header and every readable entry of a file, and a plain sentence for each problem; ignores
+    an unfinished line. Raises: SessionError for a file of a newer version; StorageError."""
     with durable.storage_errors(path, "read"):
         noted, data = durable.noted_length(path), path.read_bytes()
         created_at = timestamp(path.stat().st_mtime)
@@ -151,8 +145,7 @@ def read(path: Path) -> tuple[Header, list[Entry], list[str]]:
 
 
 def note_use(path: Path) -> None:
-    """Notes that the session in this file is the last used, unless it was already. Never raises,
-    and is not synced: where it cannot be noted the times of the files decide."""
+    """Notes that the session in this file is the last used. Neither raises nor syncs."""
     order, id = path.with_name(ORDER), path.stem.encode()
     # The line feed before it ends a line that a crash has torn.
     line = b"\n%s %08x\n" % (id, zlib.crc32(id))
@@ -166,8 +159,7 @@ def note_use(path: Path) -> None:
 
 
 def repair_order(home: Path) -> str:
-    """Sets the list of uses aside if it is damaged, so that a new one begins; returns a sentence
-    about it, "" if it is whole. Never raises."""
+    """Sets the list of uses aside if it is damaged; returns a sentence about it, else ""."""
     order, aside = paths.sessions_folder(home) / ORDER, ""
     if _uses(order) is not None:
         return ""
@@ -178,8 +170,7 @@ def repair_order(home: Path) -> str:
 
 
 def _uses(order: Path) -> list[str] | None:
-    """The ids in the list; None if it is damaged: what was used since would be taken for older than
-    all else in it."""
+    """The ids in the list; None if it is damaged, so that nothing in it is too old."""
     noted, data = durable.noted_length(order), b""
     with contextlib.suppress(OSError):
         data = order.read_bytes()
@@ -189,10 +180,7 @@ def _uses(order: Path) -> list[str] | None:
 
 
 def files(home: Path) -> list[tuple[float, str]]:
-    """(time of the last change, id) of every session file, unsorted; one folder scan.
-
-    Raises: StorageError when the folder may not be read.
-    """
+    """(time of the last change, id) of every session file, unsorted. Raises: StorageError."""
     folder, sessions = paths.sessions_folder(home), []
     with durable.storage_errors(folder, "read"), contextlib.suppress(FileNotFoundError):
         for entry in os.scandir(folder):
@@ -251,14 +239,14 @@ class Summary:
 def list_sessions(
     home: Path, *, cwd: Path | None = None, limit: int | None = None
 ) -> list[Summary]:
-    """Sessions, the last used first: those of `cwd` or, with None, of every directory; at most
-    `limit`. One that is damaged is in the list all the same, marked."""
+    """Sessions, the last used first, damaged ones too: those of `cwd`, by default of all folders;
+    at most `limit`. Raises: StorageError."""
     return list(islice(_last_used_first(home, cwd), limit))
 
 
 def newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
-    """The id of the session of this directory that was used last, and those used since that cannot
-    be continued: damaged, or without a task. Raises: SessionError."""
+    """The session of this directory that was used last, and those used since that cannot be
+    continued: damaged, or without a task. Raises: SessionError."""
     passed: list[Summary] = []
     for summary in _last_used_first(home, cwd):
         if summary.turns and not summary.parent and not summary.damaged:
@@ -340,8 +328,7 @@ def _header(line: bytes) -> dict[str, Any]:
 
 
 def _read_tail(file: IO[bytes], path: Path) -> tuple[str, int, dict[str, Any]]:
-    """The time of the last entry, how many turns there are, and the end of the last finished one,
-    empty where none has finished. Raises: OSError."""
+    """The time of the last entry, the number of turns, and the end of the last finished one."""
     at, end, prompts = "", dict[str, Any](), list[Entry]()
     newest_first = durable.pieces_backwards(file)
     next(newest_first)  # torn, and no line to any reader
@@ -361,8 +348,7 @@ def _read_tail(file: IO[bytes], path: Path) -> tuple[str, int, dict[str, Any]]:
 
 
 def _prompt(line: bytes) -> MessageEntry | None:
-    """A line that is a message of the person, as far as a list needs it, and without the types that
-    reading a whole session takes long to build."""
+    """A message of the person, as far as a list needs it: to read all takes pydantic's time."""
     value = object_of(line) if _USER in line else None
     if _field(value, "type", "") != "message":
         return None
@@ -385,8 +371,7 @@ def _field(value: Any, name: str, default: Value) -> Value:
 
 
 def seconds_of(at: str) -> float | None:
-    """A time as seconds since the epoch; None for what is no time, or one that no session was used
-    at."""
+    """A time as seconds since the epoch; None for what is no time of a session."""
     try:
         seconds = datetime.fromisoformat(at).timestamp() if at else 0.0
     except (ValueError, OverflowError, OSError):
@@ -412,10 +397,7 @@ class Place:
 
 
 def search(home: Path, words: Sequence[str], limit: int | None = None) -> list[Place]:
-    """Texts that contain all `words`, ignoring case, newest first; at most `limit`.
-
-    Raises: StorageError if the sessions folder cannot be read.
-    """
+    """Texts with all words, ignoring case, newest first; at most `limit`. Raises: StorageError."""
     wanted = [word.lower() for word in words if word.strip()]
     places: list[Place] = []
     for changed, session_id in sorted(files(home), reverse=True) if wanted else ():

@@ -1,8 +1,5 @@
-"""Creates, appends to, loads and repairs a session's file. See `entries.py` for its content.
-
-An open session holds the exclusive lock of its file until it is closed, so that two processes never
-interleave their turns. Appending is durable before it returns.
-"""
+"""Creates, appends to, loads and repairs a session's file. An open session holds the lock of its
+file, so that two processes never interleave their turns. Appending is durable before it returns."""
 
 import contextlib
 import errno
@@ -123,8 +120,8 @@ class Session:
         return added
 
     def record_prompt(self, text: str, typed: str | None = None) -> None:
-        """Puts a person's message on disk before anything is done for it; `begin_prompt` or
-        `drop_prompt` follows. `typed` is what they typed of it; None: all. Raises: StorageError."""
+        """Puts a person's message on disk before anything is done for it. `typed` is what they
+        typed of it; None: all. Raises: StorageError."""
         entry = _prompt_entry(text, typed)
         if self.pending is None or self.pending.parts != entry.parts:
             self.append(entry)
@@ -132,8 +129,8 @@ class Session:
     def begin_prompt(
         self, text: str, typed: str | None, context: Sequence[Part], notes_of: Sequence[Entry]
     ) -> None:
-        """Adds a person's message to those of the model, behind the parts that go with it, which
-        tell of the entries `notes_of`. Raises: StorageError."""
+        """Adds a person's message to those of the model, with the parts before it, which tell of
+        the entries `notes_of`. Raises: StorageError."""
         self.record_prompt(text, typed)
         assert self.pending is not None
         ids, parts = tuple(entry.id for entry in notes_of), tuple(context)
@@ -145,8 +142,7 @@ class Session:
             self.append(MessageEntry(role="user", parts=(), is_pending=True))
 
     def bound(self, count: int | None = None) -> str:
-        """The digest of the beginning and the first `count` messages, by default all: what a reply
-        answers, and its thinking is bound to."""
+        """The digest of what the message at `count` answers, by default the next: see `Chain`."""
         count = len(self.messages) if count is None else count
         return self.chain.bound(self.beginning, self.messages, count)
 
@@ -165,8 +161,7 @@ class Session:
             durable.unlock(file)
 
     def _take(self, entry: Entry) -> None:
-        """Updates the derived state, in time independent of the session's length, except for the
-        rare entries that change the past."""
+        """Takes constant time, except for the rare entries that change the past."""
         self.pending, counting = settle(self.pending, entry)
         for entry in counting:
             self.entries.append(entry)
@@ -215,8 +210,8 @@ def _prompt_entry(text: str, typed: str | None = None) -> MessageEntry:
 
 
 def create(home: Path | None, header: Header, task: str = "") -> Session:
-    """Creates a session, and its file with the first prompt; without a home it has no file
-    (`--no-session`). Raises: SessionError for an id that is taken or invalid; StorageError."""
+    """Creates a session, and in a home its file with the first prompt. Raises: SessionError for an
+    id that is taken or invalid; StorageError."""
     if home is None:
         return Session(header=header, path=None)
     if not ID.fullmatch(header.id):
@@ -238,8 +233,7 @@ def create(home: Path | None, header: Header, task: str = "") -> Session:
 
 
 def write_session(home: Path, header: Header, entries: Iterable[Entry]) -> Path:
-    """Writes the file of a session that nobody has open, atomically; returns its path. Raises:
-    StorageError."""
+    """Writes a session that nobody has open, atomically; returns the path. Raises: StorageError."""
     path = paths.session_file(home, header.id)
     durable.make_folder(path.parent)
     data = b"\n".join((line_of(header), *map(line_of, entries), b""))
@@ -249,8 +243,7 @@ def write_session(home: Path, header: Header, entries: Iterable[Entry]) -> Path:
 
 
 def copy_to(home: Path, source: Header, entries: Sequence[Entry], origin: Origin) -> str:
-    """Creates a session that begins with these entries, atomically; returns its id. Raises:
-    StorageError."""
+    """Creates a session that begins with these entries; returns its id. Raises: StorageError."""
     header = replace(source, id=new_session_id(), created_at=timestamp(), forked_from=origin)
     folder = paths.images_folder(paths.session_folder(home, header.id))
     for image in (p for e in entries if isinstance(e, MessageEntry) for p in images_of(e)):
@@ -262,13 +255,10 @@ def copy_to(home: Path, source: Header, entries: Sequence[Entry], origin: Origin
 
 
 def load(home: Path, session_id: str, path: Path | None = None) -> tuple[Session, list[str]]:
-    """Opens a session to continue it, by default that of a home; returns it with a plain sentence
-    for each repair: a torn last line is set aside and cut off, unreadable lines stay in place and
-    are skipped, and calls without a result get one that says it is unknown.
-
-    Raises: SessionError if there is none or a newer kode wrote it; BusyError if it is open
-        elsewhere; StorageError.
-    """
+    """Opens a session to continue it, by default one of a home; returns it with a plain sentence
+    for each repair: a torn last line is set aside and cut off, unreadable lines stay and are
+    skipped, calls without a result get one. Raises: SessionError if there is none or a newer kode
+    wrote it; BusyError if it is open elsewhere; StorageError."""
     path = session_path(home, session_id) if path is None else path
     file, repairs = _open_locked(path, session_id), list[str]()
     try:

@@ -47,8 +47,7 @@ TRIMMED_BEGINNING = Text(text="[What was said before was trimmed by the person.]
 
 
 def messages_after(messages: list[Message], answers: list[Message], entry: Entry) -> list[Message]:
-    """The messages with one more effective entry: the same list, or another where the entry changes
-    what was said before. `answers`: see `add_message`."""
+    """The messages with one more entry: another list where it changes what was said before."""
     match entry:
         case MessageEntry():
             add_message(messages, answers, entry)
@@ -70,8 +69,7 @@ def messages_after(messages: list[Message], answers: list[Message], entry: Entry
 
 
 def visible_messages(entries: Iterable[Entry]) -> list[Message]:
-    """The messages for a person to look back on: includes what a compaction hides from the model,
-    but nothing trimmed or rewound."""
+    """The messages for a person to look back on, compacted ones too: none trimmed or rewound."""
     messages, answers = list[Message](), list[Message]()
     for entry in effective(entries):
         if isinstance(entry, MessageEntry):
@@ -105,9 +103,9 @@ def effective(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def add_message(messages: list[Message], answers: list[Message], message: Message) -> None:
-    """Appends a message so that the list stays sendable: adds missing results, leaves out results
-    without a call. A session stores each result at once, in its own tool message; a model gets
-    those of one reply as one message, in call order. `answers` are those that wait for others."""
+    """Appends a message; adds missing results, and leaves out results without a call. Each has a
+    tool message of its own; the model gets those of a reply as one, in call order, once there are
+    all. `answers` are those that wait for others."""
     if lost := unanswered(messages, answers):
         answers.append(message if message.role == "tool" else unknown_results(lost))
         if not unanswered(messages, answers):
@@ -187,8 +185,8 @@ def _dropped(entry: CompactionEntry) -> str:
 
 
 def text_by_id(entries: Iterable[Entry], entry_id: str) -> str | None:
-    """The full text of an entry that is no longer sent: texts, calls and results of a message, or
-    the list of what a compaction dropped. None for an unknown id."""
+    """The text of an entry that is no longer sent: texts, calls and results of a message, or the
+    list of what a compaction dropped. None for an unknown id."""
     entry = next((entry for entry in entries if entry.id == entry_id), None)
     if isinstance(entry, CompactionEntry):
         return "\n".join(entry.dropped) or None
@@ -202,8 +200,7 @@ def text_by_id(entries: Iterable[Entry], entry_id: str) -> str | None:
 
 
 def _from(messages: list[Message], first: str | None, missing: list[Message]) -> list[Message]:
-    """The messages from this id on, without results whose call is gone: none for None, `missing`
-    if it is not there."""
+    """From this id on, without results whose call is gone; `missing` if it is not there."""
     if first is None:
         return []
     ids = [message.id if isinstance(message, MessageEntry) else "" for message in messages]
@@ -266,8 +263,7 @@ def as_message(entry: Entry) -> MessageEntry | None:
 
 
 def conversation_messages(entries: Iterable[Entry]) -> list[Message]:
-    """The visible messages, for whoever judges what was done: undo and redo are
-    messages of kode's, where they happened."""
+    """The visible messages; undo and redo are messages of kode's, where they happened."""
     return visible_messages([as_message(entry) or entry for entry in entries])
 
 

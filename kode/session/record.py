@@ -49,33 +49,30 @@ class SessionRecord:
 
 def session_record(home: Path, id: str) -> SessionRecord | None:
     """The record of a session; None if it has no file that can be read, or nothing was said."""
-    from kode.session.entries import (  # memory is also opened where nobody asks for one
-        TaintEntry,
-        is_turn,
-    )
+    # Not where memory is opened and nobody asks for one.
     from kode.session.index import read, session_path
+    from kode.session.log import Session
     from kode.session.messages import conversation_messages
 
     try:
         header, entries, _ = read(session_path(home, id))
     except (SessionError, StorageError):
         return None
-    # A pending message is the next turn's: nothing was done for it yet.
-    entries = [entry for entry in entries if not getattr(entry, "is_pending", False)]
-    if not (messages := conversation_messages(entries)):
+    session = Session(header=header, path=None)
+    session.append(*entries)
+    if not (messages := conversation_messages(session.entries)):
         return None
     root = paths.repository_root(Path(header.cwd))
     project = root or paths.project_root(Path(header.cwd))
-    sources = (entry.source or "outside text" for entry in entries if isinstance(entry, TaintEntry))
     return SessionRecord(
         id=id,
         project=Project(project, paths.path_hash(project), root is not None),
-        messages=tuple(messages),
+        messages=messages,
         typed=typed_texts(messages),
-        turns=sum(map(is_turn, entries)),
+        turns=session.turns,
         started_at=datetime.fromisoformat(header.created_at).astimezone(),
-        ended_at=datetime.fromisoformat(entries[-1].at).astimezone(),
-        tainted_by=next(sources, ""),
+        ended_at=datetime.fromisoformat(session.entries[-1].at).astimezone(),
+        tainted_by=session.tainted_by,
     )
 
 

@@ -1,5 +1,5 @@
-"""Digests of what requests hold: a session's file shows later what was sent, and whether a reply
-still follows what it answered. All are of masked texts, so that the disk can be checked by them."""
+"""Digests of what requests hold, masked as on disk: they tell later what was sent, and whether a
+reply still follows what it answered."""
 
 import hashlib
 import json
@@ -22,8 +22,7 @@ def message_bytes(message: Message) -> bytes:
 
 
 def part_object(part: Part) -> dict[str, object]:
-    """A part of a message as a JSON object, masked. A picture is identified by the name of kode's
-    copy, which moves with its session."""
+    """A part as a JSON object, masked; a picture by the name of kode's copy, which may move."""
     value: dict[str, object] = mask(asdict(part))
     for name in [name for name in ("own", "call_id") if not value.get(name)] + [*_NOT_SENT]:
         value.pop(name, None)
@@ -34,8 +33,7 @@ def part_object(part: Part) -> dict[str, object]:
 
 @dataclass
 class Chain:
-    """The digests of a growing list of messages. Each is made of the one before it and its message,
-    so that it stands for all up to there."""
+    """The digests of a growing list of messages; each stands for all messages up to its own."""
 
     messages: Sequence[Message] = ()
     digests: list[str] = field(default_factory=list)
@@ -45,8 +43,8 @@ class Chain:
     """The last system prompt with tools that was digested, and its digest."""
 
     def of(self, messages: Sequence[Message]) -> list[str]:
-        """One digest per message. Only new messages are hashed while the list stays the same
-        object, as a session's does until its past changes. Treat the result as read-only."""
+        """One digest per message, read only. While the list stays the same object, as a session's
+        does until its past changes, only new messages are hashed."""
         if messages is not self.messages or len(messages) < len(self.digests):
             self.messages, self.digests, self.masked = messages, [], []
         for message in messages[len(self.digests) :]:
