@@ -83,7 +83,7 @@ def _session(folder: Path, root: Path) -> Undo:
 def _outside(session: Undo, root: Path, command: str) -> float:
     """What undo adds."""
     started = time.perf_counter()
-    backup = session.begin_outside(TURN, ())
+    backup = session.begin(TURN, writes=())
     before = time.perf_counter() - started
     _run(root, command)
     assert not backup.problem

@@ -155,7 +155,7 @@ async def _change_files(
     if undone is None:
         undo.confirm()
         return ""
-    step, files, agent = undone.step, undone.touched, conversation.agent
+    step, files, agent = undone.step, (*undone.touched,), conversation.agent
     # A kode that was killed may have recorded it.
     known = {(entry.step, entry.files) for entry in session.entries if isinstance(entry, UndoEntry)}
     if step and files and (step.id, files) not in known:

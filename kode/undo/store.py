@@ -65,12 +65,10 @@ class Contents:
     """Larger files are not saved."""
     max_bytes: int
     """Limit for all contents of the session; the oldest are deleted first."""
-    size_bytes: int | None = None
-    """Size of the folder; counted once, then updated."""
 
     def see(self, path: str) -> Seen:
-        """What is there now, without saving it; behind a folder that is a link, nothing is. Never
-        raises: an unreadable path is `OTHER`."""
+        """What is there now; behind a folder that is a link, nothing is. Never raises: an
+        unreadable path is `OTHER`."""
         try:
             return self._look(path, self.max_file_bytes)[0]
         except OSError:
@@ -81,14 +79,14 @@ class Contents:
     ) -> dict[str, Seen | StorageError]:
         """Saves what is there now; all of it is durable when this returns. A StorageError stands
         for what cannot be read or saved. Never raises."""
-        limit, sizes = max_file_bytes or self.max_file_bytes, list[int]()
+        limit = max_file_bytes or self.max_file_bytes
 
         def save(path: str) -> tuple[str, Seen | StorageError]:
             try:
                 with durable.storage_errors(Path(path), "read"):
                     seen, data = self._look(path, limit)
-                if is_digest(seen.state) and self._put(str(seen.state), data):
-                    sizes.append(len(data))
+                if is_digest(seen.state):
+                    self._put(str(seen.state), data)
             except StorageError as error:
                 return path, error
             return path, seen
@@ -98,14 +96,9 @@ class Contents:
             if self.folder.is_dir():
                 with durable.storage_errors(self.folder, "make durable"):
                     durable.sync_folder(self.folder)
+                drop_oldest([self.folder], self.max_bytes)
         except StorageError as error:
             return dict.fromkeys(saved, error)
-        if self.size_bytes is None:
-            self.size_bytes = sum(size for _, size, _ in _saved_in(self.folder))
-        else:
-            self.size_bytes += sum(sizes)
-        if sizes and self.size_bytes > self.max_bytes:
-            self.size_bytes = drop_oldest([self.folder], self.max_bytes)
         return saved
 
     def data(self, state: str) -> bytes | None:
@@ -185,35 +178,32 @@ class Contents:
             return Seen(TOO_LARGE, mode), b""
         return Seen(hashlib.sha256(data).hexdigest(), mode), data
 
-    def _put(self, state: str, data: bytes) -> bool:
-        """Whether it was not there yet. Raises: StorageError."""
+    def _put(self, state: str, data: bytes) -> None:
         durable.make_folder(self.folder)
         path = self.folder / state
         with contextlib.suppress(OSError):
             if path.read_bytes() == data:
                 os.utime(path)  # used again, so no longer among the oldest
-                return False
+                return
         durable.replace(path, data, sync_name=False)
-        return True
 
 
-def drop_oldest(folders: list[Path], max_bytes: int) -> int:
+def drop_oldest(folders: list[Path], max_bytes: int) -> None:
     """Deletes the oldest contents of these folders down to nine tenths of `max_bytes`, if they hold
-    more than that; returns their size."""
-    saved = sorted(entry for folder in folders for entry in _saved_in(folder))
+    more than that."""
+    saved = [entry for folder in folders for entry in _saved_in(folder)]
     total = sum(size for _, size, _ in saved)
-    for _, size, path in saved if total > max_bytes else ():
+    for _, size, path in sorted(saved) if total > max_bytes else ():
         if total > max_bytes * 9 // 10:
             with contextlib.suppress(OSError):
                 path.unlink()
                 total -= size
-    return total
 
 
-def drop_oldest_of_all(home: Path, max_bytes: int) -> int:
+def drop_oldest_of_all(home: Path, max_bytes: int) -> None:
     """Does the same over all sessions."""
     sessions = paths.sessions_folder(home).glob("*/")
-    return drop_oldest([paths.undo_folder(session) / "contents" for session in sessions], max_bytes)
+    drop_oldest([paths.undo_folder(session) / "contents" for session in sessions], max_bytes)
 
 
 def _saved_in(folder: Path) -> Iterator[tuple[int, int, Path]]:

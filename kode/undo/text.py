@@ -20,23 +20,25 @@ MAX_COMPARED_LINES = 20_000
 def undo_text(undone: Undone, cwd: Path, prompt_of: Callable[[int], str]) -> str:
     """Names the turn, one line per file, and what can be done next. `prompt_of` returns the
     beginning of a turn's prompt."""
-    lines, verb = [_head(undone, prompt_of)], "reapplied" if undone.redo else "restored"
+    past, verb = undone.history, "reapplied" if undone.redo else "restored"
+    names = [(relative_path(path, cwd), seen.state) for path, seen in undone.touched.items()]
+    lines = [_head(undone, prompt_of)]
     for files in (
-        [f"{verb} {relative_path(path, cwd)}" for path in undone.restored],
-        [f"removed {relative_path(path, cwd)}" for path in undone.removed],
+        [f"{verb} {name}" for name, state in names if state is not None],
+        [f"removed {name}" for name, state in names if state is None],
         [f"left alone {relative_path(path, cwd)}: {why}" for path, why in undone.left_alone],
         [f"not yet {relative_path(path, cwd)}: {why}" for path, why in undone.failed],
-        undone.notes,
+        [f"{head} and is not moved back." for head in undone.heads],
     ):
         lines += first_of(files, MAX_NAMED)
-    if undone.damaged:
+    if past.damaged:
         lines.append(
-            f"{plural(undone.damaged, 'part')} of the session's record of changes damaged or lost: "
+            f"{plural(past.damaged, 'part')} of the session's record of changes damaged or lost: "
             "files that only they named are left as they are."
         )
     if undone.turn is not None:
-        ways = [f"`/undo` undoes turn {undone.next_undo}"] if undone.next_undo is not None else []
-        ways += [f"`/redo` reapplies turn {undone.next_redo}"] if undone.next_redo else []
+        ways = [f"`/undo` undoes turn {group.turn.number}" for group in past.standing[-1:]]
+        ways += [f"`/redo` reapplies turn {group.turn.number}" for group in past.undone[-1:]]
         lines.append("; ".join(ways) + ".")
     return "\n".join(lines)
 
@@ -45,7 +47,7 @@ def _head(undone: Undone, prompt_of: Callable[[int], str]) -> str:
     if undone.turn is None:
         if undone.redo:
             return "Nothing to redo."
-        if undone.next_redo is not None:
+        if undone.history.undone:
             return "Nothing more to undo. `/redo` reapplies what was undone."
         return "Nothing to undo: no turn of this session has changed a file."
     word, verb = ("redo", "Redid") if undone.redo else ("undo", "Undid")
@@ -55,7 +57,7 @@ def _head(undone: Undone, prompt_of: Callable[[int], str]) -> str:
         return f"The {word} of {about} is not complete: `/{word}` again."
     if undone.resumed:
         return f"{verb} the rest of {about}, which had been cut short"
-    if undone.touched or undone.notes:
+    if undone.touched or undone.heads:
         return f"{verb} {about}"
     return (
         f"{verb} nothing of {about}" if undone.left_alone else f"{verb} {about}: no files changed"

@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from kode import beneath, durable, paths
 from kode.credentials import redact
@@ -37,24 +37,17 @@ _CHANGED_SINCE = "it has changed since"
 class Undone:
     """What an undo or a redo did. Paths are absolute."""
 
+    history: History
+    """What can be undone and redone now."""
     step: Step | None = None
     """None: there was nothing to do."""
     redo: bool = False
     resumed: bool = False
     """Whether it had begun before, and was cut short."""
-    restored: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
     left_alone: tuple[tuple[str, str], ...] = ()
     """(path, why)."""
     failed: tuple[tuple[str, str], ...] = ()
     """(path, why): these have still to be done, by doing it again."""
-    notes: tuple[str, ...] = ()
-    """Where a branch or HEAD was, each a sentence."""
-    next_undo: int | None = None
-    next_redo: int | None = None
-    """The turns that another undo takes back, and a redo brings back."""
-    damaged: int = 0
-    """See `History`."""
 
     @property
     def turn(self) -> int | None:
@@ -62,8 +55,18 @@ class Undone:
         return None if self.step is None else self.step.turn.number
 
     @property
-    def touched(self) -> tuple[str, ...]:
-        return (*self.restored, *self.removed)
+    def touched(self) -> dict[str, Seen]:
+        """The files that it restored, then those that it removed, with what is there now."""
+        after = self.step.after or {} if self.step is not None else {}
+        restored_first = sorted(drop_parents(after), key=lambda path: after[path].state is None)
+        return {path: after[path] for path in restored_first}
+
+    @property
+    def heads(self) -> list[str]:
+        """Where branches or HEAD were before an undone turn: see `Step`."""
+        step, groups = self.step, self.history.groups
+        undone = (it for it in groups if step and (step.kind, step.of) == ("undo", it.steps[0].id))
+        return [*dict.fromkeys(head for group in undone for head in group.heads)]
 
 
 @dataclass
@@ -104,7 +107,7 @@ class Undo:
     def outside(self, writes: Sequence[str]) -> AbstractAsyncContextManager[RunningStep]:
         """Wraps a command on the host, which is known to write these paths, and perhaps more: saves
         what it may lose, notes what it did, and tells the person what could not be saved."""
-        return self._run(partial(self.begin_outside, self.turn(), writes))
+        return self._run(partial(self.begin, self.turn(), writes=writes))
 
     @contextlib.asynccontextmanager
     async def _run(self, begin: Callable[[], RunningStep]) -> AsyncIterator[RunningStep]:
@@ -129,17 +132,6 @@ class Undo:
         permission question."""
         return (await asyncio.to_thread(self._survey, self.turn(), writes)).describe()
 
-    def begin(self, turn: TurnId, files: Sequence[str]) -> RunningStep:
-        """Before these files change: saves them, large ones too, since each is sure to change.
-        Never raises: `problem` says what could not be saved."""
-        step = RunningStep(turn=turn)
-        outside.save_files(self.contents, step, files, self.contents.max_bytes // 2)
-        return self._announce(step)
-
-    def begin_outside(self, turn: TurnId, writes: Sequence[str]) -> RunningStep:
-        """Before a command runs on the host: saves what it may lose. Never raises."""
-        return self._announce(self._survey(turn, writes))
-
     def _survey(self, turn: TurnId, writes: Sequence[str]) -> RunningStep:
         step = RunningStep(turn=turn)
         trees = (Path(folder.worktree) for folder in self.git if folder.worktree)
@@ -147,7 +139,17 @@ class Undo:
         outside.save_trees(self.contents, step, writes, [*self.roots, *inner])
         return step
 
-    def _announce(self, step: RunningStep) -> RunningStep:
+    def begin(
+        self, turn: TurnId, files: Sequence[str] = (), *, writes: Sequence[str] | None = None
+    ) -> RunningStep:
+        """Before these files change, or a command runs on the host that is known to write `writes`:
+        saves what is there, of files that are sure to change large ones too. Never raises:
+        `problem` says what could not be saved."""
+        if writes is not None:
+            step = self._survey(turn, writes)
+        else:
+            step = RunningStep(turn=turn)
+            outside.save_files(self.contents, step, files, self.contents.max_bytes // 2)
         try:
             # On disk before the change, so that a crash in the middle can be undone too.
             if step.before:
@@ -197,12 +199,15 @@ class Undo:
         """Completes an undo or a redo that a crash or a full disk has cut short, or reports one
         that the session may not know of; None if there is none. Files that somebody has changed
         since are left alone. Raises: StorageError."""
-        step = self.history().last
-        if step is None or step.after is not None:
-            is_marked = self.marker is not None and self.marker.exists()
-            return self._report(step, resumed=True) if step and is_marked else None
-        _remove_temporaries_beside(step.before)
-        return self._apply(step, resumed=True)
+        past = self.history()
+        if (step := past.last) is None:
+            return None
+        if step.after is None:
+            _remove_temporaries_beside(step.before)
+            return self._apply(step, resumed=True)
+        is_marked = self.marker is not None and self.marker.exists()
+        redo = step.kind == "redo"
+        return Undone(history=past, step=step, redo=redo, resumed=True) if is_marked else None
 
     def _take_back(self, kind: Literal["undo", "redo"]) -> Undone:
         finished = self.finish()
@@ -211,7 +216,7 @@ class Undo:
         past = self.history()
         groups = past.undone if kind == "redo" else past.standing
         if not groups or (past.last is not None and past.last.after is None):
-            return finished or self._report(None, redo=kind == "redo")
+            return finished or Undone(history=past, redo=kind == "redo")
         group = groups[-1]
         step = Step(turn=group.turn, kind=kind, of=group.steps[0].id)
         left = []
@@ -282,28 +287,13 @@ class Undo:
             # Without this line the next start looks at the same files, and finds all done.
             with contextlib.suppress(StorageError):
                 self.journal.end(step, {})
-        left_alone = (*left, *why_left.items())
-        return self._report(
-            step, resumed=resumed, left_alone=left_alone, failed=tuple(failed.items())
-        )
-
-    def _report(self, step: Step | None, **more: Any) -> Undone:
-        past, states = self.history(), {} if step is None else step.after or {}
-        if step is not None:
-            more["redo"] = step.kind == "redo"
-        if step is not None and step.kind == "undo" and "failed" in more:
-            groups = (group for group in past.groups if group.steps[0].id == step.of)
-            heads = dict.fromkeys(head for group in groups for head in group.heads)
-            more["notes"] = tuple(f"{head} and is not moved back." for head in heads)
-        touched = drop_parents(states)
         return Undone(
+            history=self.history(),
             step=step,
-            **more,
-            restored=tuple(path for path in touched if states[path].state is not None),
-            removed=tuple(path for path in touched if states[path].state is None),
-            next_undo=past.standing[-1].turn.number if past.standing else None,
-            next_redo=past.undone[-1].turn.number if past.undone else None,
-            damaged=past.damaged,
+            redo=step.kind == "redo",
+            resumed=resumed,
+            left_alone=(*left, *why_left.items()),
+            failed=tuple(failed.items()),
         )
 
 

@@ -32,7 +32,8 @@ from kode.events import ContextReduced, MemoryChanged, ToolFinished, TurnStarted
 from kode.messages import Usage
 from kode.providers.errors import Endpoint, from_status
 from kode.session.spending import Spending, Spent
-from kode.undo.journal import Step, TurnId
+from kode.undo.journal import History, Step, TurnId
+from kode.undo.store import Seen
 from kode.undo.text import undo_text
 from kode.undo.undo import Undone
 from tests.cli.fake_conversation import DIFF, FakeConversation
@@ -269,14 +270,13 @@ async def test_the_screen_of_a_command_is_as_before(tmp_path: Path, command: str
 
 
 def test_the_report_of_an_undo_is_as_before() -> None:
-    undone = Undone(
-        step=Step(turn=TurnId("a message", 3)),
-        restored=("/work/calc.py",),
-        removed=("/work/notes.txt",),
-        left_alone=(("/work/app.py", "it was changed since"),),
-        next_undo=2,
-        next_redo=3,
-    )
+    files = {"/work/calc.py": Seen("old"), "/work/notes.txt": Seen(None)}
+    turns = [
+        Step(turn=TurnId(f"message {n}", n), after={"/work/calc.py": Seen("x")}) for n in (2, 3)
+    ]
+    step = Step(turn=turns[-1].turn, kind="undo", of=turns[-1].id, after=files)
+    left = (("/work/app.py", "it was changed since"),)
+    undone = Undone(history=History([*turns, step]), step=step, left_alone=left)
 
     text = undo_text(undone, Path("/work"), lambda turn: "fix the tests")
 

@@ -40,13 +40,13 @@ def test_programs_that_a_repository_names_do_not_run(repo: Path) -> None:
     proof.unlink(missing_ok=True)
 
     undo = opened(repo)
-    step = undo.begin_outside(turn_id(1), ())
+    step = undo.begin(turn_id(1), writes=())
     for name in (".gitignore", "clean.py", "run.sh"):
         (repo / name).write_text("other")
     undo.end(step)
     undone = undo.undo()
 
-    assert undone.restored == (str(repo / ".gitignore"),)
+    assert [*undone.touched] == [str(repo / ".gitignore")]
     assert {path for path, _ in undone.left_alone} == {str(repo / "clean.py"), str(repo / "run.sh")}
     assert not step.problem
     assert not proof.exists()
@@ -82,7 +82,7 @@ def test_missing_objects_are_never_fetched(repo: Path, monkeypatch: pytest.Monke
 def test_a_missing_object_costs_one_file(repo: Path) -> None:
     undo = opened(repo)
     lost = git(repo, "rev-parse", "HEAD:clean.py").strip()
-    step = undo.begin_outside(turn_id(1), ())
+    step = undo.begin(turn_id(1), writes=())
     for name in ("clean.py", "run.sh"):
         (repo / name).write_text("other")
     (repo / ".git" / "objects" / lost[:2] / lost[2:]).unlink()
@@ -90,13 +90,13 @@ def test_a_missing_object_costs_one_file(repo: Path) -> None:
 
     undone = undo.undo()
 
-    assert undone.restored == (str(repo / "run.sh"),)
+    assert [*undone.touched] == [str(repo / "run.sh")]
     assert [path for path, _ in undone.left_alone] == [str(repo / "clean.py")]
 
 
 def test_a_command_that_removes_the_records_of_git_is_named(repo: Path) -> None:
     was = (repo / "a.py").read_text()
-    step = opened(repo).begin_outside(turn_id(1), ())
+    step = opened(repo).begin(turn_id(1), writes=())
     shutil.rmtree(repo / ".git")
     (repo / "a.py").write_text("other")
     opened(repo).end(step)

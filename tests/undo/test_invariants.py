@@ -5,6 +5,7 @@ it in a turn, and then it comes back when that turn is undone.
 """
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from hypothesis import settings
@@ -91,7 +92,7 @@ class Life(RuleBasedStateMachine):
         if undone.turn is not None and self.before_undos:
             assert self.disk() == self.before_undos.pop()
 
-    def only_touched(self, before: Disk, touched: tuple[str, ...]) -> None:
+    def only_touched(self, before: Disk, touched: Iterable[str]) -> None:
         now = self.disk()
         changed = {str(self.folder / name) for name in NAMES if now[name] != before[name]}
         assert changed == set(touched)

@@ -68,7 +68,7 @@ def opened(root: Path, **limits: int) -> Undo:
 def run(root: Path, command: str, *writes: str) -> Undo:
     """A turn with one command."""
     undo = opened(root)
-    backup = undo.begin_outside(turn_id(1), [str(root / name) for name in writes])
+    backup = undo.begin(turn_id(1), writes=[str(root / name) for name in writes])
     who = {"GIT_AUTHOR_NAME": "n", "GIT_AUTHOR_EMAIL": "e@x"}
     who |= {"GIT_COMMITTER_NAME": "n", "GIT_COMMITTER_EMAIL": "e@x"}
     subprocess.run(
@@ -79,7 +79,7 @@ def run(root: Path, command: str, *writes: str) -> Undo:
 
 
 def before(root: Path, *writes: Path | str, **limits: int) -> RunningStep:
-    return opened(root, **limits).begin_outside(turn_id(1), [*map(str, writes)])
+    return opened(root, **limits).begin(turn_id(1), writes=[*map(str, writes)])
 
 
 @needs_git
@@ -146,7 +146,7 @@ def test_a_submodule_is_surveyed_too(repo: Path) -> None:
     git(repo, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(repo), "sub")
     (repo / "sub" / "a.py").write_text("mine")
     undo = replace(opened(repo), git=git_folders([repo]))
-    backup = undo.begin_outside(turn_id(1), ())
+    backup = undo.begin(turn_id(1), writes=())
     (repo / "sub" / "a.py").write_text("discarded")
     (repo / "sub" / "clean.py").unlink()
     undo.end(backup)
@@ -186,7 +186,7 @@ def test_a_branch_that_is_not_moved_back_is_named(repo: Path, command: str) -> N
     git(repo, "commit", "-aqm", "second")
     was, head = tree(repo), git(repo, "rev-parse", "HEAD")
 
-    (note,) = run(repo, command).undo().notes
+    (note,) = run(repo, command).undo().heads
 
     assert tree(repo) == was
     assert note.startswith(f"main was at {head[:12]}")

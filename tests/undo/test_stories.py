@@ -164,7 +164,7 @@ class Story:
             if self.kind == "known":
                 backup = undo.begin(turn_id(number), touched(self.project, paths))
             else:
-                backup = undo.begin_outside(turn_id(number), ())
+                backup = undo.begin(turn_id(number), writes=())
             for path in paths:
                 if not is_below_a_link(path) and not is_below_a_file(path):
                     operation(self.dice, path, self.modes)()

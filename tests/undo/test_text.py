@@ -2,17 +2,23 @@
 
 from pathlib import Path
 
-from kode.undo.journal import Step, TurnId
+from kode.undo.journal import History, Step, TurnId
+from kode.undo.store import Seen
 from kode.undo.text import MAX_NAMED, undo_text
 from kode.undo.undo import Undone
 
-STEP = Step(turn=TurnId("a message", 1))
+CHANGE = Step(turn=TurnId("a message", 1), after={"/work/a.py": Seen("old")})
 LEFT = (("/work/a.py", "it has changed since"),)
 
 
+def undo_of_change(after: dict[str, Seen]) -> Undone:
+    step = Step(turn=CHANGE.turn, kind="undo", of=CHANGE.id, after=after)
+    return Undone(history=History([CHANGE, step]), step=step, left_alone=LEFT)
+
+
 def test_a_large_undo_names_some_files_and_counts_others() -> None:
-    removed = tuple(f"/work/many/{number}.py" for number in range(3000))
-    undone = Undone(step=STEP, removed=removed, left_alone=LEFT, next_redo=1)
+    removed = {f"/work/many/{number}.py": Seen(None) for number in range(3000)}
+    undone = undo_of_change(removed)
 
     lines = undo_text(undone, Path("/work"), lambda turn: "make many").splitlines()
 
@@ -23,8 +29,6 @@ def test_a_large_undo_names_some_files_and_counts_others() -> None:
 
 
 def test_an_undo_leaving_every_file_alone_claims_nothing() -> None:
-    undone = Undone(step=STEP, left_alone=LEFT, next_redo=2)
-
-    lines = undo_text(undone, Path("/work"), lambda turn: "edit").splitlines()
+    lines = undo_text(undo_of_change({}), Path("/work"), lambda turn: "edit").splitlines()
 
     assert lines[:2] == ["Undid nothing of turn 1 (edit)", "left alone a.py: it has changed since"]
