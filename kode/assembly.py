@@ -238,7 +238,7 @@ def make_agent(
                 ).about(Setting(key))
     state = GateState(mode=config.permissions.mode)
     if start is not None:
-        state.approved = approvals.change_rules((), give=parse_all(start.approved))
+        state.approved = approvals.add_rules((), parse_all(start.approved))
     try:
         memory = guard(config.memory, settings.memory)
     except ConfigError as error:

@@ -3,7 +3,7 @@ when to ask; rules that the user wrote are in the config."""
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,8 +16,6 @@ from kode.permissions.modes import StandingRule
 from kode.permissions.rules import Rule, Rules, parse
 
 Item = TypeVar("Item")
-
-_EFFECTS: tuple[Literal["deny", "ask", "allow"], ...] = ("deny", "ask", "allow")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,16 +69,10 @@ def change(
         write_approvals(path, project, items)
 
 
-def change_rules(
-    approvals: Sequence[Approval], *, give: Sequence[Rule] = (), remove: Sequence[Rule] = ()
-) -> tuple[Approval, ...]:
-    """The approvals after some were given (again, if they were removed) and others removed, in
-    their order; new ones last."""
+def add_rules(approvals: Sequence[Approval], rules: Iterable[Rule]) -> tuple[Approval, ...]:
+    """The approvals after these rules were given, again if they were removed; new ones last."""
     by_rule = {approval.rule: approval for approval in approvals}
-    for rule in remove:
-        if rule in by_rule:
-            by_rule[rule] = replace(by_rule[rule], removed=True)
-    for rule in give:
+    for rule in rules:
         if rule not in by_rule or by_rule[rule].removed:
             by_rule[rule] = Approval(rule=rule, at=datetime.now(UTC).isoformat(timespec="seconds"))
     return tuple(by_rule.values())
@@ -89,45 +81,41 @@ def change_rules(
 def change_named(
     approvals: Sequence[Approval], *, remove: str = "", restore: str = "", give: str = ""
 ) -> tuple[Approval, ...]:
-    """As `change_rules`; `remove` and `restore` name an approval by its id or rule. Raises:
-    ConfigError where there is none, or for a bad rule."""
+    """The approvals after a rule was given, and those removed and restored that have this id or
+    rule. Raises: ConfigError where there is none, or for a bad rule."""
     rules = [parse(give)] if give else []
-    rules += [_find(approvals, restore, removed=True)] if restore else []
-    gone = [_find(approvals, remove, removed=False)] if remove else []
-    return change_rules(approvals, give=rules, remove=gone)
+    rules += [_find(approvals, restore, removed=True).rule] if restore else []
+    gone = _find(approvals, remove, removed=False) if remove else None
+    left = [replace(it, removed=True) if it == gone else it for it in approvals]
+    return add_rules(left, rules)
 
 
-def _find(approvals: Sequence[Approval], name: str, *, removed: bool) -> Rule:
+def _find(approvals: Sequence[Approval], name: str, *, removed: bool) -> Approval:
     among = [approval for approval in approvals if approval.removed is removed]
     for approval in among:
         if name in (approval.id, str(approval.rule)):
-            return approval.rule
+            return approval
     state = "was removed" if removed else "counts"
-    there = ", ".join(f"{approval.id} {approval.rule}" for approval in among) or "none"
-    raise ConfigError(f"No approval {name!r} {state} in this project. Those are: {there}.")
+    names = ", ".join(f"{approval.id} {approval.rule}" for approval in among) or "none"
+    raise ConfigError(f"No approval {name!r} {state} in this project. Those are: {names}.")
 
 
 def standing(
     rules: Rules, session: Sequence[Approval], project: Sequence[Approval]
 ) -> tuple[StandingRule, ...]:
     """Every rule that counts, and the approvals that were removed."""
-    settings = [
-        StandingRule(effect, str(rule), "settings")
-        for effect in _EFFECTS
-        for rule in getattr(rules, effect)
-    ]
-    answers: tuple[tuple[Literal["session", "project"], Sequence[Approval]], ...] = (
-        ("session", session),
-        ("project", project),
-    )
     return (
-        *settings,
-        *(
-            StandingRule("allow", str(it.rule), source, it.id, it.at, it.removed)
-            for source, approvals in answers
-            for it in approvals
-        ),
+        *(StandingRule("deny", str(rule), "settings") for rule in rules.deny),
+        *(StandingRule("ask", str(rule), "settings") for rule in rules.ask),
+        *(StandingRule("allow", str(rule), "settings") for rule in rules.allow),
+        *(_as_standing(approval, "session") for approval in session),
+        *(_as_standing(approval, "project") for approval in project),
     )
+
+
+def _as_standing(approval: Approval, source: Literal["session", "project"]) -> StandingRule:
+    text, at = str(approval.rule), approval.at
+    return StandingRule("allow", text, source, approval.id, at, approval.removed)
 
 
 def read_approvals(
@@ -163,14 +151,11 @@ def write_approvals(path: Path, project: Path, items: Mapping[str, Any]) -> None
 
 
 def _decode(document: Mapping[str, Any]) -> tuple[Approval, ...]:
-    at = document.get("at", {})
-    approvals = {}
-    for key, texts in (("allow", document["allow"]), ("removed", document.get("removed", []))):
-        if not isinstance(texts, list):
+    at, approvals = document["at"], {}
+    for key in ("allow", "removed"):
+        if not isinstance(texts := document[key], list):
             raise ValueError(f"{key} is not a list of rules")
-        for text in texts:
-            rule = parse(text)
-            approvals[rule] = Approval(
-                rule=rule, at=str(at.get(text, "")), removed=key == "removed"
-            )
+        for rule in map(parse, texts):
+            when = str(at.get(str(rule), ""))
+            approvals[rule] = Approval(rule=rule, at=when, removed=key == "removed")
     return tuple(approvals.values())

@@ -116,7 +116,7 @@ class Gate:
 
     def approve_in_session(self, rules: Sequence[str]) -> None:
         """Adds rules, as an answer for the session does. Raises: ConfigError for a bad rule."""
-        self.state.approved = approvals.change_rules(self.state.approved, give=parse_all(rules))
+        self.state.approved = approvals.add_rules(self.state.approved, parse_all(rules))
 
     def standing_rules(self) -> tuple[StandingRule, ...]:
         """Every rule that counts, and the approvals that were removed."""
@@ -390,7 +390,7 @@ class Gate:
             self.approve_in_session(rules)
         if answer.choice == "project":
             try:
-                update = functools.partial(approvals.change_rules, give=parse_all(rules))
+                update = functools.partial(approvals.add_rules, rules=parse_all(rules))
                 approvals.change(self.place.home, self.place.project, update)
             except KodeError as error:
                 self.approve_in_session(rules)

@@ -1,8 +1,6 @@
 """The permission modes, and the rules that stand in a session."""
 
-from collections.abc import (
-    Mapping,
-)
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 

@@ -133,7 +133,7 @@ def made(folder: Path) -> Here:
         here.kode("memory", "--memory", system, "export", str(here.folder / f"{system}.jsonl"))
     _pending(here, "tiered", json.dumps({"narrative": "Did x.", "facts": ["is x"]}))
     _pending(here, "vault", json.dumps([asdict(user_message("hi"))]))
-    give = partial(approvals.change_rules, give=(parse("shell(make:*)"),))
+    give = partial(approvals.add_rules, rules=(parse("shell(make:*)"),))
     approvals.change(here.home, here.project, give)
     (here.home / "history").write_bytes(b"\n# 2026-03-01 12:00:00.000000\n+fix the tests\n")
     here.keep()

@@ -63,7 +63,7 @@ def make_home(folder: Path) -> Here:
         write = [{"name": "write_file", "arguments": {"path": name, "content": name}}]
         script = here.script({"calls": write}, {"text": "Wrote it."})
         assert here.kode("continue", "--script", script, f"write {name}").code == 0
-    give = partial(approvals.change_rules, give=(parse("shell(make:*)"), parse("shell(ls:*)")))
+    give = partial(approvals.add_rules, rules=(parse("shell(make:*)"), parse("shell(ls:*)")))
     approvals.change(here.home, here.project, give)
     where = here.project / ".mcp.json"
     item = trust.Item(kind="mcp", name="files", origin=where, scope="project", content="run\n")
