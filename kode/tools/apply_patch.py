@@ -225,10 +225,7 @@ _TRIMS = sorted(itertools.product(range(4), repeat=2), key=sum)[1:]
 
 def _place_hunk(lines: Sequence[str], hunk: Hunk, position: int) -> tuple[Hunk, int, bool]:
     """The hunk with its place, see `_place`. Where its kept lines have changed or were remembered
-    wrongly, without up to three of them on each side, if the others stand only once.
-
-    Raises: Misfit.
-    """
+    wrongly, without up to three of them on each side, if the others stand only once."""
     try:
         return hunk, *_place(lines, hunk, position)
     except Misfit as misfit:
@@ -248,10 +245,7 @@ def _place(
     lines: Sequence[str], hunk: Hunk, position: int, *, once: bool = False
 ) -> tuple[int, bool]:
     """The index of its first line, and whether its lines are there exactly but for trailing space.
-    With `once` the first of several places after its anchor will not do.
-
-    Raises: Misfit.
-    """
+    With `once` the first of several places after its anchor will not do. Raises: Misfit."""
     if hunk.after_line is not None:
         if not 0 <= hunk.after_line <= len(lines):
             raise Misfit

@@ -121,8 +121,8 @@ class BackgroundCommand:
                 data = file.read(_HALF)
                 if left_out := max(0, size - _HALF - file.tell()):
                     file.seek(left_out, os.SEEK_CUR)
-                    note = f"[{left_out:,} bytes left out here. The whole output is in {path}.]"
-                    data += f"\n{note}\n".encode()
+                    note = f"{left_out:,} bytes left out here. The whole output is in {path}."
+                    data += f"\n[{note}]\n".encode()
                 data += file.read(size - file.tell())
         except OSError as error:
             raise ToolError(f"Its output could not be read: {error}.") from None

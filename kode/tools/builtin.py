@@ -33,8 +33,7 @@ BUILTIN: tuple[Tool, ...] = (
 """The order never changes within a version: providers cache requests with the same beginning."""
 
 SMALL = ("read_file", "write_file", "edit_file", "shell")
-"""The tools of the small profile: enough for every task, and few, so that a weak model chooses
-better."""
+"""The tools of the small profile: few, so that a weak model chooses better."""
 
 
 _FORMATS: Mapping[ToolFormat, Mapping[str, Tool | None]] = {

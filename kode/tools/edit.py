@@ -177,8 +177,7 @@ class Edit:
         return Replaced(text=text.replace(old, new), count=len(places), is_proven=is_proven)
 
     def _apply_loosely(self, lines: list[str], old: str, new: str) -> Replaced:
-        """At every place whose lines equal those of `old` without indentation and trailing
-        space."""
+        """Where lines equal those of `old` without indentation and trailing space."""
         old_lines = old.removesuffix("\n").split("\n")
         new_lines = (new.removesuffix("\n") if old.endswith("\n") else new).split("\n")
         if not new and old.endswith("\n"):

@@ -143,7 +143,21 @@ async def fetch(url: str) -> Page:
         ) from None
     except ToolError as error:
         raise ToolError(str(error), untrusted=error.untrusted or untrusted) from None
-    return await _make_readable(page, ends_at) if is_html else page
+    if not is_html:
+        return page
+    extras.require("web", ToolError)
+    question, answer = json.dumps({"html": page.text, "url": page_url}).encode(), None
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout_at(ends_at):
+            answer = await ask_worker(page_worker.__file__, question)
+    if answer is None:
+        raise ToolError(
+            f"{page_url} came, but its HTML is too large or too deeply nested to make text of: "
+            "try another source, or download the file with a shell command.",
+            untrusted=page_url,
+        )
+    title, text = json.loads(answer)
+    return page._replace(title=title, text=text)
 
 
 def _parse(url: str) -> "httpx2.URL":
@@ -164,10 +178,7 @@ def _parse(url: str) -> "httpx2.URL":
 
 def _redirect(base: "httpx2.URL", location: str) -> str:
     """The target of a redirect on the same host. The gate allowed only this host: a rule may deny
-    another one, and a chain of redirects could leak data to it.
-
-    Raises: ToolError that names the other URL, so that the model can ask for it.
-    """
+    another one, and a chain of redirects could leak data to it. Raises: ToolError."""
     import httpx2
 
     try:
@@ -296,21 +307,3 @@ def _find_codec(charset: str) -> str:
     except (LookupError, ValueError):  # some strings cannot be codec names at all
         return ""
     return name if _CODECS.fullmatch(name) else ""
-
-
-async def _make_readable(page: Page, ends_at: float) -> Page:
-    """The page with title and text of its HTML, parsed in a process that ends with this call."""
-    extras.require("web", ToolError)
-    question = json.dumps({"html": page.text, "url": page.url}).encode()
-    answer = None
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout_at(ends_at):
-            answer = await ask_worker(page_worker.__file__, question)
-    if answer is None:
-        raise ToolError(
-            f"{page.url} came, but its HTML is too large or too deeply nested to make text of: "
-            "try another source, or download the file with a shell command.",
-            untrusted=page.url,
-        )
-    title, text = json.loads(answer)
-    return page._replace(title=title, text=text)

@@ -19,13 +19,10 @@ MAX_CHARS = 16_000
 """How much of the output of a command is shown. Of longer output three quarters of it are left: to
 cut a little would cost a call that reads the rest, and save next to nothing."""
 
-MAX_ERROR_CHARS = 3_000
-"""Limit for lines in between that look like errors."""
-
 MAX_FILE_CHARS = 100_000_000
 """The file ends here: a command that never stops printing must not fill the disk."""
 
-_MAX_ERROR_LINES = 12
+_MAX_ERROR_LINES = 8
 """The first and the last this many."""
 _MAX_ERROR_LINE_CHARS = 200  # two lines
 _LOOKS_LIKE_ERROR = re.compile(
@@ -125,21 +122,17 @@ class Capture:
         if self.total <= self._most:
             return self._head + self._tail
         left_out = self.total - len(self._head) - len(self._tail)
-        where = f" The whole output is in {self.path}" if self.path else ""
-        problem = f" ({self._problem})" if self._problem else ""
-        hint = ": read it with read_file, or search it." if self.path else ""
-        # Some from the beginning of what is left out, some from its end.
-        half = min(MAX_ERROR_CHARS, self._most // 4) // 2
-        errors = "\n".join(line for line in self._errors if line not in self._tail)
-        if len(errors) > 2 * half:
-            first, last = errors[:half].rpartition("\n")[0], errors[-half:].partition("\n")[2]
-            errors = f"{first}\n...\n{last}"
+        note = f" ({self._problem})" if self._problem else ""
+        if self.path:
+            whole = f"The whole output is in {self.path}{note}"
+            note = f" {whole}: read it with read_file, or search it."
+        if errors := "".join(f"{line}\n" for line in self._errors if line not in self._tail):
+            count = 2 * _MAX_ERROR_LINES
+            errors = f"[Lines in it that look like errors, at most {count}:]\n{errors}"
         return (
             f"{self._head.rstrip()}\n\n"
-            f"[{left_out:,} of {self.total:,} characters left out here."
-            f"{where}{problem}{hint}]\n"
-            + (f"[Lines in it that look like errors:]\n{errors}\n" if errors else "")
-            + f"\n{self._tail.lstrip()}"
+            f"[{left_out:,} of {self.total:,} characters left out here.{note}]\n"
+            f"{errors}\n{self._tail.lstrip()}"
         )
 
     def _write(self, text: str) -> None:

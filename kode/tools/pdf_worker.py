@@ -34,7 +34,13 @@ def read_pages(data: bytes, first: int, count: int, pictures: bool, room: int) -
         try:
             page = document[number]
             if pictures:
-                pages.append(_picture(page))
+                file = io.BytesIO()
+                picture = page.render(scale=SIDE / max(*page.get_size(), 1)).to_pil()
+                picture.save(file, "PNG")
+                if file.tell() > MAX_PNG_BYTES:
+                    file = io.BytesIO()
+                    picture.convert("RGB").save(file, "JPEG", quality=85)
+                pages.append(base64.b64encode(file.getvalue()).decode("ascii"))
             else:
                 text = page.get_textpage().get_text_bounded()[:MAX_PAGE_CHARS].replace("\r", "")
                 pages.append("\n".join(map(str.rstrip, text.split("\n"))).strip())
@@ -44,16 +50,6 @@ def read_pages(data: bytes, first: int, count: int, pictures: bool, room: int) -
         if not pictures and (room := room - len(pages[-1])) < 0:
             break
     return {"total": len(document), "pages": pages}
-
-
-def _picture(page: Any) -> str:
-    picture = page.render(scale=SIDE / max(*page.get_size(), 1)).to_pil()
-    file = io.BytesIO()
-    picture.save(file, "PNG")
-    if file.tell() > MAX_PNG_BYTES:
-        file = io.BytesIO()
-        picture.convert("RGB").save(file, "JPEG", quality=85)
-    return base64.b64encode(file.getvalue()).decode("ascii")
 
 
 if __name__ == "__main__":

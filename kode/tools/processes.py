@@ -252,9 +252,6 @@ MAX_OUTPUT_BYTES = 256 * 1024
 READ_BYTES = 65_536
 """The capacity of a pipe on Linux, see pipe(7)."""
 
-Keep = Callable[["Attempt"], Awaitable[tuple[str, ...]]]
-"""Applies a program's permitted changes; returns sentences about what became of them."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramRun:
@@ -293,13 +290,13 @@ async def run_program(
     sandbox: "Sandbox | None" = None,
     records_opens: bool = False,
     grants: "Grants | None" = None,
-    keep: Keep | None = None,
+    keep: 'Callable[["Attempt"], Awaitable[tuple[str, ...]]] | None' = None,
     take_first_line: Callable[[bytes], bool] = lambda line: False,
 ) -> ProgramRun:
     """Runs a program to its end or its time limit, in `sandbox` if there is one. `records_opens`,
-    `grants`: see `Sandbox.begin`; `take_first_line` gets the first line that it prints, as soon as
-    it has, and says whether to leave it out of the output. Raises nothing but CancelledError, after
-    ending the program."""
+    `grants`: see `Sandbox.begin`; `keep` applies its permitted changes and tells what became of
+    them; `take_first_line` gets the first line that it prints, as soon as it has, and says whether
+    to leave it out of the output. Raises nothing but CancelledError, after ending the program."""
     started = time.monotonic()
     attempt: Attempt | None = None
     try:
@@ -339,27 +336,29 @@ async def run_program(
 @contextlib.asynccontextmanager
 async def open_program(
     argv: Sequence[str],
-    environment: Mapping[str, str],
+    environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     *,
     tree: ProcessTree | None = None,
-    is_alone: bool = False,
     **options: Any,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Starts a program with pipes, as this tree; it has ended with all it started on leaving. One
-    that `is_alone` starts no others, so that nobody has to look for them. `options` are those of a
-    subprocess.
+    """Starts a program with pipes, as this tree; it has ended with all it started on leaving.
+    `options` are those of a subprocess. Without `environment` it is a program of kode's own, which
+    gets none of the person's variables, and starts no others that would have to be looked for.
 
     Raises: OSError.
     """
-    tree = tree or ProcessTree()
+    tree, is_own = tree or ProcessTree(), environment is None
+    if environment is None:
+        folder = str(Path(real_path(__file__)).parents[2])
+        environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONPATH": folder}
     process: asyncio.subprocess.Process | None = None
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
     try:
         process = await tree.start(*argv, environment=environment, cwd=cwd, **pipes | options)
         yield process
     finally:
-        if process is not None and is_alone:
+        if process is not None and is_own:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             tree.forget()
@@ -406,12 +405,6 @@ PYTHON = (sys.executable, "-P")
 _LIMITED = ("/bin/sh", "-c", 'ulimit -t 30; ulimit -v 1048576 2>/dev/null; exec "$@"', "sh")
 
 
-def worker_environment() -> dict[str, str]:
-    """The variables of a program of kode's own: none of the person's."""
-    package_parent = str(Path(real_path(__file__)).parents[2])
-    return {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONPATH": package_parent}
-
-
 async def ask_worker(script: str, question: bytes) -> bytes | None:
     """Runs a self-contained file of kode with `question` on stdin, with limits of processor time
     and memory; returns its stdout, or None if it failed. The process has always ended when this
@@ -419,7 +412,6 @@ async def ask_worker(script: str, question: bytes) -> bytes | None:
 
     Raises: OSError if it cannot be started.
     """
-    argv = (*_LIMITED, *PYTHON, script)
-    async with open_program(argv, worker_environment(), is_alone=True) as process:
+    async with open_program((*_LIMITED, *PYTHON, script)) as process:
         answer, _ = await process.communicate(question)
     return answer if process.returncode == 0 else None

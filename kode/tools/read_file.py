@@ -162,10 +162,9 @@ def _number_lines(name: str, text: str, offset: int, limit: int, room: int) -> V
     last = offset + len(texts) - 1
     notes: list[str] = []
     if cut:
-        numbers = ", ".join(cut[:5]) + (" and others" if len(cut) > 5 else "")
         notes.append(
-            f"[Cut at {MAX_LINE_CHARS:,} characters: line {numbers}. For the rest use shell: "
-            f"sed -n {cut[0].split(' ')[0]}p FILE | cut -c{MAX_LINE_CHARS + 1}-]"
+            f"[Cut at {MAX_LINE_CHARS:,} characters: line {', '.join(cut)}. For the rest use "
+            f"shell: sed -n {cut[0].split(' ')[0]}p FILE | cut -c{MAX_LINE_CHARS + 1}-]"
         )
     if last < len(lines):
         why = "2,000 lines or 50 KB a call"
@@ -181,11 +180,8 @@ def _number_lines(name: str, text: str, offset: int, limit: int, room: int) -> V
 async def _read_pages(
     name: str, data: bytes, offset: int, limit: int, *, as_pictures: bool, room: int
 ) -> View:
-    """Pages of a PDF, from `offset` on (from 1); texts of at most about `room` characters.
-
-    Raises: ToolError for a PDF that is too large, locked or damaged, or takes too long, an offset
-        beyond its end, and without the extra that reads PDFs.
-    """
+    """Pages of a PDF, from `offset` on (from 1); texts of at most about `room` characters. Raises:
+    ToolError, also where the PDF takes too long, and without the extra that reads PDFs."""
     if len(data) > MAX_READ_BYTES:
         raise ToolError(f"{name} is too large: split it by a shell command such as `qpdf`.")
     extras.require("documents", ToolError)

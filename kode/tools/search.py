@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, starmap, zip_longest
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from kode.errors import ToolError
 from kode.function_tool import tool
@@ -26,7 +26,7 @@ from kode.permissions import places
 from kode.programs import find_program
 from kode.tool import ToolContext, ToolOutput
 from kode.tools import files, search_worker
-from kode.tools.processes import PYTHON, feed, open_program, worker_environment
+from kode.tools.processes import PYTHON, feed, open_program
 
 TIMEOUT_S = 30.0  # a very large repository on a cold disk
 MAX_PIECE_BYTES = 8 * 1024 * 1024
@@ -82,21 +82,20 @@ async def search_files(
     )
     options = (root, search.take, pattern, ignore_case, min(search.around, MAX_AROUND))
     for program in dict.fromkeys((ripgrep(tool_context), None)):
-        ended = await run_search(program, *options)
-        is_invalid = ended.status == 2 and ended.stderr.strip() and not search.total
-        if not is_invalid:
+        status, fault, notes = await run_search(program, *options)
+        if status != 2 or not fault.strip() or search.total:
             break
     else:
         raise ToolError(
-            f"`pattern` is not a regular expression: {ended.stderr}. To search for the characters "
+            f"`pattern` is not a regular expression: {fault}. To search for the characters "
             "as they are, put a backslash before each of . * + ? ( ) [ ] { } | ^ $"
         )
     selection = search.choose_lines()
+    text = "\n\n".join(starmap(search.render, selection.items()))
     where = files.display_path(tool_context, root) + (f" in files matching {glob}" if glob else "")
     return ToolOutput(
-        text="\n\n".join(starmap(search.render, selection.items()))
-        or f"No hits for {pattern!r} in {where}.",
-        notes=(*search.describe_omissions(selection), *ended.notes),
+        text=text or f"No hits for {pattern!r} in {where}.",
+        notes=(*search.describe_omissions(), *notes),
         summary=plural(search.total, "hit"),
         files_read=tuple(selection),
         untrusted=files.find_outside_source(tool_context, root),
@@ -126,24 +125,21 @@ async def list_files(
             names.append(name)
         return True
 
-    ended = await run_search(ripgrep(context), root, take)
+    *_, notes = await run_search(ripgrep(context), root, take)
     shown = [files.display_path(context, root / name) for name in names[:MAX_FILES]]
     ends = accumulate(len(line) + 1 for line in shown)
     lines = shown[: sum(end <= min(MAX_CHARS, context.room) for end in ends)]
-    notes = []
     if len(lines) < len(names):
-        count = f"{len(lines):,} of {len(names):,} files shown. "
-        for_others = " for the others"
+        count = f"{len(lines):,} of {len(names):,} files shown."
         if overview := _describe_folders(context, root, names):
-            count = f"{len(names):,} files are too many to list: this is where they are. "
-            lines, for_others = overview, ""
-        notes.append(f"[{count}Narrow with pattern or path{for_others}.]")
+            count = f"{len(names):,} files are too many to list: this is where they are."
+        lines, notes = overview or lines, (f"[{count} Narrow with pattern or path.]", *notes)
     if not lines:
         only = f" matching {glob}" if glob else ""
         lines = [f"No files{only} in {files.display_path(context, root)}."]
     return ToolOutput(
         text="\n".join(lines),
-        notes=(*notes, *ended.notes),
+        notes=notes,
         summary=plural(len(names), "file"),
         untrusted=files.find_outside_source(context, root),
     )
@@ -177,6 +173,8 @@ class _Search:
     """By path, each file that has hits."""
     distance: int = 0
     """How many lines around each hit have room."""
+    shown: int = 0
+    """Number of hits that are shown."""
     dropped: int = 0
     """Number of messages that were too long."""
     keys: list[str] = field(default_factory=list)
@@ -256,6 +254,7 @@ class _Search:
     def render(self, path: str, lines: Mapping[int, str]) -> str:
         name, file = files.display_path(self.context, Path(path)), self.files[path]
         count = sum(number in lines for number in file.hits)
+        self.shown += count
         texts = [f"{name} ({count} of {plural(file.total, 'hit')})" if count < file.total else name]
         for number, text in sorted(lines.items()):
             if self.around and len(texts) > 1 and number - 1 not in lines:
@@ -263,18 +262,15 @@ class _Search:
             texts.append(f"{number}{':' if number in file.hits else '-'}{text}")
         return "\n".join(texts)
 
-    def describe_omissions(self, selection: _Selection) -> Iterator[str]:
+    def describe_omissions(self) -> Iterator[str]:
         """Notes on what is left out."""
-        count = sum(
-            hit in lines for path, lines in selection.items() for hit in self.files[path].hits
-        )
-        if count < self.total:
+        if self.shown < self.total:
             total = f"{self.total:,}" if self.total < MAX_COUNTED else f"More than {MAX_COUNTED:,}"
             yield (
-                f"[{total} hits in {plural(len(self.files), 'file')}, {count} shown. "
+                f"[{total} hits in {plural(len(self.files), 'file')}, {self.shown} shown. "
                 "Narrow the pattern, path or glob for the others.]"
             )
-        if selection and self.distance < self.around:
+        if self.shown and self.distance < self.around:
             yield "[Not all of the context has room: search fewer files, or read them.]"
         if self.keys:
             keys = (files.display_path(self.context, Path(path)) for path in self.keys[:5])
@@ -332,12 +328,6 @@ _COMMON = (
 )
 
 
-class Ended(NamedTuple):
-    status: int
-    stderr: str
-    notes: tuple[str, ...]
-
-
 def ripgrep(context: ToolContext) -> str | None:
     """The program `rg` on the tools' PATH, outside the working folders."""
     path = context.place.environment.get("PATH", "")
@@ -351,9 +341,10 @@ async def run_search(
     pattern: str | None = None,
     ignore_case: bool = False,
     context: int = 0,
-) -> Ended:
+) -> tuple[int, str, tuple[str, ...]]:
     """Passes the path of each file below `root` to `take`; with a pattern, messages as those of
-    `rg --json`. Ends early where that returns False.
+    `rg --json`. Ends early where that returns False. Returns the program's exit status and errors,
+    and notes for the model.
 
     Raises: OSError if no program can be started; CancelledError, after it was killed.
     """
@@ -369,7 +360,7 @@ async def run_search(
         question = json.dumps({"root": folder, **words}).encode()
     stderr, rest, separator = b"", b"", b"\0" if pattern is None else b"\n"
     notes: tuple[str, ...] = ()
-    async with open_program(argv, worker_environment(), is_alone=True) as process:
+    async with open_program(argv) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         try:
@@ -384,15 +375,13 @@ async def run_search(
                     stderr = await process.stderr.read(65536)
         except TimeoutError:
             notes = (f"[Stopped after {TIMEOUT_S:.0f} s: there may be more. Narrow path or glob.]",)
-    return Ended(process.returncode or 0, stderr.decode(errors="replace"), notes)
+    return process.returncode or 0, stderr.decode(errors="replace"), notes
 
 
 @functools.lru_cache(maxsize=64)
 def _compile_glob(pattern: str) -> re.Pattern[str]:
-    """Compiles a glob to a regular expression that matches whole relative paths.
-
-    Raises: ToolError for unbalanced braces and brackets, and for too many alternatives.
-    """
+    """Compiles a glob to a regular expression that matches whole relative paths. Raises: ToolError
+    for unbalanced braces and brackets, and for too many alternatives."""
     from wcmatch import glob
 
     # Without escaped characters and sets.

@@ -22,9 +22,6 @@ from kode.plain_text import encoding_by_mark, lines_of
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-SKIPPED = (".git", ".hg", ".svn")
-"""Never entered, whatever `.gitignore` says."""
-
 _Rules = list[tuple[str, "GitIgnoreSpec"]]
 """(folder, its rules), the nearest folder last."""
 
@@ -56,10 +53,9 @@ def _entries(folder: str, rules: _Rules) -> Iterator[tuple[str, bool, _Rules]]:
         return
     for entry in entries:
         is_folder = entry.is_dir(follow_symlinks=False)
-        is_skipped = entry.name in SKIPPED or not (
-            is_folder or entry.is_file(follow_symlinks=False)
-        )
-        if not is_skipped and not _is_ignored(entry.path, is_folder, rules):
+        is_walked = is_folder or entry.is_file(follow_symlinks=False)
+        is_walked = is_walked and entry.name not in (".git", ".hg", ".svn")
+        if is_walked and not _is_ignored(entry.path, is_folder, rules):
             yield entry.path, is_folder, rules
 
 

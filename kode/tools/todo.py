@@ -28,9 +28,6 @@ async def todo(context: ToolContext, items: list[TodoItem]) -> ToolOutput:
         [item.text for item in items if item.status == "done"]
     )
     lines = [f"{_MARKS[item.status]} {' '.join(item.text.split())}" for item in items]
-    return ToolOutput(
-        text="\n".join(
-            [f"Todo list, {done} of {len(items)} done:", *lines, *([ticked] if ticked else [])]
-        ),
-        summary=f"{done}/{len(items)} done",
-    )
+    head = f"Todo list, {done} of {len(items)} done:"
+    text = "\n".join(filter(None, [head, *lines, ticked]))
+    return ToolOutput(text=text, summary=f"{done}/{len(items)} done")
