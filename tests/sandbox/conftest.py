@@ -16,9 +16,11 @@ from tests.sandbox.sandboxed import (
     KINDS,
     MYSELF,
     SOURCES,
+    Kind,
     Run,
     User,
     copy_sources,
+    fault,
     opened,
     ordinary_user,
 )
@@ -108,6 +110,17 @@ def run_layered(
     if isinstance(user, str):
         lacking("an ordinary user", user)
     return ready(Run("layered", home, work, user))
+
+
+def need(made: Sandbox, kind: Kind) -> None:
+    """Skips the test where this kind is not to be had."""
+    if why := fault(made, kind):
+        lacking_sandbox(kind, why)
+
+
+def kinds_of(made: Sandbox) -> list[Kind]:
+    """Those that hold here."""
+    return [kind for kind in KINDS if not fault(made, kind)]
 
 
 _FAULTS: dict[tuple[str, int], str] = {}

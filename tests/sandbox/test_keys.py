@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kode.sandbox.sandbox import Sandbox
-from tests.needs import lacking, lacking_sandbox, needs
+from tests.needs import lacking, needs
+from tests.sandbox.conftest import kinds_of, need
 from tests.sandbox.sandboxed import KINDS, Run, attempted_in, fault, opened
 from tests.workplaces import workplace
 
@@ -59,19 +60,16 @@ def test_kode_s_folder_is_hidden_wherever_it_lies(home: Path, work: Path, where:
         from kode.sandbox.sandbox import Sandbox
 
         made = Sandbox(place=workplace(work, home=kode_home))
-        for kind in KINDS:
-            if not fault(made, kind):
-                done = attempted_in(made, kind, f"cat {kode_home}/*; echo x > {kode_home}/planted")
-                assert CANARY not in done.out
+        for kind in kinds_of(made):
+            done = attempted_in(made, kind, f"cat {kode_home}/*; echo x > {kode_home}/planted")
+            assert CANARY not in done.out
         assert not (kode_home / "planted").exists()
     finally:
         subprocess.run(["rm", "-rf", str(kode_home)], check=True)
 
 
 def test_a_key_file_that_appears_between_two_commands_is_hidden(made: Sandbox, work: Path) -> None:
-    for kind in KINDS:
-        if fault(made, kind):
-            continue
+    for kind in kinds_of(made):
         attempted_in(made, kind, "true")
         (work / ".env").write_text(CANARY)
         (work / "d").mkdir()
@@ -115,8 +113,7 @@ def test_git_takes_a_hidden_file_that_it_tracks_for_unchanged(run: Run) -> None:
 def test_git_is_asked_in_the_thread_that_begins_commands(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if why := fault(made, "bubblewrap"):
-        lacking_sandbox("bubblewrap", why)
+    need(made, "bubblewrap")
     asked: list[object] = []
     monkeypatch.setattr("kode.sandbox.masks.settle_indexes", lambda *given: asked.append(given))
 
@@ -138,8 +135,7 @@ def test_a_path_denied_by_a_rule_is_hidden_too(home: Path, work: Path) -> None:
 
 
 def test_a_key_saved_during_a_command_is_hidden_in_copies(made: Sandbox, work: Path) -> None:
-    if why := fault(made, "layered"):
-        lacking_sandbox("layered", why)
+    need(made, "layered")
     (work / ".env").write_text("OLD=old-canary")
     command = "until [ -e go ]; do sleep 0.02; done; cat .env"
     attempt_done: list[str] = []
@@ -165,11 +161,10 @@ def test_git_settings_that_hold_a_key_are_hidden(run: Run, home: Path) -> None:
 def test_work_in_the_home_itself_still_hides_keys(home: Path) -> None:
     (home / "here").write_text("seen")
     made = opened(home, home)
-    for kind in KINDS:
-        if not fault(made, kind):
-            done = attempted_in(made, kind, "cat .ssh/id_rsa .kode/config.json here; echo x > new")
-            assert done.out == "seen"
-            assert not (home / "new").exists()
+    for kind in kinds_of(made):
+        done = attempted_in(made, kind, "cat .ssh/id_rsa .kode/config.json here; echo x > new")
+        assert done.out == "seen"
+        assert not (home / "new").exists()
 
 
 @pytest.mark.slow
@@ -180,6 +175,5 @@ def test_a_folder_with_very_many_entries_costs_and_shows_nothing(place: Path, wo
         (crowd / f"a-rather-long-name-of-a-file-that-lies-beside-the-home-{at}").touch()
     (crowd / "home").mkdir()
     made = opened(crowd / "home", work)
-    if why := fault(made, "landlock"):
-        lacking_sandbox("landlock", why)
+    need(made, "landlock")
     assert attempted_in(made, "landlock", f"ls {crowd}").out == ""

@@ -22,8 +22,9 @@ from kode.sandbox.layer import Layer, apply
 from kode.sandbox.sandbox import Sandbox
 from kode.tool import FileChange
 from tests.effort import share
-from tests.needs import lacking, lacking_sandbox, needs
-from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened, ran
+from tests.needs import lacking, needs
+from tests.sandbox.conftest import need
+from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, opened, ran
 from tests.undo.changes import step, undo_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.sampled(of=2)]
@@ -33,8 +34,7 @@ Tree = dict[str, tuple[object, ...]]
 
 @pytest.fixture(autouse=True)
 def _layered(made: Sandbox) -> None:
-    if why := fault(made, "layered"):
-        lacking_sandbox("layered", why)
+    need(made, "layered")
 
 
 def tree(root: Path, *, but: tuple[str, ...] = ()) -> Tree:
@@ -63,6 +63,13 @@ def tried(made: Sandbox, command: str) -> Attempt:
     done = ran(attempt.wrap(("/bin/bash", "-c", command)), made.place.cwd)
     assert done.code == 0, done.err
     return attempt
+
+
+def _git(cwd: Path, *words: str) -> str:
+    who = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "protocol.file.allow=always")
+    done = subprocess.run(["git", *who, *words], cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 # ── any operations ───────────────────────────────────────────────────────────────────────────
@@ -203,7 +210,7 @@ def test_an_applied_change_equals_the_command_and_is_undone(
     made: Sandbox, work: Path, place: Path, before: str, command: str
 ) -> None:
     dates = {"GIT_AUTHOR_DATE": "2001-01-01T00:00Z", "GIT_COMMITTER_DATE": "2001-01-01T00:00Z"}
-    subprocess.run(["git", "checkout", "-q", "-b", "main"], cwd=work, check=True)
+    _git(work, "checkout", "-q", "-b", "main")
     env = {**os.environ, **dates}
     subprocess.run(["/bin/bash", "-ec", before], cwd=work, check=True, env=env)
     time.sleep(0.02)
@@ -228,18 +235,17 @@ def test_an_applied_change_equals_the_command_and_is_undone(
     assert files(tree(work)) == files(was)
 
 
-def test_reading_or_rewriting_the_same_text_changes_nothing(made: Sandbox, work: Path) -> None:
-    (work / "a").write_text("1\n")
-    done = attempted_in(made, "layered", "cat a; echo 1 > a; touch a; git status; mkdir d; rmdir d")
-    assert done.changes == ()
+LONG_AGO = (1_000_000_000, 1_000_000_000)
 
 
 @needs("git")
-def test_staging_is_a_change_and_gits_own_looks_are_none(made: Sandbox, work: Path) -> None:
+def test_staging_is_a_change_and_mere_looks_are_none(made: Sandbox, work: Path) -> None:
     (work / "a").write_text("1\n")
-    for command in ("add a", "commit -qm 1"):
-        subprocess.run(["git", *command.split()], cwd=work, check=True)
-    os.utime(work / "a", (1_000_000_000, 1_000_000_000))
+    done = attempted_in(made, "layered", "cat a; echo 1 > a; touch a; git status; mkdir d; rmdir d")
+    assert done.changes == ()
+    _git(work, "add", "a")
+    _git(work, "commit", "-qm", "1")
+    os.utime(work / "a", LONG_AGO)
 
     index = (".git/index", "changed", "")
     assert attempted_in(made, "layered", "git update-index --refresh").changes == ()
@@ -249,17 +255,15 @@ def test_staging_is_a_change_and_gits_own_looks_are_none(made: Sandbox, work: Pa
 
 @needs("git")
 def test_a_first_commit_in_a_fresh_clone_is_whole(made: Sandbox, work: Path) -> None:
-    long_ago = (1_000_000_000, 1_000_000_000)
     for name in (".env", "a"):
         (work / name).write_text("KEY=1\n")
-        os.utime(work / name, long_ago)
-    for command in ("add .", "commit -qm 1"):
-        subprocess.run(["git", *command.split()], cwd=work, check=True)
-    os.utime(work / ".git" / "index", long_ago)
+        os.utime(work / name, LONG_AGO)
+    _git(work, "add", ".")
+    _git(work, "commit", "-qm", "1")
+    os.utime(work / ".git" / "index", LONG_AGO)
 
     attempted_in(made, "layered", "echo 2 > a; git commit -qam 2", apply=True)
-    status = ["git", "status", "--porcelain"]
-    assert subprocess.run(status, cwd=work, check=True, capture_output=True).stdout == b""
+    assert _git(work, "status", "--porcelain") == ""
 
 
 def test_changes_are_named_with_what_git_ignores(made: Sandbox, work: Path) -> None:
@@ -299,11 +303,9 @@ def test_a_folder_that_hides_itself_is_ignored(made: Sandbox, work: Path) -> Non
 @needs("git")
 def test_a_submodule_or_a_replaced_link_hides_no_ignored_file(made: Sandbox, work: Path) -> None:
     (work / ".gitignore").write_text("*.so\n")
-    other = work / "sub"
-    git = ["git", "-c", "user.name=a", "-c", "user.email=b"]
-    subprocess.run([*git, "init", "-q", str(other)], check=True)
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "1"], cwd=other, check=True)
-    subprocess.run([*git, "add", "sub"], cwd=work, check=True, capture_output=True)
+    _git(work, "init", "-q", "sub")
+    _git(work / "sub", "commit", "-q", "--allow-empty", "-m", "1")
+    _git(work, "add", "sub")
     (work / "link").symlink_to("elsewhere")
     for command in ("echo > sub/new", "rm link; mkdir link; echo > link/new"):
         done = attempted_in(made, "layered", f"{command}; echo > a.so")
@@ -317,7 +319,7 @@ def test_a_change_says_what_kind_of_file_it_is_of(made: Sandbox, work: Path) -> 
     for name in ("env/pyvenv.cfg", "build/keep", "old/__pycache__/b.pyc", ".mypy_cache/a"):
         (work / name).parent.mkdir(parents=True, exist_ok=True)
         (work / name).write_text("")
-    subprocess.run(["git", "add", "-f", "build/keep"], cwd=work, check=True)
+    _git(work, "add", "-f", "build/keep")
     attempt = tried(
         made,
         "mkdir -p build/a .venv node_modules/a/__pycache__ vendor/a __pycache__; echo > build/a/x;"
@@ -351,13 +353,6 @@ def test_a_change_says_what_kind_of_file_it_is_of(made: Sandbox, work: Path) -> 
         "p.db": ("work", "p.db"),
         "vendor/a/x": ("dependency", "vendor/"),
     }
-
-
-def _git(cwd: Path, *words: str) -> str:
-    who = ("-c", "user.name=A", "-c", "user.email=a@b.c", "-c", "protocol.file.allow=always")
-    done = subprocess.run(["git", *who, *words], cwd=cwd, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture
@@ -487,23 +482,19 @@ def test_a_file_that_somebody_adds_to_a_deleted_folder_stays(made: Sandbox, work
     assert os.listdir(work / "d") == ["theirs"]
 
 
-def test_too_many_changes_are_none(
-    made: Sandbox, work: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("for i in $(seq 30); do : > $i; done", "more than 20 files"),
+        ("mkdir -p $(printf 'd/%.0s' {1..1500})", "too deeply"),
+    ],
+)
+def test_too_many_changes_or_folders_are_none(
+    made: Sandbox, work: Path, monkeypatch: pytest.MonkeyPatch, command: str, reason: str
 ) -> None:
     monkeypatch.setattr(layer, "MAX_CHANGES", 20)
-    attempt = tried(made, "for i in $(seq 30); do : > $i; done")
-    with pytest.raises(SandboxError, match="more than 20 files"):
-        attempt.changes()
-    attempt.close()
-    assert os.listdir(work) == [".git"]
-
-
-@pytest.mark.slow
-def test_folders_nested_deeper_than_anybody_needs_are_dropped_and_removed(
-    made: Sandbox, work: Path
-) -> None:
-    attempt = tried(made, "mkdir -p $(printf 'd/%.0s' {1..1500})")
-    with pytest.raises(SandboxError, match="too deeply"):
+    attempt = tried(made, command)
+    with pytest.raises(SandboxError, match=reason):
         attempt.changes()
     attempt.close()
     assert os.listdir(work) == [".git"]
@@ -536,8 +527,7 @@ def test_a_project_on_another_file_system_is_copied_over(home: Path, work: Path)
     with memory() as project:
         (project / "old").write_text("old")
         made = opened(home, project)
-        if why := fault(made, "layered"):
-            lacking_sandbox("layered", why)
+        need(made, "layered")
         attempt = begun(made, "layered")
         command = "echo new > old; ln -s old l; mkdir -p d/e; echo x > d/e/f; chmod 700 d/e/f"
         assert ran(attempt.wrap(("/bin/bash", "-c", command)), project).code == 0

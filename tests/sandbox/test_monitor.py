@@ -15,7 +15,7 @@ from kode.sandbox.reach import Reach
 from kode.sandbox.sandbox import Sandbox
 from kode.tool import ToolContext
 from kode.tools.shell import shell
-from tests.needs import lacking_sandbox
+from tests.sandbox.conftest import kinds_of, need
 from tests.sandbox.sandboxed import Kind, Run, attempted_in, begun, fault, ran
 from tests.workplaces import workplace
 
@@ -25,8 +25,7 @@ KINDS: list[Kind] = ["layered", "plain", "landlock"]
 
 
 def of(made: Sandbox, kind: Kind) -> Run:
-    if why := fault(made, kind):
-        lacking_sandbox(kind, why)
+    need(made, kind)
     return Run(kind, made.place.home.parent, made.place.cwd)
 
 
@@ -56,11 +55,10 @@ def test_every_way_to_change_a_file_outside_is_seen(run: Run, place: Path) -> No
 
 
 def test_a_change_of_a_read_only_project_is_reported(made: Sandbox) -> None:
-    for kind in KINDS:
-        if not fault(made, kind):
-            done = attempted_in(made, kind, "mkdir built")
-            blocked = () if kind == "layered" else (f"wrote to {made.place.cwd}/built",)
-            assert done.blocked == blocked, kind
+    for kind in kinds_of(made):
+        done = attempted_in(made, kind, "mkdir built")
+        blocked = () if kind == "layered" else (f"wrote to {made.place.cwd}/built",)
+        assert done.blocked == blocked, kind
 
 
 def test_a_connection_is_reported(run: Run) -> None:
@@ -236,7 +234,7 @@ async def test_it_ends_when_the_call_is_cancelled(context: ToolContext, made: Sa
 
 @pytest.mark.slow
 def test_no_descriptor_and_no_thread_is_left_over_many_commands(made: Sandbox) -> None:
-    kinds = [kind for kind in KINDS if not fault(made, kind)]
+    kinds = kinds_of(made)
     for kind in kinds:
         attempted_in(made, kind, "true")
     before = (len(os.listdir("/proc/self/fd")), threading.active_count())

@@ -10,8 +10,8 @@ from kode.assembly import open_sandbox
 from kode.config.model import Config
 from kode.sandbox.reach import Grants, access, is_outside
 from kode.sandbox.sandbox import Sandbox
-from tests.needs import lacking_sandbox
-from tests.sandbox.sandboxed import KINDS, Kind, attempted_in, begun, fault, opened, ran
+from tests.sandbox.conftest import need
+from tests.sandbox.sandboxed import KINDS, Kind, attempted_in, begun, opened, ran
 from tests.workplaces import workplace
 
 
@@ -150,8 +150,7 @@ def test_a_file_outside_is_not_there_and_named_once(
     (place / "sibling").mkdir()
     (place / "sibling" / "data").write_text("canary-value")
     sandbox = opened(home, work)
-    if why := fault(sandbox, kind):
-        lacking_sandbox(kind, why)
+    need(sandbox, kind)
     programs = ("cat {}", "python3 -c 'print(open(\"{}\").read())'", "cp {} copy; cat copy")
     for program in programs:
         line = f"{program.format(place / 'sibling/data')}; ln -s / l; cat l{place}/*/*"
@@ -176,8 +175,7 @@ def test_a_named_sibling_is_read_without_its_keys(
     for name, text in (("package.json", "{}"), (".env", "KEY=canary-value"), ("code", "code")):
         (place / "lib" / name).write_text(text)
     sandbox = opened(home, work)
-    if why := fault(sandbox, kind):
-        lacking_sandbox(kind, why)
+    need(sandbox, kind)
     done = attempted_in(sandbox, kind, f"cd {place}/lib; cat code .env; touch new")
     assert done.out == "code"
     assert sorted(os.listdir(place / "lib")) == [".env", "code", "package.json"]
@@ -200,8 +198,7 @@ def test_a_command_that_opens_a_granted_file_is_marked(
     (place / "granted").mkdir()
     (place / "granted" / "data").write_text("from outside")
     sandbox = opened(home, work, read=[f"{place}/granted"])
-    if why := fault(sandbox, kind):
-        lacking_sandbox(kind, why)
+    need(sandbox, kind)
     attempt = begun(sandbox, kind)
     ran(attempt.wrap(("/bin/bash", "-c", line.format(place / "granted"))), work)
     attempt.close()

@@ -23,6 +23,7 @@ from kode.sandbox.sandbox import Sandbox
 from kode.tool import ALLOWED, ToolContext
 from kode.tools.shell import shell
 from tests.needs import lacking, lacking_sandbox, needs
+from tests.sandbox.conftest import kinds_of, need
 from tests.sandbox.sandboxed import (
     KINDS,
     SOURCES,
@@ -75,21 +76,10 @@ def test_memory_shows_its_log_alone_and_moved_parts_are_hidden(
     assert (log.read_text(), facts.read_text()) == ("moved the parser", "likes tabs")
 
 
-def test_a_missing_sandbox_comes_with_the_next_step(
-    made: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kode.sandbox.reach.SYSTEM_PATH", "/nowhere")
-    monkeypatch.setattr("kode.sandbox.launcher.landlock_version", lambda: 0)
-    found = made.support()
-    assert (found.kind, found.layered, made.is_available()) == ("none", False, False)
-    assert "Install bubblewrap" in found.why
-
-
 def test_a_missing_bubblewrap_comes_with_the_gaps(
     made: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if why := fault(made, "landlock"):
-        lacking_sandbox("landlock", why)
+    need(made, "landlock")
     monkeypatch.setattr("kode.sandbox.reach.SYSTEM_PATH", "/nowhere")
     found = made.support()
     assert (found.kind, found.layered, made.is_available()) == ("landlock", False, True)
@@ -103,15 +93,16 @@ def test_an_old_landlock_is_no_sandbox(
 ) -> None:
     monkeypatch.setattr("kode.sandbox.reach.SYSTEM_PATH", "/nowhere")
     monkeypatch.setattr("kode.sandbox.launcher.landlock_version", lambda: version)
-    assert not made.is_available()
+    support = made.support()
+    assert (support.kind, support.layered, made.is_available()) == ("none", False, False)
+    assert "Install bubblewrap" in support.why
     assert made.unavailable_reason()
 
 
 def test_a_self_test_that_finds_a_leak_fails_the_sandbox(
     made: Sandbox, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if why := fault(made, "plain"):
-        lacking_sandbox("plain", why)
+    need(made, "plain")
     real = reach.to_bubblewrap
 
     def leaky(*given: Any, **named: Any) -> list[str]:
@@ -197,7 +188,7 @@ def test_a_slow_self_test_is_repeated_with_more_time(
 def test_the_launcher_refuses_rather_than_run_unlimited(
     made: Sandbox, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kinds = [kind for kind in KINDS if not fault(made, kind)]
+    kinds = kinds_of(made)
     monkeypatch.setattr(limits, "seccomp_filter", lambda machine, **more: b"not a program..")
     for kind in kinds:
         done = attempted_in(made, kind, "touch made; echo ran")
@@ -206,7 +197,7 @@ def test_the_launcher_refuses_rather_than_run_unlimited(
 
 
 def test_a_missing_program_is_named_and_the_sandbox_not_blamed(made: Sandbox, work: Path) -> None:
-    for kind in [kind for kind in KINDS if not fault(made, kind)]:
+    for kind in kinds_of(made):
         attempt = begun(made, kind)
         done = ran(attempt.wrap(("no-such-program",)), work)
         attempt.close()
@@ -236,16 +227,13 @@ def test_paths_a_copy_would_hide_are_not_copied(home: Path, where: str) -> None:
 
 
 def test_the_temporary_folder_is_writable_and_lasts_for_the_session(made: Sandbox) -> None:
-    for kind in KINDS:
-        if not fault(made, kind):
-            assert attempted_in(made, kind, 'cd "$TMPDIR"; echo y > t; cat t').out == "y\n"
-            assert attempted_in(made, kind, 'cd "$TMPDIR"; cat t; stat -c %a .').out == "y\n700\n"
+    for kind in kinds_of(made):
+        assert attempted_in(made, kind, 'cd "$TMPDIR"; echo y > t; cat t').out == "y\n"
+        assert attempted_in(made, kind, 'cd "$TMPDIR"; cat t; stat -c %a .').out == "y\n700\n"
 
 
 def test_variables_naming_unreachable_places_are_left_out(made: Sandbox) -> None:
-    for kind in KINDS:
-        if fault(made, kind):
-            continue
+    for kind in kinds_of(made):
         attempt = begun(made, kind)
         given = {"SSH_AUTH_SOCK": "/tmp/agent", "DISPLAY": ":0", "KEPT": "1", "TMPDIR": "/nowhere"}
         done = ran(attempt.wrap(("/usr/bin/env",)), made.place.cwd, given)
@@ -293,7 +281,7 @@ def test_links_a_command_made_lead_no_later_one_out(run_layered: Run, home: Path
 def test_a_work_folder_turned_into_a_link_is_not_used(home: Path, place: Path) -> None:
     (place / "other").mkdir()
     made = opened(home, place / "other")
-    kinds = [kind for kind in KINDS if not fault(made, kind)]
+    kinds = kinds_of(made)
     (place / "other").rename(place / "gone")
     (place / "other").symlink_to(home / ".ssh")
     for kind in kinds:
@@ -399,8 +387,7 @@ async def test_all_that_a_command_started_in_it_ends_with_it(
 async def test_processes_that_left_their_session_end_with_the_command(
     context: ToolContext, made: Sandbox, kind: Kind
 ) -> None:
-    if why := fault(made, kind):
-        lacking_sandbox(kind, why)
+    need(made, kind)
     mark = f"{60_000 + os.getpid()}.75"
     hides = f'trap "" TERM; : > "$0/begun"; sleep {mark}; :'
     start = f"setsid -f env -i sh -c '{hides}' \"$TMPDIR\" > /dev/null 2>&1"
@@ -424,8 +411,7 @@ async def test_the_sandbox_itself_is_not_reported_as_left_running(
 def test_killing_kode_ends_its_command_and_applies_nothing(
     made: Sandbox, home: Path, work: Path
 ) -> None:
-    if why := fault(made, "layered"):
-        lacking_sandbox("layered", why)
+    need(made, "layered")
     mark = f"{50_000 + os.getpid()}.5"
     code = (
         "from pathlib import Path; from tests.sandbox.sandboxed import *\n"

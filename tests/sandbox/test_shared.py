@@ -16,8 +16,9 @@ import pytest
 from kode import durable
 from kode.sandbox.attempt import Attempt
 from kode.sandbox.sandbox import Sandbox
-from tests.needs import lacking, lacking_sandbox, needs
-from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, fault, opened
+from tests.needs import lacking, needs
+from tests.sandbox.conftest import need
+from tests.sandbox.sandboxed import SOURCES, attempted_in, begun, opened
 
 pytestmark = pytest.mark.slow
 
@@ -62,8 +63,7 @@ def running(made: Sandbox, command: str) -> Iterator[tuple[Attempt, "subprocess.
 
 @pytest.fixture
 def layered(made: Sandbox) -> Sandbox:
-    if why := fault(made, "layered"):
-        lacking_sandbox("layered", why)
+    need(made, "layered")
     if made.loopback() is None:
         lacking("nsenter", "apt install util-linux")
     return made
@@ -108,8 +108,7 @@ def test_each_command_has_its_own_network_where_sharing_fails(
 ) -> None:
     monkeypatch.setattr("kode.sandbox.loopback.make_loopback", lambda: None)
     made = opened(home, home / "work")
-    if why := fault(made, "layered"):
-        lacking_sandbox("layered", why)
+    need(made, "layered")
     assert any("nsenter" in gap for gap in made.support().gaps)
     done = attempted_in(made, "layered", "cat /proc/net/dev")
     assert [line.split(":")[0].strip() for line in done.out.splitlines() if ":" in line] == ["lo"]
