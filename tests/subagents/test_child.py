@@ -3,16 +3,19 @@
 import asyncio
 import json
 import os
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from kode.cli.commands.subagent import ChildTurn
 from kode.events import TurnEnded
 from kode.messages import Message, Text, ToolCall, user_message
 from kode.subagents import child
 from kode.subagents.child import ChildPipes, partial_summary, request_text
 from kode.subagents.task import (
+    Clock,
     Result,
     Snapshot,
     Task,
@@ -83,6 +86,21 @@ async def test_messages_of_the_parent_wait_for_the_next_step() -> None:
     assert [text.text for text in pipes.take_messages()] == ["one", "two"]
     assert len(marks) == 1
     assert pipes.take_messages() == []
+
+
+def test_a_process_that_ignores_its_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = threading.Event()
+    monkeypatch.setattr(ChildTurn, "_kill", lambda turn: killed.set())
+    turn = ChildTurn(ChildPipes(lambda: None), Task(goal="g"), Clock(1), timeout_s=1)
+
+    turn.stop("timeout", "It is late.", within_s=600)
+    postponed = turn.timer.finished
+    turn.stop("interrupted", "The parent is gone.", within_s=0.01)
+    turn.end_within(600)
+
+    assert killed.wait(30)
+    assert postponed.is_set()
+    assert (turn.status, turn.error) == ("timeout", "It is late.")
 
 
 def test_the_snapshot_becomes_a_section_with_titles() -> None:
