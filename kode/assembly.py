@@ -35,7 +35,7 @@ from kode.permissions.rules import Rule, Rules, parse_all
 from kode.process_end import write_report
 from kode.programs import one_deeper
 from kode.prompts import opening_sections, system_sections
-from kode.provider import Provider, ToolFormat
+from kode.provider import Provider
 from kode.providers import open_provider
 from kode.providers.models import cost_usd
 from kode.providers.provider import HttpProvider
@@ -52,7 +52,7 @@ from kode.undo.undo import Undo, open_undo
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
-    from kode.conversation.settings import Child, Settings
+    from kode.conversation.settings import Settings
     from kode.sandbox.named import Named
     from kode.subagents.task import Start
     from kode.tools.background import BackgroundCommands
@@ -95,12 +95,10 @@ def make_provider(config: Config, choice: ProviderChoice) -> Provider:
 
 def can_search(config: Config, provider: Provider) -> bool:
     """Whether the vendor's server may search the web: the person wants it, and it can."""
-    by_plugin = (
-        isinstance(provider, HttpProvider)
-        and provider.api == "chat"
-        and provider.row.dialect.search != ""
-    )
-    return config.web_search is True and (provider.info.searches or by_plugin)
+    searches = provider.info.searches
+    if isinstance(provider, HttpProvider) and provider.api == "chat":
+        searches = searches or provider.row.dialect.search != ""
+    return config.web_search is True and searches
 
 
 def open_named(
@@ -116,19 +114,8 @@ def open_named(
 
 def is_small(config: Config, provider: Provider) -> bool:
     """Whether a conversation gets few tools and a short prompt."""
-    if config.profile == "auto":
-        return provider.info.context_window < SMALL_WINDOW
-    return config.profile == "small"
-
-
-def tool_format_of(config: Config, provider: Provider) -> ToolFormat:
-    """The form in which tools for files are offered: as set, else as the model is trained and the
-    server takes it."""
-    if config.tool_format != "auto":
-        return config.tool_format
-    if not isinstance(provider, HttpProvider) or provider.api != "responses":
-        return "kode"
-    return "patch" if provider.model.startswith(provider.row.patches) else "kode"
+    is_cramped = provider.info.context_window < SMALL_WINDOW
+    return is_cramped if config.profile == "auto" else config.profile == "small"
 
 
 def model_parts(settings: "Settings", choice: ProviderChoice, provider: Provider) -> dict[str, Any]:
@@ -141,13 +128,19 @@ def model_parts(settings: "Settings", choice: ProviderChoice, provider: Provider
         key = "small_model" if named == config.small_model else "memory.model"
         small = open_named(config, key, named, settings.loaded.origins)
     is_same = small and (small.name, small.model) == (provider.name, provider.model)
+    # Tools for files are offered as set, else as the model is trained and the server takes it.
+    form, is_trained = (
+        config.tool_format,
+        isinstance(provider, HttpProvider)
+        and (provider.api == "responses" and provider.model.startswith(provider.row.patches)),
+    )
     return {
         "provider": provider,
         "small_model": None if is_same else small,
         "effort": choice.effort,
         "search": can_search(config, provider),
-        "cost_usd": cost_function(provider),
-        "tool_format": tool_format_of(config, provider),
+        "cost_usd": lambda usage: cost_usd(provider.info, usage),
+        "tool_format": form if form != "auto" else "patch" if is_trained else "kode",
         # Masked in everything that a tool returns.
         "secrets": tuple(text for key in secrets if key and is_key(key) for text in spellings(key)),
     }
@@ -156,13 +149,11 @@ def model_parts(settings: "Settings", choice: ProviderChoice, provider: Provider
 def simplify(agent: Agent, settings: "Settings") -> Agent:
     """The agent with the tools and prompt of the small profile."""
     tools = tuple(tool for tool in agent.tools if tool not in BUILTIN or tool.name in SMALL)
-    render = partial(_render_system, settings, small=True)
+    render = partial(_render_system, settings, True)
     return replace(agent, small=True, tools=tools, render_system=render)
 
 
-def _render_system(
-    settings: "Settings", late: Mapping[str, str], *, small: bool = False
-) -> Mapping[str, str]:
+def _render_system(settings: "Settings", small: bool, late: Mapping[str, str]) -> Mapping[str, str]:
     # The sections of plug-ins stand before memory's, which changes more.
     config, late = settings.config, {**settings.sections(), **late}
     return system_sections(base=config.system, append=config.append_system, late=late, small=small)
@@ -179,33 +170,25 @@ def open_workplace(config: Config, home: Path, cwd: Path) -> Workplace:
                 f"memory.data_dir is {folder}, which holds the working directory: no tool may "
                 "write in the folder of memory. Name a folder of its own."
             )
-    project = paths.project_root(cwd)
-    readable: tuple[Path, ...] = (paths.bundles_folder(home),)
+    names = {*PASSED_ON, *config.shell.environment}
+    passed = {n: os.environ[n] for n in os.environ if n in names or n.startswith("LC_")}
+    project, readable = paths.project_root(cwd), [paths.bundles_folder(home)]
     if config.memory.enabled and (pattern := system_row(config.memory.system).readable):
-        folder = paths.memory_folder(home, config.memory.data_dir) / config.memory.system
-        readable = (*readable, folder / paths.path_hash(project) / pattern)
+        folder = paths.memory_folder(home, data_dir) / config.memory.system
+        readable.append(folder / paths.path_hash(project) / pattern)
     return Workplace(
         cwd=cwd,
         project=project,
         roots=roots,
         home=home,
         protected=tuple(dict.fromkeys(own)),
-        readable=readable,
+        readable=tuple(readable),
         outputs=paths.outputs_folder(home, None),
-        environment=child_environment(os.environ, config.shell.environment),
+        environment=passed | one_deeper(os.environ),
         git=git_folders((project, *roots)),
         user_home=paths.user_home() or paths.NO_HOME,
         temp=(Path(tempfile.gettempdir()),),
     )
-
-
-def _of_session(place: Workplace, session_id: str | None, child: "Child | None") -> Workplace:
-    """The workplace of a session, whose full outputs and plan lie beside it; a subagent's outputs
-    are among its parent's records. A session without a file has no plan."""
-    if child is not None and child.folder is not None:
-        return replace(place, outputs=child.folder / "outputs", plan=None)
-    plan = None if session_id is None else paths.plan_file(place.home, session_id)
-    return replace(place, outputs=paths.outputs_folder(place.home, session_id), plan=plan)
 
 
 def make_agent(
@@ -216,9 +199,8 @@ def make_agent(
     *,
     background: "BackgroundCommands | None" = None,
 ) -> Agent:
-    """Builds the agent of a session from its parts. Memory is not open yet, so its tools are
-    missing; those of `settings` come after kode's own. A subagent stores undo contents with its
-    parent's.
+    """Builds the agent of a session. Memory is not open yet, so its tools are missing; those of
+    `settings` come after kode's own. A subagent stores undo contents with its parent's.
 
     Raises: ConfigError for unusable rules, memory system or budget; UserError for a small or a
         fallback model that cannot be asked.
@@ -230,20 +212,20 @@ def make_agent(
         asked.append(open_named(config, "fallback_model", config.fallback_model))
     for key in ("max_budget_usd", "shared_budget"):
         for priced in asked if getattr(config, key) is not None else ():
-            if cost_function(priced)(Usage()) is None:
+            if cost_usd(priced.info, Usage()) is None:
                 raise ConfigError(
                     f"The price of {priced.model} is unknown, so a budget cannot be kept. Set its "
                     'price as `"prices": {"' + priced.model + '": {"input": 1.0, "output": 2.0}}` '
                     "in the config, or leave out the budget."
                 ).about(Setting(key))
-    state = GateState(mode=config.permissions.mode)
-    if start is not None:
-        state.approved = approvals.add_rules((), parse_all(start.approved))
-    try:
-        memory = guard(config.memory, settings.memory)
-    except ConfigError as error:
-        raise error.about(Setting("memory.system")) from None
-    place = _of_session(place, session.id, child)
+    approved = parse_all(start.approved if start is not None else ())
+    state = GateState(config.permissions.mode, approved=approvals.add_rules((), approved))
+    outputs, plan = paths.outputs_folder(place.home, session.id), None
+    if child is not None and child.folder is not None:
+        outputs = child.folder / "outputs"
+    elif session.id is not None:
+        plan = paths.plan_file(place.home, session.id)
+    place = replace(place, outputs=outputs, plan=plan)
     sandbox, forced = open_sandbox(config, place), config.sandbox.enabled is True
 
     def private_tmp() -> Path | None:
@@ -283,10 +265,10 @@ def make_agent(
         **model_parts(settings, resolve_provider(config, os.environ), provider),
         tools=(*BUILTIN, *settings.tools),
         gate=gate,
-        memory=memory,
+        memory=guard(config.memory, settings.memory),
         config=config,
         place=place,
-        render_system=partial(_render_system, settings),
+        render_system=partial(_render_system, settings, False),
         opening=_opening_renderer(config, place, marks, emit),
         spend=spend,
         seen_files={},
@@ -345,22 +327,18 @@ def _open_undo(config: Config, place: Workplace, session: Session, start: "Start
     places = store.places(place.home)
     if (own := store.open_store(places)) is None:
         raise StorageError(f"No folder for undo data: make {places[0]} or {places[1]} writable.")
-    return replace(_undo_in(config, own.folder), close=own.close)
+    return _undo_in(config, own.folder, close=own.close)
 
 
 def undo_of_session(config: Config, home: Path, session_id: str) -> Undo:
     """The undo data of a session on disk."""
-    undo = _undo_in(config, paths.undo_folder(paths.session_folder(home, session_id)))
-    return replace(undo, marker=paths.unfinished_undo(home, session_id))
+    folder = paths.undo_folder(paths.session_folder(home, session_id))
+    return _undo_in(config, folder, marker=paths.unfinished_undo(home, session_id))
 
 
-def _undo_in(config: Config, folder: Path) -> Undo:
-    limits = config.undo
-    return open_undo(
-        folder,
-        max_file_bytes=limits.max_file_mb * MEGABYTE,
-        max_bytes=limits.max_session_mb * MEGABYTE,
-    )
+def _undo_in(config: Config, folder: Path, **more: Any) -> Undo:
+    file, session = config.undo.max_file_mb * MEGABYTE, config.undo.max_session_mb * MEGABYTE
+    return replace(open_undo(folder, max_file_bytes=file, max_bytes=session), **more)
 
 
 @lru_cache(maxsize=8)
@@ -404,15 +382,9 @@ async def run_beside(
     sandbox = open_sandbox(config, place)
     if sandbox is not None and not await asyncio.to_thread(sandbox.is_available):
         sandbox = None
+    program = partial(run_program, argv, cwd=place.cwd, environment=place.environment)
     try:
-        ran = await run_program(
-            argv,
-            cwd=place.cwd,
-            environment=place.environment,
-            timeout_s=timeout_s,
-            sandbox=sandbox,
-            records_opens=sandbox is not None,
-        )
+        ran = await program(timeout_s=timeout_s, sandbox=sandbox, records_opens=bool(sandbox))
     finally:
         if sandbox is not None:
             await asyncio.to_thread(sandbox.close)
@@ -428,10 +400,8 @@ def _shared_budget(config: Config, session: Session, start: "Start | None") -> S
     budget = SharedBudget(path, by=session.id or "", only_looks=start is not None)
     budget.refresh()
     if math.isinf(budget.limit_usd):
-        raise ConfigError(
-            f"--shared-budget {path} has no limit. The file must start with the limit "
-            'for all: {"limit_usd": 5.0}'
-        )
+        text = f"--shared-budget {path} has no limit. The file must start with the limit for all: "
+        raise ConfigError(text + '{"limit_usd": 5.0}')
     return budget
 
 
@@ -442,35 +412,18 @@ def _opening_renderer(
     when they are first needed: a person is asked before about those that wait."""
 
     @cache
-    def section() -> str:
-        if not config.agents_files:
-            return ""
-        instructions = read_instructions(place.home, place.cwd)
-        if instructions.warning:
-            emit(Notice(text=instructions.warning))
-        for source in instructions.sources:
+    def read_section() -> str:
+        read = read_instructions(place.home, place.cwd)
+        if read.warning:
+            emit(Notice(text=read.warning))
+        for source in read.sources:
             marks.keep_loaded(source.path, source.text, source.sha256)
-        return instructions.section
+        return read.section
 
     return lambda window: opening_sections(
         window=window,
         cwd=place.cwd,
         repository=paths.repository_root(place.cwd),
         today=datetime.now().astimezone().date(),
-        project_instructions=section(),
+        project_instructions=read_section() if config.agents_files else "",
     )
-
-
-def cost_function(provider: Provider) -> Callable[[Usage], float | None]:
-    """Usage → dollars at the model's price; the scripted provider costs nothing."""
-    return lambda usage: cost_usd(provider.info, usage)
-
-
-def child_environment(environ: Mapping[str, str], extra: tuple[str, ...]) -> dict[str, str]:
-    """The environment of child processes: an allow-list, so that no secret leaks by default."""
-    passed = {
-        name: value
-        for name, value in environ.items()
-        if name in PASSED_ON or name.startswith("LC_") or name in extra
-    }
-    return passed | one_deeper(environ)

@@ -7,13 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kode import paths
-from kode.assembly import cost_function, is_small
+from kode.assembly import is_small
 from kode.engine.tokens import room_to_think
 from kode.errors import AuthenticationError, RefusedError
 from kode.events import Notice, silent
 from kode.memory.contract import MemoryContext
 from kode.messages import Message, Usage
 from kode.provider import Provider, Request
+from kode.providers.models import cost_usd
 from kode.session.entries import UsageEntry
 from kode.session.messages import visible_messages
 from kode.session.record import session_record, typed_texts
@@ -83,7 +84,7 @@ async def _ask(conversation: "Conversation", provider: Provider, request: Reques
     message = await provider.reply(request, silent)
     spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)
     usage = message.usage or Usage()
-    cost = cost_function(provider)(usage)
+    cost = cost_usd(provider.info, usage)
     spend.add(usage, cost)
     conversation.session.append(
         UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model)

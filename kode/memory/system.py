@@ -16,7 +16,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from kode import installed
-from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, StorageError
+from kode.errors import BusyError, ConfigError, KodeError, MemoryRefused, Setting, StorageError
 from kode.events import Emit, Notice, Working, silent
 from kode.memory import frame
 from kode.memory.contract import (
@@ -347,6 +347,6 @@ def make_system(settings: "MemoryConfig") -> MemorySystem:
         raise ConfigError(
             f"There is no memory system {name!r}. "
             f"Set memory.system to one of: {', '.join((*SYSTEMS, *added))}."
-        )
+        ).about(Setting("memory.system"))
     system: MemorySystem = installed.load(*added[name])(settings)
     return system
