@@ -52,7 +52,7 @@ HOMES = {
     "kode.provider": "Request ToolSpec",
     "kode.providers.models": "model_info_of=info_of",
     "kode.registry": "Dialect ProviderRow",
-    "kode.session.entries": "AnyEntry CompactionEntry MessageEntry",
+    "kode.session.entries": "AnyEntry=Entry CompactionEntry MessageEntry",
     "kode.session.index": "find_session=find list_sessions search_sessions=search",
     "kode.session.log": "Session",
     "kode.session.spending": "Spending",
@@ -159,8 +159,8 @@ if TYPE_CHECKING:
     from kode.providers.models import info_of as _model_info_of
     from kode.registry import Dialect as Dialect
     from kode.registry import ProviderRow as ProviderRow
-    from kode.session.entries import AnyEntry as AnyEntry
     from kode.session.entries import CompactionEntry as CompactionEntry
+    from kode.session.entries import Entry as _Entry
     from kode.session.entries import MessageEntry as MessageEntry
     from kode.session.index import find as _find_session
     from kode.session.index import list_sessions as list_sessions
@@ -177,6 +177,7 @@ if TYPE_CHECKING:
     from kode.undo.store import Contents as Contents
     from kode.undo.undo import FileChanges as FileChanges
 
+    AnyEntry = _Entry
     ConversationSettings = _ConversationSettings
     kode_version = _kode_version
     open_memory = _open_memory

@@ -167,7 +167,7 @@ def fork_of(session: Session, call_id: str) -> bytes:
     add_message(messages, answers, Message(role="tool", parts=tuple(results)))
     no_cost = {"usage": None, "cost_usd": None}  # its parent's session has counted it
     news = session.section_texts.items()
-    lines: tuple[entries.Header | entries.AnyEntry, ...] = (
+    lines: tuple[entries.Header | entries.Entry, ...] = (
         replace(
             header,
             id=entries.new_session_id(),

@@ -177,7 +177,7 @@ async def _change_files(
     return undo_text(undone, agent.place.cwd, describe_turn)
 
 
-def _append(conversation: "Conversation", entry: entries.AnyEntry) -> None:
+def _append(conversation: "Conversation", entry: entries.Entry) -> None:
     """Adds an entry that changes which messages the model gets. Raises: StorageError."""
     conversation.session.append(entry)
     conversation.context.known_messages = 0

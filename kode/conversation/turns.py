@@ -33,7 +33,7 @@ from kode.permissions.decide import limited_to
 from kode.permissions.modes import PermissionMode
 from kode.prompts import template
 from kode.providers.provider import HttpProvider
-from kode.session.entries import AnyEntry, NoteEntry, PlanEntry, is_turn
+from kode.session.entries import Entry, NoteEntry, PlanEntry, is_turn
 from kode.session.messages import effective
 from kode.session.plan import plan_in, steps_of, without_ticks
 from kode.tool import Interceptor
@@ -353,6 +353,6 @@ async def approve_plan(conversation: "Conversation", mode: PermissionMode) -> st
     return "Go ahead with the plan."
 
 
-def _known_plan(entries: Sequence[AnyEntry]) -> str:
+def _known_plan(entries: Sequence[Entry]) -> str:
     """The plan as the model knows it."""
     return next((entry.text for entry in reversed(entries) if isinstance(entry, PlanEntry)), "")

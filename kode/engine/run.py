@@ -12,7 +12,7 @@ from kode.engine.context import Context
 from kode.errors import ProviderError
 from kode.events import Check, Checked, Denial, Emit
 from kode.messages import Text, ToolCall, Usage, first_of, shorten
-from kode.session.entries import AnyEntry, TaintEntry
+from kode.session.entries import Entry, TaintEntry
 from kode.tool import WorkStep
 
 REMIND_AT = 3  # a second call can be a check; a third is a circle
@@ -186,7 +186,7 @@ class Run:
         for step in steps:
             self.evidence.note(step)
 
-    def record(self, *entries: AnyEntry) -> None:
+    def record(self, *entries: Entry) -> None:
         """Records entries after the outside sources that were read and are not on disk yet. Raises:
         StorageError."""
         taints = [TaintEntry(source=source) for source in self.untrusted]

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, Union
 
 from kode.durable import is_intact, seal
-from kode.events import FINISHED, Check, Denial, Status
+from kode.events import Check, Denial, Status
 from kode.messages import Message, Text, Usage
 from kode.session.masking import mask
 
@@ -73,9 +73,6 @@ class Entry:
     id: str = field(default_factory=new_id)
     at: str = field(default_factory=timestamp)
     type: str
-
-
-AnyEntry = Entry
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,11 +292,6 @@ class TurnEntry(Entry):
     total_cost_usd: float
     type: Literal["turn"] = "turn"
 
-    @property
-    def is_finished(self) -> bool:
-        """Whether the model came to its answer."""
-        return self.status in FINISHED
-
 
 @dataclass(frozen=True, kw_only=True)
 class PluginEntry(Entry):
@@ -320,11 +312,10 @@ OF_OPENING = (SystemEntry, SectionUpdateEntry, TaintEntry, StateEntry, HookEntry
 
 KNOWN_TYPES = frozenset(vars(kind)["type"] for kind in (Header, *OWN_TYPES))
 
-PLUGIN_TYPE = re.compile(r"x-[a-z][a-z0-9-]{0,38}")
-"""The types of plug-ins' records."""
+PLUGIN_TYPE = re.compile(r"x-[a-z][a-z0-9-]{0,38}")  # of plug-ins' records
 
 
-def is_turn(entry: AnyEntry) -> TypeGuard[MessageEntry]:
+def is_turn(entry: Entry) -> TypeGuard[MessageEntry]:
     """Whether an entry is a person's message, with which a turn began."""
     return (
         isinstance(entry, MessageEntry)
@@ -335,8 +326,8 @@ def is_turn(entry: AnyEntry) -> TypeGuard[MessageEntry]:
 
 
 def settle(
-    pending: MessageEntry | None, entry: AnyEntry
-) -> tuple[MessageEntry | None, tuple[AnyEntry, ...]]:
+    pending: MessageEntry | None, entry: Entry
+) -> tuple[MessageEntry | None, tuple[Entry, ...]]:
     """The message that is pending after the next entry of a file, and the entries that count then:
     a pending message counts where what goes before it stands, and as one with it."""
     match entry:
@@ -353,16 +344,16 @@ def settle(
     return pending, (entry,)
 
 
-def settle_all(entries: Iterable[AnyEntry]) -> list[AnyEntry]:
+def settle_all(entries: Iterable[Entry]) -> list[Entry]:
     """The entries that count of those of a file; a message that is still pending comes last."""
-    pending, counting = None, list[AnyEntry]()
+    pending, counting = None, list[Entry]()
     for entry in entries:
         pending, added = settle(pending, entry)
         counting += added
     return [*counting, pending] if pending is not None else counting
 
 
-def line_of(entry: Header | AnyEntry) -> bytes:
+def line_of(entry: Header | Entry) -> bytes:
     """One JSON line, without line feed and default values; what looks like a secret is masked."""
     # `type` first, so that a person reading the file sees what a line is.
     plain: dict[str, Any] = {"type": entry.type, **_plain(entry)}
@@ -391,11 +382,11 @@ def _plain(value: Any) -> Any:
     }
 
 
-def parse_line(line: bytes) -> Header | AnyEntry:
+def parse_line(line: bytes) -> Header | Entry:
     """The entry of one line. Raises: ValueError, also for one that is not as it was written."""
     if not is_intact(line):
         raise ValueError("the checksum of the line does not fit")
-    entry: Header | AnyEntry = _adapter(line.startswith(b'{"type":"x-')).validate_json(line)
+    entry: Header | Entry = _adapter(line.startswith(b'{"type":"x-')).validate_json(line)
     return entry
 
 

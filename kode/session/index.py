@@ -36,10 +36,8 @@ from kode.session.entries import (
 )
 from kode.session.messages import effective
 
-ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
-"""UTC date and time, then six random hex digits."""
-ORDER = "order"
-"""The list of ids in the folder of the sessions, one a line."""
+ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")  # UTC date and time, then six random hex digits
+ORDER = "order"  # the list of ids in the folder of the sessions, one a line
 HEAD_BYTES = 65_536  # of a longer system prompt the first task behind it is not shown
 TASK_CHARS = 200  # two lines of a table
 MAX_NAMED = 5  # candidates in an error
@@ -47,8 +45,7 @@ LAST_SECOND = 253_402_214_400  # the beginning of the last day that a date can n
 CLOCK_LAG_S = 0.02  # of file systems: above a tick of Linux at 100 Hz
 CONTEXT_CHARS = 160  # two lines around a hit
 
-_USE = re.compile(rb"([0-9a-f-]{22}) ([0-9a-f]{8})")
-"""A line of the list: an id and its CRC-32."""
+_USE = re.compile(rb"([0-9a-f-]{22}) ([0-9a-f]{8})")  # a line of the list: an id and its CRC-32
 _END, _REWIND = b'{"type":"turn"', b'{"type":"rewind"'
 _USER = b'"role":"user"'
 
@@ -66,9 +63,8 @@ def session_path(home: Path, session_id: str) -> Path:
 
 def missing_session(session_id: str, hint: str = "") -> SessionError:
     """The error for an unknown session id."""
-    return SessionError(
-        f"There is no session {session_id[:80]!r}.{hint} `kode session list --all` shows them all."
-    )
+    hint += " `kode session list --all` shows them all."
+    return SessionError(f"There is no session {session_id[:80]!r}.{hint}")
 
 
 def writable_path(path: Path | str) -> str:
@@ -100,10 +96,8 @@ def read(path: Path) -> tuple[Header, list[Entry], list[str]]:
         noted, data = durable.noted_length(path), path.read_bytes()
         created_at = timestamp(path.stat().st_mtime)
     if (version := _field(_header(data.partition(b"\n")[0]), "version", 0)) > VERSION:
-        raise SessionError(
-            f"Session {path.stem} was written by a newer kode (format {version}). "
-            "Update kode to continue it."
-        )
+        by = f"by a newer kode (format {version}). Update kode to continue it."
+        raise SessionError(f"Session {path.stem} was written {by}")
     header, entries, damaged, types = None, list[Entry](), list[str](), set[str]()
     for number, (_, entry) in enumerate(parse_lines(data), 1):
         match entry:
@@ -119,11 +113,8 @@ def read(path: Path) -> tuple[Header, list[Entry], list[str]]:
     if header is None:
         damaged = [number for number in damaged if number != "1"]
         header = Header(id=path.stem, created_at=created_at, cwd="", model="", provider="")
-        faults.append(
-            f"The first line of {name} cannot be read; the rest is used."
-            if entries
-            else f"S{name[1:]} is empty: nothing in its file can be read."
-        )
+        others = "the rest is used" if entries else "nor can anything else in its file"
+        faults.append(f"The first line of {name} cannot be read; {others}.")
     if header.id != path.stem:
         faults.append(f"The file of {name} calls itself {header.id[:80]!r}: renamed?")
         header = replace(header, id=path.stem)
@@ -185,10 +176,9 @@ def files(home: Path) -> list[tuple[float, str]]:
     with durable.storage_errors(folder, "read"), contextlib.suppress(FileNotFoundError):
         for entry in os.scandir(folder):
             stem, _, ending = entry.name.partition(".")
-            if ending == "jsonl" and ID.fullmatch(stem):
-                with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
-                    if entry.is_file():
-                        sessions.append((entry.stat().st_mtime, stem))
+            with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                if ending == "jsonl" and ID.fullmatch(stem) and entry.is_file():
+                    sessions.append((entry.stat().st_mtime, stem))
     return sessions
 
 
@@ -236,9 +226,7 @@ class Summary:
     """What is wrong with it, as far as its two ends tell."""
 
 
-def list_sessions(
-    home: Path, *, cwd: Path | None = None, limit: int | None = None
-) -> list[Summary]:
+def list_sessions(home: Path, cwd: Path | None = None, limit: int | None = None) -> list[Summary]:
     """Sessions, the last used first, damaged ones too: those of `cwd`, by default of all folders;
     at most `limit`. Raises: StorageError."""
     return list(islice(_last_used_first(home, cwd), limit))
@@ -253,12 +241,8 @@ def newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
             return summary.id, tuple(passed)
         if not summary.parent:
             passed.append(summary)
-    if whole := [summary for summary in passed if not summary.damaged]:
-        return whole[0].id, tuple(summary for summary in passed if summary is not whole[0])
-    raise SessionError(
-        f"There is no session of {cwd} yet. Start one with `kode`; `kode session list --all` "
-        "shows those of other directories."
-    )
+    others = "`kode session list --all` shows those of other directories"
+    raise SessionError(f"There is no session of {cwd} yet. Start one with `kode`; {others}.")
 
 
 def _last_used_first(home: Path, cwd: Path | None) -> Iterator[Summary]:

@@ -215,16 +215,15 @@ def create(home: Path | None, header: Header, task: str = "") -> Session:
     if home is None:
         return Session(header=header, path=None)
     if not ID.fullmatch(header.id):
+        form = "YYYYMMDD-HHMMSS-xxxxxx: a time in UTC and six hex digits"
         raise SessionError(
-            f"{header.id[:80]!r} cannot be the id of a session. Leave it to kode, or give one of "
-            "the form YYYYMMDD-HHMMSS-xxxxxx: a time in UTC and six hex digits."
+            f"{header.id[:80]!r} is no id of a session. Give none, or one like {form}."
         )
     path = paths.session_file(home, header.id)
     with durable.storage_errors(path, "create"):
         if path.exists():
-            raise SessionError(
-                f"There is a session {header.id} already: `kode -r {header.id}` resumes it."
-            )
+            resume = f"`kode -r {header.id}` resumes it"
+            raise SessionError(f"There is a session {header.id} already: {resume}.")
     prompts = [_prompt_entry(task)] if task else []
     write_session(home, header, prompts)
     file = _open_locked(path, header.id)
@@ -266,10 +265,8 @@ def load(home: Path, session_id: str, path: Path | None = None) -> tuple[Session
             size = os.fstat(file.fileno()).st_size
             whole = durable.cut_torn_line(file, path)
         if whole < size:
-            repairs.append(
-                f"The last line of session {session_id} is incomplete and was left out "
-                f"({size - whole} bytes, kept in {path.name}.torn)."
-            )
+            cut = f"{size - whole} bytes, which are now in {path.name}.torn"
+            repairs.append(f"The last line of session {session_id} is incomplete: {cut}.")
         header, entries, faults = read(path)
         durable.note_length(path, whole)  # what is lost before it has been said
         header = replace(header, id=session_id)  # the name of its file, except of a subagent's
@@ -283,10 +280,8 @@ def load(home: Path, session_id: str, path: Path | None = None) -> tuple[Session
         if lost := unanswered(session.messages, session.answers):
             session.append_message(unknown_results(lost))
             names = ", ".join(call.name for call in lost)
-            faults.append(
-                f"kode was stopped during a call ({names}), so its result is unknown. The model "
-                "knows that."
-            )
+            unknown = "so its result is unknown. The model knows that."
+            faults.append(f"kode was stopped during a call ({names}), {unknown}")
     except BaseException:
         file.close()
         raise

@@ -29,8 +29,7 @@ from kode.session.entries import (
     UndoEntry,
 )
 
-MAX_NAMED = 200
-"""Files that a compaction names; of more, how many."""
+MAX_NAMED = 200  # files that a compaction names; of more, how many
 
 UNKNOWN_RESULT = (
     "[Interrupted: the result of this call is unknown. It may or may not have taken effect; check "
@@ -38,8 +37,7 @@ UNKNOWN_RESULT = (
 )
 EARLIER = "session:"
 """Prefix of an entry id in `read_file`, to read what a compaction dropped."""
-LISTED_DROPPED = 40
-"""How many dropped texts a compaction lists; its own id reads all of them."""
+LISTED_DROPPED = 40  # dropped texts that a compaction lists; its own id reads all of them
 
 UNREADABLE_BEGINNING = Text(text="[What was said before this could not be read.]", source="note")
 TRIMMED_BEGINNING = Text(text="[What was said before was trimmed by the person.]", source="note")
@@ -95,11 +93,7 @@ def effective(entries: Iterable[Entry]) -> list[Entry]:
         else:
             counting.append(entry)
     undone = {entry.of for entry in counting if isinstance(entry, RestoreEntry)}
-    return [
-        entry
-        for entry in counting
-        if not undone or (entry.id not in undone and getattr(entry, "after", None) not in undone)
-    ]
+    return [e for e in counting if e.id not in undone and getattr(e, "after", None) not in undone]
 
 
 def add_message(messages: list[Message], answers: list[Message], message: Message) -> None:
@@ -173,8 +167,7 @@ def compaction_message(entry: CompactionEntry, lasting: Sequence[str] = ()) -> M
 
 
 def _newest(texts: Sequence[str], max_chars: int) -> list[str]:
-    lengths = accumulate(len(text) for text in reversed(texts))
-    count = sum(length <= max_chars for length in lengths)
+    count = sum(length <= max_chars for length in accumulate(map(len, reversed(texts))))
     return list(texts[len(texts) - count :])
 
 
@@ -213,9 +206,8 @@ def _list(items: Iterable[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
-# Notes to the model beside the person's words in the next message follow from the entries alone, so
-# the model gets them after a kill and in another process too. A message names the entries that its
-# notes are about; once it is rewound, they are due again.
+# Notes in the next message follow from the entries alone, so that they outlast a kill. A message
+# names the entries that its notes are about; once it is rewound, they are due again.
 
 
 def note_of(entry: Entry) -> str:

@@ -12,8 +12,7 @@ from kode.provider import ToolSpec
 from kode.session.entries import SystemEntry
 from kode.session.masking import mask
 
-_NOT_SENT = ("section_name", "refusals", "cut")
-"""Fields of parts that no request has: they are kept for kode itself."""
+_NOT_SENT = ("section_name", "refusals", "cut")  # fields of parts that are kode's own
 
 
 def message_bytes(message: Message) -> bytes:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kode import durable, paths
 from kode.messages import Usage
-from kode.session.entries import AnyEntry, MessageEntry, UsageEntry, parse_line
+from kode.session.entries import Entry, MessageEntry, UsageEntry, parse_line
 from kode.session.index import files, folder_of
 
 RequestEnd = MessageEntry | UsageEntry
@@ -40,7 +40,7 @@ class Spent:
         )
 
 
-def find_requests(entries: Iterable[AnyEntry]) -> Iterator[RequestEnd]:
+def find_requests(entries: Iterable[Entry]) -> Iterator[RequestEnd]:
     """The ends of requests among these entries."""
     for entry in entries:
         if isinstance(entry, RequestEnd) and entry.usage is not None:
@@ -51,7 +51,7 @@ class Spending(dict[str, Spent]):
     """Model → usage and cost of its requests."""
 
     @classmethod
-    def of(cls, entries: Iterable[AnyEntry]) -> "Spending":
+    def of(cls, entries: Iterable[Entry]) -> "Spending":
         """That of these entries' requests, the most expensive model first."""
         sums: dict[str, Spent] = {}
         for entry in find_requests(entries):

@@ -22,7 +22,7 @@ from kode.messages import (
     text_of,
 )
 from kode.session.entries import (
-    AnyEntry,
+    Entry,
     Header,
     MessageEntry,
     RestoreEntry,
@@ -59,7 +59,7 @@ Part = Text | Image | Thinking | ServerItem | Call
 class Item:
     """An entry of the session; results are with their calls and no items of their own."""
 
-    entry: AnyEntry
+    entry: Entry
     parts: Sequence[Part]
     """Those of a message, in order; of an undo or a redo, what the model is told of it."""
     is_rewound: bool
@@ -78,7 +78,7 @@ class Turn:
     number: int
     """From 1, in the session as it was then: after a rewind a number comes again. 0 is what
     precedes the first message."""
-    entries: list[AnyEntry] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
     """All of the file, results included; never empty."""
     items: list[Item] = field(default_factory=list)
 
@@ -97,7 +97,7 @@ class Transcript:
     """A session to look back on."""
 
     header: Header
-    entries: Sequence[AnyEntry]
+    entries: Sequence[Entry]
     """As in the file."""
     faults: Sequence[str] = ()
     """A plain sentence for each thing that could not be read."""
@@ -114,7 +114,7 @@ class Transcript:
         return cls(header=header, entries=entries, faults=faults, path=path)
 
     @classmethod
-    def of_agent(cls, entries: Sequence[AnyEntry], faults: Sequence[str], **about: Any) -> Self:
+    def of_agent(cls, entries: Sequence[Entry], faults: Sequence[str], **about: Any) -> Self:
         """A session of another agent, which has no file of kode's; `about` has its `id` there,
         `cwd`, `model` and `provider`."""
         header = Header(created_at=entries[0].at if entries else "", **about)

@@ -23,7 +23,7 @@ from kode.credentials import redact
 from kode.errors import StorageError, ToolError
 from kode.messages import Text, ToolCall, ToolResult, first_of, plural, shorten
 from kode.plain_text import fence_text
-from kode.session.entries import AnyEntry, MessageEntry
+from kode.session.entries import Entry, MessageEntry
 from kode.subagents.task import Result, Task, line_of
 from kode.tools import processes
 
@@ -175,7 +175,7 @@ async def settle(agents: Path) -> None:
             write_result(record.folder, Result(status="interrupted", summary="", error=error))
 
 
-def find_unseen(agents: Path, entries: Iterable[AnyEntry]) -> list[Record]:
+def find_unseen(agents: Path, entries: Iterable[Entry]) -> list[Record]:
     """The children with a result that no message of the session names."""
     ended = {record.id: record for record in read_records(agents) if record.result is not None}
     seen: set[str] = set()

@@ -25,7 +25,7 @@ from kode.tool import ToolContext, ToolOutput
 from kode.tools.output import MAX_CHARS, Capture
 
 if TYPE_CHECKING:
-    from kode.session.entries import AnyEntry
+    from kode.session.entries import Entry
     from kode.session.log import Session
 
 MAX_ENDED = 20
@@ -141,7 +141,7 @@ class BackgroundCommands:
     """The one that is open."""
     _requests: list[asyncio.Event] = field(default_factory=list)
     _count: int = 0
-    _late: list[tuple[str | None, "AnyEntry"]] = field(default_factory=list)
+    _late: list[tuple[str | None, "Entry"]] = field(default_factory=list)
     """Entries of sessions that are not open now."""
     _work: list[tuple[str | None, ToolOutput]] = field(default_factory=list)
     """What subagents did that have ended, until `take_work` returns it."""
@@ -240,7 +240,7 @@ class BackgroundCommands:
         if command.work is not None:
             self._work.append((command.session_id, command.work()))
 
-    def _record(self, session_id: str | None, entry: "AnyEntry") -> None:
+    def _record(self, session_id: str | None, entry: "Entry") -> None:
         if self.session is None or self.session.id != session_id:
             self._late.append((session_id, entry))
             return

@@ -10,7 +10,7 @@ from kode.errors import BusyError, SessionError, StorageError
 from kode.messages import Message, Text, Usage, results_of, text_of, user_message
 from kode.session import index, log, upkeep
 from kode.session.entries import (
-    AnyEntry,
+    Entry,
     Header,
     HookEntry,
     PlanEntry,
@@ -71,7 +71,7 @@ USED = {
 
 @pytest.mark.parametrize(("entries", "stays"), USED.values(), ids=USED)
 def test_a_session_that_nobody_used_leaves_no_file(
-    tmp_path: Path, entries: tuple[AnyEntry, ...], stays: bool
+    tmp_path: Path, entries: tuple[Entry, ...], stays: bool
 ) -> None:
     session = story(tmp_path, *entries)
     session.close()

@@ -18,8 +18,8 @@ from kode.messages import (
 )
 from kode.session import log
 from kode.session.entries import (
-    AnyEntry,
     CompactionEntry,
+    Entry,
     Header,
     MessageEntry,
     RestoreEntry,
@@ -195,7 +195,7 @@ def loaded_again(session: Session) -> Session:
     """The session as another process has it, from its lines."""
     again = Session(header=session.header, path=None)
     for entry in session.entries:
-        again.append(cast(AnyEntry, parse_line(line_of(entry))))
+        again.append(cast(Entry, parse_line(line_of(entry))))
     return again
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from kode.messages import text_of, user_message
 from kode.session.entries import (
-    AnyEntry,
+    Entry,
     JobEntry,
     MessageEntry,
     NoteEntry,
@@ -30,7 +30,7 @@ BEGUN = JobEntry(name="bg1", title="serve", id="b")
 ENDED = JobEntry(name="bg1", title="serve", outcome="exit status 1", of="b", id="e")
 NOTE = NoteEntry(text="[a note]", id="n")
 BACK = RewindEntry(to="m2", id="back")
-STORIES: dict[str, tuple[list[AnyEntry], list[AnyEntry]]] = {
+STORIES: dict[str, tuple[list[Entry], list[Entry]]] = {
     "nothing": ([FIRST, BEGUN], []),
     "each kind": ([FIRST, UNDO, REDO, BEGUN, ENDED, NOTE], [UNDO, REDO, ENDED, NOTE]),
     "a message that tells nothing": ([FIRST, UNDO, SECOND], [UNDO]),
@@ -47,7 +47,7 @@ STORIES: dict[str, tuple[list[AnyEntry], list[AnyEntry]]] = {
 
 @pytest.mark.parametrize(("entries", "expected"), STORIES.values(), ids=STORIES)
 def test_the_model_is_told_what_it_does_not_know(
-    tmp_path: Path, entries: list[AnyEntry], expected: list[AnyEntry]
+    tmp_path: Path, entries: list[Entry], expected: list[Entry]
 ) -> None:
     session = story(tmp_path, *entries)
     for recorded in (entries, session.entries, reopened(tmp_path, session.id)[0].entries):

@@ -20,7 +20,7 @@ from kode.errors import ConfigError
 from kode.messages import columns
 from kode.providers import models
 from kode.session.cache_breaks import CacheBreak, find_breaks
-from kode.session.entries import AnyEntry
+from kode.session.entries import Entry
 from kode.session.index import find, newest, read, session_path
 from kode.session.spending import Spending, Spent, find_requests
 
@@ -86,7 +86,7 @@ def _show_session(arguments: argparse.Namespace) -> Answer:
 
 def _show_period(since: datetime, as_json: bool) -> Answer:
     """A table with one row per session, the most expensive first, then one per model."""
-    by_session: dict[tuple[str, str], list[AnyEntry]] = {}
+    by_session: dict[tuple[str, str], list[Entry]] = {}
     for session_id, cwd, entry in Spending.requests_by_folder(paths.home(), since):
         by_session.setdefault((session_id, cwd), []).append(entry)
     sessions = [(Spending.of(entries).total, *session) for session, entries in by_session.items()]
@@ -118,7 +118,7 @@ def _moment(text: str) -> datetime:
         raise ConfigError(f"kode cost: --since takes {allowed}, not {text!r}.") from None
 
 
-def _purpose(entry: AnyEntry) -> str:
+def _purpose(entry: Entry) -> str:
     """`turn`, `memory`, `compaction` or `subagent`."""
     return str(getattr(entry, "purpose", "turn"))
 

@@ -217,7 +217,7 @@ class RecordedProvider:
     def _end_of_turn(self) -> BaseException:
         """How the recorded turn ended, if it has no further reply."""
         end = self._turn.end
-        if end is not None and end.is_finished:
+        if end is not None and end.status in ("success", "incomplete"):
             return KodeError("The recorded turn ended here, and the replay continues.")
         if end is not None and end.status == "error":
             return ProviderError(end.error or "The recorded turn failed here.")

@@ -20,8 +20,8 @@ from kode.messages import (
     user_message,
 )
 from kode.session.entries import (
-    AnyEntry,
     CompactionEntry,
+    Entry,
     Header,
     MessageEntry,
     RewindEntry,
@@ -44,7 +44,7 @@ def entry_of(message: Message, **more: Any) -> MessageEntry:
     return MessageEntry(**fields, **more)
 
 
-def trajectory_of(*entries: AnyEntry) -> dict[str, Any]:
+def trajectory_of(*entries: Entry) -> dict[str, Any]:
     document = document_of(Transcript(header=HEADER, entries=entries), "0.1.0")
     SCHEMA.validate(document)
     return document
