@@ -76,8 +76,7 @@ class PluginSession:
         return deny(f"The plug-in {self.plugin.name}: {reason}", by="plugin")
 
     def ask(self, reason: str) -> CallDecision:
-        """For `before_call`: the person is asked, whatever rules and mode allow; without a person
-        the call does not run."""
+        """For `before_call`: the person is asked, in every mode; without one it does not run."""
         return Decision(outcome="ask", reason=f"The plug-in {self.plugin.name}: {reason}")
 
     def change(self, call: Action, arguments: Mapping[str, Any]) -> CallDecision:
@@ -119,9 +118,8 @@ class PluginHost:
         is_whole = settings.child is None and any((*plugin.session_parts, plugin.slash))
         if not (is_whole or plugin.before_call):
             return
-        config = settings.config
-        own = settings_of(plugin, config)
-        opened = PluginSession(plugin, own, config, place, settings.emit, self)
+        config, emit = settings.config, settings.emit
+        opened = PluginSession(plugin, settings_of(plugin, config), config, place, emit, self)
         if not PLUGIN_TYPE.fullmatch(opened.entry_type):
             raise ConfigError(f"{plugin.name!r} is no name: lower-case letters, digits, hyphens.")
         if plugin.before_call:
@@ -132,11 +130,8 @@ class PluginHost:
         if plugin.subscriber and (subscriber := load(plugin, plugin.subscriber)(opened)):
             self.subscribers.append((plugin, subscriber))
         for part in load(plugin, plugin.tools)(opened) if plugin.tools else ():
-            is_tool = isinstance(part, Tool)
-            tool = (
-                replace(part, run=guard_plugin(plugin, part.run)) if is_tool else plain_tool(part)
-            )
-            self.tools.append(tool)
+            tool = part if isinstance(part, Tool) else plain_tool(part)
+            self.tools.append(replace(tool, run=guard_plugin(plugin, tool.run)))
 
     def emit(self, event: Event) -> None:
         """Emits to the conversation and to every subscriber; one that fails hears no more."""
@@ -175,10 +170,10 @@ class PluginHost:
 
     def wrap_run(self, conversation: "Conversation", run: "RunTurn") -> "RunTurn":
         """What runs a turn, with what plug-ins do around it, once one may have something to do."""
-        if self.is_used or conversation.begun_by == "resume":
-            for opened in self.opened:
-                if opened.plugin.around_turn:
-                    run = partial(_run_around, opened, conversation, run)
+        for opened in self.opened if self.is_used or conversation.begun_by == "resume" else ():
+            if around := opened.plugin.around_turn:
+                call = partial(installed.call, opened.plugin, around, opened, conversation)
+                run = partial(_run_around, call, run)
         return run
 
     async def close(self, wait_s: float) -> None:
@@ -222,14 +217,6 @@ async def _judge(opened: PluginSession, judge: Any, call: Action) -> CallDecisio
     return opened.refuse(f"its `before_call` returned {decision!r}, which is no decision.")
 
 
-async def _run_around(
-    opened: PluginSession, conversation: "Conversation", run: "RunTurn", text: str, *limits: Any
-) -> TurnEnded:
+async def _run_around(around: "RunTurn", run: "RunTurn", text: str, *limits: Any) -> TurnEnded:
     """Runs a turn with what a plug-in does around it, unless it has the limits of a command."""
-    plugin = opened.plugin
-    if any(limits):
-        return await run(text, *limits)
-    ended: TurnEnded = await installed.call(
-        plugin, plugin.around_turn, opened, conversation, text, run
-    )
-    return ended
+    return await (run(text, *limits) if any(limits) else around(text, run))
