@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from kode.subagents.parent import Delegation
     from kode.subagents.task import Start, Task
 
-RESERVED_STEPS = 3
-"""Requests of a turn's last steps kept in reserve, for the parent to use what its subagents
-found."""
+RESERVED_STEPS = 3  # the last requests of a turn: the parent uses what its subagents found
 
 FORKED = (
     "[From here on you are a subagent: a fork of this conversation in a process of its own. Your "
@@ -89,21 +87,17 @@ async def _ask_once(gate: Gate, ask: Ask, question: Question) -> Answer:
 def _share_tools(
     conversation: "Conversation", found: FoundExtensions, task: "Task"
 ) -> Sequence[Tool]:
-    """What a subagent gets of its parent's servers; says what of its definition the parent does not
-    have."""
-    agent, extensions = conversation.agent, conversation.extensions
-    agents = {definition.item.name: definition for definition in in_use(found.agents)}
-    definition, lacks = agents.get(task.agent or ""), list[str]()
+    """What a subagent gets of its parent's servers; says what its definition names in vain."""
+    provider, extensions = conversation.agent.provider, conversation.extensions
+    definition = {agent.item.name: agent for agent in in_use(found.agents)}.get(task.agent or "")
+    skills = {skill.item.name for skill in in_use(found.skills)}
     if extensions is None:  # of a subagent: what it has of its own parent
         available = conversation.settings.tools
         tools = tuple(tool for tool in available if may_use(definition, tool))
     else:
         available = tools_of(list(extensions.servers.values()))
-        tools = extensions.shared_tools(definition, agent.provider.info.context_window)
-    if definition is not None:
-        skills = {skill.item.name for skill in in_use(found.skills)}
-        lacks = lacking(definition, available, skills)
-    if lacks:
+        tools = extensions.shared_tools(definition, provider.info.context_window)
+    if definition and (lacks := lacking(definition, available, skills)):
         conversation.say_once(
             f"The agent {task.agent} works without what its definition names and this session does "
             f"not have: {', '.join(lacks)}."

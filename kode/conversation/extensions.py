@@ -45,10 +45,9 @@ def find_agent(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDef
 async def add_extensions(
     conversation: "Conversation", agent: Agent
 ) -> "tuple[Agent, FoundExtensions, Hooks | None]":
-    """The agent with the extensions of its session, and these, and with what settings files of
-    other agents allow and set, as far as a person approved it; asks whether hooks of the project
-    may run without a sandbox, and says what cannot be used. Raises: ToolError for a skill that a
-    subagent begins with and that has changed since it was approved."""
+    """The agent with the extensions of its session and the approved settings of other agents, and
+    these extensions; asks whether hooks of the project may run without a sandbox, and says what
+    cannot be used. Raises: ToolError for a changed skill that a subagent begins with."""
     settings, place, emit = conversation.settings, agent.place, conversation.settings.emit
     trusts = {"trust_project": settings.trust_project}
     found = await asyncio.to_thread(find_extensions, place.cwd, **trusts)

@@ -1,7 +1,5 @@
-"""Hooks of a conversation: how one runs, and when a conversation calls them.
-
-`kode.extensions.hook_moments` handles those around calls and questions.
-"""
+"""Hooks of a conversation: how one runs, and when a conversation calls those that
+`kode.extensions.hook_moments` does not: it handles calls and questions."""
 
 import asyncio
 import secrets
@@ -69,9 +67,7 @@ async def run_in_session(hooks: Hooks, hook: Hook, stdin: bytes, left: asyncio.E
 
 async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
     """Whether a hook, and what it loads, is as a person approved it; asks if there is a person.
-
-    Raises: ConfigError if it loads too much; StorageError, BusyError.
-    """
+    Raises: ConfigError if it loads too much; StorageError, BusyError."""
     conversation, item, sandbox = hooks.conversation, hook.item, hooks.conversation.agent.sandbox
     place, extensions = conversation.place, conversation.extensions
     around = await asyncio.to_thread(surroundings, place.cwd, place.home, place.user_home)
@@ -184,8 +180,7 @@ async def run_hook(
 
 
 async def begin_session(hooks: Hooks) -> None:
-    """Runs the hooks of a session's start: what they say goes with the first message, what they set
-    holds for the session's commands."""
+    """Runs the hooks of a session's start: what they set holds for its commands."""
     conversation = hooks.conversation
     source, model = conversation.begun_by, conversation.agent.provider.model
     answer = await hooks.at("SessionStart", {"source": source, "model": model}, (source,))
@@ -198,8 +193,7 @@ async def begin_session(hooks: Hooks) -> None:
 
 
 async def submit(hooks: Hooks, text: str) -> None:
-    """Runs the hooks of a message; what they say goes with it. Raises: UserError if one refuses it;
-    then nothing was done."""
+    """Runs the hooks of a message. Raises: UserError if one refuses it; then nothing was done."""
     answer = await hooks.at("UserPromptSubmit", {"prompt": text})
     if answer.outcome == "deny":
         raise UserError(f"{answer.reason} The message was not sent.")

@@ -1,7 +1,5 @@
-"""What plug-ins add to a conversation: tools, sections of the system prompt, subscribers, and what
-decides about calls.
-
-A plug-in that fails costs a line on the screen and what it would have added, never the session.
+"""What plug-ins add to a conversation. One that fails costs a line on the screen and what it would
+have added, never the session.
 """
 
 import asyncio

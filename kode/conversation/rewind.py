@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.assembly import undo_of_session
-from kode.engine.context import context_tokens
 from kode.errors import BusyError, SessionError
 from kode.events import Notice
 from kode.messages import shorten, text_of
@@ -114,7 +113,7 @@ def undo_compaction(conversation: "Conversation") -> str | None:
         return None
     _append(conversation, RestoreEntry(of=compactions[-1].id))
     conversation.context.fruitless = 0
-    size, limit = context_tokens(conversation.context), agent.provider.info.context_window
+    size, limit = conversation.context_tokens, agent.provider.info.context_window
     text = f"Compaction undone: {size:,} of {limit:,} tokens are used."
     if size > limit * agent.config.context.compact_at:
         text += (
@@ -125,8 +124,8 @@ def undo_compaction(conversation: "Conversation") -> str | None:
 
 
 async def finish_undos(conversation: "Conversation") -> None:
-    """Completes what undos and redos in this folder left half done when they were killed, and says
-    so. Raises: StorageError."""
+    """Completes, and says, what killed undos and redos of this folder began. Raises:
+    StorageError."""
     place, config, ids = conversation.place, conversation.config, list[str]()
     with suppress(OSError):  # nearly always there is none
         ids = sorted(os.listdir(paths.unfinished_folder(place.home)))

@@ -1,7 +1,6 @@
-"""A turn whose answer is a value that fits a schema.
-
-The turn is like any other, with its tools. An answer that does not fit is requested again with its
-error, and the server must then enforce the schema, if it can.
+"""A turn whose answer is a value that fits a schema: like any other, with its tools. An answer that
+does not fit is requested again with its error, and the server must then enforce the schema, if it
+can.
 """
 
 import json
@@ -51,10 +50,7 @@ class Form:
 
 def form_of_schema(schema: Any, where: str) -> Form:
     """The form for a JSON schema; its values are plain JSON. `where` names the schema in errors.
-    References outside of it are not followed.
-
-    Raises: ConfigError if it is not a valid schema, or incomplete.
-    """
+    Raises: ConfigError if it is not a valid schema, or refers to something outside of it."""
     from jsonschema import SchemaError, validators
     from pydantic_core import from_json
     from referencing import Registry, Resource
@@ -118,8 +114,7 @@ def form_of_type(kind: Any) -> Form:
 
 @dataclass
 class StructuredAnswer:
-    """Continues a turn, as the person's words would, while its answer does not fit a form. From the
-    first answer that does not, the server must hold answers to the schema, if it can."""
+    """Continues a turn, as the person's words would, while its answer does not fit a form."""
 
     context: Context
     form: Form
@@ -148,8 +143,7 @@ class StructuredAnswer:
         return ()
 
     def conclude(self, ended: TurnEnded) -> TurnEnded:
-        """The end of the turn with its answer as a value in `structured`; one that never fitted
-        gives the status `error`."""
+        """The end of the turn, with its answer as a value, or the status `error`."""
         if not ended.is_finished:
             return ended
         try:
