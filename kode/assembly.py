@@ -219,7 +219,7 @@ def make_agent(
                     "in the config, or leave out the budget."
                 ).about(Setting(key))
     approved = parse_all(start.approved if start is not None else ())
-    state = GateState(config.permissions.mode, approved=approvals.add_rules((), approved))
+    state = GateState(mode=config.permissions.mode, approved=approvals.add_rules((), approved))
     outputs, plan = paths.outputs_folder(place.home, session.id), None
     if child is not None and child.folder is not None:
         outputs = child.folder / "outputs"
