@@ -53,7 +53,7 @@ class Change:
             return ToolOutput(text=f"{file.name} is unchanged: it already has this content.")
         else:
             data = files.encode(self.after, file.encoding, file.name)
-            files.write(context, file.path, data, mode=file.mode)
+            files.write(context, file.path, data)
         text, untrusted = " ".join([self.done, *self.notes]), ""
         if self.shows_lines:
             lines = diffs.changed_lines(diff, whole=bool(self.notes))
@@ -111,7 +111,7 @@ def write_file(context: ToolContext, path: str, content: str) -> Change:
         )
     notes: list[str] = []
     if nearest != real:
-        file = files.FileText(path=real, name=name, mode=files.new_file_mode(), is_new=True)
+        file = files.FileText(path=real, name=name, is_new=True)
     else:
         file = files.read_whole(context, real)
         if context.decision.must_read_first or str(real) in context.seen_files:

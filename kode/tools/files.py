@@ -41,8 +41,6 @@ class FileText:
     text: str = ""
     """Decoded, without the byte order mark; original line ends."""
     encoding: Encoding = UTF8
-    mode: int
-    """Permission bits."""
     is_new: bool = False
     """Whether it is yet to be created."""
 
@@ -221,7 +219,6 @@ def read_whole(context: ToolContext, path: Path) -> FileText:
     """
     name = display_path(context, path)
     with open_regular(context, path) as file:
-        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
         data = file.read(MAX_WHOLE_BYTES + 1)
     refuse_large(name, len(data))
     try:
@@ -231,7 +228,7 @@ def read_whole(context: ToolContext, path: Path) -> FileText:
             f"{name} is not a text file ({reason}): the file tools change text only. "
             "Use a shell command that knows its format."
         ) from None
-    return FileText(path=path, name=name, data=data, text=text, encoding=encoding, mode=mode)
+    return FileText(path=path, name=name, data=data, text=text, encoding=encoding)
 
 
 def refuse_large(name: str, size: int) -> None:
@@ -295,14 +292,7 @@ def encode(text: str, encoding: Encoding, name: str) -> bytes:
         ) from None
 
 
-def new_file_mode() -> int:
-    """The permission bits of a new file: 0666 minus the process's umask."""
-    umask = os.umask(0o077)
-    os.umask(umask)
-    return 0o666 & ~umask
-
-
-def write(context: ToolContext, path: Path, data: bytes, *, mode: int) -> None:
+def write(context: ToolContext, path: Path, data: bytes) -> None:
     """Replaces the file atomically, keeping its mode and owner, and records that the model knows
     its content.
 
@@ -310,9 +300,11 @@ def write(context: ToolContext, path: Path, data: bytes, *, mode: int) -> None:
     """
     name = display_path(context, path)
     me = owner = (os.geteuid(), os.getegid())
+    os.umask(umask := os.umask(0o077))
+    mode = 0o666 & ~umask
     with contextlib.suppress(OSError):
         status = os.stat(path)
-        owner = (status.st_uid, status.st_gid)
+        owner, mode = (status.st_uid, status.st_gid), stat.S_IMODE(status.st_mode)
         if not os.access(path, os.W_OK):
             raise ToolError(
                 f"{name} is read-only for this user: ask the person before changing its mode. "
