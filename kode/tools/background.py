@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kode.session.entries import Entry
     from kode.session.log import Session
 
-MAX_ENDED = 20
-"""How many of the newest finished commands can still be read."""
 TITLE_CHARS = 80  # one line
 WITH_KODE = "ended with kode"
 MAX_WAIT_S = 600  # as a command's longest time
@@ -185,8 +183,6 @@ class BackgroundCommands:
         job.begun = JobEntry(name=job.name, title=title, output=output)
         self._record(session_id, job.begun)
         job.watch = asyncio.ensure_future(self._watch(job))
-        for oldest in [job for job in self.commands if not job.runs][: -MAX_ENDED + 1]:
-            self.commands.remove(oldest)
         self.commands.append(job)
         return job.name
 

@@ -415,8 +415,7 @@ _REASONS: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def explain(text: str, old: str) -> str:
-    """Explains in one or more sentences why `old` is not in `text`, with the nearest lines
-    numbered."""
+    """Explains why `old` is not in `text`, with the nearest lines numbered."""
     old = with_line_feeds(old)
     if not old:
         return "The line after `@@` is not there."

@@ -74,11 +74,10 @@ def explain_refusal(address: Address) -> str:
     return ""
 
 
-async def resolve(host: str, port: int) -> list[Address]:
-    """All addresses that the system has for a host name, or for an address in any spelling. Raises:
-    OSError."""
+async def resolve(host: str) -> list[Address]:
+    """All addresses of a host name, or of an address in any spelling. Raises: OSError."""
     loop = asyncio.get_running_loop()
-    rows = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    rows = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     # A zone (`fe80::1%eth0`) names a link; such an address is refused in any case.
     texts = dict.fromkeys(str(row[4][0]).split("%")[0] for row in rows)
     return [ipaddress.ip_address(text) for text in texts]
@@ -110,10 +109,7 @@ async def fetch_url(context: ToolContext, url: str) -> ToolOutput:
 
 
 async def fetch(url: str) -> Page:
-    """Fetches a page as text.
-
-    Raises: ToolError for a page that is forbidden, unavailable, or not text.
-    """
+    """Fetches a page as text. Raises: ToolError if it is forbidden, unavailable, or not text."""
     import httpx2
 
     ends_at, page_url, untrusted = asyncio.get_running_loop().time() + TIMEOUT_S, url, ""
@@ -197,10 +193,9 @@ def _redirect(base: "httpx2.URL", location: str) -> str:
 
 async def _resolve_allowed(target: "httpx2.URL") -> list[Address]:
     """The host's addresses, which may all be visited."""
-    port = target.port or (443 if target.scheme == "https" else 80)
     problem = " has no address"
     try:
-        addresses = await resolve(_host(target), port)
+        addresses = await resolve(_host(target))
     except (OSError, UnicodeError, ValueError) as error:
         addresses, problem = [], f" was not found ({error})"
     if not addresses:

@@ -213,10 +213,8 @@ def _explain_missing(context: ToolContext, path: Path) -> ToolError:
 
 
 def read_whole(context: ToolContext, path: Path) -> FileText:
-    """Reads a text file in full.
-
-    Raises: ToolError as `open_regular`, and for binaries and files over 20 MB.
-    """
+    """Reads a text file in full. Raises: ToolError as `open_regular`, and for binaries and files
+    over 20 MB."""
     name = display_path(context, path)
     with open_regular(context, path) as file:
         data = file.read(MAX_WHOLE_BYTES + 1)

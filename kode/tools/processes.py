@@ -406,12 +406,8 @@ _LIMITED = ("/bin/sh", "-c", 'ulimit -t 30; ulimit -v 1048576 2>/dev/null; exec 
 
 
 async def ask_worker(script: str, question: bytes) -> bytes | None:
-    """Runs a self-contained file of kode with `question` on stdin, with limits of processor time
-    and memory; returns its stdout, or None if it failed. The process has always ended when this
-    returns or raises.
-
-    Raises: OSError if it cannot be started.
-    """
+    """Runs a self-contained file of kode to its end, with `question` on stdin and limits of
+    processor time and memory; returns its stdout, or None if it failed. Raises: OSError."""
     async with open_program((*_LIMITED, *PYTHON, script)) as process:
         answer, _ = await process.communicate(question)
     return answer if process.returncode == 0 else None

@@ -22,7 +22,7 @@ from tests.tools.conftest import Call
 Answer = Callable[[str, dict[str, str]], bytes]
 
 
-async def here(host: str, port: int) -> list[Address]:
+async def here(host: str) -> list[Address]:
     """A resolver to whom every name is this machine."""
     return [ipaddress.ip_address("127.0.0.1")]
 
@@ -88,7 +88,7 @@ async def test_the_connection_uses_the_judged_address_and_hosts_name(
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     asked: list[str] = []
 
-    async def changing(host: str, port: int) -> list[Address]:
+    async def changing(host: str) -> list[Address]:
         # A name that means another address when it is asked a second time.
         asked.append(host)
         return [ipaddress.ip_address("127.0.0.1" if len(asked) == 1 else "192.0.2.1")]
@@ -148,7 +148,7 @@ async def test_this_machine_and_what_is_no_page_are_refused(
 async def test_one_private_address_among_public_ones_is_enough_to_refuse(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def resolve_both(host: str, port: int) -> list[Address]:
+    async def resolve_both(host: str) -> list[Address]:
         return [ipaddress.ip_address("93.184.216.34"), ipaddress.ip_address("10.0.0.1")]
 
     monkeypatch.setattr(fetch_url, "resolve", resolve_both)
@@ -331,7 +331,7 @@ async def test_a_compressed_body_is_also_read_up_to_its_cap(server: Server) -> N
 async def test_a_server_that_never_answers_is_given_up(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def wait_forever(host: str, port: int) -> list[Address]:
+    async def wait_forever(host: str) -> list[Address]:
         return await asyncio.get_running_loop().create_future()
 
     monkeypatch.setattr(fetch_url, "resolve", wait_forever)
