@@ -124,9 +124,8 @@ def unanswered(messages: Sequence[Message], answers: Iterable[Message]) -> tuple
 
 def unknown_results(calls: Iterable[ToolCall]) -> Message:
     """A tool message that answers these calls: the result is unknown."""
-    return Message(
-        role="tool", parts=tuple(failure_of(call, UNKNOWN_RESULT, cut="unknown") for call in calls)
-    )
+    parts = tuple(failure_of(call, UNKNOWN_RESULT, cut="unknown") for call in calls)
+    return Message(role="tool", parts=parts)
 
 
 def _lasting_texts(messages: Iterable[Message]) -> list[str]:
