@@ -96,28 +96,24 @@ class History:
         groups: list[Group] = []
         self.undone: list[Group] = []
         """What can be redone, the last undone at the end."""
-        for number, step in enumerate(steps):
-            if step.kind != "change":
+        self.last: Step | None = None
+        """The last undo or redo."""
+        previous: Step | None = None
+        for step in steps:
+            if step.kind == "change":
+                if not previous or (previous.kind, previous.turn.id) != ("change", step.turn.id):
+                    groups.append(Group(turn=step.turn))
+                groups[-1].steps.append(step)
+                if step.heads or step.after is None or step.after:
+                    self.undone.clear()
+            else:
                 self._take_back(step, groups)
-                continue
-            last = steps[number - 1] if number else step
-            if not groups or last.kind != "change" or last.turn.id != step.turn.id:
-                groups.append(Group(turn=step.turn))
-            groups[-1].steps.append(step)
-            if step.heads or step.after is None or step.after:
-                self.undone.clear()
+                self.last = step
+            previous = step
         self.groups = [group for group in groups if group.files or group.heads]
         """What has an effect, the oldest first."""
-
-    @property
-    def last(self) -> Step | None:
-        """The last undo or redo."""
-        return next((step for step in reversed(self.steps) if step.kind != "change"), None)
-
-    @property
-    def standing(self) -> list[Group]:
+        self.standing = [group for group in self.groups if not group.is_undone]
         """What can be undone, the newest last."""
-        return [group for group in self.groups if not group.is_undone]
 
     def since(self, turn: int) -> list[Group]:
         """What can be undone of this turn and later ones, newest first."""

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -175,8 +175,9 @@ class Undo:
     def remove_stale_temporaries(self) -> None:
         """Removes what a cut-short write left beside the person's files. Never raises."""
         with contextlib.suppress(StorageError):
-            steps = (step for step in self.history().steps if step.after is None)
-            _remove_temporaries_beside(path for step in steps for path in step.before)
+            for step in self.history().steps:
+                if step.after is None:
+                    _remove_temporaries_beside(step)
 
     # ── the way back ─────────────────────────────────────────────────────────────────────────
 
@@ -203,7 +204,7 @@ class Undo:
         if (step := past.last) is None:
             return None
         if step.after is None:
-            _remove_temporaries_beside(step.before)
+            _remove_temporaries_beside(step)
             return self._apply(step, resumed=True)
         is_marked = self.marker is not None and self.marker.exists()
         redo = step.kind == "redo"
@@ -297,8 +298,8 @@ class Undo:
         )
 
 
-def _remove_temporaries_beside(files: Iterable[str]) -> None:
-    for folder in {Path(path).parent for path in files}:
+def _remove_temporaries_beside(step: Step) -> None:
+    for folder in {Path(path).parent for path in step.before}:
         durable.remove_stale_temporaries(folder)
 
 
