@@ -20,11 +20,11 @@ def run(command: str, mode: str = "ask", sandbox: str = "layered", **more: Any) 
 
 
 def place(command: str, mode: str = "ask", **more: Any) -> str:
-    """`sandbox`, `outside`, `ask` or `deny`."""
+    """`sandbox`, `read_only` (in the sandbox, and nothing is kept), `outside`, `ask` or `deny`."""
     decision = run(command, mode, **more)
     if not decision.is_allowed:
         return decision.outcome
-    return "sandbox" if decision.run_in != "host" else "outside"
+    return "outside" if decision.run_in == "host" else decision.run_in
 
 
 TRIED = ["pytest -q", "./run.sh", "ls -la", "python3 x.py", "$X", "for f in *; do cat $f; done"]
@@ -60,11 +60,11 @@ NOT_PLAIN = ["ls $X", "ls > a", "echo `id`", "cat *", "A=1 ls", "ls &", "pytest"
 @for_each(
     ("commands", "sandbox", "expected"),
     [
-        (TRIED, "layered", "sandbox sandbox sandbox"),
+        (TRIED, "layered", "read_only sandbox sandbox"),
         (CHANGES, "layered", "deny sandbox sandbox"),
         (CHANGES, "plain", "deny ask ask"),
         (CHANGES, "none", "deny ask ask"),
-        (STAYS, "layered", "sandbox sandbox sandbox"),
+        (STAYS, "layered", "read_only sandbox sandbox"),
         (STAYS, "plain", "inside inside inside"),
         (ASKED, "layered", "inside ask ask"),
         (READS, "none", "outside outside outside"),
