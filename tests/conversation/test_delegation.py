@@ -1,4 +1,4 @@
-"""How a subagent reaches its models."""
+"""What a subagent begins with: its models, and what is denied to it."""
 
 import pytest
 
@@ -44,3 +44,12 @@ async def test_a_headless_call_for_subagents_names_its_flag(opened: Open) -> Non
     assert "delegate_tasks" not in {tool.name for tool in talk.agent.tools}
     assert ended.status == "incomplete"
     assert ["--allow delegate" in denial.reason for denial in ended.denials] == [True]
+
+
+async def test_what_a_plugin_denies_is_denied_to_a_child_too(opened: Open) -> None:
+    talk = await opened(provider="openai", model="gpt-5.1", api_key="k")
+    talk.deny_edits({"check.py": "It is the check."})
+
+    config = Config.model_validate(delegation.start_of_child(talk).config)
+
+    assert "edit(check.py)" in config.permissions.deny
