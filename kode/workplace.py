@@ -6,7 +6,7 @@
 import errno
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kode import beneath, paths
@@ -55,6 +55,11 @@ class Workplace:
     sandbox."""
     named: Callable[[], frozenset[str]] = frozenset
     """Absolute paths in the project that settings of git, hooks and editors have programs run."""
+
+    def with_variables(self, all: Mapping[str, str], inside: Mapping[str, str]) -> "Workplace":
+        """With these more for all commands, and these for those in the sandbox."""
+        environment, inside = {**self.environment, **all}, {**self.inside, **inside}
+        return replace(self, environment=environment, inside=inside)
 
 
 NOWHERE = Workplace(

@@ -124,7 +124,6 @@ class Conversation:
     is_cut_short = rewind.is_cut_short
     undo_rewind = rewind.undo_rewind
     undo_compaction = rewind.undo_compaction
-    take_back_last_message = rewind.take_back_last_message
     rewind = rewind.rewind
 
     @property

@@ -57,10 +57,9 @@ async def add_extensions(
         emit(Notice(text=f"{problems[0]}{more}{list_all}"))
     if files := settings.loaded.foreign:
         approvals = await asyncio.to_thread(trust.load, place.home, place.project, **trusts)
-        rules, environment, inside = foreign.approved_settings(files, approvals)
+        rules, *variables = foreign.approved_settings(files, approvals)
         agent.gate.approve_in_session(rules)
-        environment, inside = {**place.environment, **environment}, {**place.inside, **inside}
-        agent = replace(agent, place=replace(place, environment=environment, inside=inside))
+        agent = replace(agent, place=place.with_variables(*variables))
         if lines := "; ".join(foreign.remarks(files)):
             text = f"Not used of other agents' settings (`kode doctor` says why): {lines}"
             emit(Notice(text=text, level="info"))

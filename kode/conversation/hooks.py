@@ -39,10 +39,8 @@ rm -f -- "$CLAUDE_ENV_FILE"; exit $status
 
 LEAST_S = 0.1  # of one, even if others have used it up: many only write a line
 
-NOT_DONE = "A hook says the work is not done."
-"""The message of a turn that a hook starts."""
-MAX_CONTINUATIONS = 5
-"""Hooks may continue a turn this often; then it ends, whatever they say."""
+NOT_DONE = "A hook says the work is not done."  # the message of a turn that a hook starts
+MAX_CONTINUATIONS = 5  # of a turn, by hooks: then it ends, whatever they say
 
 
 async def run_in_session(hooks: Hooks, hook: Hook, stdin: bytes, left: asyncio.Event) -> ProgramRun:
@@ -185,10 +183,7 @@ async def begin_session(hooks: Hooks) -> None:
     source, model = conversation.begun_by, conversation.agent.provider.model
     answer = await hooks.at("SessionStart", {"source": source, "model": model}, (source,))
     hooks.note(answer.context)
-    place = conversation.place
-    environment = {**place.environment, **answer.variables}
-    inside = {**place.inside, **answer.variables_inside}
-    place = replace(place, environment=environment, inside=inside)
+    place = conversation.place.with_variables(answer.variables, answer.variables_inside)
     conversation.agent = replace(conversation.agent, place=place)
 
 

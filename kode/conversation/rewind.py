@@ -81,15 +81,6 @@ async def rewind(
     return lines
 
 
-def take_back_last_message(conversation: "Conversation") -> bool:
-    """Rewinds the session to before the person's last message, to replace it; False if there is
-    none. The message stays in the file, and file changes stay. Raises: StorageError."""
-    messages = _prompts_of(conversation.session)
-    for message in messages[-1:]:
-        _append(conversation, RewindEntry(to=message.id))
-    return bool(messages)
-
-
 def undo_rewind(conversation: "Conversation") -> bool:
     """Restores what the last rewind dropped from the conversation; False if there is none, or if a
     message has come since. Raises: StorageError."""
@@ -158,22 +149,17 @@ async def _change_files(
     # A kode that was killed may have recorded it.
     known = {(entry.step, entry.files) for entry in session.entries if isinstance(entry, UndoEntry)}
     if step and files and (step.id, files) not in known:
-        of = step.turn.id if any(message.id == step.turn.id for message in messages) else ""
-        turn, redo = step.turn.number, undone.redo
-        session.append(UndoEntry(turn=turn, redo=redo, files=files, of=of, step=step.id))
+        id, turn = step.turn
+        session.append(UndoEntry(turn=turn, redo=undone.redo, files=files, of=id, step=step.id))
     if not undone.failed:
         undo.confirm()
     for path in files:
         agent.seen_files.pop(path, None)
     if agent.sandbox is not None:
         agent.sandbox.refresh_running_commands(files)
-
-    def describe_turn(number: int) -> str:
-        if session is not conversation.session:
-            return f"session {session.id}"
-        return shorten(text_of(messages[number - 1]), 60) if 0 < number <= len(messages) else ""
-
-    return undo_text(undone, agent.place.cwd, describe_turn)
+    texts = [text_of(message) for message in messages if step and message.id == step.turn.id]
+    texts = texts if session is conversation.session else [f"session {session.id}"]
+    return undo_text(undone, agent.place.cwd, shorten("".join(texts), 60))
 
 
 def _append(conversation: "Conversation", entry: entries.Entry) -> None:

@@ -174,7 +174,7 @@ class UndoEntry(Entry):
     files: tuple[str, ...]
     """The files it changed; their contents are in the folder `undo`."""
     of: str = ""
-    """Id of the message that began the turn; "" if it no longer counts."""
+    """Id of the message that began the turn."""
     step: str = ""
     """Its id in the journal of changes."""
     type: Literal["undo"] = "undo"

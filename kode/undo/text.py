@@ -1,7 +1,6 @@
 """What a person reads: the report of an undo, and the diffs of what a session has changed."""
 
 import contextlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +16,12 @@ MAX_COMPARED_LINES = 20_000
 """Lines of a file; a longer one is only named as changed."""
 
 
-def undo_text(undone: Undone, cwd: Path, prompt_of: Callable[[int], str]) -> str:
-    """Names the turn, one line per file, and what can be done next. `prompt_of` returns the
-    beginning of a turn's prompt."""
+def undo_text(undone: Undone, cwd: Path, prompt: str) -> str:
+    """Names the turn, one line per file, and what can be done next. `prompt` is the beginning of
+    the turn's prompt."""
     past, verb = undone.history, "reapplied" if undone.redo else "restored"
     names = [(relative_path(path, cwd), seen.state) for path, seen in undone.touched.items()]
-    lines = [_head(undone, prompt_of)]
+    lines = [_head(undone, prompt)]
     for files in (
         [f"{verb} {name}" for name, state in names if state is not None],
         [f"removed {name}" for name, state in names if state is None],
@@ -43,7 +42,7 @@ def undo_text(undone: Undone, cwd: Path, prompt_of: Callable[[int], str]) -> str
     return "\n".join(lines)
 
 
-def _head(undone: Undone, prompt_of: Callable[[int], str]) -> str:
+def _head(undone: Undone, prompt: str) -> str:
     if undone.turn is None:
         if undone.redo:
             return "Nothing to redo."
@@ -52,7 +51,7 @@ def _head(undone: Undone, prompt_of: Callable[[int], str]) -> str:
         return "Nothing to undo: no turn of this session has changed a file."
     word, verb = ("redo", "Redid") if undone.redo else ("undo", "Undid")
     about = f"turn {undone.turn}"
-    about += f" ({prompt})" if (prompt := prompt_of(undone.turn)) else ""
+    about += f" ({prompt})" if prompt else ""
     if undone.failed:
         return f"The {word} of {about} is not complete: `/{word}` again."
     if undone.resumed:

@@ -71,7 +71,6 @@ class FakeConversation:
     ask: object = None
     memory: object = None
     pause_s: float = 0.02
-    taken_back: bool = False
     rewound: bool = False
     cut_short: bool = False
     gate: object = field(default_factory=lambda: SimpleNamespace(mode="ask"))
@@ -172,10 +171,6 @@ class FakeConversation:
 
     def is_cut_short(self) -> bool:
         return self.cut_short
-
-    def take_back_last_message(self) -> bool:
-        self.taken_back = True
-        return True
 
     def offered(self) -> dict[str, str]:
         return {}

@@ -278,7 +278,7 @@ def test_the_report_of_an_undo_is_as_before() -> None:
     left = (("/work/app.py", "it was changed since"),)
     undone = Undone(history=History([*turns, step]), step=step, left_alone=left)
 
-    text = undo_text(undone, Path("/work"), lambda turn: "fix the tests")
+    text = undo_text(undone, Path("/work"), "fix the tests")
 
     assert readable(text) == external_file("screens/undo.txt")
 

@@ -32,11 +32,10 @@ def said(conversation: Conversation) -> list[str]:
 
 async def test_a_message_taken_back_stays_in_the_file_untold(opened: Open) -> None:
     conversation = await opened({"text": "one"}, {"text": "two"}, {"text": "better"})
-    assert not conversation.take_back_last_message()
     await conversation.turn("first")
     await conversation.turn("secnod")
 
-    assert conversation.take_back_last_message()
+    await conversation.rewind(2, files=False, messages=True)
     await conversation.turn("second")
 
     assert said(conversation) == ["first", "one", "second", "better"]

@@ -115,7 +115,7 @@ async def test_the_opening_outlasts_a_compaction_and_a_rewind(
     await talk.compact()
     compacted = [text for message in talk.session.messages for text in openings(message)]
     talk.undo_compaction()
-    talk.take_back_last_message()
+    await talk.rewind(1, files=False, messages=True)
     await turn_in(talk, "another")
 
     assert compacted == list(talk.context.opening.values())

@@ -20,7 +20,7 @@ def test_a_large_undo_names_some_files_and_counts_others() -> None:
     removed = {f"/work/many/{number}.py": Seen(None) for number in range(3000)}
     undone = undo_of_change(removed)
 
-    lines = undo_text(undone, Path("/work"), lambda turn: "make many").splitlines()
+    lines = undo_text(undone, Path("/work"), "make many").splitlines()
 
     assert lines[:2] == ["Undid turn 1 (make many)", "removed many/0.py"]
     assert "and 2,960 more" in lines
@@ -29,6 +29,6 @@ def test_a_large_undo_names_some_files_and_counts_others() -> None:
 
 
 def test_an_undo_leaving_every_file_alone_claims_nothing() -> None:
-    lines = undo_text(undo_of_change({}), Path("/work"), lambda turn: "edit").splitlines()
+    lines = undo_text(undo_of_change({}), Path("/work"), "edit").splitlines()
 
     assert lines[:2] == ["Undid nothing of turn 1 (edit)", "left alone a.py: it has changed since"]

@@ -172,7 +172,8 @@ async def _do(state: PromptState, text: str) -> None:
         return
     if state.replacing:
         state.replacing = False
-        state.conversation.take_back_last_message()
+        if prompts := state.conversation.prompts():
+            await state.conversation.rewind(len(prompts), files=False, messages=True)
     state.sent = text
     pastes = state.editor.pastes if state.editor is not None else None
     whole, pasted = (pastes.unfold(text), pastes.pictures_in(text)) if pastes else (text, [])
