@@ -430,6 +430,8 @@ async def open_conversation(
         session = sessions.open_session(*opened, new_id=new_id, task=task)
     except StorageError as error:
         raise error if settings.child is not None else sessions.not_recorded(error) from error
+    if settings.child is None and (fault := paths.home_fault(home)):
+        settings.emit(Notice(text=fault))
     try:
         place = assembly.open_workplace(config, home, cwd)
         plugins = open_plugins(settings, place, session)

@@ -93,10 +93,10 @@ async def turn(
 def join_prompts(cut_short: str, text: str) -> str:
     """One message of one that was cut short and the next, unless the person has asked the same or
     given the same command again; a command stays at the beginning."""
-    is_command = text.startswith("/")
-    if not cut_short or cut_short.startswith(f"{text}\n\n") or cut_short.endswith(f"\n\n{text}"):
-        return cut_short or text  # they were joined when the session was opened
-    if cut_short == text or (is_command and cut_short.split()[:1] == text.split()[:1]):
+    is_command, cut, new = text.startswith("/"), f"\n\n{cut_short}\n\n", f"\n\n{text}\n\n"
+    if cut_short and new in cut:  # they were joined when the session was opened
+        return cut_short
+    if not cut_short or cut in new or (is_command and cut.split()[:1] == new.split()[:1]):
         return text
     return f"{text}\n\n{cut_short}" if is_command else f"{cut_short}\n\n{text}"
 

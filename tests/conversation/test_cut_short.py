@@ -79,6 +79,10 @@ async def test_a_command_cut_short_is_named_without_arguments(
         ("/goal it adds", "/goal resume", "/goal resume"),
         ("fix the tests", "/goal it adds", "/goal it adds\n\nfix the tests"),
         ("/goals", "/goal it adds", "/goal it adds\n\n/goals"),
+        ("/goal it adds\n\nfix", "/goal it adds", "/goal it adds\n\nfix"),
+        ("fix\n\nand document", "and document", "fix\n\nand document"),
+        ("fix", "fix\n\nand document", "fix\n\nand document"),
+        ("fix", "fix it", "fix\n\nfix it"),
     ],
 )
 def test_a_command_stays_first_and_a_task_is_sent_once(before: str, now: str, sent: str) -> None:
