@@ -10,6 +10,7 @@ from kode.sandbox import masks
 from kode.sandbox.masks import Masks, make_mask, settle_indexes
 from kode.workplace import GitFolder
 from tests.needs import needs
+from tests.undo.changes import plant_programs
 
 
 def put(root: Path, *names: str) -> None:
@@ -105,19 +106,8 @@ def test_refreshing_an_index_runs_nothing_a_repository_names(tmp_path, monkeypat
     who = ("-c", "user.name=A", "-c", "user.email=a@example.org")
     for command in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", "1")):
         subprocess.run(["git", *command], cwd=work, check=True)
-    evil = tmp_path / "evil.sh"
-    evil.write_text(f"#!/bin/sh\necho ran >> {proof}\ncat\n")
-    evil.chmod(0o755)
-    for hook in ("post-index-change", "reference-transaction", "fsmonitor-watchman"):
-        (work / ".git" / "hooks" / hook).write_text(evil.read_text())
-        (work / ".git" / "hooks" / hook).chmod(0o755)
     put(work, ".gitattributes")
     (work / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
-    programs = ("core.fsmonitor", "core.editor", "core.pager", "core.sshCommand", "gpg.program")
-    programs += ("core.askPass", "credential.helper", "diff.external", "diff.evil.textconv")
-    programs += ("core.alternateRefsCommand", "filter.evil.clean", "filter.evil.process")
-    programs += ("filter.evil.smudge", "merge.evil.driver", "uploadpack.packObjectsHook")
-    programs += ("hook.evil.command", "trace2.normalTarget", "alias.update-index")
     file = work / ".git" / "config"
     if place != "config":
         with open(file, "a") as settings:
@@ -127,14 +117,10 @@ def test_refreshing_an_index_runs_nothing_a_repository_names(tmp_path, monkeypat
             else:
                 file = work / ".git" / "config.worktree"
                 settings.write("[extensions]\n\tworktreeConfig = true\n")
-    for key in programs:
-        subprocess.run(["git", "config", "-f", str(file), key, str(evil)], check=True)
-    for key, value in (("hook.evil.event", "post-index-change"), ("filter.evil.required", "true")):
-        subprocess.run(["git", "config", "-f", str(file), key, value], check=True)
     index = work / ".git" / "index"
     for path in (work / ".env", work / "a.py", index):
         os.utime(path, (1_000_000_000, 1_000_000_000))
-    proof.unlink(missing_ok=True)
+    plant_programs(work, proof, file)
 
     settle_indexes([work / ".env"], ())
 

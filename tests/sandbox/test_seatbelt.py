@@ -18,6 +18,7 @@ from kode.sandbox import probe, seatbelt
 from kode.sandbox.reach import Access, Grants, Place, Reach
 from kode.sandbox.sandbox import Sandbox
 from tests.sandbox.sandboxed import ran
+from tests.tables import for_each
 from tests.workplaces import workplace
 
 TOKEN = re.compile(r'\s*(?:(\(|\))|#?"((?:[^"\\]|\\.)*)"|([^\s()"]+))')
@@ -111,60 +112,46 @@ def rules(home: Path, *, writable: bool = False, network: bool = False) -> Rules
     return rules_of(made.hide([home / "work/sub/.env"]))
 
 
-def test_only_the_temporary_folder_is_writable_unless_the_project_is(home: Path) -> None:
-    made = rules(home)
-    assert made.writes(f"{home}/.kode/sandbox/tmp/x")
-    for path in ("/", "/tmp/x", "/private/tmp/x", f"{home}/x", f"{home}/work/x", "/etc/hosts"):
-        assert not made.writes(path), path
-    assert rules(home, writable=True).writes(f"{home}/work/x")
-
-
-def test_the_home_is_hidden_except_for_programs_and_the_project(home: Path) -> None:
-    made = rules(home)
-    for path in (".ssh/id", ".kode/config.json", ".kode", "notes", "Library/Keychains/x", ""):
-        assert not made.reads(f"{home}/{path}".rstrip("/")), path
-    for path in ("work", "work/a/b", ".local/bin/tool", ".kode/sandbox/tmp/x"):
-        assert made.reads(f"{home}/{path}"), path
-    assert made.reads("/usr/bin/env")
-
-
-def test_a_file_with_keys_in_the_project_is_hidden(home: Path) -> None:
-    for made in (rules(home), rules(home, writable=True)):
-        assert not made.reads(f"{home}/work/sub/.env")
-        assert not made.writes(f"{home}/work/sub/.env")
-        assert made.reads(f"{home}/work/sub/other")
-
-
-def test_folders_above_what_is_shown_only_exist(home: Path) -> None:
-    made = rules(home)
-    assert made.allows("file-read-metadata", str(home))
-    assert not made.reads(str(home))
-    assert not made.allows("file-read-metadata", f"{home}/.ssh")
-
-
-@pytest.mark.parametrize(
-    "name",
-    (
-        ".git/config .git/hooks/post-commit .git/HOOKS/x .git/modules/a/config .GIT/Config "
-        "sub/.git/hooks/x .git/hoo\u212as/x .git sub/.git .git/worktrees/a/commondir"
-    ).split(),
+GIT = (
+    "work/.git/config work/.git/hooks/post-commit work/.git/HOOKS/x work/.git/modules/a/config "
+    "work/.GIT/Config work/sub/.git/hooks/x work/sub/.git/hoo\u212as/x work/.git work/sub/.git "
+    "work/.git/worktrees/a/commondir"
 )
-def test_git_settings_are_not_changed_in_a_writable_project(home: Path, name: str) -> None:
-    for way in ("create", "data", "unlink"):
-        assert not rules(home, writable=True).allows(f"file-write-{way}", f"{home}/work/{name}")
+RECORDS = "work/.git/objects/ab/cdef work/.git/index.lock work/.git/refs/heads/main work/.git/HEAD"
 
 
-def test_git_can_still_record_in_a_writable_project(home: Path) -> None:
-    made = rules(home, writable=True)
-    for name in ("objects/ab/cdef", "index.lock", "refs/heads/main", "HEAD"):
-        assert made.writes(f"{home}/work/.git/{name}"), name
-
-
-def test_no_folder_above_a_hidden_place_can_be_moved_away(home: Path) -> None:
-    made = rules(home, writable=True)
-    for name in ("work", "work/sub", "work/.git"):
-        assert not made.allows("file-write-unlink", f"{home}/{name}"), name
-    assert made.allows("file-write-unlink", f"{home}/work/sub/other")
+@for_each(
+    ("writable", "operation", "paths", "allowed"),
+    [
+        (False, "write", ".kode/sandbox/tmp/x", True),
+        (False, "write", "/ /tmp/x /private/tmp/x x work/x work/sub/.env /etc/hosts", False),
+        (True, "write", f"work/x {RECORDS}", True),
+        (True, "write", "work/sub/.env", False),
+        (False, "read", "work work/a/b work/sub/other .local/bin/tool .kode/sandbox/tmp/x", True),
+        (False, "read", "/usr/bin/env", True),
+        (False, "read", ".ssh/id .kode/config.json .kode notes Library/Keychains/x .", False),
+        *((writable, "read", "work/sub/.env", False) for writable in (False, True)),
+        (True, "read", "work/sub/other", True),
+        # Folders above what is shown only exist, and none can be moved away.
+        (False, "file-read-metadata", ".", True),
+        (False, "file-read-metadata", ".ssh", False),
+        (True, "file-write-unlink", "work work/sub work/.git", False),
+        (True, "file-write-unlink", "work/sub/other", True),
+        *((True, f"file-write-{way}", GIT, False) for way in ("create", "data", "unlink")),
+        *((False, name, "/", False) for name in ("file-link", "file-mount", "appleevent-send")),
+        *((False, name, "/", False) for name in ("job-creation", "mach-register")),
+    ],
+)
+def test_a_profile_allows_what_is_listed_and_nothing_else(
+    home: Path, writable: bool, operation: str, paths: str, allowed: bool
+) -> None:
+    made = rules(home, writable=writable)
+    assert made.rules[:2] == [["version", "1"], ["deny", "default"]]
+    for path in (str(home / name) for name in paths.split()):
+        if operation in ("read", "write"):
+            assert (made.reads(path) if operation == "read" else made.writes(path)) is allowed, path
+        else:
+            assert made.allows(operation, path) is allowed, path
 
 
 def test_the_network_is_allowed_only_where_the_settings_say_so(home: Path) -> None:
@@ -195,19 +182,6 @@ def test_arguments_of_other_processes_are_not_among_the_readable_settings(home: 
     for kind, name in names:
         assert not (name if kind == "sysctl-name" else name + ".").startswith("kern.proc")
         assert kind == "sysctl-name" or not "kern.procargs2".startswith(name)
-
-
-def test_all_that_is_not_allowed_is_denied(home: Path) -> None:
-    made = rules(home)
-    assert made.rules[:2] == [["version", "1"], ["deny", "default"]]
-    for operation in (
-        "file-link",
-        "file-mount",
-        "appleevent-send",
-        "job-creation",
-        "mach-register",
-    ):
-        assert not made.allows(operation, "/"), operation
 
 
 names = st.text(

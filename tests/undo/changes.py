@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,3 +62,27 @@ def tree(root: Path) -> dict[str, tuple[object, ...]]:
         else:
             entries[name] = ("folder" if path.is_dir() else path.read_bytes(), mode)
     return entries
+
+
+PROGRAMS = (
+    "core.fsmonitor core.editor core.pager core.sshCommand core.askPass core.alternateRefsCommand "
+    "credential.helper diff.external diff.evil.textconv filter.evil.clean filter.evil.process "
+    "filter.evil.smudge gpg.program merge.evil.driver uploadpack.packObjectsHook hook.evil.command "
+    "trace2.normalTarget alias.update-index"
+).split()
+"""Settings of git that name a program."""
+
+
+def plant_programs(root: Path, proof: Path, settings: Path) -> None:
+    """Has the hooks of a repository and these settings run a program that leaves `proof`."""
+    evil = proof.with_suffix(".sh")
+    hooks = ("post-index-change", "reference-transaction", "fsmonitor-watchman", "post-checkout")
+    for path in (evil, *(root / ".git" / "hooks" / name for name in hooks)):
+        path.write_text(f"#!/bin/sh\necho ran >> {proof}\ncat\n")
+        path.chmod(0o755)
+    given = [(key, str(evil)) for key in PROGRAMS]
+    given += [("hook.evil.event", event) for event in hooks[:2]]  # to git 2.54 and newer
+    given += [("filter.evil.required", "true"), ("log.showSignature", "true")]
+    for key, value in given:
+        subprocess.run(["git", "config", "-f", settings, "--add", key, value], check=True)
+    proof.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from kode.errors import GitError
 from kode.git import ENVIRONMENT, run_git
 from kode.undo.outside import survey
 from tests.needs import needs
+from tests.undo.changes import plant_programs
 from tests.undo.test_outside import before, git, opened, repo, turn_id
 
 pytestmark = needs("git")
@@ -19,25 +20,11 @@ __all__ = ["repo"]
 
 
 def test_programs_that_a_repository_names_do_not_run(repo: Path) -> None:
-    proof, script = repo.parent / "proof", repo / "evil.sh"
-    script.write_text(f"#!/bin/sh\necho ran >> {proof}\ncat\n")
-    script.chmod(0o755)
+    proof = repo.parent / "proof"
     (repo / ".gitattributes").write_bytes(b"*.sh filter=evil diff=evil\n*.py filter=\xff\n")
-    for key in ("filter.evil.clean", "filter.evil.smudge", "filter.evil.process"):
-        git(repo, "config", key, str(script))
+    plant_programs(repo, proof, repo / ".git" / "config")
     with open(repo / ".git" / "config", "ab") as settings:
-        settings.write(b'[filter "\xff"]\n\tsmudge = %s\n' % str(script).encode())
-    for key in ("core.fsmonitor", "core.sshCommand", "gpg.program", "diff.evil.textconv"):
-        git(repo, "config", key, str(script))
-    git(repo, "config", "log.showSignature", "true")
-    git(repo, "config", "filter.evil.required", "true")
-    for event in ("post-index-change", "reference-transaction"):  # hooks to git 2.54 and newer
-        git(repo, "config", "--add", "hook.evil.event", event)
-    git(repo, "config", "hook.evil.command", str(script))
-    for hook in ("post-index-change", "reference-transaction", "post-checkout"):
-        (repo / ".git" / "hooks" / hook).write_text(script.read_text())
-        (repo / ".git" / "hooks" / hook).chmod(0o755)
-    proof.unlink(missing_ok=True)
+        settings.write(b'[filter "\xff"]\n\tsmudge = %s\n' % str(proof.with_suffix(".sh")).encode())
 
     undo = opened(repo)
     step = undo.begin(turn_id(1), writes=())
