@@ -46,7 +46,7 @@ async def test_a_headless_call_for_subagents_names_its_flag(opened: Open) -> Non
     assert ["--allow delegate" in denial.reason for denial in ended.denials] == [True]
 
 
-async def test_what_a_plugin_denies_is_denied_to_a_child_too(opened: Open) -> None:
+async def test_a_plugins_no_holds_for_a_child_too(opened: Open) -> None:
     talk = await opened(provider="openai", model="gpt-5.1", api_key="k")
     talk.deny_edits({"check.py": "It is the check."})
 
