@@ -220,12 +220,6 @@ async def test_a_new_session_leaves_the_old_whole_and_resume_returns(opened: Ope
     assert conversation.session.id == old
 
 
-async def test_an_unused_session_leaves_no_file(opened: Open, tmp_path: Path) -> None:
-    conversation = await opened()
-    await conversation.close()
-    assert list((tmp_path / "kode-home" / "sessions").glob("*.jsonl")) == []
-
-
 async def test_a_resumed_session_tells_what_had_to_be_repaired(
     opened: Open, events: list[Event]
 ) -> None:
@@ -379,8 +373,8 @@ async def test_a_persons_command_brings_outside_text_like_the_models(
 
 
 @pytest.mark.parametrize("depth", ["", "1"])
-async def test_an_inner_kode_hears_the_outer_one_and_no_person(
-    opened: Open, monkeypatch: pytest.MonkeyPatch, depth: str
+async def test_an_unused_inner_kode_is_marked_and_leaves_no_file(
+    opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, depth: str
 ) -> None:
     """Else what a page has the outer one type would be the person's wish in the inner one."""
     monkeypatch.setenv("KODE_DEPTH", depth)
@@ -388,6 +382,8 @@ async def test_an_inner_kode_hears_the_outer_one_and_no_person(
     conversation = await opened()
 
     assert conversation.session.tainted == bool(depth)
+    await conversation.close()
+    assert list((tmp_path / "kode-home" / "sessions").glob("*.jsonl")) == []
 
 
 async def test_a_commands_time_leaves_out_the_answer_about_its_changes(

@@ -62,15 +62,6 @@ def test_a_tainted_childs_late_result_comes_fenced(tmp_path: Path) -> None:
     assert "from 1-clean" in note.replace(inside[0], "")
 
 
-async def test_a_child_that_vanished_without_a_result_becomes_interrupted(tmp_path: Path) -> None:
-    create(tmp_path, "one", None)
-
-    await records.settle(tmp_path)
-
-    (record,) = records.read_records(tmp_path)
-    assert record.status == "interrupted"
-
-
 async def test_remains_of_a_child_that_never_ran_go(tmp_path: Path) -> None:
     for name, file in (("one", "agent.json"), ("two", "result.json")):
         (tmp_path / name).mkdir()
@@ -89,16 +80,19 @@ def test_an_invalid_mark_is_never_searched_for(tmp_path: Path, mark: str) -> Non
     assert not records.read_records(tmp_path)[0].is_alive
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"status": "splendid"}', "\x00"])
-async def test_a_damaged_result_is_set_aside(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize("content", [None, "", "{", "[]", '{"status": "splendid"}', "\x00"])
+async def test_a_vanished_child_without_a_whole_result_becomes_interrupted(
+    tmp_path: Path, content: str | None
+) -> None:
     create(tmp_path, "one", None)
-    (tmp_path / "one" / "result.json").write_text(content)
+    if content is not None:
+        (tmp_path / "one" / "result.json").write_text(content)
     assert records.read_records(tmp_path)[0].result is None
 
     await records.settle(tmp_path)
 
-    (aside,) = (tmp_path / "one").glob("result.json.damaged-*")
-    assert aside.read_text() == content
+    aside = [path.read_text() for path in (tmp_path / "one").glob("result.json.damaged-*")]
+    assert aside == [content] * (content is not None)
     assert records.read_records(tmp_path)[0].status == "interrupted"
 
 
