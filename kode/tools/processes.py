@@ -365,12 +365,13 @@ async def open_program(
         else:
             await tree.end()
         if process is not None:
-            # `wait` also waits for its pipes, which another program may hold open. To close them
-            # before its exit code is known loses that. asyncio has no public way to close them.
-            while process.returncode is None:
-                await asyncio.sleep(_POLL_S / 10)
-            process._transport.close()  # type: ignore[attr-defined]
+            # What another program holds open of its pipes would be waited for. The rest is closed
+            # after the wait: it may take the exit status from asyncio.
+            transport: asyncio.SubprocessTransport = process._transport  # type: ignore[attr-defined]
+            for pipe in filter(None, map(transport.get_pipe_transport, (0, 1, 2))):
+                pipe.close()
             await process.wait()
+            transport.close()
 
 
 async def _read(
