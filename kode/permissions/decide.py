@@ -72,6 +72,8 @@ class Call:
     change: FileChange | None = None
     """The change that a command has made, so that nobody has seen where the text is from; None: the
     call itself is what would make it."""
+    is_shown: Callable[[str], bool] = lambda path: False
+    """Whether commands in the sandbox may read an absolute path, and all below it."""
     sandbox: "SandboxKind" = "none"
     sandbox_forced: bool = False
     """Whether commands run in it in mode `full` too, and not at all without one."""
@@ -278,6 +280,8 @@ def _decide_read(call: Call) -> Decision:
         return allow("It reads the project.")
     if call.find_rule(call.rules.approved, call.matches_path(path)):
         return allow(_ALLOWED_BEFORE)
+    if call.is_shown(path):
+        return allow("Commands in the sandbox may read it.")
     reason = f"{_name(call, path)} is outside the working folders."
     if call.mode == "full":
         return allow(reason)

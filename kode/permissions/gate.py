@@ -321,6 +321,7 @@ class Gate:
             place=self.place,
             where=self._path_rules,
             taint=self.tainted(),
+            is_shown=self.sandbox.shows if self.sandbox is not None else lambda path: False,
             sandbox=self.sandbox.kind() if tool.effect == "run" and self.sandbox else "none",
             sandbox_forced=self.sandbox_forced,
             sandbox_network=self.sandbox_network,

@@ -40,7 +40,7 @@ from kode.sandbox.reach import (
     tool_chains,
     work_folders,
 )
-from kode.workplace import Workplace
+from kode.workplace import Workplace, below
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
@@ -148,6 +148,15 @@ class Sandbox:
         ways = dict.fromkeys((os.path.abspath(path), real_path(path)))
         there = ways if os.path.exists(path) else ()
         return [way for way in there if access(reach, way) not in ("readable", "writable")]
+
+    def shows(self, path: str) -> bool:
+        """Whether commands read an absolute path, and everything below it."""
+        if self.kind() not in ("plain", "layered"):
+            return False
+        reach, real = self.reach(self.support().kind), real_path(path)
+        hidden = map(str, reach.of("hidden", "empty", "private"))
+        is_readable = access(reach, real) in ("readable", "writable")
+        return is_readable and not any(below(place, real) for place in hidden)
 
     # ── what this machine has ────────────────────────────────────────────────────────────────
 

@@ -8,8 +8,13 @@ import pytest
 
 from kode.assembly import open_sandbox
 from kode.config.model import Config
+from kode.permissions.gate import Gate, GateState
+from kode.permissions.rules import Rules
 from kode.sandbox.reach import Grants, access, is_outside
 from kode.sandbox.sandbox import Sandbox
+from kode.sandbox.trial import Support
+from kode.tool import Action
+from kode.tools.builtin import BUILTIN
 from tests.sandbox.conftest import need
 from tests.sandbox.sandboxed import KINDS, Kind, attempted_in, begun, opened, ran
 from tests.workplaces import workplace
@@ -140,6 +145,31 @@ def test_a_read_rule_shows_its_folder_but_never_a_home(base: Path) -> None:
     assert access(reach, f"{base}/other/a") == "readable"
     assert sandbox.masked() == [base / "other/.env"]
     assert access(reach, f"{base}/home/.bash_history") == "empty"
+
+
+READ_BY_TOOLS = {
+    "/usr/bin/env": "allow",
+    "/etc/hosts": "allow",
+    "{base}/home/.local/bin": "allow",
+    "/etc/ssh/id_rsa": "ask",
+    "{base}/other": "ask",
+    "{base}/home/notes": "ask",
+    "/": "ask",
+}
+
+
+def test_file_tools_read_what_commands_read(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox, support = made(base), Support(kind="bubblewrap", why="", layered=True)
+    monkeypatch.setattr(Sandbox, "support", lambda _: support)
+    gate = Gate(rules=Rules(), state=GateState(mode="ask"), place=sandbox.place, sandbox=sandbox)
+    read = next(tool for tool in BUILTIN if tool.name == "read_file")
+    outcomes = {
+        path: gate.decide(
+            Action(call_id="1", tool=read, arguments={"path": path.format(base=base)})
+        ).outcome
+        for path in READ_BY_TOOLS
+    }
+    assert outcomes == READ_BY_TOOLS
 
 
 @pytest.mark.slow
