@@ -350,10 +350,13 @@ class AgentFinished:
     type: Literal["agent_finished"] = "agent_finished"
 
 
+Level = Literal["info", "warning", "error"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
     text: str
-    level: Literal["info", "warning", "error"] = "warning"
+    level: Level = "warning"
     value: Any = None
     """The same for programs, where a plug-in says more than the text."""
     type: Literal["notice"] = "notice"

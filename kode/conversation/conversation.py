@@ -28,7 +28,7 @@ from kode.engine.agent import Agent
 from kode.engine.call import preview_call
 from kode.engine.context import Context, compact, context_tokens, is_compactable, window_parts
 from kode.errors import StorageError, UserError
-from kode.events import ContextReduced, Notice, TurnEnded, Working
+from kode.events import ContextReduced, Level, Notice, TurnEnded, Working
 from kode.extensions.found_extensions import FoundExtensions, in_use
 from kode.extensions.session import Extensions
 from kode.messages import Image, Text, ToolCall, Usage, text_of
@@ -174,7 +174,7 @@ class Conversation:
 
     # What is said to the person and to the model.
 
-    def say_once(self, text: str, level: Literal["warning", "error"] = "warning") -> None:
+    def say_once(self, text: str, level: Level = "warning") -> None:
         """Gives a notice that the person has not seen."""
         if text not in self.notices:
             self.notices.add(text)

@@ -1,7 +1,6 @@
-"""What all subagents of a session share, what each of them starts with, and how a fork begins: a
-subagent whose transcript holds its parent's messages as the parent's next request would, so that a
-server finds them in its cache. Siblings differ in nothing before their task, which comes last.
-"""
+"""What all subagents of a session share, what each starts with, and how a fork begins: with its
+parent's messages as in the parent's next request, so that a server finds them in its cache.
+Siblings differ in nothing before their task, which comes last."""
 
 import asyncio
 import os
@@ -41,8 +40,7 @@ ELSEWHERE = "[Not run in this fork: the agent that it was made from runs this ca
 
 
 def make_delegation(conversation: "Conversation", found: FoundExtensions) -> "Delegation":
-    """What all subagents of a session share. The current model and permission mode count when a
-    child starts: they may change in between."""
+    """What all subagents of a session share; model and mode count as they are at their starts."""
     from kode.subagents.parent import Delegation, child_environment
 
     config, ask = conversation.config, conversation.settings.ask
@@ -98,16 +96,13 @@ def _share_tools(
         available = tools_of(list(extensions.servers.values()))
         tools = extensions.shared_tools(definition, provider.info.context_window)
     if definition and (lacks := lacking(definition, available, skills)):
-        conversation.say_once(
-            f"The agent {task.agent} works without what its definition names and this session does "
-            f"not have: {', '.join(lacks)}."
-        )
+        names = ", ".join(lacks)
+        conversation.say_once(f"The agent {task.agent} names what this session lacks: {names}.")
     return tools
 
 
 def start_of_child(conversation: "Conversation") -> "Start":
-    """The first line for a child that starts now, with the keys in use and no others. Raises:
-    ConfigError."""
+    """The first line for a child that starts now, with the keys in use. Raises: ConfigError."""
     from kode.subagents.task import Start
 
     config, agent, session = conversation.config, conversation.agent, conversation.session
@@ -179,8 +174,7 @@ def fork_of(session: Session, call_id: str) -> bytes:
 
 
 def begin_as_parent(agent: Agent, session: Session) -> Agent:
-    """The agent of a fork, with the system prompt that its session begins with, also after a
-    compaction, and not one of its own."""
+    """The agent of a fork, with the system prompt of its session instead of one of its own."""
     beginning = session.beginning
     texts = {**(beginning.sections if beginning else {}), **session.section_texts}
     servers = tuple(texts.pop("servers", "").splitlines())

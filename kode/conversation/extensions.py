@@ -46,17 +46,18 @@ async def add_extensions(
     conversation: "Conversation", agent: Agent
 ) -> "tuple[Agent, FoundExtensions, Hooks | None]":
     """The agent with the extensions of its session and the approved settings of other agents, and
-    these extensions; asks whether hooks of the project may run without a sandbox, and says what
-    cannot be used. Raises: ToolError for a changed skill that a subagent begins with."""
+    these extensions; says what cannot be used. Raises: ToolError for a changed skill that a
+    subagent begins with."""
     settings, place, emit = conversation.settings, agent.place, conversation.settings.emit
-    trusts = {"trust_project": settings.trust_project}
-    found = await asyncio.to_thread(find_extensions, place.cwd, **trusts)
+    found = await asyncio.to_thread(
+        find_extensions, place.cwd, trust_project=settings.trust_project
+    )
     if problems := [text for texts in found.problems.values() for text in texts]:
         more = f" And {len(problems) - 1} more" if len(problems) > 1 else ""
         list_all = ": `kode extensions skills`, `agents` and so on list them." if more else ""
         emit(Notice(text=f"{problems[0]}{more}{list_all}"))
     if files := settings.loaded.foreign:
-        approvals = await asyncio.to_thread(trust.load, place.home, place.project, **trusts)
+        approvals = trust.load(place.home, place.project, trust_project=settings.trust_project)
         rules, *variables = foreign.approved_settings(files, approvals)
         agent.gate.approve_in_session(rules)
         agent = replace(agent, place=place.with_variables(*variables))

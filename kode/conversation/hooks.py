@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kode.engine.command import Command, settle_changes
-from kode.errors import KodeError, SandboxError, SandboxUnknownError, UserError
+from kode.errors import KodeError, SandboxError, UserError
 from kode.events import Notice, TurnEnded
 from kode.extensions import trust
 from kode.extensions.hook_moments import CHANGED, Hooks
@@ -34,18 +34,14 @@ printf '%s' "$2"; (command -p env -0); printf '%s' "$2"
 (set -a; . "$CLAUDE_ENV_FILE" >/dev/null 2>&1; command -p env -0)
 rm -f -- "$CLAUDE_ENV_FILE"; exit $status
 """
-"""Runs a hook, then prints the variables without and with those that it wrote to its file: each
-`NAME=VALUE` with a NUL, after a mark."""
-
+"""Runs a hook, then prints the variables without and with those of its file, after a mark each."""
 LEAST_S = 0.1  # of one, even if others have used it up: many only write a line
-
 NOT_DONE = "A hook says the work is not done."  # the message of a turn that a hook starts
 MAX_CONTINUATIONS = 5  # of a turn, by hooks: then it ends, whatever they say
 
 
 async def run_in_session(hooks: Hooks, hook: Hook, stdin: bytes, left: asyncio.Event) -> ProgramRun:
-    """Runs a hook of an open session, if it is as a person approved it: see `run_hook`. Raises:
-    StorageError if the session cannot be marked."""
+    """Runs a hook of an open session that is as a person approved it. Raises: StorageError."""
     conversation, agent = hooks.conversation, hooks.conversation.agent
     try:
         if not await _is_as_approved(hooks, hook):
@@ -56,16 +52,15 @@ async def run_in_session(hooks: Hooks, hook: Hook, stdin: bytes, left: asyncio.E
     if source := await asyncio.to_thread(agent.marks.find_source, None):
         conversation.mark_outside(source)
     if conversation.end_by is not None:
-        left_s = max(LEAST_S, conversation.end_by - time.monotonic())
-        hook = replace(hook, timeout_s=min(hook.timeout_s, left_s))
+        left_s = conversation.end_by - time.monotonic()
+        hook = replace(hook, timeout_s=min(hook.timeout_s, max(LEAST_S, left_s)))
     judge = conversation if hook.event in CHANGES_COUNT and not hook.is_async else None
     required = conversation.config.sandbox.enabled is True
     return await run_hook(hook, stdin, agent.place, agent.sandbox, required, judge, left)
 
 
 async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
-    """Whether a hook, and what it loads, is as a person approved it; asks if there is a person.
-    Raises: ConfigError if it loads too much; StorageError, BusyError."""
+    """Whether a hook, and what it loads, is as a person approved it; may ask. Raises: KodeError."""
     conversation, item, sandbox = hooks.conversation, hook.item, hooks.conversation.agent.sandbox
     place, extensions = conversation.place, conversation.extensions
     around = await asyncio.to_thread(surroundings, place.cwd, place.home, place.user_home)
@@ -106,10 +101,10 @@ async def run_hook(
     judge: "Conversation | None" = None,
     left: asyncio.Event | None = None,
 ) -> ProgramRun:
-    """Runs a hook in the sandbox. Of its changes, those in folders that a person lets it write in
-    are kept; the gate of `judge` decides about the others, unless `left` is set: it is once the
-    hook says that nobody is to wait for it. Without a sandbox, unless that is `required`, a
-    project's hook runs if a person approved just that. Raises nothing but CancelledError."""
+    """Runs a hook in the sandbox. Of its changes, those in folders that it may write in are kept;
+    the gate of `judge` decides about the others, unless the hook says that nobody is to wait for
+    it, which sets `left`. Without a sandbox, unless `required`, a project's hook runs if a person
+    approved just that. Raises nothing but CancelledError."""
     item, grants, dropped = hook.item, hook.grants, list[str]()
     left, is_free = left or asyncio.Event(), item.scope == "home" or grants.outside
     try:
@@ -120,7 +115,7 @@ async def run_hook(
                 why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
                 raise SandboxError(f"{why}, and nobody approved running it without one")
             sandbox = None
-    except (SandboxError, SandboxUnknownError) as error:
+    except KodeError as error:
         return ProgramRun(begun=False, fault=f"was not run: {error}")
 
     def is_granted(change: FileChange) -> bool:
@@ -237,8 +232,7 @@ def show_status(hooks: Hooks) -> None:
 
 
 async def end_session(hooks: Hooks, reason: str, wait_s: float) -> None:
-    """Runs the hooks of a session's end, after those in the background: `wait_s` for them all.
-    Raises: StorageError."""
+    """Runs the hooks of a session's end: `wait_s` for them all. Raises: StorageError."""
     hooks.conversation.end_by = time.monotonic() + wait_s
     await hooks.stop(wait_s / 2)
     await hooks.at("SessionEnd", {"reason": reason}, (reason,))

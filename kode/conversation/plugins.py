@@ -1,18 +1,16 @@
-"""What plug-ins add to a conversation. One that fails costs a line on the screen and what it would
-have added, never the session.
-"""
+"""What plug-ins add to a conversation. One that fails costs a line on the screen, no session."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from kode import installed
 from kode.config.load import settings_of
 from kode.errors import ConfigError, KodeError
-from kode.events import Emit, Event, Notice, Subscriber, TurnEnded
+from kode.events import Emit, Event, Level, Notice, Subscriber, TurnEnded
 from kode.function_tool import plain_tool
 from kode.installed import Plugin, fault_of, guard_plugin, load, try_plugin
 from kode.permissions.decide import deny
@@ -50,9 +48,7 @@ class PluginSession:
         """The type of its entries in a session, and the beginning of its sections' names."""
         return f"x-{self.plugin.name}"
 
-    def notice(
-        self, text: str, *, level: Literal["info", "warning"] = "warning", value: Any = None
-    ) -> None:
+    def notice(self, text: str, *, level: Level = "warning", value: Any = None) -> None:
         """Says something to the person; `value` is the same for programs."""
         self.emit(Notice(text=text, level=level, value=value))
 
@@ -89,8 +85,7 @@ class Prompt:
 
     text: str
     typed: str | None = None
-    """The words of it that stand for the person's own, such as in a list of sessions; None: the
-    command as they typed it."""
+    """What stands for the person's own words, as in a list of sessions; None: the command."""
 
 
 @dataclass(kw_only=True)

@@ -1,6 +1,5 @@
 """The ways back in a conversation: undo and redo of file changes, rewinding to an earlier prompt,
-undoing a compaction. What is dropped stays in the session's file.
-"""
+undoing a compaction. What is dropped stays in the session's file."""
 
 import asyncio
 import os
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 
 
 async def undo(conversation: "Conversation") -> str:
-    """Undoes the newest turn that changed files and is not undone; returns a message about it.
-    Raises: StorageError."""
+    """Undoes the newest turn that changed files; returns what was done. Raises: StorageError."""
     return await _change_files(conversation, Undo.undo)
 
 
@@ -48,8 +46,7 @@ def prompts(conversation: "Conversation") -> list[str]:
 
 
 def would_undo(conversation: "Conversation") -> list[list[str]]:
-    """For each of `prompts`, the files whose changes a rewind to it undoes. Reads the record of
-    changes: call it in a thread."""
+    """For each of `prompts`, the files that a rewind to it restores. Slow: call it in a thread."""
     cwd, past = conversation.place.cwd, conversation.agent.undo.history()
     return [
         sorted({relative_path(path, cwd) for change in past.since(turn) for path in change.changed})
@@ -73,8 +70,7 @@ async def rewind(
     lines = list[str]()
     if files:
         past = await asyncio.to_thread(conversation.agent.undo.history)
-        lines = [await undo(conversation) for _ in past.since(turn)]
-        lines = lines or ["No files changed since then."]
+        lines = [await undo(conversation) for _ in past.since(turn)] or ["No files changed since."]
     if messages:
         _append(conversation, RewindEntry(to=_prompts_of(conversation.session)[turn - 1].id))
         lines.append(f"The conversation is rewound to prompt {turn}. `/rewind undo` restores it.")
@@ -115,8 +111,7 @@ def undo_compaction(conversation: "Conversation") -> str | None:
 
 
 async def finish_undos(conversation: "Conversation") -> None:
-    """Completes, and says, what killed undos and redos of this folder began. Raises:
-    StorageError."""
+    """Completes what killed undos and redos of this folder began. Raises: StorageError."""
     place, config, ids = conversation.place, conversation.config, list[str]()
     with suppress(OSError):  # nearly always there is none
         ids = sorted(os.listdir(paths.unfinished_folder(place.home)))

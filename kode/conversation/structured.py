@@ -1,7 +1,5 @@
-"""A turn whose answer is a value that fits a schema: like any other, with its tools. An answer that
-does not fit is requested again with its error, and the server must then enforce the schema, if it
-can.
-"""
+"""A turn whose answer is a value that fits a schema: like any other, with its tools. One that does
+not fit is requested again with its error, and the server must then enforce the schema if it can."""
 
 import json
 import re
@@ -20,14 +18,10 @@ if TYPE_CHECKING:
 MAX_REPEATS = 2  # of the request for an answer that fits
 MAX_FAULTS = 5  # of one answer, told to the model
 
-REQUEST = (
-    "When the work is done, answer with one JSON value and nothing else: no words around it. It "
-    "must fit this JSON schema:\n"
-)
-REPEAT = (
-    "Your answer does not fit the JSON schema: {fault}\n"
-    "Answer again with the whole JSON value, and nothing else."
-)
+REQUEST = """\
+When the work is done, answer with one JSON value and nothing else: no words around it. It must \
+fit this JSON schema:
+"""
 _FENCED = re.compile(r"^```\w*\n(.*)\n```$", re.DOTALL)
 
 
@@ -105,8 +99,8 @@ def form_of_type(kind: Any) -> Form:
             return adapter.validate_json(text)
         except ValidationError as error:
             faults = error.errors(include_url=False)[:MAX_FAULTS]
-            places = (".".join(map(str, fault["loc"])) or "the value" for fault in faults)
-            texts = (f"{at}: {fault['msg']}" for at, fault in zip(places, faults, strict=True))
+            paths = [".".join(("$", *map(str, fault["loc"]))) for fault in faults]
+            texts = [f"{path}: {fault['msg']}" for path, fault in zip(paths, faults, strict=True)]
             raise ValueError("; ".join(texts)) from None
 
     return Form(schema=schema, parse=parse)
@@ -139,7 +133,8 @@ class StructuredAnswer:
             self.repeats += 1
             if self.repeats == 1:  # the server may have refused since
                 self.context.answer_schema = self.form.schema
-            return (Text(text=REPEAT.format(fault=error), typed=""),)
+            text = f"Your answer does not fit the JSON schema: {error}\nAnswer again with the "
+            return (Text(text=f"{text}whole JSON value, and nothing else.", typed=""),)
         return ()
 
     def conclude(self, ended: TurnEnded) -> TurnEnded:
