@@ -30,10 +30,6 @@ from tests.undo.changes import step, undo_in
 LOOK = shell("ls -laR . .git/hooks")
 
 
-def held(ground: Ground) -> None:
-    assert ground.effects() == []
-
-
 # ── a stranger's cassette ────────────────────────────────────────────────────────────────────────
 
 
@@ -56,7 +52,7 @@ def replay_authority(ground: Ground) -> None:
         (ground.project / "pwned").unlink()
 
     replay(ground, [shell("touch ~/pwned; touch pwned")], mode="full", then=remove)
-    held(ground)
+    ground.assert_unharmed()
     assert not (ground.project / "pwned").exists()
 
 
@@ -103,7 +99,7 @@ def both(
             with plant(ground):
                 done = kept.redo() if redo else kept.undo()
             assert done.turn == 1
-            held(ground)
+            ground.assert_unharmed()
 
         return cell
 
@@ -189,7 +185,7 @@ def fleet_swap(ground: Ground) -> None:
     with swapped(queue.folder / "tasks", ground.home / "elsewhere"):
         for _ in range(3):
             resumed(ground, "--failed")
-    held(ground)
+    ground.assert_unharmed()
 
 
 def fleet_special(ground: Ground) -> None:
@@ -200,7 +196,7 @@ def fleet_special(ground: Ground) -> None:
     resumed(ground)
     ground.before[".bashrc"] = ground.outside()[".bashrc"]  # its other name is gone
     assert (ground.home / ".bashrc").read_text() == "# the person's\n"
-    held(ground)
+    ground.assert_unharmed()
 
     trees = Trees(folder=ground.place.home / "others", queue=queue.folder)
     (task,) = (one.task for one in queue.state.tasks.values())
@@ -218,7 +214,7 @@ def fleet_later(ground: Ground) -> None:
     ground.git("config", "core.fsmonitor", "touch ~/pwned-by-fsmonitor; false")
     queued(ground, "worktree")
     resumed(ground)
-    held(ground)
+    ground.assert_unharmed()
     assert works_on(ground)  # for the person they run
 
 
@@ -231,7 +227,7 @@ def fleet_loaded(ground: Ground) -> None:
         queue = queued(ground, "worktree")
         ground.kode("fleet", "resume")
     assert "started" in (queue.folder / "tasks/a/changes.patch").read_text()
-    held(ground)
+    ground.assert_unharmed()
 
 
 def fleet_authority(ground: Ground) -> None:
@@ -239,7 +235,7 @@ def fleet_authority(ground: Ground) -> None:
     theirs = queue.folder.rename(ground.place.home / "theirs")
     with ground.model({"calls": [shell("touch ~/pwned; touch worked")]}, {"text": "done"}):
         assert ground.kode("fleet", "resume", str(theirs)).code == 3
-    held(ground)
+    ground.assert_unharmed()
     assert not (ground.project / "worked").exists()
     queued(ground, mode="full")
     resumed(ground)  # one of this home is obeyed
@@ -300,7 +296,7 @@ def import_link(ground: Ground) -> None:
     imported(ground)
     assert len(ground.place.session_files) == 1
     assert ground.leaked(SSH_KEY) == []
-    held(ground)
+    ground.assert_unharmed()
 
 
 def import_special(ground: Ground) -> None:
@@ -308,7 +304,7 @@ def import_special(ground: Ground) -> None:
     os.mkfifo(file.parent / "pipe.jsonl")
     imported(ground)
     assert len(ground.place.session_files) == 1
-    held(ground)
+    ground.assert_unharmed()
 
 
 def import_steer(ground: Ground) -> None:
@@ -324,7 +320,7 @@ def import_authority(ground: Ground) -> None:
     imported(ground)
     continued(ground, shell("touch ~/pwned"), write_file("started", "x"))
     assert (ground.project / "started").exists()
-    held(ground)
+    ground.assert_unharmed()
 
 
 def import_key(ground: Ground) -> None:

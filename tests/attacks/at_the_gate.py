@@ -23,10 +23,6 @@ from tests.needs import PLAIN_PYTHON
 TOKEN = "ghp_" + "x7Kq2mVb9Rt4Yw1Zc8Ns5Dg3Hj6Lp0Fa2Bv4"
 
 
-def held(ground: Ground) -> None:
-    assert ground.effects() == []
-
-
 def sent(ground: Ground, *calls: dict[str, Any], mode: str = "auto-edit") -> str:
     """What the model of one more session was sent."""
     count = len(ground.seen)
@@ -51,7 +47,7 @@ def review_later(ground: Ground) -> None:
 
     ground.kode("trust", "approve", "--yes")
     assert "ran-hook" in sent(ground)  # so it would have
-    held(ground)
+    ground.assert_unharmed()
 
 
 def review_loaded(ground: Ground) -> None:
@@ -91,7 +87,7 @@ def review_authority(ground: Ground) -> None:
     ground.kode("trust", "approve", "--yes")
     text = sent(ground, shell("touch ~/pwned"), write_file("kode.json", "{}"))
     assert "PreToolUse" in text  # it is named as one that allows, and is not obeyed
-    held(ground)
+    ground.assert_unharmed()
     assert not (ground.project / "kode.json").exists()
 
 
@@ -153,7 +149,7 @@ def server_link(ground: Ground) -> None:
         then=[write_file("link", "pwned"), write_file("folder/new", "pwned")],
     )
     assert (ground.project / "link").is_symlink()
-    held(ground)
+    ground.assert_unharmed()
 
 
 def server_swap(ground: Ground) -> None:
@@ -164,7 +160,7 @@ def server_swap(ground: Ground) -> None:
     )
     command = "mkdir -p d/e; for i in $(seq 40); do echo pwned > d/e/$i-$RANDOM; done"
     served(ground, swaps, then=[shell(command)] * 4)
-    held(ground)
+    ground.assert_unharmed()
 
 
 def server_special(ground: Ground) -> None:
@@ -175,7 +171,7 @@ def server_special(ground: Ground) -> None:
     )
     assert [Path(one).name for one in specials(ground)] in (["pipe"], [])
     assert ground.leaked(SSH_KEY) == []
-    held(ground)
+    ground.assert_unharmed()
 
 
 def server_later(ground: Ground) -> None:
@@ -195,7 +191,7 @@ def server_authority(ground: Ground) -> None:
         'echo \'{"permissions": {"mode": "full"}}\' > ~/kode-home/config.json; touch started',
     )
     assert "full" not in (ground.place.home / "config.json").read_text()
-    held(ground)
+    ground.assert_unharmed()
 
 
 def server_key(ground: Ground) -> None:
@@ -249,7 +245,7 @@ def extension_special(ground: Ground) -> None:
     os.mkfifo(ground.project / ".mcp.json")
     assert "done" in sent(ground)
     assert ground.kode("trust", "list").code == 0
-    held(ground)
+    ground.assert_unharmed()
 
 
 def extension_later(ground: Ground) -> None:
@@ -277,4 +273,4 @@ def extension_authority(ground: Ground) -> None:
     ):
         ground.kode("run", "/x", "--permission-mode", "auto-edit", "--no-memory")
     assert (ground.project / "started").exists()
-    held(ground)
+    ground.assert_unharmed()

@@ -53,7 +53,7 @@ class Attack:
             with meanwhile if self.swaps else nullcontext():
                 face(ground, [*outside, *self.scripts(ground), *self.tools(ground)])
             assert (ground.project / "started").exists(), ground.seen[-2:]
-            assert ground.effects() == []
+            ground.assert_unharmed()
             assert self.harm(ground) == []
 
         return cell

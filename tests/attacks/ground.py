@@ -108,6 +108,9 @@ class Ground:
         now = self.outside()
         return [name for name in {**self.before, **now} if self.before.get(name) != now.get(name)]
 
+    def assert_unharmed(self) -> None:
+        assert self.effects() == []
+
     # ── a person, and what has been sent ─────────────────────────────────────────────────────
 
     def run(self, *words: str) -> "subprocess.CompletedProcess[str]":

@@ -95,37 +95,32 @@ def test_the_section_that_changed_is_named_with_both_texts(story: Story) -> None
     assert [text[-5:] for text in story.last.cause.split("'")[1::2]] == ["blue.", " red."]
 
 
+ADDED, BOTH = "the tool mcp__web__fetch was added", {"tools": (READ,), "sections": {"kode": "No."}}
+
+
 @for_each(
-    ("tools", "cause"),
+    ("provider", "changes", "kind", "cause"),
     [
-        ((READ, EDIT, FETCH), "the tool mcp__web__fetch was added"),
-        ((FETCH, READ, EDIT), "the tool mcp__web__fetch was added"),
-        ((READ,), "the tool edit_file was removed"),
-        ((EDIT,), "the tool read_file was removed"),
-        ((EDIT, READ), "the tool edit_file moved"),
-        ((READ, EDIT_2), "the tool edit_file changed: "),
+        ("openai", {"tools": (READ, EDIT, FETCH)}, "tool", ADDED),
+        ("openai", {"tools": (FETCH, READ, EDIT)}, "tool", ADDED),
+        ("openai", {"tools": (READ,)}, "tool", "the tool edit_file was removed"),
+        ("openai", {"tools": (EDIT,)}, "tool", "the tool read_file was removed"),
+        ("openai", {"tools": (EDIT, READ)}, "tool", "the tool edit_file moved"),
+        ("openai", {"tools": (READ, EDIT_2)}, "tool", "the tool edit_file changed: "),
+        # The part that a server reads first is to blame.
+        ("openai", BOTH, "kode", ""),
+        ("anthropic", BOTH, "tool", ""),
     ],
 )
 def test_the_tool_that_is_to_blame_is_named(
-    tmp_path: Path, tools: tuple[ToolSpec, ...], cause: str
-) -> None:
-    story = Story(tmp_path)
-    story.say("one")
-    story.tools = tools
-    story.say("two", COLD)
-    assert story.last.kind == "tool"
-    assert story.last.cause.startswith(cause)
-
-
-@for_each(("provider", "kind"), [("openai", "kode"), ("anthropic", "tool")])
-def test_the_part_a_server_reads_first_is_to_blame(
-    tmp_path: Path, provider: str, kind: str
+    tmp_path: Path, provider: str, changes: dict[str, object], kind: str, cause: str
 ) -> None:
     story = Story(tmp_path, provider=provider)
     story.say("one")
-    story.tools, story.sections = (READ,), {"kode": "Be bad."}
+    vars(story).update(changes)
     story.say("two", COLD)
     assert story.last.kind == kind
+    assert story.last.cause.startswith(cause)
 
 
 def test_the_sessions_own_edit_of_its_messages_is_the_cause(story: Story) -> None:
