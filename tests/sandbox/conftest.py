@@ -6,11 +6,15 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kode.sandbox.sandbox import Sandbox
+from kode.tool import ToolContext
+from kode.tools.shell import shell
 from tests.needs import lacking, lacking_sandbox
 from tests.sandbox.sandboxed import (
     KINDS,
@@ -19,13 +23,14 @@ from tests.sandbox.sandboxed import (
     Kind,
     Run,
     User,
+    begun,
     copy_sources,
     fault,
     opened,
     ordinary_user,
 )
-from tests.tools.conftest import context
-from tests.workplaces import empty_repository
+from tests.tools.conftest import context, run_tool
+from tests.workplaces import empty_repository, workplace
 
 __all__ = ["context"]
 
@@ -121,6 +126,19 @@ def need(made: Sandbox, kind: Kind) -> None:
 def kinds_of(made: Sandbox) -> list[Kind]:
     """Those that hold here."""
     return [kind for kind in KINDS if not fault(made, kind)]
+
+
+async def in_shell(
+    context: ToolContext, made: Sandbox, command: str, kind: Kind | None = None, **more: Any
+) -> Any:
+    """What the shell tool gives for a command in the sandbox."""
+    attempt = begun(made, kind) if kind else made.begin()
+    inside = replace(context, place=workplace(made.place.cwd), wrap_command=attempt.wrap)
+    try:
+        return await run_tool(inside, shell, command=command, **more)
+    finally:
+        assert attempt.ended.is_set()
+        attempt.close()
 
 
 _FAULTS: dict[tuple[str, int], str] = {}

@@ -14,10 +14,8 @@ from kode.sandbox.monitor import SyscallMonitor
 from kode.sandbox.reach import Reach
 from kode.sandbox.sandbox import Sandbox
 from kode.tool import ToolContext
-from kode.tools.shell import shell
-from tests.sandbox.conftest import kinds_of, need
+from tests.sandbox.conftest import in_shell, kinds_of, need
 from tests.sandbox.sandboxed import Kind, Run, attempted_in, begun, fault, ran
-from tests.workplaces import workplace
 
 pytestmark = [pytest.mark.slow, pytest.mark.sampled(of=2)]
 
@@ -170,15 +168,6 @@ def test_paths_relative_to_descriptors_and_folders_are_understood(
 # ── it never holds a command up ──────────────────────────────────────────────────────────────
 
 
-async def in_shell(context: ToolContext, made: Sandbox, kind: Kind, command: str, **more: object):
-    attempt = begun(made, kind)
-    inside = replace(context, place=workplace(made.place.cwd), wrap_command=attempt.wrap)
-    try:
-        return attempt, await shell.run(inside, shell.check({"command": command, **more}))
-    finally:
-        attempt.close()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 async def test_thousands_of_opens_by_forking_processes_arrive(
     context: ToolContext, made: Sandbox, kind: Kind
@@ -188,7 +177,7 @@ async def test_thousands_of_opens_by_forking_processes_arrive(
         'for i in 1 2 3 4; do (for j in $(seq 500); do : > "$TMPDIR/$i-$j"; done) & done; '
         'for i in $(seq 200); do (:) > /dev/null & done; wait; ls "$TMPDIR" | wc -l'
     )
-    _, output = await in_shell(context, made, kind, command)
+    output = await in_shell(context, made, command, kind)
     assert output.text.startswith("2000"), output.text
 
 
@@ -201,7 +190,7 @@ async def test_a_command_killed_while_it_writes_ends_at_once(
         "kill -9 $$",
         '(while :; do : > "$TMPDIR/x"; done) & until [ -e "$TMPDIR/x" ]; do :; done; kill -9 $$',
     ):
-        _, output = await in_shell(context, made, kind, command)
+        output = await in_shell(context, made, command, kind)
         assert output.exit_status != 0
 
 
@@ -215,15 +204,14 @@ async def test_a_command_that_hides_does_not_delay_the_end(
     command = (
         f"{hidden}; until [ -e $TMPDIR/x ]; do :; done; while :; do : > $TMPDIR/x; done & exit 1"
     )
-    _, output = await asyncio.wait_for(in_shell(context, made, kind, command), 30)
+    output = await asyncio.wait_for(in_shell(context, made, command, kind), 30)
     assert output.exit_status == 1
 
 
 async def test_it_ends_when_the_call_is_cancelled(context: ToolContext, made: Sandbox) -> None:
     of(made, "layered")
-    task = asyncio.ensure_future(
-        in_shell(context, made, "layered", "while :; do : > $TMPDIR/x; done")
-    )
+    command = "while :; do : > $TMPDIR/x; done"
+    task = asyncio.ensure_future(in_shell(context, made, command, "layered"))
     while not [one for one in threading.enumerate() if one.name == "kode-monitor"]:
         await asyncio.sleep(0.01)
     task.cancel()

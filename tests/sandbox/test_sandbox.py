@@ -21,9 +21,8 @@ from kode.permissions.shell.line import CheckPart, Line
 from kode.sandbox import limits, reach, trial
 from kode.sandbox.sandbox import Sandbox
 from kode.tool import ALLOWED, ToolContext
-from kode.tools.shell import shell
 from tests.needs import lacking, lacking_sandbox, needs
-from tests.sandbox.conftest import kinds_of, need
+from tests.sandbox.conftest import in_shell, kinds_of, need
 from tests.sandbox.sandboxed import (
     KINDS,
     SOURCES,
@@ -38,7 +37,6 @@ from tests.sandbox.sandboxed import (
     running,
 )
 from tests.tables import for_each
-from tests.workplaces import workplace
 
 
 @pytest.fixture
@@ -342,19 +340,9 @@ def test_system_calls_have_the_numbers_of_the_kernels_headers(machine: str) -> N
 # ── how it ends ──────────────────────────────────────────────────────────────────────────────
 
 
-async def shell_in(context: ToolContext, made: Sandbox, command: str, **more: Any) -> Any:
-    attempt = made.begin()
-    inside = replace(context, place=workplace(made.place.cwd), wrap_command=attempt.wrap)
-    try:
-        return await shell.run(inside, shell.check({"command": command, **more}))
-    finally:
-        assert attempt.ended.is_set()
-        attempt.close()
-
-
 async def test_the_shell_tool_runs_in_it(context: ToolContext, any_kind: Sandbox) -> None:
     command = "pwd; cat ~/.ssh/id_rsa; touch ~/x; exit 3"
-    output = await shell_in(context, any_kind, command)
+    output = await in_shell(context, any_kind, command)
     assert str(any_kind.place.cwd) in output.text
     assert "PRIVATE" not in output.text
     assert output.summary == "exit status 3"
@@ -368,7 +356,7 @@ async def test_bash_tells_how_a_check_ended_in_it_too(
     line = "true; sh pytest.sh | cat; cat"
     checks = (CheckPart(command="sh pytest.sh", of=2, behind=1),)
     judged = replace(ALLOWED, line=Line(parts=(), only_reads=False, known=True, checks=checks))
-    output = await shell_in(replace(context, decision=judged), any_kind, line)
+    output = await in_shell(replace(context, decision=judged), any_kind, line)
     assert output.checks == (("sh pytest.sh", 3),)
     assert "exit status 0; `sh pytest.sh` 3" in output.summary
 
@@ -378,7 +366,7 @@ async def test_all_that_a_command_started_in_it_ends_with_it(
     context: ToolContext, any_kind: Sandbox, start: str
 ) -> None:
     mark = f"{40_000 + os.getpid()}.25"
-    output = await shell_in(context, any_kind, f"({start}sleep {mark} &) ; sleep 30", timeout_s=0.5)
+    output = await in_shell(context, any_kind, f"({start}sleep {mark} &) ; sleep 30", timeout_s=0.5)
     assert "timed out" in output.summary
     assert end_of_all(f"sleep {mark}")
 
@@ -392,10 +380,7 @@ async def test_processes_that_left_their_session_end_with_the_command(
     hides = f'trap "" TERM; : > "$0/begun"; sleep {mark}; :'
     start = f"setsid -f env -i sh -c '{hides}' \"$TMPDIR\" > /dev/null 2>&1"
     begins = 'until [ -e "$TMPDIR/begun" ]; do sleep 0.01; done'
-    attempt = begun(made, kind)
-    inside = replace(context, place=workplace(made.place.cwd), wrap_command=attempt.wrap)
-    output = await shell.run(inside, shell.check({"command": f"{start}; {begins}; exit 4"}))
-    attempt.close()
+    output = await in_shell(context, made, f"{start}; {begins}; exit 4", kind)
     assert output.summary == "exit status 4"
     assert end_of_all(f"sleep {mark}")
 
@@ -404,7 +389,7 @@ async def test_the_sandbox_itself_is_not_reported_as_left_running(
     context: ToolContext, any_kind: Sandbox
 ) -> None:
     for _ in range(8):
-        output = await shell_in(context, any_kind, "true")
+        output = await in_shell(context, any_kind, "true")
         assert (output.text, output.notes) == ("(no output)", ("[exit status 0]",))
 
 
