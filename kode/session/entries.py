@@ -84,10 +84,10 @@ class MessageEntry(Entry, Message):
     notes_of: tuple[str, ...] = ()
     """Ids of the entries that it tells the model of, see `messages.note_of`."""
     is_pending: bool = False
-    """Whether it is a person's, on disk before its turn; without parts it takes the one back."""
+    """Whether it is a person's, on disk before its turn: its context decides about it."""
     of: str = ""
-    """Id of the pending message before whose words these parts go: opening, memory, attachments."""
-    type: Literal["message"] = "message"
+    """Of a context: the pending message before whose words it goes; "" takes that back."""
+    type: Literal["message", "context"] = "message"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,7 +310,7 @@ OWN_TYPES: tuple[type[Entry], ...] = tuple(
 OF_OPENING = (SystemEntry, SectionUpdateEntry, TaintEntry, StateEntry, HookEntry, NoteEntry)
 """What an open session gets by itself, whether or not anybody uses it."""
 
-KNOWN_TYPES = frozenset(vars(kind)["type"] for kind in (Header, *OWN_TYPES))
+KNOWN_TYPES = frozenset({"context", *(vars(kind)["type"] for kind in (Header, *OWN_TYPES))})
 
 PLUGIN_TYPE = re.compile(r"x-[a-z][a-z0-9-]{0,38}")  # of plug-ins' records
 
@@ -332,10 +332,10 @@ def settle(
     a pending message counts where what goes before it stands, and as one with it."""
     match entry:
         case MessageEntry(is_pending=True):
-            return entry if entry.parts else None, ()
-        case MessageEntry(of=of) if of and (pending is None or of != pending.id):
-            return pending, ()
-        case MessageEntry() if entry.of and pending is not None:
+            return entry, ()
+        case MessageEntry(type="context", of=of) if pending is None or of != pending.id:
+            return pending if of else None, ()
+        case MessageEntry(type="context") if pending is not None:
             joined = replace(pending, parts=(*entry.parts, *pending.parts), is_pending=False)
             masked = pending.masked or entry.masked
             return None, (replace(joined, notes_of=entry.notes_of, masked=masked),)

@@ -334,18 +334,18 @@ def _read_tail(file: IO[bytes], path: Path) -> tuple[str, int, dict[str, Any]]:
 def _prompt(line: bytes) -> MessageEntry | None:
     """A message of the person, as far as a list needs it: to read all takes pydantic's time."""
     value = object_of(line) if _USER in line else None
-    if _field(value, "type", "") != "message":
-        return None
-    texts = [
+    words = [
         Text(text=_field(part, "typed", "") or _field(part, "text", ""))
         for part in _field(value, "parts", list[Any]())
         if _field(part, "type", "text") == "text" and not _field(part, "source", "")
     ]
-    id, of = _field(value, "id", ""), _field(value, "of", "")
-    is_pending, words = _field(value, "is_pending", False), tuple(texts[:1])
-    if not (words or of or is_pending):
-        return None
-    return MessageEntry(role="user", parts=words, id=id, of=of, is_pending=is_pending)
+    match _field(value, "type", ""):
+        case "context":
+            return MessageEntry(type="context", role="user", parts=(), of=_field(value, "of", ""))
+        case "message" if words:
+            id, is_pending = _field(value, "id", ""), _field(value, "is_pending", False)
+            return MessageEntry(role="user", parts=(words[0],), id=id, is_pending=is_pending)
+    return None
 
 
 def _field(value: Any, name: str, default: Value) -> Value:

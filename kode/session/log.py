@@ -98,8 +98,7 @@ class Session:
         return self.loaded or not all(isinstance(entry, OF_OPENING) for entry in self.entries)
 
     def append(self, *entries: Entry) -> None:
-        """Adds entries; they are on disk when this returns. Raises: StorageError; then nothing was
-        added."""
+        """Adds entries durably. Raises: StorageError; then nothing was added."""
         if self.path is not None:
             with durable.storage_errors(self.path, "append to"):
                 if self.file is None:
@@ -120,8 +119,7 @@ class Session:
         return added
 
     def record_prompt(self, text: str, typed: str | None = None) -> None:
-        """Puts a person's message on disk before anything is done for it. `typed` is what they
-        typed of it; None: all. Raises: StorageError."""
+        """Puts a person's message on disk. `typed`: see `Text`. Raises: StorageError."""
         entry = _prompt_entry(text, typed)
         if self.pending is None or self.pending.parts != entry.parts:
             self.append(entry)
@@ -129,17 +127,19 @@ class Session:
     def begin_prompt(
         self, text: str, typed: str | None, context: Sequence[Part], notes_of: Sequence[Entry]
     ) -> None:
-        """Adds a person's message to those of the model, with the parts before it, which tell of
-        the entries `notes_of`. Raises: StorageError."""
+        """Adds it to those of the model, behind its context, which tells of the entries `notes_of`.
+        Raises: StorageError."""
         self.record_prompt(text, typed)
         assert self.pending is not None
         ids, parts = tuple(entry.id for entry in notes_of), tuple(context)
-        self.append(MessageEntry(role="user", of=self.pending.id, parts=parts, notes_of=ids))
+        self.append(
+            MessageEntry(type="context", role="user", of=self.pending.id, parts=parts, notes_of=ids)
+        )
 
     def drop_prompt(self) -> None:
         """Leaves out the recorded message, if its turn has not begun. Raises: StorageError."""
         if self.pending is not None:
-            self.append(MessageEntry(role="user", parts=(), is_pending=True))
+            self.append(MessageEntry(type="context", role="user", parts=()))
 
     def bound(self, count: int | None = None) -> str:
         """The digest of what the message at `count` answers, by default the next: see `Chain`."""

@@ -415,11 +415,11 @@ class CompactingMemory(NullMemory):
 
 def _kind(entry: AnyEntry) -> str:
     """A key that corresponding entries share; results come in any order."""
-    if not isinstance(entry, MessageEntry):
+    if not isinstance(entry, MessageEntry) or entry.type == "context":
         return entry.type
     results = [part for part in entry.parts if isinstance(part, ToolResult)]
     is_of_memory = all(isinstance(p, Text) and p.source == "memory" for p in entry.parts)
-    role = "context" if entry.of else "memory" if is_of_memory else entry.role
+    role = "memory" if is_of_memory else entry.role
     return f"result {results[0].call_id}" if results else f"message {role}"
 
 
