@@ -139,18 +139,17 @@ class BackgroundCommands:
     """The one that is open."""
     _requests: list[asyncio.Event] = field(default_factory=list)
     _count: int = 0
-    _late: list[tuple[str | None, "Entry"]] = field(default_factory=list)
-    """Entries of sessions that are not open now."""
-    _work: list[tuple[str | None, ToolOutput]] = field(default_factory=list)
-    """What subagents did that have ended, until `take_work` returns it."""
+    _late: dict[str | None, list["Entry"]] = field(default_factory=dict)
+    """By session, the entries of those that are not open now."""
+    _work: dict[str | None, list[ToolOutput]] = field(default_factory=dict)
+    """By session, what its subagents did that have ended, until `take_work` returns it."""
 
     def enter(self, session: "Session") -> None:
         """Keeps the log of this session from now on. What ended while it was closed has ended with
         the kode that ran it, unless this one knows better."""
         self.session = session
-        late, self._late = self._late, []
-        for of, entry in late:
-            self._record(of, entry)
+        for entry in self._late.pop(session.id, []):
+            self._record(session.id, entry)
         alive = {command.begun.id for command in self.running()}
         for job in running_jobs(session.entries):
             if job.id not in alive:
@@ -211,9 +210,7 @@ class BackgroundCommands:
 
     def take_work(self, session_id: str | None) -> list[ToolOutput]:
         """What this session's subagents did that have ended since the last call."""
-        work = [output for of, output in self._work if of == session_id]
-        self._work = [item for item in self._work if item[0] != session_id]
-        return work
+        return self._work.pop(session_id, [])
 
     async def close(self) -> None:
         """Kills all running commands."""
@@ -234,11 +231,11 @@ class BackgroundCommands:
         command.outcome, command.took_s = outcome, time.monotonic() - command.running.since
         self._record(command.session_id, _record_end(command.begun, outcome))
         if command.work is not None:
-            self._work.append((command.session_id, command.work()))
+            self._work.setdefault(command.session_id, []).append(command.work())
 
     def _record(self, session_id: str | None, entry: "Entry") -> None:
         if self.session is None or self.session.id != session_id:
-            self._late.append((session_id, entry))
+            self._late.setdefault(session_id, []).append(entry)
             return
         try:
             self.session.append(entry)
