@@ -33,8 +33,6 @@ MAX_CHANGES = 20_000
 
 _RULES = ".gitignore"
 
-_VOLATILE_SINCE = (5, 10)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
@@ -57,8 +55,7 @@ class Layer:
     def mount(self) -> tuple[str, str, str]:
         """What the launcher mounts: the mount point, the real folder, the options."""
         lower = f"../{self.below.holder.name}/upper:lower" if self.below is not None else "lower"
-        volatile = ",volatile" if _kernel() >= _VOLATILE_SINCE else ""
-        options = f"userxattr,lowerdir={lower},upperdir=upper,workdir=work{volatile}"
+        options = f"userxattr,lowerdir={lower},upperdir=upper,workdir=work,volatile"
         return f"{STAGE}/{self.holder.name}", str(self.root), options
 
 
@@ -552,9 +549,3 @@ def _remove(path: Path) -> None:
 
 def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
-
-
-def _kernel() -> tuple[int, int]:
-    major, _, rest = os.uname().release.partition(".")
-    minor = rest.split(".")[0].split("-")[0]
-    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else (0, 0)

@@ -5,24 +5,24 @@ written, sent and ended is judged from outside: by the files, the sockets and th
 """
 
 import contextlib
-import json
+import operator
 import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from kode import paths
 from kode.errors import SandboxUnknownError
 from kode.sandbox.reach import Grants
 from kode.sandbox.sandbox import Sandbox
-from kode.sandbox.trial import try_acts
+from kode.sandbox.trial import Try, find_broken
 from kode.workplace import Workplace
 
 TIMEOUT_S = 20.0  # the attempt takes milliseconds; a loaded machine is slow
@@ -51,17 +51,6 @@ class Proof:
     next_step: str = ""
 
 
-@dataclass(frozen=True)
-class Try:
-    """An act of `probe`, and what breaks a promise."""
-
-    promise: str
-    fault: str
-    act: tuple[Any, ...]
-    is_broken: Callable[[bool], bool]
-    """Whether the promise is broken, given whether the act says that it succeeded."""
-
-
 def prove() -> Iterator[Proof]:
     """Tries one promise of the sandbox after the other, and yields whether it holds."""
     with contextlib.ExitStack() as stack:
@@ -81,15 +70,12 @@ def prove() -> Iterator[Proof]:
         faults, untried = {what: list[str]() for what in PROMISES}, ""
         for detached in (False, True):
             try:
-                acts = [each.act for each in tries]
-                done = try_acts(sandbox, support.kind, acts, TIMEOUT_S, detached=detached)
-                results = json.loads(done.stdout)
+                broken = find_broken(sandbox, support.kind, tries, (TIMEOUT_S,), detached=detached)
             except (OSError, ValueError, subprocess.SubprocessError) as error:
                 untried = f"could not be tried ({error})"
                 break
-            for each, did in zip(tries, results, strict=True):
-                if each.is_broken(did):
-                    faults["children" if detached else each.promise].append(each.fault)
+            for each in broken:
+                faults["children" if detached else each.promise].append(each.fault)
             tries = [each for each in tries if each.promise not in ("programs", "project", "git")]
         for what, promise in PROMISES.items():
             if what == "git" and support.kind == "landlock":
@@ -136,19 +122,19 @@ def _list_tries(sandbox: Sandbox, stack: contextlib.ExitStack) -> list[Try]:
     )
     stack.callback(bystander.kill)
     tries = [
-        Try("programs", "starts none", ("start", "/bin/true"), lambda did: not did),
-        Try("project", "cannot write there", ("write", str(project)), lambda did: not did),
-        Try("temporary", "cannot write there", ("write", inside), lambda did: not did),
-        Try("temporary", "reads the machine's", ("read", str(planted), SECRET), bool),
+        Try("starts none", ("start", "/bin/true"), operator.not_, "programs"),
+        Try("cannot write there", ("write", str(project)), operator.not_, "project"),
+        Try("cannot write there", ("write", inside), operator.not_, "temporary"),
+        Try("reads the machine's", ("read", str(planted), SECRET), bool, "temporary"),
         Try(
-            "processes",
             "ended another process",
             ("end", bystander.pid, int(signal.SIGTERM)),
             lambda _: _ends(bystander),
+            "processes",
         ),
     ]
     for key in (*keys, Path(f"/proc/{bystander.pid}/environ")):
-        tries.append(Try("keys", f"read {key}", ("read", str(key), SECRET), bool))
+        tries.append(Try(f"read {key}", ("read", str(key), SECRET), bool, "keys"))
     around = (folder, home, Path(tempfile.gettempdir()), paths.user_home() or folder)
     new = (*(("outside", place / f"{folder.name}-written") for place in around),
            ("git", git / "hooks" / "update"))  # fmt: skip
@@ -157,7 +143,7 @@ def _list_tries(sandbox: Sandbox, stack: contextlib.ExitStack) -> list[Try]:
         stack.callback(path.unlink, missing_ok=True)
         is_changed = partial(_is_changed, path, before)
         for act in ("append", "delete") if before else ("append",):
-            tries.append(Try(promise, f"changed {path}", (act, str(path)), is_changed))
+            tries.append(Try(f"changed {path}", (act, str(path)), is_changed, promise))
     for how, family, kind, address in (
         ("TCP", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
         ("UDP", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
@@ -169,7 +155,7 @@ def _list_tries(sandbox: Sandbox, stack: contextlib.ExitStack) -> list[Try]:
             listener.listen()
         send = ("send", int(family), int(kind), listener.getsockname())
         fault = f"reached this machine by {how}"
-        tries.append(Try("network", fault, send, partial(_has_data, listener)))
+        tries.append(Try(fault, send, partial(_has_data, listener), "network"))
     return tries
 
 

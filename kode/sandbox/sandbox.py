@@ -264,20 +264,19 @@ class Sandbox:
             layers = tuple(
                 make_layer(store, root, carried.get(root), self.place.git) for root in self.folders
             )
+        all_grants = self.grants
+        if grants is not None:
+            network, read = all_grants.network or grants.network, (*all_grants.read, *grants.read)
+            all_grants = replace(grants, network=network, read=read)
         return Attempt(
             sandbox=self,
             kind=kind,
             layers=layers,
-            grants=self.grants if grants is None else self._with(grants),
+            grants=all_grants,
             is_program=grants is not None,
             probe=probe,
             records_opens=records_opens,
         )
-
-    def _with(self, grants: Grants) -> Grants:
-        """What a program may do besides what all may."""
-        network = self.grants.network or grants.network
-        return replace(grants, network=network, read=(*self.grants.read, *grants.read))
 
     def refresh_running_commands(self, names: Iterable[str]) -> None:
         """Shows commands that still run these files as they are now. Never raises."""

@@ -3,11 +3,12 @@ must fail there (`probe`)."""
 
 import contextlib
 import json
+import operator
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from kode.errors import SandboxUnknownError
 from kode.paths import real_path
 from kode.sandbox import launcher, limits
-from kode.sandbox.attempt import Attempt
 from kode.sandbox.reach import SYSTEM_PATH, Kind, find_private_inside, find_program, own_homes
 
 if TYPE_CHECKING:
@@ -56,9 +56,16 @@ class Support:
     """Whether commands can change a throw-away copy of the project."""
 
 
-Trial = tuple[str, tuple[Any, ...], bool]
-"""What is wrong with a sandbox if an act of `probe` does not end so, the act, whether it is to
-succeed."""
+@dataclass(frozen=True)
+class Try:
+    """An act of `probe`, and what is wrong with a sandbox that it shows to be broken."""
+
+    fault: str
+    act: tuple[Any, ...]
+    is_broken: Callable[[bool], bool] = bool
+    """Given whether the act says that it succeeded."""
+    promise: str = ""
+    """What `kode doctor --sandbox` tells of it."""
 
 
 def find_support(sandbox: "Sandbox") -> Support:
@@ -92,21 +99,17 @@ def find_leaks(sandbox: "Sandbox", kind: Kind, layered: bool) -> str:
     """Why the self-test of a kind fails, or "". Raises: SandboxUnknownError."""
     try:
         with contextlib.ExitStack() as stack:
-            trials = list(_list_trials(sandbox, kind, layered, stack))
-            done = _try_twice(sandbox, kind, layered, [act for _, act, _ in trials])
-        if not done.stdout:
-            output = done.stderr.strip()[-300:] or f"exit status {done.returncode}"
-            return f"it does not start ({output})"
-        results = zip(trials, json.loads(done.stdout), strict=True)
-        faults = dict.fromkeys(words for (words, _, wanted), did in results if did != wanted)
+            tries = _list_tries(sandbox, kind, layered, stack)
+            broken = find_broken(sandbox, kind, tries, TEST_TIMEOUTS_S, layered=layered)
     except subprocess.TimeoutExpired as error:
         raise SandboxUnknownError(
             f"The sandbox's self-test took over {error.timeout:g} s, so whether there is a "
             "sandbox is not known: try again when the machine is less busy."
         ) from None
     except (OSError, ValueError, KeyError, subprocess.SubprocessError) as error:
-        return f"its self-test failed ({error!r})"
-    return f"its self-test found that it {', '.join(faults)}" if faults else ""
+        return f"its self-test failed ({error or repr(error)})"
+    faults = ", ".join(dict.fromkeys(each.fault for each in broken))
+    return f"its self-test found that it {faults}" if faults else ""
 
 
 def _find_obstacle(sandbox: "Sandbox", kind: Kind, layered: bool) -> str:
@@ -141,9 +144,9 @@ def _mounts_inside(folders: Sequence[Path]) -> list[str]:
     return [point for point in points if point.startswith(tuple(f"{f}/" for f in folders))]
 
 
-def _list_trials(
+def _list_tries(
     sandbox: "Sandbox", kind: Kind, layered: bool, stack: contextlib.ExitStack
-) -> "list[Trial]":
+) -> list[Try]:
     place, homes = sandbox.place, own_homes()
     hidden = [place.home / name for name in ("config.json", "history")]
     hidden += [folder / "history.jsonl" for folder in (place.home / "memory", *place.protected[1:])]
@@ -157,28 +160,46 @@ def _list_trials(
     fixed += [*hidden, Path(real_path("/tmp"))] if kind == "seatbelt" else []
     kept = [str(place.cwd)] if layered and os.access(place.cwd, os.W_OK) else []
     kept.append(sandbox.temporary_inside(kind))
-    trials: list[Trial] = [(f"reads {path}", ("read", str(path)), False) for path in hidden]
-    trials += [(f"writes {path}", ("write", str(path)), False) for path in fixed]
-    trials += [(f"cannot write {path}", ("write", path), True) for path in kept]
-    trials.append(("sees other processes", ("look_into", os.getpid()), False))
+    tries = [Try(f"reads {path}", ("read", str(path))) for path in hidden]
+    tries += [Try(f"writes {path}", ("write", str(path))) for path in fixed]
+    tries += [Try(f"cannot write {path}", ("write", path), operator.not_) for path in kept]
+    tries.append(Try("sees other processes", ("look_into", os.getpid())))
     if kind == "seatbelt":
-        trials.append(("sees other processes", ("end", os.getpid(), 0), False))
+        tries.append(Try("sees other processes", ("end", os.getpid(), 0)))
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         address = (int(listener.family), int(socket.SOCK_STREAM), listener.getsockname())
         network: tuple[Any, ...] = ("send", *address)
     else:  # Seatbelt lets sockets be made, and forbids to connect them
-        trials.append(("makes unix sockets", ("make_socket", int(socket.AF_UNIX)), False))
+        tries.append(Try("makes unix sockets", ("make_socket", int(socket.AF_UNIX))))
         network = ("find_network",)
-    return trials if sandbox.grants.network else [*trials, ("has a network", network, False)]
+    return tries if sandbox.grants.network else [*tries, Try("has a network", network)]
 
 
-def _try_twice(
-    sandbox: "Sandbox", kind: Kind, layered: bool, acts: "list[tuple[Any, ...]]"
-) -> "subprocess.CompletedProcess[str]":
-    """Tries acts inside, with more time if they run out of it."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        return try_acts(sandbox, kind, acts, TEST_TIMEOUTS_S[0], layered=layered)
-    return try_acts(sandbox, kind, acts, TEST_TIMEOUTS_S[1], layered=layered)
+def find_broken(
+    sandbox: "Sandbox",
+    kind: Kind,
+    tries: Sequence[Try],
+    timeouts_s: Sequence[float],
+    *,
+    layered: bool = False,
+    detached: bool = False,
+) -> list[Try]:
+    """Does these tries in a sandbox, again with the next timeout if they run out of time; returns
+    those that show it to be broken. Raises: OSError, ValueError for a sandbox that does not start,
+    SubprocessError."""
+    acts = [each.act for each in tries]
+    try:
+        options = {"layered": layered, "detached": detached}
+        done = try_acts(sandbox, kind, acts, timeouts_s[0], **options)
+    except subprocess.TimeoutExpired:
+        if not timeouts_s[1:]:
+            raise
+        return find_broken(sandbox, kind, tries, timeouts_s[1:], **options)
+    if not done.stdout:
+        output = done.stderr.strip()[-300:] or f"exit status {done.returncode}"
+        raise ValueError(f"it does not start: {output}")
+    results = zip(tries, json.loads(done.stdout), strict=True)
+    return [each for each, did in results if each.is_broken(did)]
 
 
 def try_acts(
@@ -192,11 +213,7 @@ def try_acts(
 ) -> "subprocess.CompletedProcess[str]":
     """Has `probe` do acts in a sandbox; prints what it prints. Raises: OSError, TimeoutExpired."""
     probe = (limits.code_of("probe"), (acts, detached))
-    return run_attempt(sandbox.attempt(kind, layered=layered, probe=probe), timeout_s)
-
-
-def run_attempt(attempt: Attempt, timeout_s: float) -> "subprocess.CompletedProcess[str]":
-    """Runs an attempt at a probe to its end, and closes it. Raises: OSError, TimeoutExpired."""
+    attempt = sandbox.attempt(kind, layered=layered, probe=probe)
     try:
         wrapped = attempt.wrap(())
         try:

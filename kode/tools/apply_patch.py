@@ -170,18 +170,18 @@ def read_patch(text: str) -> Iterator[tuple[Tool, Mapping[str, Any]]]:
     begins = [index for index, line in enumerate(lines) if line.strip() == BEGIN]
     ends = [index for index, line in enumerate(lines) if line.strip() == END]
     if not begins or not ends or ends[-1] < begins[0]:
-        raise _no_patch(f"It has to begin with the line `{BEGIN}` and end with `{END}`.")
+        raise _fault(f"It has to begin with the line `{BEGIN}` and end with `{END}`.")
     # What is around it, such as a fence or a here-document, is no part of it.
     body = lines[begins[0] + 1 : ends[-1]]
     heads = [i for i, line in enumerate(body) if line.startswith((_ADD, _DELETE, _UPDATE))]
     if not heads or any(line.strip() for line in body[: heads[0]]):
-        raise _no_patch(f"After `{BEGIN}` has to come `*** Update File: PATH`, `Add` or `Delete`.")
+        raise _fault(f"After `{BEGIN}` has to come `*** Update File: PATH`, `Add` or `Delete`.")
     for start, following in itertools.pairwise([*heads, len(body)]):
         kind, _, path = body[start].partition(": ")
         path, lines = path.strip(), body[start + 1 : following]
         if _ADD.startswith(kind):
             if wrong := [line for line in lines if line and line[0] != "+"]:
-                raise _no_patch(
+                raise _fault(
                     f"Each line of the new file {path} begins with `+`; one is {wrong[0]!r}."
                 )
             yield write_file, {"path": path, "content": "".join(f"{it[1:]}\n" for it in lines)}
@@ -191,13 +191,13 @@ def read_patch(text: str) -> Iterator[tuple[Tool, Mapping[str, Any]]]:
             yield patch_file, {"path": path, "hunks": _read_hunks(path, lines)}
 
 
-def _no_patch(reason: str) -> ToolError:
+def _fault(reason: str) -> ToolError:
     return ToolError(f"The patch was not applied. {reason} Nothing was written.")
 
 
 def _read_hunks(path: str, lines: Sequence[str]) -> list[Hunk]:
     if lines and lines[0].startswith(_MOVE):
-        raise _no_patch(f"It cannot move {path}: do that with `git mv` or `mv` in the shell.")
+        raise _fault(f"It cannot move {path}: do that with `git mv` or `mv` in the shell.")
     hunks = [hunk := Hunk()]
     for index, line in enumerate(lines):
         if (line.startswith("@@") or hunk.at_end) and (hunk.old or hunk.new):
@@ -207,7 +207,7 @@ def _read_hunks(path: str, lines: Sequence[str]) -> list[Hunk]:
         elif line.rstrip() == _END_OF_FILE:
             hunk.at_end = True
         elif line[:1] not in ("+", "-", " ", ""):
-            raise _no_patch(
+            raise _fault(
                 f"In the section of {path} each line begins with `+`, `-`, a space or `@@`; one is "
                 f"{line!r}."
             )
@@ -216,7 +216,7 @@ def _read_hunks(path: str, lines: Sequence[str]) -> list[Hunk]:
             hunk.new += () if line.startswith("-") else (line[1:],)
     hunks = [hunk for hunk in hunks if hunk.old or hunk.new]
     if not hunks:
-        raise _no_patch(f"The section of {path} changes nothing: it has no lines with + or -.")
+        raise _fault(f"The section of {path} changes nothing: it has no lines with + or -.")
     return hunks
 
 

@@ -81,7 +81,7 @@ class BackgroundCommand:
     took_s: float = 0.0
     read_to: int = 0
     """How far the model has read its output file, in bytes."""
-    begun: JobEntry = field(init=False)
+    beginning: JobEntry = field(init=False)
     """The record of its beginning."""
     watch: "asyncio.Task[None]" = field(init=False)
     """Ends when it has ended."""
@@ -150,7 +150,7 @@ class BackgroundCommands:
         self.session = session
         for entry in self._late.pop(session.id, []):
             self._record(session.id, entry)
-        alive = {command.begun.id for command in self.running()}
+        alive = {command.beginning.id for command in self.running()}
         for job in running_jobs(session.entries):
             if job.id not in alive:
                 self._record(session.id, _record_end(job, WITH_KODE))
@@ -179,8 +179,8 @@ class BackgroundCommands:
         self._count += 1
         job = BackgroundCommand(f"bg{self._count}", command, session_id, **options)
         title, output = shorten(command.command, TITLE_CHARS), str(job.output_path or "")
-        job.begun = JobEntry(name=job.name, title=title, output=output)
-        self._record(session_id, job.begun)
+        job.beginning = JobEntry(name=job.name, title=title, output=output)
+        self._record(session_id, job.beginning)
         job.watch = asyncio.ensure_future(self._watch(job))
         self.commands.append(job)
         return job.name
@@ -224,12 +224,12 @@ class BackgroundCommands:
     async def _watch(self, command: BackgroundCommand) -> None:
         outcome = await command.running.ended()
         self._note_end(command, outcome)
-        end = f"{command.name} has ended, {outcome}: {command.begun.title}"
+        end = f"{command.name} has ended, {outcome}: {command.beginning.title}"
         self.emit(Notice(text=f"{end} (/bg read {command.name} shows its output)", level="info"))
 
     def _note_end(self, command: BackgroundCommand, outcome: str) -> None:
         command.outcome, command.took_s = outcome, time.monotonic() - command.running.since
-        self._record(command.session_id, _record_end(command.begun, outcome))
+        self._record(command.session_id, _record_end(command.beginning, outcome))
         if command.work is not None:
             self._work.setdefault(command.session_id, []).append(command.work())
 
@@ -243,8 +243,8 @@ class BackgroundCommands:
             self.emit(Notice(text=str(error), level="error"))
 
 
-def _record_end(begun: JobEntry, outcome: str) -> JobEntry:
-    return replace(begun, id=new_id(), at=timestamp(), of=begun.id, outcome=outcome)
+def _record_end(job: JobEntry, outcome: str) -> JobEntry:
+    return replace(job, id=new_id(), at=timestamp(), of=job.id, outcome=outcome)
 
 
 @tool(effect="none", subject="id")

@@ -80,8 +80,8 @@ def begin(
     os.write(channel, _SCRIPT)
     os.lseek(channel, 0, os.SEEK_SET)
     fcntl.fcntl(channel, fcntl.F_SETFL, os.O_APPEND)
-    given = {"KODE_BASH_ENV": environment["BASH_ENV"]} if "BASH_ENV" in environment else {}
-    return channel, {"BASH_ENV": "/dev/stdin", **given}
+    outer = {"KODE_BASH_ENV": environment["BASH_ENV"]} if "BASH_ENV" in environment else {}
+    return channel, {"BASH_ENV": "/dev/stdin", **outer}
 
 
 def finish(channel: int) -> list[Event]:

@@ -84,8 +84,8 @@ class Checkers:
         if argv := await asyncio.to_thread(self._find_command, path):
             head = f"{os.path.basename(argv[0])}: "
             new = await self._find_errors(argv, after)
-            was = await self._find_errors(argv, before) if new else []
-            old = Counter(message for _, message in was)
+            old_errors = await self._find_errors(argv, before) if new else []
+            old = Counter(message for _, message in old_errors)
             for line, message in new:
                 old[message] -= 1
                 lines += [f"{name}:{line}: {message}"] if old[message] < 0 else []

@@ -256,7 +256,7 @@ async def _read(url: str, response: "httpx2.Response") -> tuple[Page, bool]:
     kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not _TEXTUAL.fullmatch(kind):
         size = response.headers.get("content-length", "")
-        raise _not_text(url, f"{kind}, {int(size):,} bytes" if size.isdecimal() else kind)
+        raise _text_error(url, f"{kind}, {int(size):,} bytes" if size.isdecimal() else kind)
     coding = response.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("", "identity", "gzip", "deflate"):
         raise ToolError(f"{url} is compressed as {coding}, which was not asked for: try another.")
@@ -277,7 +277,7 @@ async def _read(url: str, response: "httpx2.Response") -> tuple[Page, bool]:
     return Page(url, "", text, is_cut), is_html
 
 
-def _not_text(url: str, what: str) -> ToolError:
+def _text_error(url: str, what: str) -> ToolError:
     return ToolError(
         f"{url} is not text ({what}): fetch_url reads text only. "
         "To have the file, download it with a shell command."
@@ -292,7 +292,7 @@ def _decode(url: str, data: bytes, codec: str, *, is_cut: bool) -> str:
     try:
         return files.decode(data)[0]
     except files.Binary as reason:
-        raise _not_text(url, str(reason)) from None
+        raise _text_error(url, str(reason)) from None
 
 
 def _find_codec(charset: str) -> str:

@@ -65,7 +65,7 @@ def resolve(context: ToolContext, path: str) -> Path:
     except (OSError, ValueError) as error:
         raise ToolError(f"The path {path!r} cannot be used ({error}): give another.") from None
     if context.path and real != context.path:
-        raise _swapped(path)
+        raise _link_error(path)
     return Path(real)
 
 
@@ -86,7 +86,7 @@ def resolve_tree(context: ToolContext, path: str) -> Path:
     return real
 
 
-def _swapped(path: str) -> ToolError:
+def _link_error(path: str) -> ToolError:
     return ToolError(
         f"{printable(path)} came to mean another file while the call was on its way: a link was "
         "changed. Nothing was read or written; look what it is now, and try again."
@@ -177,7 +177,7 @@ def open_regular(context: ToolContext, path: Path) -> Iterator[IO[bytes]]:
         with open(path, "rb", opener=lambda path, _: os.open(path, flags)) as file:
             status = os.fstat(file.fileno())
             if status.st_nlink and not durable.is_at(file.fileno(), path):
-                raise _swapped(str(path))
+                raise _link_error(str(path))
             if not stat.S_ISREG(status.st_mode):
                 raise ToolError(f"{name} is a device, pipe or socket, not a file: it is not read.")
             yield file

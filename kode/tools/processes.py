@@ -348,7 +348,7 @@ async def open_program(
 
     Raises: OSError.
     """
-    tree, is_own = tree or ProcessTree(), environment is None
+    tree, is_worker = tree or ProcessTree(), environment is None
     if environment is None:
         folder = str(Path(real_path(__file__)).parents[2])
         environment = {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONPATH": folder}
@@ -358,7 +358,7 @@ async def open_program(
         process = await tree.start(*argv, environment=environment, cwd=cwd, **pipes | options)
         yield process
     finally:
-        if process is not None and is_own:
+        if process is not None and is_worker:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             tree.forget()

@@ -72,7 +72,7 @@ async def shell(
             f"The working directory {cwd} is gone, so nothing can run in it. Recreate it "
             "by writing a file in it with write_file, or tell the person."
         )
-    running = _Running(context, command)
+    running = _ShellCommand(context, command)
     jobs = context.background
     if background and jobs is None:
         raise ToolError("Nothing can run in the background here: run it without `background`.")
@@ -85,9 +85,9 @@ async def shell(
         if jobs is not None and returncode is None and (background or request.is_set()):
             return running.move_to(jobs, by_model=background)
         # The sandbox around it takes a moment longer than the shell.
-        own = () if running.tree.wrapped is None else ("bwrap",)
-        left = running.tree.find() if returncode is not None else []
-        leftovers = [process.name for process in left if process.name not in own]
+        launcher = "" if running.tree.wrapped is None else "bwrap"
+        processes = running.tree.find() if returncode is not None else []
+        leftovers = [process.name for process in processes if process.name != launcher]
     except asyncio.CancelledError:
         await running.end()
         dropped = "[It ran on a copy of the project: of its changes nothing was kept.]"
@@ -124,7 +124,7 @@ def _describe_end(returncode: int) -> str:
     return f"exit status {returncode}{name and f', as of {name}'}"
 
 
-class _Running:
+class _ShellCommand:
     """A running command with its output and the duty to end it; a `RunningCommand`."""
 
     def __init__(self, context: ToolContext, command: str) -> None:

@@ -136,7 +136,7 @@ def passes(self_test: Callable[[float, bool], None]) -> Callable[..., object]:
     """A self-test that finds no leak, where `self_test` does not raise."""
 
     def try_acts(
-        made: Sandbox, kind: Kind, acts: Any, timeout_s: float, *, layered: bool
+        made: Sandbox, kind: Kind, acts: Any, timeout_s: float, *, layered: bool, detached: bool
     ) -> object:
         self_test(timeout_s, layered)
         kept = {"/tmp", str(made.place.cwd)} if layered else {"/tmp"}
