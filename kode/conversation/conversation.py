@@ -295,15 +295,14 @@ class Conversation:
         its name belongs to. Raises: UserError."""
         current, small, config = self.agent.provider, self.agent.small_model, self.config
         name = provider or provider_for(config, os.environ, current.name, model)
-        loaded = replace(self.settings.loaded, config=switched(config, os.environ, name, model))
-        choice = resolve_provider(loaded.config, os.environ, loaded.origins)
-        chosen = assembly.make_provider(loaded.config, choice)
-        self.to_close += filter(None, (current, small))
-        self.settings = replace(self.settings, loaded=loaded)
-        parts = assembly.model_parts(self.settings, choice, chosen)
+        settings = self.settings.with_config(switched(config, os.environ, name, model))
+        choice = resolve_provider(settings.config, os.environ, settings.loaded.origins)
+        chosen = assembly.make_provider(settings.config, choice)
+        parts = assembly.model_parts(settings, choice, chosen)
         if config.memory.model or config.small_model:  # it stays that of the provider it was for
-            parts["small_model"] = small
-        self.agent = replace(self.agent, **parts)
+            parts["small_model"], small = small, None
+        self.to_close += filter(None, (current, small))
+        self.settings, self.agent = settings, replace(self.agent, **parts)
         self.context.known_messages = 0
 
     def use_effort(self, level: str | None) -> None:
@@ -313,7 +312,8 @@ class Conversation:
         if effort is None and level not in (None, "default"):
             levels = ", ".join(("default", *EFFORTS))
             raise UserError(f"There is no effort {str(level)[:40]!r}. The levels are: {levels}.")
-        self.settings = self.settings.with_config(effort=effort)
+        config = self.config.model_copy(update={"effort": effort})
+        self.settings = self.settings.with_config(config)
         self.agent = replace(self.agent, effort=resolve_provider(self.config, os.environ).effort)
 
     def offered_models(self) -> tuple[str, ...]:

@@ -67,7 +67,6 @@ class Settings:
     def config(self) -> Config:
         return self.loaded.config
 
-    def with_config(self, **changes: Any) -> "Settings":
-        """These with some values of the configuration changed."""
-        config = self.config.model_copy(update=changes)
+    def with_config(self, config: Config) -> "Settings":
+        """These with a changed configuration."""
         return replace(self, loaded=replace(self.loaded, config=config))
