@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import secrets
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -69,14 +68,8 @@ async def turn(
         structured = StructuredAnswer(conversation.context, form, steering)
         parts, steering = [*parts, structured.request], structured.steering
     text = join_prompts(text_of(session.pending) if session.pending else "", text)
-    run = partial(
-        _run,
-        conversation,
-        attachments=parts,
-        steering=steering,
-        typed=text if typed is None else typed,
-        evidence=Evidence(),
-    )
+    typed = text if typed is None else typed
+    run = partial(_run, conversation, parts, steering, Evidence(), typed=typed)
     try:
         session.record_prompt(text, typed)
         ended = await _answer(conversation, text, run)
@@ -134,13 +127,13 @@ async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> Tu
 
 async def _run(
     conversation: "Conversation",
+    attachments: list[Text | Image],
+    steering: "Steering",
+    evidence: Evidence,
     text: str,
     limits: tuple[Interceptor, ...] = (),
     *,
-    attachments: list[Text | Image],
-    steering: "Steering",
     typed: str,
-    evidence: Evidence,
     **within: Any,
 ) -> TurnEnded:
     """Runs a turn whose message is not a command; what is attached goes with the first. Raises:
@@ -153,19 +146,15 @@ async def _run(
     conversation.attachments.clear()
     attachments.clear()
     is_planned, agent = conversation.gate.mode == "plan", conversation.agent
-    run = Run(
-        agent=replace(
-            agent,
-            interceptors=(*agent.interceptors, *limits),
-            config=agent.config.model_copy(update=within),
-            fall_back=partial(_fall_back, conversation),
-        ),
-        context=conversation.context,
-        emit=conversation.settings.emit,
-        steering=steering,
-        started=time.monotonic() - conversation.waited_s,
-        evidence=evidence,
+    agent = replace(
+        agent,
+        interceptors=(*agent.interceptors, *limits),
+        config=agent.config.model_copy(update=within),
+        fall_back=partial(_fall_back, conversation),
     )
+    context, emit = conversation.context, conversation.settings.emit
+    run = Run(agent=agent, context=context, emit=emit, steering=steering, evidence=evidence)
+    run.started -= conversation.waited_s
     conversation.waited_s = 0.0
     conversation.last = ended = await run_turn(run, text, parts, typed)
     try:
