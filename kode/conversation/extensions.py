@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kode.extensions.hook_moments import Hooks
 
 
-def find_extensions(cwd: Path, *, trust_project: bool = False) -> FoundExtensions:
+def find_extensions(cwd: Path, trust_project: bool = False) -> FoundExtensions:
     """The extensions for a working directory, and which of them count, as they are on disk now."""
     home = paths.home()
     around = surroundings(cwd, home, paths.user_home())
@@ -49,9 +49,7 @@ async def add_extensions(
     these extensions; says what cannot be used. Raises: ToolError for a changed skill that a
     subagent begins with."""
     settings, place, emit = conversation.settings, agent.place, conversation.settings.emit
-    found = await asyncio.to_thread(
-        find_extensions, place.cwd, trust_project=settings.trust_project
-    )
+    found = await asyncio.to_thread(find_extensions, place.cwd, settings.trust_project)
     if problems := [text for texts in found.problems.values() for text in texts]:
         more = f" And {len(problems) - 1} more" if len(problems) > 1 else ""
         list_all = ": `kode extensions skills`, `agents` and so on list them." if more else ""

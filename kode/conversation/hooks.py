@@ -68,8 +68,10 @@ async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
         return False
     if await asyncio.to_thread(trust.is_held, item, place.home, place.project):
         return False
+    if not hook.pins_loads or conversation.settings.trust_project:
+        return True
     async with hooks.review:
-        while hook.pins_loads and not conversation.settings.trust_project:
+        while True:
             approvals = await asyncio.to_thread(trust.load, place.home, place.project)
             approval = approvals.find(item)
             if approval is None:  # revoked meanwhile
@@ -89,7 +91,6 @@ async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
                 return True
             if extensions is None or not await extensions.may_change(item):
                 return False
-    return True
 
 
 async def run_hook(
