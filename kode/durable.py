@@ -113,6 +113,45 @@ def replace(
             os.fsync(folder)
 
 
+_NO_OTHER_FILE = frozenset({errno.EBUSY, errno.EACCES, errno.EPERM})
+"""Errors of a file that no other can take the place of: it is a mount, its folder is not
+writable."""
+
+
+def replace_content(path: Path, data: bytes, *, mode: int, sync_name: bool = True) -> bool:
+    """Gives a file at a path without links this content: by `replace`, or in place where no other
+    file can take its place; returns whether in place. Save its old content first: a kill in
+    between leaves parts of both.
+
+    Raises: StorageError; then the file has its old content.
+    """
+    try:
+        replace(path, data, mode=mode, follow=False, sync_name=sync_name)
+        return False
+    except StorageError as error:
+        code = error.__cause__.errno if isinstance(error.__cause__, OSError) else None
+        if code not in _NO_OTHER_FILE or not path.is_file():
+            raise
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with storage_errors(path, "write"), beneath.open_folder(path.parent) as folder:
+        with open(os.open(path.name, flags, dir_fd=folder), "r+b", buffering=0) as file:
+            old = file.read()
+            try:
+                _overwrite(file.fileno(), data)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    _overwrite(file.fileno(), old)
+                raise
+    return True
+
+
+def _overwrite(descriptor: int, data: bytes) -> None:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    _write_all(descriptor, data)
+    os.ftruncate(descriptor, len(data))
+    os.fsync(descriptor)
+
+
 def _write_new(name: str, data: bytes, mode: int, folder: int, lock: contextlib.ExitStack) -> None:
     """Writes a new file and syncs it. It stays locked until `lock` closes, when it is in place:
     see `remove_stale_temporaries`."""

@@ -46,15 +46,15 @@ class Change:
 
     def write(self, context: ToolContext) -> ToolOutput:
         """Raises: ToolError as `preview` and `files.write`."""
-        file, diff = self.file, self.preview()
+        file, diff, more = self.file, self.preview(), list[str]()
         if self.is_deletion:
             files.delete(context, file)
         elif file.text == self.after and not file.is_new:
             return ToolOutput(text=f"{file.name} is unchanged: it already has this content.")
         else:
             data = files.encode(self.after, file.encoding, file.name)
-            files.write(context, file.path, data)
-        text, untrusted = " ".join([self.done, *self.notes]), ""
+            more = files.write(context, file.path, data)
+        text, untrusted = " ".join([self.done, *self.notes, *more]), ""
         if self.shows_lines:
             lines = diffs.changed_lines(diff, whole=bool(self.notes))
             text += f" It now reads:\n{lines}" if lines else ""

@@ -290,19 +290,21 @@ def encode(text: str, encoding: Encoding, name: str) -> bytes:
         ) from None
 
 
-def write(context: ToolContext, path: Path, data: bytes) -> None:
+def write(context: ToolContext, path: Path, data: bytes) -> list[str]:
     """Replaces the file atomically, keeping its mode and owner, and records that the model knows
-    its content.
+    its content. Returns sentences about a file for which that is not all. Another hard link to
+    it keeps the old content: it may lie where nothing may be changed.
 
     Raises: ToolError; then the old file is untouched.
     """
     name = display_path(context, path)
     me = owner = (os.geteuid(), os.getegid())
     os.umask(umask := os.umask(0o077))
-    mode = 0o666 & ~umask
+    mode, names = 0o666 & ~umask, 1
     with contextlib.suppress(OSError):
         status = os.stat(path)
         owner, mode = (status.st_uid, status.st_gid), stat.S_IMODE(status.st_mode)
+        names = status.st_nlink
         if not os.access(path, os.W_OK):
             raise ToolError(
                 f"{name} is read-only for this user: ask the person before changing its mode. "
@@ -313,7 +315,7 @@ def write(context: ToolContext, path: Path, data: bytes) -> None:
             pass  # it exists now, and leads nowhere else
         durable.sync_names(path.parent)
         durable.remove_stale_temporaries(path.parent)
-        durable.replace(path, data, mode=mode, follow=False)
+        in_place = durable.replace_content(path, data, mode=mode)
     except (StorageError, OSError) as error:
         cause = error if isinstance(error, OSError) else error.__cause__
         reason = cause.strerror if isinstance(cause, OSError) else str(error)
@@ -328,6 +330,9 @@ def write(context: ToolContext, path: Path, data: bytes) -> None:
                 os.fchown(file.fileno(), *owner)
                 os.fchmod(file.fileno(), mode)
     context.seen_files[str(path)] = content_hash(data)
+    if in_place:
+        return ["It was written in place: no other file can be put where it is."]
+    return [f"Other hard links to it ({names - 1}) keep the old content."] if names > 1 else []
 
 
 def delete(context: ToolContext, file: FileText) -> None:

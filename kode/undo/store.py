@@ -155,7 +155,7 @@ class Contents:
                 return
         if (data := self.data(state)) is None:
             raise StorageError(self.why_not_restorable(state))
-        durable.replace(path, data, mode=mode, follow=False, sync_name=sync_name)
+        durable.replace_content(path, data, mode=mode, sync_name=sync_name)
 
     def _look(self, path: str, limit: int) -> tuple[Seen, bytes]:
         """Never blocks: a pipe or a device is not read. Raises: OSError."""

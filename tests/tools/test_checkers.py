@@ -120,8 +120,9 @@ async def test_a_projects_checker_does_not_run_outside_a_sandbox(
 
 @needs("bwrap")
 async def test_a_projects_checker_runs_sandboxed_and_changes_nothing(
-    world: World, result_of
+    world: World, result_of, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("kode.tools.checkers.LIMIT_S", 60.0)
     noisy = FAKE.replace("n=0\n", "n=0; touch effect /tmp/kode-effect\n", 1)
     world.write(".venv/bin/ruff", noisy, mode=0o755)
 

@@ -1,3 +1,4 @@
+import errno
 import os
 import stat
 from pathlib import Path
@@ -157,3 +158,39 @@ async def test_a_full_or_forbidden_disk_leaves_the_old_file(
         await call(write_file, path="a", content="new")
     assert [path.name for path in project.iterdir()] == ["a"]
     assert (project / "a").read_text() == "old"
+
+
+async def test_another_hard_link_to_a_file_keeps_the_old_content(call: Call, project: Path) -> None:
+    (project / "a").write_text("old")
+    (project / "b").hardlink_to(project / "a")
+    text = await call(write_file, path="a", content="new")
+    assert ((project / "a").read_text(), (project / "b").read_text()) == ("new", "old")
+    assert "Other hard links to it (1) keep the old content." in str(text)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_file_that_is_a_mount_is_written_in_place(
+    call: Call, project: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    def busy(source: str, target: str, **folders: int) -> None:
+        raise OSError(errno.EBUSY, "Device or resource busy")
+
+    (project / "a").write_text("the old content")
+    inode, cut = (project / "a").stat().st_ino, os.ftruncate
+    monkeypatch.setattr(os, "rename", busy)
+    if fails:
+        failures = iter([OSError(errno.EIO, "Input/output error")])
+
+        def fail_once(descriptor: int, size: int) -> None:
+            for failure in failures:
+                raise failure
+            cut(descriptor, size)
+
+        monkeypatch.setattr(os, "ftruncate", fail_once)
+        with pytest.raises(ToolError, match="Input/output error"):
+            await call(write_file, path="a", content="new")
+        assert (project / "a").read_text() == "the old content"
+        return
+    assert "written in place" in str(await call(write_file, path="a", content="new"))
+    assert ((project / "a").read_text(), (project / "a").stat().st_ino) == ("new", inode)
+    assert [path.name for path in project.iterdir()] == ["a"]
