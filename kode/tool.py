@@ -12,7 +12,7 @@ from kode.provider import ToolSpec
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
-    from kode.permissions.shell.line import CheckPart, Line
+    from kode.permissions.shell import CheckPart, Line
     from kode.sandbox.sandbox import WrapCommand
     from kode.tools.background import BackgroundCommands
 

@@ -43,7 +43,6 @@ _ALLOWED_BEFORE = "You allowed it before."
 _MODE_ALLOWS = "The mode allows it."
 
 _INSTEAD = {
-    "": "",
     "keys": "Leave the file to the person: say in your answer what you need of it.",
     "push": "Commit, and leave the push to the person.",
     "host": "Use what is installed: only 127.0.0.1 can be reached.",
@@ -460,7 +459,7 @@ def _decide_run(call: Call) -> Decision:
 
 def _decide_line(call: Call, line: "Line") -> Decision:
     for part in line.parts:
-        if part.protected:
+        if part.leaves == "kode":
             return deny(f"`{part.text}` would write in a folder of kode's own.")
         if denied := _line_rule(call, call.rules.deny, part, loosely=True):
             return _deny_by(denied)
@@ -559,7 +558,7 @@ def _ask_about(call: Call, parts: Sequence["Part"]) -> Decision:
         text = text if len(text) <= MAX_NAMED_CHARS else f"{text[:MAX_NAMED_CHARS]}…"
         is_secret = decides.secret
         reason = "names a file that is likely to hold keys" if is_secret else decides.reason
-        decisive, instead = f"`{text}` {reason}.", _INSTEAD[decides.leaves]
+        decisive, instead = f"`{text}` {reason}.", _INSTEAD.get(decides.leaves, "")
         if instead and len(parts) > 1:
             instead = f"{instead} The rest of the line can run without it."
     return ask(

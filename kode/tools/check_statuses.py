@@ -13,9 +13,10 @@ import re
 import tempfile
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kode.permissions.shell.line import CheckPart
+if TYPE_CHECKING:
+    from kode.permissions.shell import CheckPart
 
 MAX_BYTES = 4_000_000  # bounds memory for a command that traces without end
 MAX_EVENTS = 5_000
@@ -62,7 +63,7 @@ class Event(NamedTuple):
 
 
 def begin(
-    checks: Sequence[CheckPart], environment: Mapping[str, str]
+    checks: "Sequence[CheckPart]", environment: Mapping[str, str]
 ) -> tuple[int, dict[str, str]]:
     """The stdin for a bash that runs a line with these checks, and the variables it needs; give the
     descriptor to `finish` in the end. With nothing to trace, or no way to: -1 and no variables."""
@@ -104,7 +105,7 @@ def finish(channel: int) -> list[Event]:
 
 
 def find_statuses(
-    checks: Sequence[CheckPart], events: Sequence[Event], line: int
+    checks: "Sequence[CheckPart]", events: Sequence[Event], line: int
 ) -> tuple[tuple[str, int | None], ...]:
     """Each check with its exit status; None: not known, or it did not run. `line` is the status of
     the whole line. Of several runs, a failed one counts."""
@@ -122,7 +123,7 @@ def describe_hidden(checks: Sequence[tuple[str, int | None]], line: int) -> list
     ]
 
 
-def _status_of(check: CheckPart, events: Sequence[Event]) -> int | None:
+def _status_of(check: "CheckPart", events: Sequence[Event]) -> int | None:
     # bash speaks of a command without blanks, and adds redirections.
     text = re.escape(re.sub(_BLANKS, "", check.command)[:500])
     runs = [
@@ -134,7 +135,7 @@ def _status_of(check: CheckPart, events: Sequence[Event]) -> int | None:
     return failed if failed or None in runs or not runs else 0
 
 
-def _status_after(check: CheckPart, events: Sequence[Event]) -> int | None:
+def _status_after(check: "CheckPart", events: Sequence[Event]) -> int | None:
     """The check's status, by what is told from its start: with the next command of its shell
     that is not part of its pipeline."""
     pid, forked = events[0].pid, set[str]()

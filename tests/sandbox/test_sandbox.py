@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from kode.errors import SandboxUnknownError
-from kode.permissions.shell.line import CheckPart, Line
+from kode.permissions.shell import CheckPart, Line
 from kode.sandbox import limits, reach, trial
 from kode.sandbox.sandbox import Sandbox
 from kode.tool import ALLOWED, ToolContext

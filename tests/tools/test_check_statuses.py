@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kode.permissions.shell.checks import find_checks
-from kode.permissions.shell.line import CheckPart, Line
+from kode.permissions.shell import CheckPart, Line, judge
 from kode.tool import ALLOWED, ToolContext, ToolOutput
 from kode.tools import check_statuses
 from kode.tools.shell import shell
-from tests.workplaces import workplace
+from tests.workplaces import ground, workplace
 
 
 @pytest.fixture
@@ -31,13 +30,17 @@ def traced(context: ToolContext, project: Path) -> ToolContext:
     return replace(context, place=workplace(project, home=home, environment=environment))
 
 
+def find_checks(line: str) -> tuple[CheckPart, ...]:
+    return judge(line, ground(Path("/srv/project"), Path("/srv"))).checks
+
+
 def judged(context: ToolContext, checks: tuple[CheckPart, ...]) -> ToolContext:
     line = Line(parts=(), only_reads=False, known=True, checks=checks)
     return replace(context, decision=replace(ALLOWED, line=line))
 
 
 async def run(context: ToolContext, line: str, *, watched: bool = True) -> ToolOutput:
-    checks = find_checks(line)[0] if watched else ()
+    checks = find_checks(line) if watched else ()
     output = await shell.run(judged(context, checks), {"command": line})
     return output
 
@@ -114,7 +117,7 @@ async def test_the_model_learns_of_hidden_failures_and_only_those(traced: ToolCo
 
 async def test_a_check_outliving_the_time_limit_is_unknown(traced: ToolContext) -> None:
     line = "mypy 1; sleep 60; pytest | tail -1"
-    watching = judged(traced, find_checks(line)[0])
+    watching = judged(traced, find_checks(line))
 
     output = await shell.run(watching, {"command": line, "timeout_s": 0.5})
 
@@ -193,7 +196,7 @@ def _printed(output: ToolOutput) -> str:
 
 @pytest.mark.parametrize("status", ["²", "9" * 5_000, "-1", "x"])
 def test_a_number_forged_among_the_events_is_not_believed(status: str) -> None:
-    checks = find_checks("pytest | tail -3")[0]
+    checks = find_checks("pytest | tail -3")
     channel, _ = check_statuses.begin(checks, {})
     for command in ("cpytest", "ctail -3", "cend"):
         os.write(channel, "\0".join(("1", "1", command, status, "0", ".", "")).encode())

@@ -1,23 +1,34 @@
-"""Splits a command line into parts and judges each.
+"""What a command line would do, as its words tell: its parts, each with a risk.
 
 Only a plain text has parts that are `safe`. Of any other text each part is at least `unknown`, and
 so is the line. No state passes from one part to the next except `cd DIR && ...`.
 """
 
-import itertools
+import glob
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import get_args
 
 from kode.permissions import places
 from kode.permissions.places import PathRules
-from kode.permissions.shell import files, parse, programs
-from kode.permissions.shell.checks import find_checks
-from kode.permissions.shell.line import GRAVITY, Leaves, Line, Part, Risk
-from kode.permissions.shell.parse import Assignment, Command, Item, Redirect, TooLong, Word
+from kode.permissions.shell import parse, programs
+from kode.permissions.shell.parse import (
+    Assignment,
+    CheckPart,
+    Command,
+    Item,
+    Redirect,
+    TooLong,
+    Word,
+)
+from kode.permissions.shell.programs import GRAVITY, Leaves, Risk
+from kode.workplace import below
 
 MAX_CHARS = 20_000  # longer texts are programs: a person decides
+MAX_ITEMS = 100  # longer lines are programs: a person decides
+MAX_WORDS = 300  # longer lines are programs: a person decides
 MAX_SLASHES = 600
 """In one text: each slash may cost a look at the file system."""
 
@@ -25,10 +36,15 @@ MAX_DEPTH = 3
 """Texts within texts: `bash -c "bash -c ..."`."""
 
 MAX_SHOWN_CHARS = 2_000  # a question that fits on a screen
+MAX_PATH_CHARS = 1_000  # a quarter of PATH_MAX, which no honest path reaches
+MAX_NAME_CHARS = 255  # NAME_MAX of linux/limits.h
 
 _CLOSED_REDIRECTS = frozenset({">/dev/null", "1>/dev/null", "2>/dev/null", "</dev/null", "2>&1"})
+_STREAMS = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+_SINKS = frozenset(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
 
-_OWN_STREAMS = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+_PATH = re.compile(r"(?!\w+://)(?=[^/.~]*[/.~])[\w@%+=:,./~*?\[\] -]+")
+"""What may name a file, among the words of a program that nobody knows."""
 
 _LOOPBACK = re.compile(
     r"(?:(?<=://)|(?<![\w./:@-]))(?:[\w.-]+@)?"
@@ -40,28 +56,130 @@ _NOT_FOLLOWED = "uses the shell in ways that kode cannot check"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One program of a line, a redirection to a file, or an assignment; or what a command does to
+    one of the files that it names."""
+
+    text: str = ""
+    """As written."""
+    argv: tuple[str, ...] | None = None
+    """Its words without wrappers: `env X=1 git push` is `("git", "push")`. None if one of them is
+    not literal, and for anything but a command."""
+    risk: Risk = "safe"
+    reason: str = ""
+    """Plain words that complete "It ...": "deletes files"."""
+    undo: str = ""
+    """One sentence about what `/undo` cannot restore; "" if it restores everything."""
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    """Absolute paths that it names; globs are not expanded."""
+    outside: bool = False
+    """Whether it names a path outside the working folders, except a system document that it
+    reads."""
+    leaves: Leaves = ""
+
+    @property
+    def offer(self) -> tuple[str, ...]:
+        """The words an "always" rule may begin with; empty if none are specific enough."""
+        is_grave = self.risk in ("system", "destructive") or self.leaves in ("kode", "keys")
+        return programs.offer(self.argv) if self.argv and not is_grave else ()
+
+    @property
+    def secret(self) -> bool:
+        """Whether it names a file that holds keys."""
+        return self.leaves == "keys"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A command line, as its words tell what it does."""
+
+    parts: tuple[Part, ...]
+    only_reads: bool
+    """Whether all of it is in the closed grammar and every part is `safe`."""
+    known: bool
+    """Whether every word is literal and every program was found, so that a rule about words is
+    reliable."""
+    checks: tuple[CheckPart, ...] = ()
+    """The parts that check the project: tests, types, style, a build."""
+    exit_one_is_answer: bool = False
+    """Whether its exit status 1 is an answer and no failure, as that of `grep`."""
+
+    @property
+    def risk(self) -> Risk:
+        """The worst of its parts; `safe` for none."""
+        return max((part.risk for part in self.parts), key=get_args(Risk).index, default="safe")
+
+    @property
+    def only_edits(self) -> bool:
+        """Whether it only reads and changes files."""
+        edits = ("safe", "write", "destructive")
+        return self.known and all(part.risk in edits for part in self.parts)
+
+    @property
+    def reads(self) -> tuple[str, ...] | None:
+        """The files and folders that it reads; None for a line that could read any file: git shows
+        contents without naming files."""
+        reads = tuple(path for part in self.parts for path in part.reads)
+        by_git = any(part.argv is None or part.argv[0] == "git" for part in self.parts)
+        return reads if reads and self.only_reads and not by_git else None
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The files and folders that it names to write."""
+        return tuple(dict.fromkeys(path for part in self.parts for path in part.writes))
+
+
 def judge(command: str, where: PathRules) -> Line:
     """Judges part by part what a command line would do. Never raises, and takes some 50 ms at most;
     reads only the text and where symlinks lead."""
     walk = _Walk(where)
+    items, last = _search(command) if len(command) <= MAX_CHARS else (None, ())
     try:
         if len(command) > MAX_CHARS:
             raise TooLong
-        walk.judge_text(command, depth=0)
+        walk.judge_text(command, items, depth=0)
     except (TooLong, RecursionError):
         walk.is_closed = walk.is_known = False
         walk.parts = [_unknown(command, "is too long or too nested to understand")]
+    if any(part.risk == "network" for part in walk.parts):
+        for at in walk.run_input:
+            reason, undo = "runs what another machine sends", "Its effect cannot be predicted."
+            walk.parts[at] = replace(walk.parts[at], risk="destructive", reason=reason, undo=undo)
     if not walk.is_closed and all(part.risk == "safe" for part in walk.parts):
         walk.parts.append(_unknown(command, _NOT_FOLLOWED))
-    is_readable = len(command) <= MAX_CHARS and not _holds_controls(command)
-    checks, is_answer = find_checks(command) if is_readable else ((), False)
     return Line(
-        parts=tuple(walk.finish()),
+        parts=tuple(walk.parts),
         only_reads=walk.is_closed and all(part.risk == "safe" for part in walk.parts),
         known=walk.is_known,
-        checks=checks,
-        exit_one_is_answer=is_answer,
+        checks=_find_checks(items or ()),
+        exit_one_is_answer=programs.answers(last),
     )
+
+
+def _search(text: str) -> tuple[list[Item] | None, tuple[Word, ...]]:
+    """What `parse.search` finds: nothing in a text with control characters, None in one that takes
+    too long."""
+    try:
+        return ([], ()) if _CONTROL.search(text) else parse.search(text)
+    except (TooLong, RecursionError):
+        return None, ()
+
+
+def _find_checks(items: Sequence[Item]) -> tuple[CheckPart, ...]:
+    """The checks among the commands of a line. Decides nothing: bash tells how each of them
+    ended, and their places say how to find that."""
+    commands = [it for it in items if isinstance(it, Command) and 0 < len(it.words) <= MAX_WORDS]
+    is_unseen = any(command.words[0].text == "trap" for command in commands)  # it replaces ours
+    checks: dict[str, CheckPart] = {}
+    for command in commands:
+        if command.place is not None and programs.is_check(command.words):
+            check = replace(command.place, of=0) if is_unseen else command.place
+            # The same words in two places: nothing tells which run is which.
+            is_other = checks.setdefault(check.command, check) != check
+            checks[check.command] = replace(check, of=0) if is_other else check
+    return tuple(checks.values())
 
 
 class _Walk:
@@ -74,26 +192,23 @@ class _Walk:
         self.is_known = True
         self.cwd: str | None = where.cwd
         self.has_moved = False
-        self.words_left = parse.MAX_WORDS
-        self.run_input: set[int] = set()
+        self.words_left = MAX_WORDS
+        self.run_input: list[int] = []
         """Parts that run what they read, or a text that is not literal."""
 
-    def judge_text(self, text: str, *, depth: int) -> None:
-        """Judges a text as a command line. Raises: TooLong."""
-        if depth > MAX_DEPTH:
-            raise TooLong
-        if _hides(text):
+    def judge_text(self, text: str, found: Sequence[Item] | None, *, depth: int) -> None:
+        """Judges a text as a command line; `found` is what a search finds in it. Raises:
+        TooLong."""
+        if not text.translate({9: None, 10: None}).isprintable():  # a reader or a shell may misread
             self.is_closed = self.is_known = False
             self.parts.append(_unknown(text, "contains invisible characters"))
-        items: Sequence[Item] | None = parse.parse_plain(text)
-        is_plain = items is not None
-        if items is None:
+        plain = parse.parse_plain(text)
+        is_plain, items = plain is not None, found if plain is None else plain
+        if not is_plain:
             self.is_closed = self.is_known = False
-            search = () if _holds_controls(text) else parse.search(text)
-            items = list(itertools.islice(search, parse.MAX_ITEMS + 1))
         if depth or not text.isascii():
             self.is_closed = False
-        if len(items) > parse.MAX_ITEMS or text.count("/") > MAX_SLASHES:
+        if items is None or len(items) > MAX_ITEMS or text.count("/") > MAX_SLASHES:
             raise TooLong
         for item in items:
             match item:
@@ -123,67 +238,55 @@ class _Walk:
         argv = tuple(word.text for word in words)
         is_literal = all(word.kind == "literal" for word in words)
         reading = programs.plain_reader(argv)
+        part = Part(text=_clip(text), argv=argv if is_literal else None)
         if is_plain and is_literal and reading is not None:
-            self.parts.append(self._judge_reader(text, argv, reading))
-            return
-        if inner := programs.inner_of(words):
-            self._judge_wrapper(text, argv if is_literal else None, inner, is_plain, depth)
-            return
-        if _runs_input(words):
-            self.is_known = False
-            self.run_input.add(len(self.parts))
-        if not is_literal or os.path.basename(argv[0]) in programs.names("hides"):
-            self.is_known = False
-        self.parts.append(self._judge_program(text, words, argv if is_literal else None, reading))
+            self.parts.append(self._judge_reader(part, reading))
+        elif inner := programs.inner_of(words):
+            self._judge_wrapper(part, inner, is_plain=is_plain and is_literal, depth=depth)
+        else:
+            if not is_literal or os.path.basename(argv[0]) in programs.names("hides"):
+                self.is_known = False
+            part = self._judge_program(part, words, reading)
+            if _runs_input(words):
+                self.is_known = False
+                self.run_input.append(len(self.parts))
+            self.parts.append(part)
 
-    def _judge_reader(self, text: str, argv: tuple[str, ...], reading: programs.Reading) -> Part:
+    def _judge_reader(self, part: Part, reading: programs.Reading) -> Part:
         """A command that only reads and prints."""
-        effect = files.merge(self._read(word) for word in reading.files if word != "-")
+        effect = _merge(self._read(word) for word in reading.files if word != "-")
         risk, reason = effect.risk, effect.reason or "only reads"
         if risk == "safe" and any(self._read(word).risk != "safe" for word in reading.suspected):
             risk, reason = "unknown", "reads, with an option whose value may be a file"
-        offer = programs.offer(argv) if risk in ("safe", "unknown") and not effect.secret else ()
-        return replace(effect, text=_clip(text), argv=argv, risk=risk, reason=reason, offer=offer)
-
-    def _read(self, word: str) -> Part:
-        return files.read(files.locate(Word(word), self.cwd, self.where), self.where)
+        return replace(effect, text=part.text, argv=part.argv, risk=risk, reason=reason)
 
     def _judge_wrapper(
-        self,
-        text: str,
-        argv: tuple[str, ...] | None,
-        inner: Sequence[programs.Inner],
-        is_plain: bool,
-        depth: int,
+        self, part: Part, inner: Sequence[programs.Inner], *, is_plain: bool, depth: int
     ) -> None:
         """A command that runs others: judges itself, then those. Nothing behind it is safe: found
         on its way, the name may be another program."""
         self.is_closed = False
-        is_transparent = is_plain and argv is not None and all(it.transparent for it in inner)
+        is_transparent = is_plain and all(command.transparent for command in inner)
         self.is_known = self.is_known and is_transparent
-        system = next((it.system for it in inner if it.system), "")
-        risk: Risk = "system" if system else "safe" if is_transparent else "unknown"
-        leaves: Leaves = "machine" if system else ""
-        reason = system or "runs another program"
-        self.parts.append(
-            Part(text=_clip(text), argv=argv, risk=risk, reason=reason, leaves=leaves)
-        )
+        if system := next((command.system for command in inner if command.system), ""):
+            self.parts.append(replace(part, risk="system", reason=system, leaves="machine"))
+        else:
+            risk: Risk = "safe" if is_transparent else "unknown"
+            self.parts.append(replace(part, risk=risk, reason="runs another program"))
         for command in inner:
             first = len(self.parts)
-            if command.text is not None:
-                folder = self.cwd, self.has_moved
-                self.judge_text(command.text, depth=depth + 1)
-                self.cwd, self.has_moved = folder
+            if command.words:
+                self._judge_command(part.text, command.words, is_plain=False, depth=depth)
+            elif depth == MAX_DEPTH:
+                raise TooLong
             else:
-                self._judge_command(text, command.words, is_plain=False, depth=depth)
-            self.parts[first:] = [_at_least_unknown(part) for part in self.parts[first:]]
+                folder = self.cwd, self.has_moved
+                self.judge_text(command.text, _search(command.text)[0], depth=depth + 1)
+                self.cwd, self.has_moved = folder
+            self.parts[first:] = [_at_least_unknown(each) for each in self.parts[first:]]
 
     def _judge_program(
-        self,
-        text: str,
-        words: tuple[Word, ...],
-        argv: tuple[str, ...] | None,
-        reading: programs.Reading | None,
+        self, part: Part, words: tuple[Word, ...], reading: programs.Reading | None
     ) -> Part:
         """A command by the rule for its program, and by the files that it names."""
         rule = programs.find_rule(words)
@@ -200,48 +303,37 @@ class _Walk:
             undo = " ".join(filter(None, (rule.undo, undo)))
             if rule.spares and self._spares(words, rule):
                 risk, reason = "write", "deletes build output"
-            if leaves != "keys":
-                leaves = _stay_on_loopback(rule.leaves, text) or leaves
+            if leaves not in ("kode", "keys") or rule.leaves == "kode":
+                leaves = _stay_on_loopback(rule.leaves, part.text) or leaves
         is_heavier = GRAVITY.index(effect.risk) > GRAVITY.index(risk)
         if is_heavier or (effect.leaves and not (rule and rule.leaves)):
             reason = effect.reason  # what decides, be the program's own risk greater
         risk = effect.risk if is_heavier else risk
-        is_protected = effect.protected or (rule is not None and rule.protected)
-        is_grave = risk in ("system", "destructive") or effect.secret or is_protected
-        return replace(
-            effect,
-            text=_clip(text),
-            argv=argv,
-            risk=risk,
-            reason=reason,
-            undo=undo,
-            offer=programs.offer(argv) if argv and not is_grave and risk != "safe" else (),
-            protected=is_protected,
-            leaves=leaves,
-        )
+        effect = replace(effect, text=part.text, argv=part.argv, undo=undo, leaves=leaves)
+        return replace(effect, risk=risk, reason=reason)
 
     def _touch_operands(self, words: tuple[Word, ...], rule: programs.Rule | None) -> Part:
         kind = rule.operands.removeprefix("text ") if rule else ""
         if not kind and (rule is None or rule.risk in ("unknown", "network")):
             operands = programs.operands_of(words, rule)
             names = [Word(word.text.lstrip("@"), word.kind) for word in operands]
-            return self._touch([word for word in names if files.looks_like_path(word)], "reads")
+            literal = [word for word in names if word.kind != "open"]
+            return self._touch([word for word in literal if _PATH.fullmatch(word.text)], "reads")
         if kind in ("", "none"):
             return Part()
         return self._touch(programs.operands_of(words, rule), kind)
 
     def _touch(self, words: Sequence[Word], kind: str) -> Part:
         """The effect on the files that words name: `last` writes the last and reads the others."""
-        paths = [files.locate(word, self.cwd, self.where) for word in words]
+        paths = [self._locate(word) for word in words]
         at = len(paths) - {"last": 1, "reads": 0}.get(kind, len(paths))
-        reads = [files.read(path, self.where) for path in paths[:at] if path is not None]
+        reads = [_read(path, self.where) for path in paths[:at] if path is not None]
         quiet = [replace(it, risk="safe") if it.risk == "unknown" else it for it in reads]
-        return files.merge([*quiet, *(files.write(path, self.where) for path in paths[at:])])
+        return _merge([*quiet, *(_write(path, self.where) for path in paths[at:])])
 
     def _spares(self, words: tuple[Word, ...], rule: programs.Rule) -> bool:
         """Whether everything that it deletes is temporary or made again by a build."""
-        operands = programs.operands_of(words, rule)
-        paths = [files.locate(word, self.cwd, self.where) for word in operands]
+        paths = [self._locate(operand) for operand in programs.operands_of(words, rule)]
         return bool(paths) and all(
             path and places.is_rebuildable(path, self.where) for path in paths
         )
@@ -253,12 +345,12 @@ class _Walk:
         self.is_closed = False
         self.is_known = self.is_known and target.kind == "literal"
         to_descriptor = operator in (">&", "<&") and re.fullmatch(r"[0-9]+-?|-", target.text)
-        if to_descriptor or target.text in _OWN_STREAMS:
+        if to_descriptor or target.text in _STREAMS:
             return
-        path = files.locate(target, self.cwd, self.where)
-        effect = (files.read if operator == "<" else files.write)(path, self.where)
-        reason = effect.reason or f"reads {target.text}"
-        part = replace(effect, text=_clip(item.text), reason=reason)
+        path = self._locate(target)
+        effect = (_read if operator == "<" else _write)(path, self.where)
+        part = replace(effect, text=_clip(item.text))
+        part = replace(part, reason=part.reason or f"reads {target.text}")
         if target.text.startswith(("/dev/tcp/", "/dev/udp/")):
             reason = "opens a connection to another machine"
             leaves = _stay_on_loopback("host", target.text.replace("/", " "))
@@ -273,11 +365,11 @@ class _Walk:
         name = item.words[0].text if item.words else ""
         if name not in ("cd", "pushd", "popd"):
             return False
-        before, self.cwd, self.has_moved = self.cwd, None, True
-        if name != "cd" or not is_plain or len(item.words) != 2:
+        path = self._locate(item.words[1]) if len(item.words) == 2 else None
+        self.cwd, self.has_moved = None, True
+        if not is_plain or name != "cd" or path is None or item.words[1].text.startswith("-"):
             return False
-        path = files.locate(item.words[1], before, self.where)
-        if path is None or ".." in path.split("/") or item.words[1].text.startswith("-"):
+        if ".." in path.split("/"):
             return False
         if item.before in ("", ";", "&&") and item.behind == "&&":
             self.cwd = path
@@ -287,19 +379,101 @@ class _Walk:
         self.parts.append(Part(text=_clip(item.text), argv=argv, reason="changes the folder"))
         return True
 
-    def finish(self) -> list[Part]:
-        """The parts, with those marked that run what another machine sends."""
-        if not any(part.risk == "network" for part in self.parts):
-            return self.parts
-        for at in self.run_input.intersection(range(len(self.parts))):
-            self.parts[at] = replace(
-                self.parts[at],
-                risk="destructive",
-                reason="runs what another machine sends",
-                undo="Its effect cannot be predicted.",
-                offer=(),
-            )
-        return self.parts
+    def _read(self, word: str) -> Part:
+        return _read(self._locate(Word(word)), self.where)
+
+    def _locate(self, word: Word) -> str | None:
+        """The absolute path of a word, with its `..`, because a link may precede it. None if
+        unknown."""
+        text = word.text
+        if word.kind == "open" or not text or len(text) > MAX_PATH_CHARS or "\0" in text:
+            return None
+        if word.kind == "pattern" and text.startswith("~"):
+            if text != "~" and not text.startswith("~/"):
+                return None
+            text = self.where.home + text[1:]
+        if not os.path.isabs(text) and self.cwd is None:
+            return None
+        path = os.path.join(self.cwd or "/", text)
+        if len(os.path.basename(path)) > MAX_NAME_CHARS:
+            return None
+        return path if ".." in path.split("/") else os.path.normpath(path)
+
+
+def _read(path: str | None, where: PathRules) -> Part:
+    """The effect of reading a path."""
+    if path is None:
+        return Part(risk="unknown", reason="reads a file at an unknown path")
+    place, what = places.find_place(path, where), f"reads {_relative(path, where)}"
+    if places.is_secret(path, where):
+        reason = f"{what}, which is likely to hold keys"
+        is_outside = place not in ("root", "system")
+        return Part(risk="system", reason=reason, reads=(path,), outside=is_outside, leaves="keys")
+    is_hidden = place == "protected" and not places.is_readable(path, where)
+    if place in ("protected", "root", "system") and not is_hidden:
+        return Part(reads=(path,))
+    return Part(
+        risk="system" if is_hidden else "unknown",
+        reason="reads a folder of kode" if is_hidden else f"{what}, outside the project",
+        reads=(path,),
+        outside=True,
+        leaves="" if places.is_private(path, where) else "place",
+    )
+
+
+def _write(path: str | None, where: PathRules) -> Part:
+    """The effect of writing, creating or deleting a path."""
+    if path is None:
+        return Part(risk="unknown", reason="writes to a file at an unknown path")
+    if path in _SINKS:
+        return Part(writes=(path,))
+    place = places.find_place(path, where)
+    risk: Risk = "system"
+    leaves: Leaves = "" if place == "root" or places.is_private(path, where) else "place"
+    what, undo = f"writes to {_relative(path, where)}", ""
+    is_secret = places.is_secret(path, where)
+    is_stream = path in (*_STREAMS, "/dev/tty") or path.startswith(("/dev/fd/", "/dev/shm/"))
+    if path.startswith("/dev/") and not is_stream:
+        risk, what = "destructive", f"writes to the device {path}"
+        undo = "Writes to a device cannot be undone."
+    elif place == "protected":
+        what += ", in a folder of kode"
+    elif places.runs_later(path, where.git) or places.is_named(path, where):
+        what += ", which other programs run later"
+    elif is_secret:
+        what += ", which is likely to hold keys"
+    elif place not in ("root", "temp"):
+        what += ", outside the project"
+        undo = "Changes outside the project cannot be undone."
+    else:
+        risk = "write"
+    leaves = "kode" if place == "protected" else "keys" if is_secret else leaves
+    is_outside = place != "root"
+    return Part(
+        risk=risk, reason=what, undo=undo, writes=(path,), outside=is_outside, leaves=leaves
+    )
+
+
+def _merge(effects: Iterable[Part]) -> Part:
+    """Some effects as one, with the reason of the worst."""
+    effects = list(effects)
+    worst = max(effects, key=lambda effect: get_args(Risk).index(effect.risk), default=Part())
+    needs: list[Leaves] = [effect.leaves for effect in effects if effect.leaves]
+    return Part(
+        risk=worst.risk,
+        reason=worst.reason,
+        undo=" ".join(dict.fromkeys(effect.undo for effect in effects if effect.undo)),
+        reads=tuple(dict.fromkeys(path for effect in effects for path in effect.reads)),
+        writes=tuple(dict.fromkeys(path for effect in effects for path in effect.writes)),
+        outside=any(effect.outside for effect in effects),
+        leaves=min(needs, key=("kode", "keys", *needs).index, default=""),
+    )
+
+
+def _relative(path: str, where: PathRules) -> str:
+    if below(path, where.cwd) and not glob.has_magic(path):
+        return os.path.relpath(path, where.cwd)
+    return path
 
 
 def _runs_input(words: tuple[Word, ...]) -> bool:
@@ -330,13 +504,3 @@ def _at_least_unknown(part: Part) -> Part:
 
 def _clip(text: str) -> str:
     return text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "..."
-
-
-def _holds_controls(text: str) -> bool:
-    return _CONTROL.search(text) is not None
-
-
-def _hides(text: str) -> bool:
-    """Whether it contains control, format or odd space characters, which a reader or a shell may
-    misread."""
-    return not text.translate({9: None, 10: None}).isprintable()

@@ -6,11 +6,14 @@ plain. Quotes mean the same in every shell, nothing is expanded, no word is a ke
 
 `search` finds the same in any other text, by tree-sitter's grammar of bash. That grammar is not
 bash's own and sometimes wrong, so nothing found there is ever safe or complete: it serves to ask
-early about what would be asked anyway.
+early about what would be asked anyway, and to find how a command of the line ended. Its precedence
+is not bash's either (`a && b 2>&1 | c` is one pipeline in it), so of a pipeline only the order of
+commands and operators counts.
 """
 
 import functools
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,9 +21,6 @@ from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
-
-MAX_ITEMS = 100  # longer lines are programs: a person decides
-MAX_WORDS = 300  # longer lines are programs: a person decides
 
 MAX_PARSE_S = 0.015
 """CPU time. The parser's error recovery is quadratic."""
@@ -45,13 +45,33 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckPart:
+    """A command, as one that checks the project, and its place in its pipeline."""
+
+    command: str
+    """As written, without redirections."""
+    alone: bool = False
+    """Whether it is the whole line."""
+    at: int = 0
+    of: int = 0
+    """It is number `at`, from 0, of so many; 0: nothing can tell how it ends, as in the
+    background."""
+    behind: int = 0
+    """How many simple commands follow in the pipeline; others run in shells of their own."""
+    forks: int = 0
+    """How many others there are in the pipeline: subshells, loops."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     text: str
     words: tuple[Word, ...]
     before: str = ""
-    """The operator before it: `|`, `&&`, `||`, `;`, `&`; "" for the first."""
+    """The operator before it in a plain text: `|`, `&&`, `||`, `;`, `&`; "" for the first."""
     behind: str = ""
     """The operator after it; "" for the last."""
+    place: CheckPart | None = None
+    """None in a plain text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +93,7 @@ Item = Command | Redirect | Assignment
 _BARE = r"[A-Za-z0-9_./,:+@%=-]"
 _SINGLE = r"'[^'\x00-\x08\x0b-\x1f\x7f]*'"
 _DOUBLE = r'"(?:[^"\\$`!\x00-\x08\x0b-\x1f\x7f]|\\[^$`!\n\x00-\x1f\x7f])*"'
-_ESCAPE = r"\\[ -~]"
-_QUOTED = rf"{_SINGLE}|{_DOUBLE}|{_ESCAPE}"
+_QUOTED = rf"{_SINGLE}|{_DOUBLE}|\\[ -~]"
 _WORD = rf"(?:{_BARE}|{_QUOTED})+"
 _END = r"(?=[ \t\n;|&]|\Z)"
 
@@ -84,7 +103,6 @@ _TOKEN = re.compile(
     rf"|(?P<operator>&&|\|\||[;\n|&])"
     rf"|(?P<word>{_WORD}|\{{\}}|\[|\]){_END}"
 )
-_PIECE = re.compile(_QUOTED)
 _PATTERN = re.compile(rf"(?:{_BARE}|{_QUOTED}|[*?\[\]~^!#\"])*")
 _HOME = re.compile(r"\"?\$(?:HOME\b|\{HOME\})")
 
@@ -93,106 +111,178 @@ KEYWORDS = frozenset(
 )
 """At the beginning of a command. `{`, `}`, `!` and `[[` are not words here at all."""
 
+_LISTS = ("list", "pipeline", "redirected_statement", "negated_command")
+_SIMPLE = frozenset(
+    "command declaration_command unset_command variable_assignment variable_assignments".split()
+)
+_COMPOUND = frozenset(
+    "subshell compound_statement if_statement while_statement for_statement c_style_for_statement "
+    "case_statement test_command function_definition".split()
+)
+
 
 def parse_plain(text: str) -> tuple[Item, ...] | None:
-    """The commands of a plain text, each followed by its redirections; None for other texts.
-    Raises: TooLong."""
-    items: list[Item] = []
-    words: list[Word] = []
-    redirects: list[Redirect] = []
-    position = start = 0
-    before = ""
-
-    def finish(behind: str) -> None:
-        nonlocal words, redirects, before
-        command = text[start:position].strip()
-        items.append(Command(text=command, words=tuple(words), before=before, behind=behind))
-        items.extend(redirects)
-        words, redirects, before = [], [], behind
-
+    """The commands of a plain text, each followed by its redirections; None for other texts."""
+    commands: list[list[re.Match[str]]] = [[]]
+    operators = [""]
+    position = 0
     while position < len(text):
         token = _TOKEN.match(text, position)
         if token is None:
             return None
-        if word := token["word"]:
-            if not words:
-                start = position
-                if word in KEYWORDS or word in ("{}", "]") or "=" in word:
-                    return None
-            words.append(Word(_decode(word)))
-            if len(words) > MAX_WORDS or len(items) > MAX_ITEMS:
-                raise TooLong
-        elif redirect := token["redirect"]:
-            if not words:
-                return None
-            target = Word(_decode(token["target"]))
-            redirects.append(Redirect(text=redirect, operator=token["way"], target=target))
-        elif operator := token["operator"]:
-            if words:
-                finish(";" if operator == "\n" else operator)
+        position = token.end()
+        if operator := token["operator"]:
+            if commands[-1]:
+                operators.append(";" if operator == "\n" else operator)
+                commands.append([])
             elif operator != "\n":
                 return None
-        position = token.end()
-    if words:
-        finish("")
-    return None if before in ("|", "&&", "||") else tuple(items)
+        elif not token["blank"]:
+            commands[-1].append(token)
+    if not commands[-1]:
+        if operators[-1] in ("|", "&&", "||"):
+            return None
+        commands.pop()
+    items: list[Item] = []
+    for at, tokens in enumerate(commands):
+        first = tokens[0]["word"]
+        if not first or first in (*KEYWORDS, "{}", "]") or "=" in first:
+            return None
+        items.append(
+            Command(
+                text=text[tokens[0].start() : tokens[-1].end()],
+                words=tuple(Word(_unquote(it["word"])) for it in tokens if it["word"]),
+                before=operators[at],
+                behind="".join(operators[at + 1 : at + 2]),
+            )
+        )
+        items += [
+            Redirect(text=it["redirect"], operator=it["way"], target=Word(_unquote(it["target"])))
+            for it in tokens
+            if it["redirect"]
+        ]
+    return tuple(items)
 
 
 def word_of(source: str) -> Word:
     """The word for its source text."""
     if re.fullmatch(_WORD, source) or source in ("{}", "[", "]"):
-        return Word(_decode(source))
+        return Word(_unquote(source))
     pattern = _HOME.sub("~", source, count=1) if _HOME.match(source) else source
     if _PATTERN.fullmatch(pattern):
-        return Word(_decode(pattern).replace('"', ""), "pattern")
+        return Word(re.sub(r"""\\(.)|['"]""", r"\1", pattern), "pattern")
     return Word(source, "open")
 
 
-def _decode(word: str) -> str:
-    """A word without its quotes."""
-    return _PIECE.sub(_unquote, word)
+def _unquote(word: str) -> str:
+    return shlex.split(word)[0] if set(word) & {*"'\"\\"} else word
 
 
-def _unquote(piece: re.Match[str]) -> str:
-    quoted = piece[0]
-    if quoted.startswith("\\"):
-        return quoted[1:]
-    inside = quoted[1:-1]
-    return re.sub(r'\\(["\\])', r"\1", inside) if quoted.startswith('"') else inside
-
-
-def search(text: str) -> Iterator[Item]:
+def search(text: str) -> tuple[list[Item], tuple[Word, ...]]:
     """The commands, redirections and assignments of a text, nested ones included, in order of their
-    beginning. Raises: TooLong."""
-    stack: list[Node] = [root_of(text)]
+    beginning; and the words of the command whose exit status is that of the text, "test" for what
+    only tests. Raises: TooLong."""
+    items: list[Item] = []
+    places: dict[int, CheckPart] = {}
+    last: tuple[Word, ...] = ()
+    root = _parse_tree(text)
+    stack = [(root, True)]
     count = 0
     while stack:
-        node = stack.pop()
+        node, is_watched = stack.pop()
         count += 1
         if count > MAX_NODES or node.child_count > MAX_CHILDREN:
             raise TooLong
+        place = places.get(node.id)
+        is_watched = place.of > 0 if place else is_watched
+        if node.type not in _LISTS:
+            for element, part in _find_places(node, text, is_watched):
+                places[element.id] = part
+                if node == root:
+                    is_test = element.type == "test_command"
+                    last = (Word("test"),) if is_test else _words_of(element, text)
+                    last = last if is_test or element.type == "command" else ()
         match node.type:
             case "command" | "declaration_command" | "unset_command":
-                yield Command(text=source_of(node, text), words=words_of(node, text))
+                words = _words_of(node, text)
+                items.append(Command(text=_source_of(node, text), words=words, place=place))
             case "file_redirect":
-                operator = re.search(r"[<>&|]+", source_of(node, text))
+                operator = re.search(r"[<>&|]+", _source_of(node, text))
                 way = operator[0] if operator else ">"
-                yield _redirect(node, way, node.child_by_field_name("destination"), text)
+                items.append(_redirect(node, way, node.child_by_field_name("destination"), text))
             case "variable_assignment":
-                yield Assignment(text=source_of(node, text))
+                items.append(Assignment(text=_source_of(node, text)))
             case "binary_expression" if _is_in_brackets(node, text):
                 sign = node.child_by_field_name("operator")
                 if sign is not None and sign.type in ("<", ">"):
-                    yield _redirect(node, sign.type, node.child_by_field_name("right"), text)
-        stack.extend(reversed(node.named_children))
+                    target = node.child_by_field_name("right")
+                    items.append(_redirect(node, sign.type, target, text))
+        stack.extend((child, is_watched) for child in reversed(node.named_children))
+    return items, last
 
 
-def words_of(command: "Node", text: str) -> tuple[Word, ...]:
-    """Its name and arguments; leading assignments and redirections are separate items."""
+def _find_places(node: "Node", text: str, is_watched: bool) -> "Iterator[tuple[Node, CheckPart]]":
+    """The elements of the pipelines of a node, each with its place."""
+    pipelines: list[list[Node]] = []
+    in_background = set[int]()
+    first = 0
+    """Of the pipelines that a `&` would send to the background."""
+    operator = ""
+    children = list(_flatten(node))
+    for child in children:
+        if child.type in _SIMPLE or child.type in _COMPOUND:
+            if operator in ("|", "|&"):
+                pipelines[-1].append(child)
+            else:
+                first = first if operator else len(pipelines)
+                pipelines.append([child])
+            operator = ""
+        elif child.type in ("&&", "||") or (child.type in ("|", "|&") and pipelines):
+            operator = child.type
+        elif child.type == "&":
+            in_background.update(range(first, len(pipelines)))
+    is_alone = (
+        (node.type, node.has_error) == ("program", False)
+        and [[element.type for element in pipeline] for pipeline in pipelines] == [["command"]]
+        and not any(child.type in ("!", "&") for child in children)
+    )
+    for number, pipeline in enumerate(pipelines):
+        is_simple = [_is_simple(element, text) for element in pipeline]
+        for at, element in enumerate(pipeline):
+            yield (
+                element,
+                CheckPart(
+                    command=_source_of(element, text).removeprefix("time "),
+                    alone=is_alone,
+                    at=at,
+                    of=len(pipeline) if is_watched and number not in in_background else 0,
+                    behind=sum(is_simple[at + 1 :]),
+                    forks=is_simple.count(False),
+                ),
+            )
+
+
+def _flatten(node: "Node") -> "Iterator[Node]":
+    """The children of a node, with those of lists and pipelines in their place."""
+    for child in node.children:
+        if child.type in _LISTS:
+            yield from _flatten(child)
+        else:
+            yield child
+
+
+def _is_simple(node: "Node", text: str) -> bool:
+    is_test = node.type == "test_command" and not _source_of(node, text).startswith(("[[", "(("))
+    return node.type in _SIMPLE or is_test
+
+
+def _words_of(node: "Node", text: str) -> tuple[Word, ...]:
+    """The name and arguments of a simple command; leading assignments and redirections are separate
+    items."""
     others = ["file_redirect", "herestring_redirect"]
-    if command.type == "command":
+    if node.type == "command":
         others.append("variable_assignment")
-    sources = [source_of(child, text) for child in command.children if child.type not in others]
+    sources = [_source_of(child, text) for child in node.children if child.type not in others]
     words = [word_of(source) for source in sources]
     while words and words[0].text in KEYWORDS | {"!", "{", "[["}:
         del words[0]  # the grammar takes `! if ls; then` for commands
@@ -200,8 +290,8 @@ def words_of(command: "Node", text: str) -> tuple[Word, ...]:
 
 
 def _redirect(node: "Node", operator: str, target: "Node | None", text: str) -> Redirect:
-    word = word_of(source_of(target, text)) if target is not None else Word("", "open")
-    return Redirect(text=source_of(node, text), operator=operator, target=word)
+    word = word_of(_source_of(target, text)) if target is not None else Word("", "open")
+    return Redirect(text=_source_of(node, text), operator=operator, target=word)
 
 
 def _is_in_brackets(node: "Node", text: str) -> bool:
@@ -212,12 +302,12 @@ def _is_in_brackets(node: "Node", text: str) -> bool:
     )
 
 
-def source_of(node: "Node", text: str) -> str:
+def _source_of(node: "Node", text: str) -> str:
     """The text of a node."""
     return text[node.start_byte : node.end_byte]
 
 
-def root_of(text: str) -> "Node":
+def _parse_tree(text: str) -> "Node":
     """The root of the syntax tree, with offsets in characters: the grammar's scanner looks letters
     up in an ASCII table and crashes on others, so it sees an `x` for them. Raises: TooLong."""
     source = re.sub(r"[^\x00-\x7f]", "x", text).encode()

@@ -6,48 +6,57 @@ command does it run (`inner_of`, by exact tables of options)?
 """
 
 import functools
-import operator
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from kode.permissions.rules import strip_system_folder
-from kode.permissions.shell.line import GRAVITY, Leaves, Risk
 from kode.permissions.shell.parse import Word
 
-_RISKS: dict[str, Risk] = {
-    "changes": "write",
-    "sends": "network",
-    "destroys": "destructive",
-    "system": "system",
-    "checks": "unknown",
-    "runs": "unknown",
-}
+Risk = Literal["safe", "write", "network", "unknown", "system", "destructive"]
+"""What a command would do, from harmless to worst.
 
-_LEAVES: dict[Risk, Leaves] = {"network": "host", "system": "machine"}
-"""What a program needs outside the sandbox, where its rule does not say."""
+`safe` reads the project and prints. `write` changes files in the working folders or the temporary
+folder. `network` talks to other machines. `unknown` could do anything. `system` changes the
+machine, writes what runs later, or reads keys. `destructive` loses what cannot be restored.
+"""
+
+Leaves = Literal["", "kode", "keys", "push", "host", "machine", "place"]
+"""What a command needs that the sandbox has not: to write in kode's own folders; files with keys; a
+repository to push to; another host; the machine's own programs, accounts, settings or sockets; a
+place outside the project and the private `/tmp`. Empty: nothing, so it can run there, and what it
+changes is judged afterwards."""
+
+GRAVITY: tuple[Risk, ...] = ("safe", "unknown", "write", "network", "system", "destructive")
+"""Which of several risks of one command counts: what it does by its name outweighs that it runs a
+program, or an unknown file."""
+
+_RISKS: dict[str, tuple[Risk, Leaves]] = {
+    "changes": ("write", ""),
+    "sends": ("network", "host"),
+    "destroys": ("destructive", ""),
+    "system": ("system", "machine"),
+    "checks": ("unknown", ""),
+    "runs": ("unknown", ""),
+}
+"""A section of rules → their risk, and what they need where they do not say."""
 
 _TEXT_OPTIONS = ("-e", "-f", "--regexp", "--expression", "--file", "--from-file")
 """With one of these, no operand is a pattern or a program's text."""
 
+_ABOUT_ITSELF = frozenset({"--version", "--help", "-h", "--collect-only", "--co", "--dry-run"})
+"""With one of these a program does not check anything."""
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of a program."""
-
-    kinds: Mapping[str, str]
-    """An option with its dashes → "" for a flag; `=` if it takes a value, `<` a value that is a
-    file, `?` an optional value."""
-    exact: bool = False
-    """Whether options are whole words, without clusters, `=` and `--`."""
+Options = Mapping[str, str]
+"""An option with its dashes → "" for a flag; `=` if it takes a value, `<` a value that is a file,
+`?` an optional value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(NamedTuple):
     """The paths a plain reader reads."""
 
     files: tuple[str, ...] = ()
@@ -72,18 +81,15 @@ class Rule:
     values: str = ""
     spares: bool = False
     undo: str = ""
-    protected: bool = False
-    """Whether it writes in kode's own folder."""
     leaves: Leaves = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inner:
+class Inner(NamedTuple):
     """What a program runs: words, or a shell text."""
 
     words: tuple[Word, ...] = ()
-    text: str | None = None
-    transparent: bool = True
+    text: str = ""
+    transparent: bool = False
     """Whether these words are everything: nothing is set, nothing added."""
     system: str = ""
     """What the wrapper itself does to the machine."""
@@ -94,78 +100,79 @@ def plain_reader(words: Sequence[str]) -> Reading | None:
     is not understood."""
     is_installed = words[0].startswith(("/usr/local/", "/opt/"))  # by hand: it may be another
     name = words[0] if is_installed else strip_system_folder(words[0])
-    with_word = readers().get((name, *words[1:2]))
-    row = with_word if with_word is not None else readers().get((name,))
-    style = row.get("style") if row is not None else None
-    if row is None or style == "text":
+    count = 2 if (name, *words[1:2]) in readers() and len(words) > 1 else 1
+    row = readers().get((name, *words[1:count]))
+    if row is None or row.get("style") == "text":
         return None if row is None else Reading()
-    accepted = _options(row.get("options", ""), exact=style == "exact")
+    is_exact = row.get("style") == "exact"
+    accepted = _options(row.get("options", ""), is_exact)
     options, operands, files, suspected = set[str](), list[str](), list[str](), list[str]()
-    rest = list(reversed(words[1 if with_word is None else 2 :]))
-    while rest:  # as every getopt does it: no abbreviations, no option after an operand
-        word = rest.pop()
-        if word == "--" and not accepted.exact:
-            operands.extend(reversed(rest))
+    left = list(reversed(words[count:]))
+    while left:  # as every getopt does it: no abbreviations, no option after an operand
+        word = left.pop()
+        if word == "--" and not is_exact:
+            operands += reversed(left)
             break
         if not word.startswith("-") or word == "-":
             operands.append(word)
             continue
-        option = _take_option(word, rest, accepted)
-        if option is None or (operands and not accepted.exact):
+        length = len(left)
+        option = _take_option(word, left, accepted, is_exact)
+        if option is None or (operands and not is_exact):
             return None
-        option_names, value, is_own_word = option
-        options.update(option_names)
-        if value is not None and accepted.kinds[option_names[-1]] == "<":
+        letters, value = option
+        options.update(letters)
+        if value is not None and accepted[letters[-1]] == "<":
             files.append(value)
-        elif value is not None and is_own_word:
+        elif value is not None and len(left) < length:
             suspected.append(value)
-    if len(operands) > row.get("most", len(operands)):
-        return None
-    if "last" in row and operands[-1:] != [row["last"]]:
-        return None
-    if "first" in row and operands and not re.fullmatch(row["first"].strip(), operands[0]):
-        return None
     kind = row.get("operands", "paths")
-    if kind == "none" and operands:
+    if (
+        len(operands) > row.get("most", len(operands))
+        or ("last" in row and operands[-1:] != [row["last"]])
+        or ("first" in row and operands and not re.fullmatch(row["first"].strip(), operands[0]))
+        or (kind == "none" and operands)
+    ):
         return None
     if kind == "text paths" and options.isdisjoint(row.get("instead", "").split()):
         if not operands:
             return None
         del operands[0]
     if not kind.endswith("paths"):
-        return Reading(files=tuple(files))
-    return Reading(files=(*files, *operands), suspected=tuple(suspected))
+        return Reading(tuple(files))
+    return Reading((*files, *operands), tuple(suspected))
 
 
 def _take_option(
-    word: str, rest: list[str], options: Options
-) -> tuple[list[str], str | None, bool] | None:
-    """The options in a word, the value of the last of them, and whether that is a word of its own,
-    taken from `rest`. None if the word is not understood."""
-    kind = options.kinds.get(word)
-    if kind in ("", "?"):
-        return [word], None, False
-    if kind:
-        return ([word], rest.pop(), True) if rest else None
-    if options.exact:
+    word: str, left: list[str], options: Options, is_exact: bool = False
+) -> tuple[list[str], str | None] | None:
+    """The options in a word, and the value of the last of them, which may be the word behind it,
+    taken from `left`. `is_exact`: options are whole words, without clusters, `=` and `--`. None if
+    the word is not understood."""
+    if word in options:
+        takes_value = options[word] in ("=", "<")
+        if takes_value and not left:
+            return None
+        return [word], left.pop() if takes_value else None
+    if is_exact:
         return None
     if word.startswith("--"):
         name, equals, value = word.partition("=")
-        return ([name], value, False) if equals and options.kinds.get(name) else None
-    if re.fullmatch(r"-[0-9]+", word) and "-NUM" in options.kinds:
-        return ["-NUM"], None, False
-    names = []
+        return ([name], value) if equals and options.get(name) else None
+    if re.fullmatch(r"-[0-9]+", word) and "-NUM" in options:
+        return ["-NUM"], None
+    letters = []
     for index, letter in enumerate(word[1:], start=2):
-        names.append(f"-{letter}")
-        kind = options.kinds.get(names[-1])
+        letters.append(f"-{letter}")
+        kind = options.get(letters[-1])
         if kind is None:
             return None
         if kind == "?":
-            return names, None, False
+            break
         if kind:
             attached = word[index:]
-            return (names, attached or rest.pop(), not attached) if attached or rest else None
-    return names, None, False
+            return (letters, attached or left.pop()) if attached or left else None
+    return letters, None
 
 
 def find_rule(words: Sequence[Word]) -> Rule | None:
@@ -179,12 +186,12 @@ def find_rule(words: Sequence[Word]) -> Rule | None:
         later = rule.words[1:]
         if len(subs) < len(later) or not all(map(_is_one_of, subs, later)):
             continue
-        rest = [word for word in words[1:] if word.kind != "open"]
+        others = [word.text for word in words[1:] if word.kind != "open"]
         for sub in subs[: len(later)]:
-            rest.remove(next(word for word in rest if word.text == sub))
-        if rule.needs and not _has(rest, rule.needs.split()):
+            others.remove(sub)
+        if rule.needs and not _has(others, rule.needs.split()):
             continue
-        if not _has(rest, rule.unless.split(), abbreviated=False):
+        if not _has(others, rule.unless.split(), abbreviated=False):
             return rule
     return None
 
@@ -193,16 +200,29 @@ def subcommand_at(words: Sequence[Word]) -> list[int]:
     """The indices of the first three words that are not options of the program itself."""
     takes = _data()["globals"].get(os.path.basename(words[0].text), "").split()
     positions: list[int] = []
-    rest = iter(range(1, len(words)))
-    for index in rest:
+    indices = iter(range(1, len(words)))
+    for index in indices:
         word = words[index]
         if word.text in takes and word.kind == "literal" and not positions:
-            next(rest, None)
+            next(indices, None)
         elif word.kind == "open" or len(positions) == 3:
             break
         elif not word.text.startswith(("-", "+")):
             positions.append(index)
     return positions
+
+
+def is_check(words: Sequence[Word]) -> bool:
+    """Whether the exit status of a command says whether the project passed."""
+    pending = [tuple(words)]
+    for command in pending:
+        if command and command[0].kind == "literal":
+            inner = inner_of(command)
+            pending += [it.words for it in inner]
+            rule = None if inner else find_rule(command)
+            if rule and rule.check and not any(word.text in _ABOUT_ITSELF for word in command):
+                return True
+    return False
 
 
 def answers(words: Sequence[Word]) -> bool:
@@ -219,18 +239,19 @@ def operands_of(words: Sequence[Word], rule: Rule | None) -> list[Word]:
     option values that the rule knows, and without a first text."""
     values = rule.values.split() if rule else []
     operands: list[Word] = []
-    rest = iter(words[1:])
-    for word in rest:
+    left = iter(words[1:])
+    for word in left:
         if word.text in values:
-            next(rest, None)
+            next(left, None)
         elif "=" in word.text and re.match(r"-|if=|of=", word.text) and word.kind != "open":
             operands.append(Word(word.text.partition("=")[2], "pattern"))
         elif word.text == "--":
-            operands.extend(rest)
+            operands += left
         elif not word.text.startswith("-") or word.kind == "open":
             operands.append(word)
     has_text = rule is not None and rule.operands.startswith("text ")
-    return operands[1:] if has_text and not _has(words[1:], _TEXT_OPTIONS) else operands
+    has_text = has_text and not _has([word.text for word in words[1:]], _TEXT_OPTIONS)
+    return operands[1:] if has_text else operands
 
 
 def script_of(words: Sequence[str]) -> str:
@@ -251,11 +272,9 @@ def offer(words: Sequence[str]) -> tuple[str, ...]:
     name = os.path.basename(words[0])
     count = 0
     if _is_interpreter(name):
-        if len(words) > 2 and words[1] == "-m":
-            count = 3
-        elif len(words) > 1:
-            is_telling = words[1] in names("offers", "modes") or not words[1].startswith("-")
-            count = 2 if is_telling else 0
+        first = words[1] if len(words) > 1 else "-"
+        is_telling = first in names("offers", "modes") or not first.startswith("-")
+        count = 3 if first == "-m" and len(words) > 2 else 2 if is_telling else 0
     elif name in names("offers"):
         count = 1
     elif name in names("offers", "subcommands"):
@@ -268,61 +287,62 @@ def offer(words: Sequence[str]) -> tuple[str, ...]:
 def inner_of(words: Sequence[Word]) -> list[Inner]:
     """What a command runs in turn; empty if it runs nothing, or is not understood."""
     name = os.path.basename(words[0].text)
-    if (wrapper := _data()["wrappers"].get(name)) is not None:
-        return _behind_wrapper(words, wrapper)
+    texts = [word.text for word in words[1:] if word.text != "--"]
+    is_literal = all(word.kind == "literal" for word in words)
+    if (row := _data()["wrappers"].get(name)) is not None:
+        return list(_behind_wrapper(words, row))
+    if name == "find":
+        return list(_executed_by_find(words))
     if name in names("shells"):
         at = _skip_options(words, _options(_data()["shells"]["options"]))
         script = words[at] if at is not None and at < len(words) else None
         is_run = any(re.fullmatch(r"-[a-z]*c[a-z]*", word.text) for word in words[1:at])
-        return [Inner(text=script.text)] if script and script.kind == "literal" and is_run else []
-    if name == "find":
-        return _executed_by_find(words)
-    if name in ("eval", "trap") and len(words) > 1 and all(w.kind == "literal" for w in words):
-        texts = [word.text for word in words[1:] if word.text != "--"]
-        text = " ".join(texts) if name == "eval" else "".join(texts[:1])
-        return [Inner(text=text, transparent=False)]
+        if is_run and script is not None and script.kind == "literal":
+            return [Inner(text=script.text, transparent=True)]
+    elif name in ("eval", "trap") and texts and is_literal:
+        return [Inner(text=" ".join(texts) if name == "eval" else texts[0])]
     return []
 
 
-def _behind_wrapper(words: Sequence[Word], wrapper: Mapping[str, Any]) -> list[Inner]:
-    position = first = _skip_options(words, _options(wrapper.get("options", "")))
-    if position is None:
-        return []
-    if wrapper.get("assigns"):
-        while position < len(words) and re.match(r"[A-Za-z_]\w*=", words[position].text):
-            position += 1
-    appends, system = wrapper.get("appends", False), wrapper.get("system", "")
-    is_transparent = position == first and not appends and not system
-    rest = words[position + wrapper.get("skip", 0) :]
-    read = [Word("", "open")] if appends else []  # what it appends to them
-    command = Inner(words=(*rest, *read), transparent=is_transparent, system=system)
-    return [command] if rest else []
+def _behind_wrapper(words: Sequence[Word], row: Mapping[str, Any]) -> Iterator[Inner]:
+    first = _skip_options(words, _options(row.get("options", "")))
+    if first is None:
+        return
+    position = first
+    if row.get("assigns"):
+        is_set = [re.match(r"[A-Za-z_]\w*=", word.text) for word in words]
+        position = next((at for at in range(first, len(words)) if not is_set[at]), len(words))
+    command = tuple(words[position + row.get("skip", 0) :])
+    appends, system = row.get("appends", False), row.get("system", "")
+    if command:
+        input_words = (Word("", "open"),) if appends else ()
+        is_transparent = position == first and not appends and not system
+        yield Inner((*command, *input_words), transparent=is_transparent, system=system)
 
 
-def _executed_by_find(words: Sequence[Word]) -> list[Inner]:
-    commands: list[Inner] = []
+def _executed_by_find(words: Sequence[Word]) -> Iterator[Inner]:
     command: list[Word] | None = None
     for word in words:
         if command is None:
             command = [] if word.text in ("-exec", "-execdir", "-ok", "-okdir") else None
         elif word.text in (";", "+"):
-            commands.append(Inner(words=tuple(command), transparent=False))
+            if command:
+                yield Inner(tuple(command))
             command = None
         else:
             command.append(Word(word.text, "open") if "{}" in word.text else word)
-    return [inner for inner in commands if inner.words]
 
 
 def _skip_options(words: Sequence[Word], options: Options) -> int | None:
     """The index of the first word that is not an option; None if one is unknown."""
-    rest = [word.text for word in reversed(words[1:])]
-    while rest and rest[-1].startswith("-") and rest[-1] != "-":
-        word = rest.pop()
+    left = [word.text for word in reversed(words[1:])]
+    while left and left[-1].startswith("-") and left[-1] != "-":
+        word = left.pop()
         if word == "--":
             break
-        if _take_option(word, rest, options) is None:
+        if _take_option(word, left, options) is None:
             return None
-    count = len(words) - len(rest)
+    count = len(words) - len(left)
     return None if any(word.kind == "open" for word in words[1:count]) else count
 
 
@@ -334,11 +354,11 @@ def _rules_for(name: str, whole: str) -> list[Rule]:
 
 
 def _is_one_of(word: str, choices: tuple[str, ...]) -> bool:
-    return word in choices or any(map(functools.partial(fnmatchcase, word), choices))
+    return word in choices or any(fnmatchcase(word, choice) for choice in choices)
 
 
-def _has(words: Sequence[Word], wanted: Sequence[str], *, abbreviated: bool = True) -> bool:
-    return any(_means(word.text, it, abbreviated) for word in words for it in wanted)
+def _has(words: Sequence[str], wanted: Sequence[str], *, abbreviated: bool = True) -> bool:
+    return any(_means(word, option, abbreviated) for word in words for option in wanted)
 
 
 def _means(word: str, option: str, abbreviated: bool) -> bool:
@@ -370,23 +390,19 @@ def readers() -> Mapping[tuple[str, ...], Mapping[str, Any]]:
     rows: dict[tuple[str, ...], Mapping[str, Any]] = {}
     for words, row in _data()["readers"].items():
         *before, last = words.split()  # `command -v|-V` is two
-        for choice in last.split("|"):
-            rows[(*before, choice)] = row
+        rows |= {(*before, choice): row for choice in last.split("|")}
     return rows
-
-
-_split_choices = operator.methodcaller("split", "|")
 
 
 @functools.cache
 def rules() -> Mapping[str, tuple[Rule, ...]]:
     """What programs do, by the program; globs under ""."""
     by_name: dict[str, tuple[Rule, ...]] = {"": ()}
-    for section, risk in _RISKS.items():
+    for section, (risk, leaves) in _RISKS.items():
         for words, value in _data()[section].items():
-            choices = tuple(map(tuple, map(_split_choices, words.split())))
+            choices = tuple(tuple(word.split("|")) for word in words.split())
             for row in value if isinstance(value, list) else [value]:
-                fields: dict[str, Any] = {"leaves": _LEAVES.get(risk, "")}
+                fields: dict[str, Any] = {"leaves": leaves}
                 fields |= {"reason": row} if isinstance(row, str) else row
                 rule = Rule(words=choices, risk=risk, check=section == "checks", **fields)
                 for name in choices[0]:
@@ -396,12 +412,12 @@ def rules() -> Mapping[str, tuple[Rule, ...]]:
 
 
 @functools.cache
-def _options(text: str, *, exact: bool = False) -> Options:
+def _options(text: str, is_exact: bool = False) -> Options:
     kinds: dict[str, str] = {}
     for word in text.split():
         kind = word[-1] if word[-1] in "=?<" else ""
         name = word.removesuffix(kind)
-        is_cluster = not kind and not exact and not name.startswith("--") and name != "-NUM"
+        is_cluster = not (kind or is_exact or name.startswith("--") or name == "-NUM")
         for option in [f"-{letter}" for letter in name[1:]] if is_cluster else [name]:
             kinds.setdefault(option, kind)
-    return Options(kinds, exact)
+    return kinds

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.permissions.shell import judge
-from kode.permissions.shell.line import CheckPart
+from kode.permissions.shell import CheckPart, judge
 from tests.tables import for_each
 from tests.workplaces import ground
 
