@@ -383,9 +383,11 @@ class OpenMemory:
         )
 
     def find_related(self, query: str, statements: Iterable[Statement]) -> list[Statement]:
-        """Those of some statements that bear on a message and that the session was not shown."""
+        """Those of some statements that bear on a message and that the session does not show."""
         self.update_indexes(INDEX_LIMIT_S)
-        new = {note.id: note for note in statements if note.id not in self.shown_notes}
+        id = self.context.session_id
+        notes = (note for note in statements if note.kind == "fact" or note.session != id)
+        new = {note.id: note for note in notes if note.id not in self.shown_notes}
         return [
             new[result.text.id]
             for index in (self.fact_index, self.note_index)

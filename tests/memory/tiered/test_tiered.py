@@ -125,6 +125,8 @@ async def test_a_session_leaves_a_note_without_a_model(home: Sessions) -> None:
     assert [hit.match for hit in hits] == ["exact"]
     assert "fix the parser" in await memory.recall(Turn(number=1, text="hello"))
     assert "fix the parser" not in await memory.recall(Turn(number=2, text="the parser"))
+    itself = await home.open("20260301-120000-aaaaaa")
+    assert "fix the parser" not in await itself.recall(Turn(number=2, text="the parser"))
     home.project = home.root / "other"
     elsewhere = await (await home.open("s3")).recall(Turn(number=1, text="fix the parser"))
     assert f"[2026-03-01 in {home.root}] Asked:" in elsewhere
