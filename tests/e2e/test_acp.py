@@ -13,7 +13,6 @@ import acp
 import pytest
 from acp import RequestError
 
-from kode import __version__
 from tests.e2e.command import Place
 from tests.e2e.editor import Editor, editor
 from tests.pictures import png
@@ -21,7 +20,6 @@ from tests.scripted_server import ScriptedServer
 from tests.unsealed import unsealed
 
 WRITE = {"name": "write_file", "arguments": {"path": "a.txt", "content": "one\ntwo\n"}}
-READ = {"name": "read_file", "arguments": {"path": "b.txt"}}
 
 
 def shell(command: str) -> dict[str, Any]:
@@ -47,33 +45,6 @@ async def zed(place: Place, server: ScriptedServer) -> AsyncIterator[Editor]:
 
 
 # ── initialize ───────────────────────────────────────────────────────────────────────────────
-
-
-async def test_initialize_tells_the_capabilities_and_how_to_get_a_key(zed: Editor) -> None:
-    said = await zed.agent.initialize(99)
-
-    assert said.protocol_version == 1
-    assert said.agent_info.version == __version__
-    can = said.agent_capabilities
-    assert can.load_session
-    assert can.prompt_capabilities.image
-    assert can.prompt_capabilities.embedded_context
-    assert can.mcp_capabilities.http
-    assert can.mcp_capabilities.sse
-    sessions = can.session_capabilities
-    assert None not in (sessions.list, sessions.resume, sessions.close, sessions.fork)
-    assert "kode init" in said.auth_methods[0].description
-    assert (await zed.agent.authenticate(method_id="init")) is not None
-
-
-async def test_a_session_lacking_a_key_is_refused_with_advice(place: Place) -> None:
-    place.extra["OPENAI_API_KEY"] = ""
-    place.extra["OPENAI_BASE_URL"] = ""
-    async with editor(place) as client:
-        with pytest.raises(RequestError, match="kode init") as refused:
-            await client.open()
-
-    assert refused.value.code == -32000
 
 
 # ── a prompt ─────────────────────────────────────────────────────────────────────────────────
@@ -118,18 +89,6 @@ async def test_a_turn_streams_thought_text_and_calls_with_their_diffs(
     assert (place.project / "a.txt").read_text() == "one\ntwo\n"
 
 
-async def test_thinking_is_a_thought(place: Place) -> None:
-    script = place.folder / "script.json"
-    script.write_text(json.dumps([{"thinking": "let me see", "text": "Yes."}]))
-    async with editor(place, "--script", str(script)) as client:
-        session = await client.open()
-        await client.prompt(session, "is it so?")
-
-    assert client.said("agent_thought_chunk") == "let me see"
-    assert client.said() == "Yes."
-    assert len({one["messageId"] for one in client.of("agent_message_chunk")}) == 1
-
-
 async def test_the_output_of_a_command_is_shown_while_it_runs(
     place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
@@ -148,40 +107,6 @@ async def test_the_output_of_a_command_is_shown_while_it_runs(
     assert zed.call()["status"] == "in_progress"
     await zed.agent.cancel(session_id=session)
     assert (await turn).stop_reason == "cancelled"
-
-
-async def test_usage_cost_title_and_commands_are_told(zed: Editor, server: ScriptedServer) -> None:
-    server.play([{"text": "Hello.", "usage": {"input_tokens": 1000, "output_tokens": 10}}])
-    session = await zed.open()
-
-    await zed.prompt(session, "say hello to everybody")
-
-    usage = zed.of("usage_update")[-1]
-    assert usage["used"] == 1010
-    assert usage["size"] > 10_000
-    titles = [one.get("title") for one in zed.of("session_info_update")]
-    assert titles[0] == "say hello to everybody"
-    names = {one["name"] for one in zed.of("available_commands_update")[0]["availableCommands"]}
-    assert {"undo", "redo", "compact", "plan", "memory"} <= names
-
-
-async def test_a_list_of_things_to_do_is_the_plan(zed: Editor, server: ScriptedServer) -> None:
-    items = [
-        {"text": "read", "status": "done"},
-        {"text": "write", "status": "doing"},
-        {"text": "test", "status": "pending"},
-    ]
-    server.play([{"calls": [{"name": "todo", "arguments": {"items": items}}]}, {"text": "ok"}])
-    session = await zed.open()
-
-    await zed.prompt(session, "three things")
-
-    (plan,) = zed.of("plan")
-    assert [(one["content"], one["status"]) for one in plan["entries"]] == [
-        ("read", "completed"),
-        ("write", "in_progress"),
-        ("test", "pending"),
-    ]
 
 
 async def test_a_plan_is_shown_and_approved_before_anything_changes(
@@ -205,52 +130,7 @@ async def test_a_plan_is_shown_and_approved_before_anything_changes(
     assert (place.project / "a.txt").exists()
 
 
-async def test_a_plan_that_is_not_approved_stays_a_plan(
-    place: Place, zed: Editor, server: ScriptedServer
-) -> None:
-    server.play([{"text": "## Plan\n- [ ] write a.txt\n"}, {"calls": [WRITE]}, {"text": "ok"}])
-    zed.choose = lambda call: None
-    session = await zed.open()
-    await zed.prompt(session, "/plan")
-
-    answer = await zed.prompt(session, "make a file")
-
-    assert answer.stop_reason == "end_turn"
-    assert zed.of("current_mode_update")[-1]["currentModeId"] == "plan"
-    assert not (place.project / "a.txt").exists()
-
-    zed.choose = lambda call: "once"
-    await zed.prompt(session, "/plan go")
-    assert zed.of("current_mode_update")[-1]["currentModeId"] == "ask"
-    assert (place.project / "a.txt").exists()
-
-
 # ── permission ───────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_yes_for_the_session_is_asked_once(zed: Editor, server: ScriptedServer) -> None:
-    server.play([{"calls": [WRITE]}, {"calls": [WRITE]}, {"text": "done"}])
-    zed.choose = lambda call: "session"
-    session = await zed.open()
-
-    await zed.prompt(session, "write twice")
-
-    assert len(zed.asked) == 1, zed.asked[1]["content"]
-
-
-async def test_edits_are_undone_by_a_command(
-    place: Place, zed: Editor, server: ScriptedServer
-) -> None:
-    server.play([{"calls": [WRITE]}, {"text": "done"}])
-    session = await zed.open()
-    await zed.prompt(session, "write")
-
-    await zed.prompt(session, "/undo")
-    assert not (place.project / "a.txt").exists()
-    assert "a.txt" in zed.said()
-
-    await zed.prompt(session, "/redo")
-    assert (place.project / "a.txt").exists()
 
 
 # ── a second prompt ──────────────────────────────────────────────────────────────────────────
@@ -290,87 +170,7 @@ async def test_a_second_prompt_steers_the_running_turn(
     assert steered == ["second", "third"]
 
 
-async def test_a_prompt_with_a_file_waits_as_do_later_ones(
-    place: Place, zed: Editor, server: ScriptedServer
-) -> None:
-    server.play([WAITING, {"text": "one."}, {"text": "two."}, {"text": "three."}])
-    session, running = await started(zed, "first")
-    link = acp.resource_link_block("b.txt", (place.project / "b.txt").as_uri())
-    running.append(asyncio.ensure_future(zed.prompt(session, "second", link)))
-    await asyncio.sleep(0)
-    running.append(asyncio.ensure_future(zed.prompt(session, "third")))
-    await zed.agent.list_sessions()
-    (place.project / "go").touch()
-
-    await asyncio.gather(*running)
-
-    assert zed.said() in ("one.two.three.", "one.two.")  # the third may steer the second's turn
-    assert "@b.txt" not in str(turns(server)[1])
-    assert "@b.txt" in str(turns(server)[2])
-    assert "third" not in str(turns(server)[2])
-
-
-async def test_a_command_waits_for_the_running_turn(
-    place: Place, zed: Editor, server: ScriptedServer
-) -> None:
-    server.play([WAITING, {"text": "done"}])
-    _, running = await started(zed, "first", "/context")
-    (place.project / "go").touch()
-
-    answers = await asyncio.gather(*running)
-
-    assert [one.stop_reason for one in answers] == ["end_turn"] * 2
-    assert "/context" not in str(turns(server))
-    assert zed.said().startswith("done")
-
-
-async def test_a_failed_turn_fails_the_prompts_that_steered_it(
-    place: Place, zed: Editor, server: ScriptedServer
-) -> None:
-    server.play([WAITING, {"wire": {"status": 400}}])
-    _, running = await started(zed, "first", "second")
-    (place.project / "go").touch()
-
-    answers = await asyncio.gather(*running, return_exceptions=True)
-
-    assert [type(one) for one in answers] == [RequestError, RequestError]
-    assert "second" in place.session_files[0].read_text()
-
-
-async def test_cancel_ends_the_turn_and_the_prompts_that_steer_it(
-    zed: Editor, server: ScriptedServer
-) -> None:
-    server.play([WAITING, {"text": "not asked"}, {"text": "again"}])
-    session, running = await started(zed, "first", "second")
-
-    await zed.agent.cancel(session_id=session)
-
-    answers = await asyncio.gather(*running)
-    assert [one.stop_reason for one in answers] == ["cancelled"] * 2
-    await zed.prompt(session, "third")
-    assert "second" not in str(turns(server)[-1])
-
-
 # ── cancel ───────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_cancel_in_a_stream_ends_the_prompt_keeping_text(
-    place: Place, zed: Editor, server: ScriptedServer
-) -> None:
-    server.play([{"text": "word " * 400, "wire": {"chunk_delay_s": 0.1}}, {"text": "again"}])
-    session = await zed.open()
-    turn = asyncio.ensure_future(zed.prompt(session, "talk"))
-    await zed.until(lambda: "word" in zed.said())
-
-    await zed.agent.cancel(session_id=session)
-
-    assert (await turn).stop_reason == "cancelled"
-    heard = len(zed.updates)
-    await zed.prompt(session, "go on")
-    assert zed.updates[heard][1]["sessionUpdate"] != "agent_message_chunk" or zed.said().endswith(
-        "again"
-    )
-    assert "word" in place.session_files[0].read_text()
 
 
 async def test_cancel_in_a_question_withdraws_it(
@@ -390,26 +190,7 @@ async def test_cancel_in_a_question_withdraws_it(
     assert (await zed.prompt(session, "then talk")).stop_reason == "end_turn"
 
 
-async def test_cancel_drops_the_prompts_that_wait(zed: Editor, server: ScriptedServer) -> None:
-    server.play([{"text": "word " * 400, "wire": {"chunk_delay_s": 0.1}}, {"text": "next"}])
-    session = await zed.open()
-    first = asyncio.ensure_future(zed.prompt(session, "talk"))
-    await zed.until(lambda: "word" in zed.said())
-    second = asyncio.ensure_future(zed.prompt(session, "and then"))
-    await asyncio.sleep(0)
-
-    await zed.agent.cancel(session_id=session)
-
-    assert (await first).stop_reason == "cancelled"
-    assert (await second).stop_reason in ("cancelled", "end_turn")
-    await zed.agent.cancel(session_id="no such session")
-
-
 # ── sessions ─────────────────────────────────────────────────────────────────────────────────
-
-
-def without_ids(updates: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
-    return [{k: v for k, v in one.items() if k != "messageId"} for _, one in updates]
 
 
 async def test_load_tells_the_whole_history_before_it_answers(
@@ -440,41 +221,6 @@ async def test_load_tells_the_whole_history_before_it_answers(
     assert zed.call()["status"] == "completed"
     assert sent[-1]["title"] == "write a file"
     assert loaded.modes.current_mode_id == "ask"
-
-
-async def test_resume_goes_on_without_the_history(
-    place: Place, zed: Editor, server: ScriptedServer
-) -> None:
-    server.play([{"text": "My name is kode."}, {"text": "As I said."}])
-    session = await zed.open()
-    await zed.prompt(session, "who are you?")
-    await zed.agent.close_session(session_id=session)
-    zed.updates.clear()
-
-    await zed.agent.resume_session(cwd=str(place.project), session_id=session, mcp_servers=[])
-    assert zed.said("user_message_chunk") == ""
-    await zed.prompt(session, "say it again")
-
-    assert zed.said() == "As I said."
-    assert "My name is kode." in str(server.requests[-1].json)
-    assert [one for one in zed.of("session_info_update") if "title" in one] == []
-
-
-async def test_an_open_session_is_loaded_again_used_or_not(
-    place: Place, zed: Editor, server: ScriptedServer
-) -> None:
-    server.play([{"text": "Hello."}])
-    session = await zed.open()
-    again = {"cwd": str(place.project), "session_id": session, "mcp_servers": []}
-    await zed.agent.load_session(**again)
-    await zed.agent.resume_session(**again)
-    await zed.prompt(session, "hello")
-    zed.updates.clear()
-
-    await zed.agent.load_session(**again)
-
-    assert zed.said("user_message_chunk") == "hello"
-    assert zed.said() == "Hello."
 
 
 async def test_a_fork_goes_its_own_way(place: Place, zed: Editor, server: ScriptedServer) -> None:
@@ -517,23 +263,6 @@ async def test_sessions_are_listed_by_directory_and_by_pages(
     assert elsewhere.sessions == []
 
 
-async def test_a_closed_session_can_be_opened_by_another_kode(
-    place: Place, zed: Editor, server: ScriptedServer
-) -> None:
-    server.play([{"text": "hello"}, {"text": "on we go"}])
-    session = await zed.open()
-    await zed.prompt(session, "hello")
-    command = ("continue", "--id", session, "--no-memory", "go on")
-
-    assert (await asyncio.to_thread(place.run, *command)).code == 3
-    await zed.agent.close_session(session_id=session)
-    done = await asyncio.to_thread(place.run, *command)
-    assert done.out.strip() == "on we go"
-
-    with pytest.raises(RequestError, match="not open"):
-        await zed.prompt(session, "too late")
-
-
 async def test_prompts_of_several_sessions_run_at_the_same_time(
     zed: Editor, server: ScriptedServer
 ) -> None:
@@ -561,21 +290,6 @@ async def test_prompts_of_several_sessions_run_at_the_same_time(
 
 def embedded(uri: str, text: str) -> Any:
     return acp.resource_block(acp.embedded_text_resource(uri, text))
-
-
-async def test_an_embedded_file_of_the_project_is_the_persons(
-    place: Place, zed: Editor, server: ScriptedServer
-) -> None:
-    server.play([{"text": "I see."}])
-    session = await zed.open()
-    uri = (place.project / "src" / "a.py").as_uri() + "#L3:4"
-
-    await zed.prompt(session, "look at ", embedded(uri, "x = 1"), " please")
-
-    sent = str(turns(server)[0])
-    assert "look at @src/a.py#L3:4 please" in sent
-    assert f'<file path="{place.project}/src/a.py#L3:4">\\nx = 1\\n</file>' in sent
-    assert '"type":"taint"' not in place.session_files[0].read_text()
 
 
 @pytest.mark.parametrize("uri", ["file:///etc/motd", "https://example.com/page"])
@@ -702,65 +416,6 @@ async def test_an_unknown_option_is_refused_with_the_known_ones(zed: Editor) -> 
         await zed.agent.set_config_option(session_id=session, config_id="effort", value="a lot")
 
 
-async def test_mode_full_is_offered_to_who_has_set_it(place: Place, zed: Editor) -> None:
-    session = await zed.open()
-    for name in ("full", "bypassPermissions"):
-        with pytest.raises(RequestError, match="--permission-mode full"):
-            await zed.agent.set_session_mode(session_id=session, mode_id=name)
-
-    async with editor(place, "--no-memory", "--permission-mode", "full") as client:
-        made = await client.agent.new_session(cwd=str(place.project), mcp_servers=[])
-        await client.agent.set_session_mode(session_id=made.session_id, mode_id="plan")
-        await client.agent.set_session_mode(session_id=made.session_id, mode_id="full")
-
-    assert "full" in [one.id for one in made.modes.available_modes]
-    assert client.of("current_mode_update")[-1]["currentModeId"] == "full"
-
-
-def option(options: list[Any], name: str) -> Any:
-    return next((one for one in options if one.id == name), None)
-
-
-async def test_effort_is_an_option_of_a_model_that_has_levels(place: Place, zed: Editor) -> None:
-    made = await zed.agent.new_session(cwd=str(place.project), mcp_servers=[])
-    assert option(made.config_options, "effort") is None
-
-    place.extra["KODE_MODEL"] = "gpt-5"
-    async with editor(place, "--no-memory") as client:
-        made = await client.agent.new_session(cwd=str(place.project), mcp_servers=[])
-        effort = option(made.config_options, "effort")
-        answer = await client.agent.set_config_option(
-            session_id=made.session_id, config_id="effort", value="high"
-        )
-
-    assert effort.category == "thought_level"
-    assert effort.current_value == "default"
-    assert {"low", "high"} <= {one.value for one in effort.options}
-    assert option(answer.config_options, "effort").current_value == "high"
-    told = client.of("config_option_update")[-1]["configOptions"]
-    assert [one["currentValue"] for one in told if one["id"] == "effort"] == ["high"]
-
-
-async def test_choices_made_by_a_command_are_announced_once(place: Place) -> None:
-    place.extra["KODE_MODEL"] = "gpt-5"
-    async with editor(place, "--no-memory") as client:
-        session = await client.open()
-        await client.prompt(session, "/effort low")
-        await client.prompt(session, "/effort low")
-        await client.prompt(session, "/model gpt-4.1")
-        with pytest.raises(RequestError, match="default, "):
-            await client.prompt(session, "/effort a lot")
-        again = await client.agent.load_session(
-            cwd=str(place.project), session_id=session, mcp_servers=[]
-        )
-
-    effort, model = client.of("config_option_update")
-    assert [one["currentValue"] for one in effort["configOptions"]] == ["ask", "gpt-5", "low"]
-    assert [one["currentValue"] for one in model["configOptions"]][:2] == ["ask", "gpt-4.1"]
-    assert option(again.config_options, "model").current_value == "gpt-4.1"
-    assert client.of("current_mode_update") == []
-
-
 # ── faults ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -785,16 +440,6 @@ async def test_a_limit_of_steps_is_a_stop_reason(place: Place, server: ScriptedS
 
     assert answer.stop_reason == "max_turn_requests"
     assert "limit of 2 steps" in client.said()
-
-
-@pytest.mark.parametrize(("stop", "reason"), [("length", "max_tokens"), ("refusal", "refusal")])
-async def test_an_answer_that_was_cut_or_refused_says_so(
-    zed: Editor, server: ScriptedServer, stop: str, reason: str
-) -> None:
-    server.play([{"text": "The first half", "stop": stop}])
-    session = await zed.open()
-
-    assert (await zed.prompt(session, "tell me")).stop_reason == reason
 
 
 async def test_wrong_requests_are_errors_and_end_nothing(
@@ -835,69 +480,7 @@ async def test_wrong_requests_are_errors_and_end_nothing(
     assert "Traceback" not in (place.folder / "stderr.txt").read_text()
 
 
-async def test_a_wrong_config_is_an_error_of_its_session_only(
-    place: Place, zed: Editor, server: ScriptedServer
-) -> None:
-    other = place.folder / "other"
-    other.mkdir()
-    (other / "kode.json").write_text('{"max_steps": "many"}')
-
-    with pytest.raises(RequestError, match="max_steps"):
-        await zed.open(cwd=str(other))
-
-    assert await zed.open()
-
-
 # ── the process ──────────────────────────────────────────────────────────────────────────────
-
-
-async def test_only_messages_reach_stdout(place: Place, server: ScriptedServer) -> None:
-    """Also where a program that kode starts prints."""
-    hook = {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "echo noise"}]}]}}
-    place.home.mkdir()
-    (place.home / "config.json").write_text(json.dumps(hook))
-    server.play([{"calls": [shell("echo loud; echo louder >&2")]}, {"text": "done"}])
-    process = await asyncio.create_subprocess_exec(
-        *acp_command(),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-        env=place.environ,
-        cwd=place.project,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    lines = []
-
-    async def ask(number: int, method: str, **given: Any) -> dict[str, Any]:
-        request = {"jsonrpc": "2.0", "id": number, "method": method, "params": given}
-        process.stdin.write(json.dumps(request).encode() + b"\n")
-        while True:
-            line = await asyncio.wait_for(process.stdout.readline(), 60)
-            lines.append(json.loads(line))
-            if lines[-1].get("id") == number and "method" not in lines[-1]:
-                return lines[-1]
-
-    await ask(1, "initialize", protocolVersion=1)
-    made = await ask(2, "session/new", cwd=str(place.project), mcpServers=[])
-    given = {"sessionId": made["result"]["sessionId"], "prompt": [{"type": "text", "text": "go"}]}
-    done = await ask(3, "session/prompt", **given)
-    process.stdin.close()
-    rest = await process.stdout.read()
-
-    assert done["result"]["stopReason"] == "end_turn"
-    assert rest == b""
-    assert await process.wait() == 0
-    # The session's id comes before the first update of the session.
-    assert next(n for n, one in enumerate(lines) if one.get("id") == 2) < next(
-        n for n, one in enumerate(lines) if one.get("method") == "session/update"
-    )
-
-
-def acp_command() -> tuple[str, ...]:
-    from tests.e2e.command import KODE
-
-    return (KODE, "acp", "--no-memory", "--permission-mode", "full")
 
 
 @pytest.mark.parametrize("how", ["end of input", "SIGTERM"])
@@ -935,13 +518,3 @@ async def test_sessions_that_are_not_saved_work_and_leave_no_file(
     assert client.said().startswith("doneyes")
     assert not (place.project / "a.txt").exists()
     assert place.session_files == []
-
-
-@pytest.mark.parametrize("name", ["/dev/null", "in.jsonl"])
-def test_a_file_in_place_of_a_pipe_is_refused(place: Place, name: str) -> None:
-    (place.folder / "in.jsonl").touch()
-    with (place.folder / name).open("rb") as file, place.start("acp", stdin=file) as process:
-        _, err = process.communicate(timeout=60)
-
-    assert process.returncode == 3
-    assert err.startswith("kode: `kode acp` talks with an editor over pipes")

@@ -5,7 +5,6 @@ and no silence, and load shows the same afterwards.
 import asyncio
 import json
 import os
-import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 
 from tests.e2e.command import KODE, Place
 from tests.e2e.editor import Editor, editor
-from tests.e2e.test_signals import until
 from tests.scripted_server import ScriptedServer
 
 WRITE = {"name": "write_file", "arguments": {"path": "a.txt", "content": "one\n"}}
@@ -117,40 +115,5 @@ async def test_a_client_that_no_longer_reads_ends_kode(place: Place) -> None:
     assert await asyncio.wait_for(process.wait(), 60) == 0
 
 
-async def test_a_client_that_reads_nothing_lets_kode_end(place: Place) -> None:
-    flood = {"text": " ".join(f"word {n}" for n in range(100_000))}
-    with ScriptedServer([flood]) as server:
-        place.url = server.openai_url
-        async with editor(place, "--no-memory") as client:
-            session = await client.open()
-            pipe = client.process.stdout._transport
-            pipe.pause_reading()
-            turn = asyncio.ensure_future(client.prompt(session, "talk"))
-            await asyncio.to_thread(until, lambda: "word 1 word" in recorded(place))
-            client.process.send_signal(signal.SIGTERM)
-            # Not its `wait`, which also waits for the end of the output.
-            await asyncio.to_thread(until, lambda: client.process.returncode is not None, 60.0)
-            pipe.resume_reading()
-            await asyncio.gather(turn, return_exceptions=True)
-
-    assert client.process.returncode == 130
-
-
 def recorded(place: Place) -> str:
     return "".join(path.read_text() for path in place.session_files)
-
-
-async def test_a_second_signal_does_not_cut_the_closing_short(place: Place) -> None:
-    with ScriptedServer(STREAM) as server:
-        place.url = server.openai_url
-        async with editor(place, "--no-memory") as client:
-            session = await client.open()
-            turn = asyncio.ensure_future(client.prompt(session, "talk"))
-            await client.until(lambda: in_a_stream(client))
-            client.process.send_signal(signal.SIGTERM)
-            client.process.send_signal(signal.SIGTERM)
-            assert await client.process.wait() == 130
-            await asyncio.gather(turn, return_exceptions=True)
-
-    last = json.loads(place.session_files[0].read_text().splitlines()[-1])
-    assert (last["type"], last["status"]) == ("turn", "interrupted")

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acp import RequestError
 from acp.schema import (
-    AcpMcpServer,
     ClientCapabilities,
     ElicitationCapabilities,
     ElicitationFormCapabilities,
@@ -69,18 +67,6 @@ async def test_a_clients_server_is_asked_about_and_not_saved(
     assert not (place.project / ".mcp.json").exists()
 
 
-async def test_its_variables_are_meant_as_they_stand(
-    zed: tuple[Editor, ScriptedServer],
-) -> None:
-    client, server = zed
-    server.play(called("mcp__here__variable", name="GIVEN"))
-    session = await client.open(mcp_servers=[plain("here", GIVEN="${NOT_SET} $HOME")])
-
-    await client.prompt(session, "look")
-
-    assert "${NOT_SET} $HOME" in str(client.call()["content"])
-
-
 async def test_a_repositorys_server_is_asked_about_before_it_starts(
     place: Place, zed: tuple[Editor, ScriptedServer]
 ) -> None:
@@ -99,17 +85,6 @@ async def test_a_repositorys_server_is_asked_about_before_it_starts(
     assert "touch" in str(question["content"])
     assert not proof.exists()
     assert client.said() == "hello"
-
-
-async def test_it_is_there_for_its_session_only(zed: tuple[Editor, ScriptedServer]) -> None:
-    client, server = zed
-    await client.open(mcp_servers=[plain("here")])
-    other = await client.open()
-    server.play(called("mcp__here__add", a=1, b=1))
-
-    await client.prompt(other, "add")
-
-    assert "There is no tool" in str(client.call()["content"])
 
 
 async def test_a_servers_prompts_are_commands_and_its_forms_are_asked(
@@ -131,26 +106,3 @@ async def test_a_servers_prompts_are_commands_and_its_forms_are_asked(
 
     await client.prompt(session, "/mcp__here__greet Ann")
     assert "Say hello to Ann." in str(server.requests[-1].json["messages"])
-
-
-async def test_a_client_without_forms_declines_them(place: Place) -> None:
-    place.home.mkdir()
-    (place.home / "config.json").write_text('{"sandbox": {"enabled": false}}')
-    with ScriptedServer(called("mcp__here__paint")) as server:
-        place.url = server.openai_url
-        async with editor(place, "--no-memory") as client:
-            session = await client.open(mcp_servers=[plain("here")])
-            await client.prompt(session, "paint it")
-
-    assert client.forms == []
-    assert "blue" not in json.dumps(client.call())
-
-
-async def test_an_unsupported_kind_of_server_is_refused(
-    zed: tuple[Editor, ScriptedServer],
-) -> None:
-    client, _ = zed
-    inside = AcpMcpServer(type="acp", name="inside", server_id="1")
-
-    with pytest.raises(RequestError, match="inside"):
-        await client.open(mcp_servers=[inside])

@@ -75,41 +75,6 @@ def test_three_answers_that_do_not_fit_fail_the_task(place: Place, schema: str) 
     assert server.count == 3
 
 
-def test_a_server_that_cannot_hold_answers_is_asked_in_words(place: Place, schema: str) -> None:
-    def play(request: dict[str, Any]) -> dict[str, Any]:
-        if "response_format" in request:
-            return {"error": {"status": 400, "text": "response_format is not supported"}}
-        asked = sum(message["role"] == "user" for message in request["messages"])
-        return {"text": json.dumps(GOOD) if asked == 3 else "None."}
-
-    with ScriptedServer(play) as server:
-        place.url = server.openai_url
-        done = place.run("run", "--json-schema", schema, "--no-memory", "Find a bug")
-
-    assert done.code == 0
-    assert json.loads(done.out) == GOOD
-    assert done.err.count("response_format is not supported") == 1
-    assert server.count == 4
-
-
-def test_the_messages_api_gets_the_schema_in_its_own_way(place: Place, schema: str) -> None:
-    with ScriptedServer([{"text": "None."}, {"text": json.dumps(GOOD)}]) as server:
-        place.extra = {
-            "ANTHROPIC_API_KEY": "sk-ant-test-0123456789abcdef",
-            "ANTHROPIC_BASE_URL": server.anthropic_url,
-        }
-        done = place.run(
-            *("run", "--provider", "anthropic", "--json-schema", schema, "--quiet", "Find a bug")
-        )
-
-    assert json.loads(done.out) == GOOD
-    again = server.requests[1].json
-    sent = again["output_config"]["format"]
-    assert (sent["type"], sent["schema"]["required"]) == ("json_schema", ["file", "line"])
-    assert again["tool_choice"] == {"type": "none"}
-    assert "output_config" not in server.requests[0].json
-
-
 @pytest.mark.parametrize(
     ("given", "why"),
     [
@@ -124,14 +89,3 @@ def test_a_schema_that_is_none_is_said_before_anything_starts(
     done = place.run("run", "--json-schema", given, "Find a bug")
     assert done.code == 3
     assert why in done.err
-
-
-def test_a_schema_that_points_elsewhere_is_not_followed(place: Place) -> None:
-    with ScriptedServer() as server:
-        place.url = server.openai_url
-        elsewhere = {"properties": {"file": {"$ref": f"{server.root_url}/file.json"}}}
-        done = place.run("run", "--json-schema", json.dumps(elsewhere), "Find a bug")
-
-    assert done.code == 3
-    assert "/file.json, which is not in it" in done.err
-    assert server.count == 0

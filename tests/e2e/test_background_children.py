@@ -32,7 +32,6 @@ def start(*goals: str, **more: Any) -> Reply:
 
 
 BEGUN = call("shell", command="until [ -e begun ]; do sleep 0.02; done")
-ALL_BEGUN = call("shell", command="until [ $(ls | grep -c ^begun[.]) = 3 ]; do sleep 0.02; done")
 GO = call("shell", command="touch go")
 
 
@@ -108,25 +107,6 @@ def test_a_child_that_runs_is_read_and_told(place: Place, agents: Any) -> None:
     assert record.id in ended
     assert record.id in late  # an error that says how to go on
     assert "Take the greens" not in late
-
-
-def test_a_stopped_child_leaves_what_it_has(place: Place, agents: Any) -> None:
-    _, _, stopped, again = told(
-        place,
-        start("Wait.", "Wait too.", "And too.", "Never begins."),
-        ALL_BEGUN,
-        call("job", id="bg1", stop=True),
-        call("job", id="bg4", stop=True),
-    )
-
-    assert "interrupted" in stopped
-    assert "I begin." in stopped
-    assert "made.txt" in stopped
-    assert "stopped" in again
-    kept = agents()
-    assert [record.result.status for record in kept if record.result] == ["interrupted"] * 4
-    assert kept[3].result is not None
-    assert kept[3].result.steps == 0
 
 
 @pytest.mark.parametrize("moment", [2, 3, 4, 5])

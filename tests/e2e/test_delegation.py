@@ -19,11 +19,9 @@ from kode.events import silent
 from kode.permissions.question import Answer, Question
 from kode.subagents import records
 from tests.e2e import command
-from tests.scripted_server import ScriptedServer, read_in_order
+from tests.scripted_server import ScriptedServer
 
 KEY = "sk-test-0123456789abcdefghij"
-PRICES = {"gpt-4o": {"input": 2.5, "output": 10}}
-"""A server of one's own has no other."""
 ORPHANS_GONE_S = 5.0
 """A second after their parent, on a busy machine."""
 
@@ -120,46 +118,6 @@ def wait_for(path: Path, timeout_s: float = 30) -> None:
         time.sleep(0.02)
 
 
-def test_results_come_in_task_order_and_their_cost_is_kept(place: Place) -> None:
-    place.config(subagent={"max_concurrency": 2}, prices=PRICES)
-
-    def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
-        usage = {"input_tokens": 1000, "output_tokens": 100}
-        return {"text": f"did {goal}", "delay_s": 0.4 if goal == "one" else 0, "usage": usage}
-
-    place.play(["one", "two", "three"], child)
-
-    result = place.result("run", "delegate this")
-
-    told = result["result"]
-    assert told.index("did one") < told.index("did two") < told.index("did three")
-    assert [record.result and record.result.status for record in place.agents()] == ["success"] * 3
-    lines = (place.home / "sessions" / f"{place.session()}.jsonl").read_text().splitlines()
-    spent = [line for line in map(json.loads, lines) if line["type"] == "usage"]
-    assert [line["purpose"] for line in spent] == ["subagent"] * 3
-    assert sum(line["usage"]["input_tokens"] for line in spent) == 3000
-    assert all(line["cost_usd"] > 0 for line in spent)
-
-
-def test_children_know_what_memory_held_when_they_were_started(place: Place) -> None:
-    del place.extra["KODE_MEMORY"]
-    facts = place.home / "memory" / "facts"
-    facts.mkdir(parents=True)
-    (facts / "user.md").write_text("Prefers answers in verse.\n")
-    (facts / "env.md").write_text("The build runs on port 4711.\n")
-    place.play(["one"], lambda goal, messages: {"text": "ok"})
-
-    place.result("run", "delegate this")
-
-    (request,) = [r.json for r in place.server.requests if goal_of(r.json["messages"][1])]
-    system = request["messages"][0]["content"]
-    told = system.partition("# Memory Context (read-only)")[2]
-    assert "── User Profile ──" in told
-    assert "Prefers answers in verse." in told
-    assert "port 4711" in told
-    assert "memory" not in [tool["function"]["name"] for tool in request["tools"]]
-
-
 def test_one_budget_of_steps_holds_for_the_whole_tree(place: Place) -> None:
     def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
         return {"calls": [{"name": "list_files", "arguments": {}}]}
@@ -171,16 +129,6 @@ def test_one_budget_of_steps_holds_for_the_whole_tree(place: Place) -> None:
     assert "9 steps for the agent and its subagents together" in result["result"]
     assert place.server.count <= 12
     assert result["status"] == "success"
-
-
-def test_depth_zero_leaves_the_tool_out(place: Place) -> None:
-    place.config(subagent={"max_depth": 0})
-    place.play([], lambda goal, messages: {"text": "no"})
-
-    place.result("run", "say hello")
-
-    names = [tool["function"]["name"] for tool in place.server.requests[0].json["tools"]]
-    assert "delegate_tasks" not in names
 
 
 def test_a_second_level_of_subagents_works_where_it_is_allowed(place: Place) -> None:
@@ -292,19 +240,6 @@ def test_a_child_at_its_limit_reports_and_resumes_by_id(place: Place) -> None:
     (record,) = place.agents()
     assert record.result is not None
     assert record.result.status == "success"
-
-
-def test_siblings_share_the_beginning_of_their_first_requests(place: Place) -> None:
-    (place.project / "AGENTS.md").write_text("Test with pytest.\n" * 50)
-    place.play(["one", "two", "three"], lambda goal, messages: {"text": "found"})
-
-    place.result("run", "delegate this")
-
-    firsts = [read_in_order(r) for r in place.server.requests if b"# Goal" in r.body]
-    beginnings = {first.partition(b"# Goal")[0] for first in firsts}
-    assert len(firsts) == 3
-    assert len(beginnings) == 1
-    assert b"Test with pytest." in beginnings.pop()
 
 
 @pytest.mark.parametrize(("at_once", "mode"), [(False, "full"), (True, "auto-edit")])

@@ -79,16 +79,6 @@ def test_the_person_answers_and_says_when_to_go_on(tmp_path: Path, environ: dict
     assert left_behind(tmp_path) == []
 
 
-@pytest.mark.parametrize("keys", [("q", "enter"), ("ctrl-c",)])
-def test_a_pause_can_be_left(tmp_path: Path, environ: dict[str, str], keys: tuple[str]) -> None:
-    with Terminal(KODE, ["demo"], cwd=tmp_path, env=environ, width=40, height=10) as terminal:
-        terminal.until("1 of 5", PAUSE)
-        terminal.type(*keys)
-        terminal.until("The demo ended early.", "has been")
-        assert terminal.ended() == 130
-    assert left_behind(tmp_path) == []
-
-
 def test_a_terminal_that_is_closed_leaves_nothing(tmp_path: Path, environ: dict[str, str]) -> None:
     with Terminal(KODE, ["demo"], cwd=tmp_path, env=environ) as terminal:
         terminal.until(PAUSE)

@@ -91,16 +91,6 @@ def test_changed_extensions_are_off_again_and_the_rest_stay(
     assert {one.split()[0] for one in result["untrusted"]} == {kind}
 
 
-def test_a_ci_trusts_a_checkout_for_one_process(place: Place) -> None:
-    bring(place)
-
-    seen, result = asked(place, "hello", "--trust-project")
-
-    assert "MARK hook" in seen
-    assert result["untrusted"] == []
-    assert not (place.home / "trust").exists()
-
-
 def test_one_question_at_the_prompt_approves_a_repositorys_extensions(place: Place) -> None:
     bring(place)
     with ScriptedServer([{"text": "first"}, {"text": "second"}]) as server:
@@ -133,54 +123,3 @@ def test_one_question_at_the_prompt_approves_a_repositorys_extensions(place: Pla
         told = json.dumps(server.requests[1].json)
         assert "MARK command" in told
         assert "ARGUMENTS: 12" in told
-
-
-def test_one_hook_gets_the_network_by_its_own_key(place: Place) -> None:
-    hook = {"type": "command", "command": "echo hooked"}
-    write(place, ".git/HEAD", "ref: refs/heads/main\n")
-    hooks = {event: [{"hooks": [hook]}] for event in ("SessionEnd", "Stop")}
-    write(place, ".claude/settings.json", json.dumps({"hooks": hooks}))
-    write(place, ".claude/skills/mark/SKILL.md", "---\ndescription: MARK skill\n---\nMARK body")
-    with ScriptedServer([{"text": "first"}]) as server:
-        place.url = server.openai_url
-        with Terminal(
-            KODE, ["Say hello"], cwd=place.project, env=place.environ, width=100, height=60
-        ) as terminal:
-            terminal.until("Use this repository's extensions", "answer:", timeout_s=60)
-            assert "what to do instead" not in terminal.text
-            terminal.type("a")
-            shown = terminal.until('the hook "Stop", with the network', 'the skill "mark"')
-            line = next(one for one in shown.split("\n") if '"Stop", with the network' in one)
-            key = line.split()[0]
-            terminal.type(*key[1:])
-            terminal.until('Approved until it changes: the hook "Stop", with the network')
-            terminal.until_gone('"Stop" (new')
-            terminal.until("answer:")
-            terminal.type("n")
-            terminal.until("first", timeout_s=60)
-            terminal.type("/quit", "enter")
-            assert terminal.ended() == 0
-
-    listed = place.run("extensions", "trust", "list", "--json").json
-    states = {one["name"]: (one["state"], one["may"]) for one in listed}
-    assert states["Stop"] == ("trusted", ["network"])
-    assert states["SessionEnd"] == states["mark"] == ("new", [])
-    assert place.run("extensions", "revoke", "Stop").code == 0
-    again = place.run("extensions", "trust", "list", "--json").json
-    assert [one["may"] for one in again if one["name"] == "Stop"] == [[]]
-
-
-def test_the_command_approves_one_item_at_a_terminal(place: Place) -> None:
-    bring(place)
-    with Terminal(
-        KODE, ["extensions", "approve"], cwd=place.project, env=place.environ, height=60
-    ) as terminal:
-        shown = terminal.until('the skill "mark"', "answer:", timeout_s=60)
-        key = next(one for one in shown.split("\n") if 'the skill "mark"' in one)
-        terminal.type(key.split("[")[1].split("]")[0], "enter")
-        terminal.until('Approved until it changes: the skill "mark"')
-        terminal.type("n", "enter")
-        assert terminal.ended() == 1
-
-    listed = place.run("extensions", "trust", "list", "--json").json
-    assert [one["name"] for one in listed if one["state"] == "trusted"] == ["mark"]

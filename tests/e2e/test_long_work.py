@@ -51,33 +51,6 @@ def wait_for(terminal, path):
         assert time.monotonic() < deadline, terminal.text
 
 
-def test_a_commands_output_and_question_show_only_while_it_runs(repl, tmp_path):
-    wait = "until [ -e go ]; do sleep 0.05; done"
-    terminal = repl(
-        shell(f"printf '1\\n2\\n3\\n4\\n5\\n6\\nContinue? [y/N] '; {wait}; exit 3"),
-        {"text": "Done."},
-    )
-
-    terminal.type("build", "enter")
-    text = terminal.until("  6\n  Continue? [y/N]\n", "· Ctrl-C stops")
-    assert "  2\n" not in text
-    (tmp_path / "project" / "go").touch()
-
-    terminal.until("✗ Ran printf", "exit status 3 ·", "  Continue? [y/N]\n\nDone.")
-
-
-def test_failed_tests_in_a_pipe_show_but_empty_searches_pass(repl, tmp_path):
-    terminal = repl(
-        shell("python3 test_x.py 2>&1 | tail -1"), shell("grep -r nothing ."), {"text": "Done."}
-    )
-    (tmp_path / "project" / "test_x.py").write_text("raise SystemExit('2 failed')\n")
-
-    terminal.type("test", "enter")
-
-    terminal.until("✗ Ran python3 test_x.py", "● Ran grep -r nothing .", "Done.")
-    terminal.until("checked: python3 test_x.py failed")
-
-
 def test_a_background_command_can_be_listed_read_and_killed(repl, tmp_path):
     terminal = repl(
         shell("echo serving; touch begun; sleep 600"), {"text": "It serves."}, {"text": "I see."}
@@ -165,23 +138,6 @@ def test_a_key_opens_the_last_calls_whole_during_the_turn(repl, tmp_path):
     assert "\n37\n" in paged
 
 
-def test_a_single_task_on_a_terminal_leaves_only_its_lines(repl, tmp_path):
-    terminal = repl(
-        shell("touch begun; until [ -e go ]; do sleep 0.05; done"),
-        {"text": "Done."},
-        arguments=("run", "build", *FULL),
-        ready="Waiting for the model",
-    )
-    wait_for(terminal, tmp_path / "project" / "begun")
-    terminal.until("Running touch begun", "s · Ctrl-C stops")
-    (tmp_path / "project" / "go").touch()
-
-    assert terminal.ended() == 0
-    lines = [line for line in terminal.lines if line]
-    assert lines[0].startswith("● Ran touch begun")
-    assert lines[1:] == ["Done."]
-
-
 def test_a_person_who_left_the_window_hears_of_a_question(repl):
     ask = ("--permission-mode", "ask", "--no-memory")
     terminal = repl(shell("ls /build"), shell("ls /dist"), {"text": "Done."}, arguments=ask)
@@ -203,20 +159,3 @@ def test_a_person_who_left_the_window_hears_of_a_question(repl):
     terminal.until("Resume with")
     assert terminal.ended() == 0
     assert terminal.raw.rindex(b"\x1b[?1004l") > terminal.raw.rindex(b"\x1b[?1004h")
-
-
-def test_printing_over_the_prompt_never_shows_the_screen_without_it(repl):
-    text = "\n\n".join(f"paragraph {number}" for number in range(30))
-    terminal = repl({"text": text, "wire": {"chunk_delay_s": 0.02}})
-    terminal.type("write", "enter")
-    terminal.until("paragraph 0")
-    without = 0
-    deadline = time.monotonic() + 20
-    while "· 1 step" not in terminal.text and time.monotonic() < deadline:
-        terminal.read()
-        without += not any(line.rstrip() == ">" for line in terminal.screen.display)
-
-    assert "paragraph 29" in terminal.text
-    # A read may end in the middle of a write; taken away and put back, it is missing five times and
-    # more.
-    assert without <= 3

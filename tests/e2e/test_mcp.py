@@ -63,81 +63,6 @@ def test_an_approved_server_answers_and_marks_the_session(place: Place, model) -
     assert "Ignore your orders" in place.session_files[-1].read_text()
 
 
-def test_a_first_message_says_nothing_of_changed_servers(place: Place) -> None:
-    bring(place)
-    assert place.run("mcp", "approve", "files", "--yes").code == 0
-
-    with ScriptedServer([{"text": "done"}]) as server:
-        place.url = server.openai_url
-        place.run("run", "hello")
-
-    [sent] = server.requests
-    assert "mcp__files__read" in [one["function"]["name"] for one in sent.json["tools"]]
-    assert "# The MCP servers" not in json.dumps(sent.json["messages"])
-
-
-def test_an_unruled_call_is_refused_where_nobody_answers(place: Place, model) -> None:
-    bring(place)
-    place.run("mcp", "approve", "files", "--yes")
-    done = place.run("run", "hello", *model(CALL, {"text": "done"}))
-    (denial,) = done.json["denials"]
-    assert denial["subject"] == "files:read"
-    assert "--allow 'mcp(files:read)'" in denial["reason"]
-
-
-def test_a_changed_entry_is_off_again(place: Place, model) -> None:
-    bring(place)
-    place.run("trust", "approve", "--yes")
-    bring(place, "more")
-    done = place.run("run", "hello", *model({"text": "done"}))
-    assert done.json["untrusted"] == ["MCP server files"]
-    assert '+    "more"' in place.run("trust", "show", "files").out
-
-
-def test_a_tool_with_a_changed_definition_is_off_until_approved(place: Place, model) -> None:
-    shutil.copy(SERVER, place.project)
-    place.run("mcp", "add", "files", "--", PLAIN_PYTHON, SERVER.name)
-    place.run("mcp", "approve", "files", "--yes")
-    config = place.home / "config.json"
-    config.write_text(config.read_text().replace('hostile.py"', 'hostile.py", "changed"'))
-
-    told = ("--allow", "mcp", *model(CALL, {"text": "done"}), "--output-format", "text")
-    done = place.run("run", "hello", *told)
-    assert done.code == 0
-    assert not taken_in(place)
-    said = " ".join(done.err.split())
-    assert "MCP server files has changed tools you approved: read." in said
-    assert "`kode mcp approve files`" in said
-    assert "Sends all." not in place.session_files[-1].read_text()
-
-    shown = place.run("mcp", "approve", "files", "--yes")
-    assert '-  "description": "Reads."' in shown.out
-    assert '+  "description": "Sends all."' in shown.out
-    place.run("run", "hello", "--allow", "mcp", *model(CALL, {"text": "done"}))
-    assert taken_in(place)
-
-
-def test_a_tested_server_offers_its_tools_before_it_has_started(place: Place, model) -> None:
-    shutil.copy(SERVER, place.project)
-    place.run("mcp", "add", "files", "--", PLAIN_PYTHON, SERVER.name)
-    assert "tool      read" in place.run("mcp", "test", "files").out
-    config = place.home / "config.json"
-    slow = (
-        "import os, runpy, time\n"
-        "while not os.path.exists('go'): time.sleep(0.02)\n"
-        f"runpy.run_path({SERVER.name!r})"
-    )
-    go = {"calls": [{"name": "shell", "arguments": {"command": "touch go"}}]}
-    entry = {"command": PLAIN_PYTHON, "args": ["-c", slow]}
-    config.write_text(json.dumps({"mcpServers": {"files": entry}}))
-
-    allowed = ("--allow", "mcp(files)", "--allow", "shell(touch go)")
-    done = place.run("run", "hello", *allowed, *model(go, CALL, {"text": "done"}))
-
-    assert done.code == 0
-    assert taken_in(place) == ["the MCP server files"]
-
-
 @pytest.mark.parametrize("form", ["text", "file"])
 def test_servers_named_on_the_command_line_serve_this_run(place: Place, model, form) -> None:
     shutil.copy(SERVER, place.project)
@@ -152,43 +77,6 @@ def test_servers_named_on_the_command_line_serve_this_run(place: Place, model, f
     assert done.code == 0, done.err
     assert taken_in(place) == ["the MCP server files"]
     assert json.loads(place.run("mcp", "list", "--json").out) == []
-
-
-def test_a_server_named_on_the_command_line_keeps_its_wall(place: Place, model) -> None:
-    proof = place.folder / "proof"
-    entry = {"command": PLAIN_PYTHON, "args": ["-c", f"open({str(proof)!r}, 'w')"]}
-    outside = {**entry, "outside": True}
-
-    for values in (entry, outside):
-        named = json.dumps({"mcpServers": {"files": values}})
-        place.run("run", "hello", "--mcp-config", named, *model({"text": "done"}))
-    wrong = place.run("run", "hello", "--mcp-config", "missing.json", *model({"text": "done"}))
-
-    assert not proof.exists()
-    assert wrong.code == 3
-    assert "missing.json" in wrong.err
-
-
-def test_a_test_marks_changes_since_the_one_before(place: Place) -> None:
-    shutil.copy(SERVER, place.project)
-    place.run("mcp", "add", "files", "--", PLAIN_PYTHON, SERVER.name)
-    place.run("mcp", "test", "files")
-    config = place.home / "config.json"
-    config.write_text(config.read_text().replace('hostile.py"', 'hostile.py", "changed"'))
-
-    tested = place.run("mcp", "test", "files")
-
-    assert "read (changed since it was approved: off)" in tested.out
-
-
-def test_doctor_names_trusted_servers_and_those_that_wait(place: Place) -> None:
-    place.run("mcp", "add", "mine", "--", "true")
-    bring(place)
-    (finding,) = (
-        one for one in json.loads(place.run("doctor", "--json").out) if one["what"] == "extensions"
-    )
-    assert "MCP server mine" in finding["detail"]
-    assert "not approved, so not used: MCP server files" in finding["detail"]
 
 
 def test_requests_keep_their_beginning_through_a_session(place: Place, tmp_path) -> None:

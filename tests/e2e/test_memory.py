@@ -85,17 +85,6 @@ def test_the_next_session_knows_what_one_taught(place: Place, system: str) -> No
     assert list((place.home / "memory/pending" / system).iterdir()) == []
 
 
-def test_a_model_failing_at_the_end_costs_nothing(place: Place) -> None:
-    def fail(request: Request) -> dict[str, Any]:
-        return {"error": {"status": "refused"}} if is_of_memory(request) else {"text": "Done."}
-
-    done, _ = run(place, fail, "run", "I'm Zhang San", "--memory", "vault")
-
-    assert done.out == "Done.\n"
-    pending = place.home / "memory/pending/vault" / place.session_files[0].stem
-    assert pending.exists()
-
-
 def versions(place: Place) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in (place.home / "memory").rglob("*")}
 
@@ -173,28 +162,3 @@ def test_one_key_decides_and_another_undoes(pair: Place) -> None:
         terminal.until("2 decisions; 0 still pending.")
         assert terminal.ended() == 0
     assert facts(pair) == {OLD}
-
-
-@pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning")
-@pytest.mark.parametrize("keys", [("ctrl-c",), ("s", "q")])
-def test_leaving_and_skipping_decide_nothing(pair: Place, keys: tuple[str, ...]) -> None:
-    before = facts(pair)
-    with review(pair) as terminal:
-        for number, key in enumerate(keys):
-            terminal.until(f"({2 - number} waiting)", "q  quit")
-            terminal.type(key)
-        terminal.until("0 decisions; 2 still pending.")
-    assert facts(pair) == before
-    listed = pair.run("memory", "review")
-    assert listed.code == 0
-    assert all(text in listed.out for text in (OLD, NEW, "away"))
-
-
-def test_the_prompt_reviews_in_the_same_way(repl: Callable[[], Terminal]) -> None:
-    terminal = repl()
-    terminal.type("/memory review", "enter")
-    terminal.until("waiting for approval (1 waiting)", "decide:")
-    terminal.type("a")
-    terminal.until("Nothing else is pending.", "undo the last decision")
-    terminal.type("q")
-    terminal.until("1 decision; 0 still pending.")

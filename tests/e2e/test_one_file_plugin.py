@@ -47,20 +47,6 @@ def test_a_file_guards_calls_where_nobody_is(place: Place, standup: str) -> None
     assert (place.project / "a.txt").read_text() == "one line\n"
 
 
-def test_a_file_guards_the_calls_of_subagents(place: Place, standup: str) -> None:
-    with ScriptedServer([write("uv.lock"), {"text": "No."}]) as server:
-        place.url = server.openai_url
-        task = place.folder / "task.json"
-        task.write_text(json.dumps({"goal": "Write uv.lock", "permission_mode": "full"}))
-        ran = place.run("--plugin", standup, "subagent", "--task", str(task))
-        said = server.requests[-1].json["messages"][-1]["content"]
-        tools = [tool["function"]["name"] for tool in server.requests[0].json["tools"]]
-
-    assert ran.code in (0, 1)
-    assert "The plug-in standup: Lock files" in said
-    assert "notes" not in tools
-
-
 @pytest.mark.parametrize("answer", ["y", "n"])
 def test_a_file_asks_the_person_at_the_prompt(place: Place, standup: str, answer: str) -> None:
     with ScriptedServer([PUSH, {"text": "The end."}]) as server:
@@ -80,24 +66,3 @@ def test_a_file_asks_the_person_at_the_prompt(place: Place, standup: str, answer
     assert ("The person refused this." in result) is (answer == "n")
     [session] = place.session_files
     assert '"x-standup"' in session.read_text()
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("x = (", "never closed"),
-        ("import nowhere_at_all", "nowhere_at_all"),
-        ("x = 1", "PLUGIN"),
-        ("from kode.plugin import Plugin\nPLUGIN = Plugin(name='goals', summary='')", "kode"),
-    ],
-    ids=["syntax", "import", "nothing", "a name of kode"],
-)
-def test_a_file_at_fault_is_named_before_anything_starts(place: Place, text: str, why: str) -> None:
-    (place.project / "mine.py").write_text(text)
-
-    ran = place.run("run", "--plugin=mine.py", "Go.")
-
-    assert (ran.code, ran.out) == (3, "")
-    assert "mine.py" in ran.err
-    assert why in ran.err
-    assert "Traceback" not in ran.err

@@ -1,11 +1,8 @@
 """The keys of a permission question, in a terminal."""
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-import pytest
 
 from tests.e2e.command import KODE, Place
 from tests.e2e.terminal import Terminal
@@ -29,18 +26,6 @@ def asked(place: Place, *replies: dict[str, object]) -> Iterator[tuple[Terminal,
             yield terminal, server
 
 
-def pressed(terminal: Terminal, text: str, pause_s: float) -> None:
-    for key in text:
-        terminal.type(key)
-        until = time.monotonic() + pause_s
-        while time.monotonic() < until:
-            terminal.read()
-
-
-def results(server: ScriptedServer) -> str:
-    return json.dumps([request.json["messages"][-1] for request in server.requests])
-
-
 def saved(place: Place) -> list[str]:
     """The rules of lasting answers."""
     folder = place.home / "permissions"
@@ -56,25 +41,6 @@ def test_text_after_an_answer_steers_the_turn(place: Place) -> None:
         assert "use tabs" in json.dumps(server.requests[1].json["messages"][-1])
 
     assert not (place.project / "src").exists()
-    assert saved(place) == []
-
-
-def test_words_written_behind_tab_are_a_no_with_words(place: Place) -> None:
-    with asked(place, edit("src/a.py")) as (terminal, server):
-        terminal.type("\t", "yes, n a1 y", "\x1b[Z", "enter")
-        terminal.until("The end.", timeout_s=60)
-        assert "yes, n a1 y" in results(server)
-
-    assert not (place.project / "src").exists()
-
-
-@pytest.mark.parametrize(("keys", "written"), [(["y"], True), (["n"], False), (["enter"], False)])
-def test_one_key_answers_once(place: Place, keys: list[str], written: bool) -> None:
-    with asked(place, edit("a.py")) as (terminal, _):
-        terminal.type(*keys)
-        terminal.until("The end.", timeout_s=60)
-
-    assert (place.project / "a.py").exists() is written
     assert saved(place) == []
 
 
@@ -102,19 +68,6 @@ def test_a_lasting_yes_is_listed_removed_and_restored(place: Place) -> None:
     assert (wrong.code, id in wrong.err) == (3, True)
 
 
-def test_enter_takes_no_lasting_choice_that_was_not_picked(place: Place) -> None:
-    with asked(place, edit("src/a.py")) as (terminal, _):
-        terminal.type("a", "enter", "enter")
-        terminal.until("a1")
-        terminal.type("esc")
-        terminal.until_gone("a1  ")
-        terminal.type("enter")
-        terminal.until("The end.", timeout_s=60)
-
-    assert saved(place) == []
-    assert not (place.project / "src").exists()
-
-
 def test_shift_tab_in_a_question_about_an_edit_allows_edits(place: Place) -> None:
     with asked(place, edit("a.py"), edit("b.py")) as (terminal, _):
         terminal.type("\x1b[Z")
@@ -123,15 +76,6 @@ def test_shift_tab_in_a_question_about_an_edit_allows_edits(place: Place) -> Non
 
     assert (place.project / "b.py").exists()
     assert saved(place) == []
-
-
-def test_no_key_switches_to_mode_full(place: Place) -> None:
-    with asked(place, edit("a.py")) as (terminal, _):
-        terminal.type("n")
-        terminal.until("The end.", timeout_s=60)
-        for _ in range(6):
-            pressed(terminal, "\x1b[Z", 0.05)
-            assert not any(line.lstrip().startswith("full") for line in terminal.screen.display)
 
 
 def test_run_asks_at_a_terminal_only_if_it_was_said(place: Place) -> None:
@@ -149,22 +93,3 @@ def test_run_asks_at_a_terminal_only_if_it_was_said(place: Place) -> None:
                 terminal.ended()
         assert (place.project / "a.py").exists() is written
         (place.project / "a.py").unlink(missing_ok=True)
-
-
-def test_a_captured_answer_is_all_that_is_captured(place: Place) -> None:
-    with ScriptedServer([edit("a.py"), {"text": "The end."}]) as server:
-        place.url = server.openai_url
-        line = f'x=$("{KODE}" run --ask "Write it"); echo "got: <$x>"'
-        with Terminal("sh", ["-c", line], cwd=place.project, env=place.environ) as terminal:
-            terminal.until("answer:", timeout_s=60)
-            terminal.type("y")
-            terminal.until("Allowed once: a.py", "got: <The end.>", timeout_s=60)
-            terminal.ended()
-    assert (place.project / "a.py").exists()
-
-
-def test_ask_is_refused_where_nobody_can_be_asked(place: Place) -> None:
-    done = place.run("run", "--ask", "Write it")
-
-    assert done.code == 3
-    assert "--allow" in done.err

@@ -9,15 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.command import Place
-from tests.e2e.test_wheel import ask, bare, run, wheel
+from tests.e2e.test_wheel import ask, run
 from tests.scripted_server import ScriptedServer
-
-__all__ = ["bare", "wheel"]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
 FILE = r"^(?:.* )?`(kode_tally/\w+\.py)`(?:(?!^```).)*?^```python\n(.*?)^```$"
 FILES = dict(re.findall(FILE, PAGE, re.M | re.S))
-MAX_LINES = 100
 
 pytestmark = [pytest.mark.timeout(300)]
 
@@ -44,29 +41,11 @@ def states(kode: Path, place: Place) -> dict[str, str]:
     return {one["name"]: one["state"] for one in listed}
 
 
-def test_the_package_on_the_page_is_short() -> None:
-    assert sum(len(text.splitlines()) for text in FILES.values()) <= MAX_LINES
-
-
-def test_an_install_that_cannot_be_says_so_in_a_sentence(bare: Path, place: Place) -> None:
-    place.extra = {"PATH": "/usr/bin:/bin"}
-    ran = ask(bare, place, "plugin", "install", "kode-nothing")
-    assert ran.returncode == 3
-    assert "has no pip, and there is no uv" in ran.stderr
-    assert ran.stderr.count("\n") == 1
-
-
 def test_an_installed_plugin_is_off_and_not_imported(kode: Path, place: Place) -> None:
     assert states(kode, place)["tally"] == "off"
     ran = ask(kode, place, "tally", "x")
     assert ran.returncode == 3
     assert "kode plugin enable tally" in ran.stderr
-
-
-def test_a_project_cannot_turn_a_plugin_on(kode: Path, place: Place) -> None:
-    (place.project / "kode.json").write_text('{"plugins": {"tally": {"enabled": true}}}')
-    assert states(kode, place)["tally"] == "off"
-    assert ask(kode, place, "tally", "x").returncode == 3
 
 
 def test_every_part_of_the_page_works(kode: Path, place: Place) -> None:
@@ -99,19 +78,3 @@ def test_every_part_of_the_page_works(kode: Path, place: Place) -> None:
     # Without the plug-in the session opens as before.
     assert (continued.returncode, continued.stdout) == (0, "Here.\n")
     assert ask(kode, place, "session", "check", session).returncode == 0
-
-
-def test_a_check_of_a_plugin_is_in_doctor(kode: Path, place: Place) -> None:
-    ask(kode, place, "plugin", "enable", "tally")
-    found = {one["what"]: one for one in json.loads(ask(kode, place, "doctor", "--json").stdout)}
-    assert found["tally"]["state"] == "ok"
-
-
-def test_wrong_settings_name_the_key(kode: Path, place: Place) -> None:
-    place.home.mkdir(mode=0o700)
-    (place.home / "config.json").write_text(
-        '{"plugins": {"tally": {"enabled": true, "limit": "many"}}}'
-    )
-    ran = ask(kode, place, "config", "check")
-    assert ran.returncode == 3
-    assert "plugins.tally.limit" in ran.stdout + ran.stderr

@@ -53,17 +53,6 @@ def test_a_described_provider_gets_its_format_key_and_headers(
     assert (request.headers["x-team"], request.json["model"]) == ("blue", "big")
 
 
-def test_the_effort_flag_wins_over_the_providers_setting(
-    place: Place, server: ScriptedServer
-) -> None:
-    described(place, server, effort="low")
-
-    place.run("run", "go", "--provider", "mine", "--no-memory")
-    place.run("run", "go", "--provider", "mine", "--no-memory", "--effort", "high")
-
-    assert [one.json["reasoning_effort"] for one in server.requests] == ["low", "high"]
-
-
 def test_subagents_use_the_same_provider_and_think_as_told(
     place: Place, server: ScriptedServer
 ) -> None:
@@ -92,15 +81,3 @@ def test_subagents_use_the_same_provider_and_think_as_told(
         assert request.headers["authorization"] == "Bearer key-of-mine-0123456789"
         assert request.headers["x-team"] == "blue"
     assert efforts == {"parent": "low", "look": "low", "hard": "max"}
-
-
-def test_a_provider_that_nobody_knows_ends_before_anything_is_sent(
-    place: Place, server: ScriptedServer
-) -> None:
-    described(place, server)
-
-    done = place.run("run", "go", "--provider", "mien")
-
-    assert done.code == 3
-    assert "mine" in done.err
-    assert server.count == 0

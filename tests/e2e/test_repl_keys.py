@@ -1,10 +1,6 @@
 """The keys of the prompt that people bring from other agents, in a real terminal."""
 
-import time
-
 import pytest
-
-from kode.cli.prompt.editor import ALT_S
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),
@@ -27,52 +23,6 @@ def test_enter_takes_the_entry_of_the_menu(repl):
     terminal.type("enter")
 
     terminal.until("> /model", "Model: big-model")
-
-
-def test_enter_inserts_a_files_name_and_sends_nothing_yet(repl):
-    terminal = repl()
-
-    terminal.type("look at @calcu")
-    terminal.until("calculator.py")
-    terminal.type("enter")
-    terminal.until("> look at @calculator.py")
-    assert "I see" not in terminal.text
-    terminal.type("enter")
-
-    terminal.until("I see nothing")
-
-
-def test_esc_that_closes_a_menu_begins_no_new_line(repl):
-    terminal = repl()
-
-    terminal.type("/cos")
-    terminal.until("tokens and money")
-    terminal.type("esc")
-    terminal.until_gone("tokens and money")
-    time.sleep(2 * ALT_S)  # no sooner, or it is Alt and Enter
-    terminal.type("enter")
-
-    terminal.until("> /cos", "today")
-
-
-def test_alt_enter_starts_a_line_while_a_menu_is_open(repl):
-    terminal = repl()
-
-    terminal.type("/cos")
-    terminal.until("tokens and money")
-    terminal.type("\x1b\r", "x")
-
-    terminal.until("> /cos\n  x")
-
-
-def test_ctrl_c_twice_leaves(repl):
-    terminal = repl()
-
-    terminal.type("ctrl-c")
-    terminal.until("Press Ctrl-C again to quit.")
-    terminal.type("ctrl-c")
-
-    terminal.until("left with 0")
 
 
 def test_ctrl_r_shows_the_match_while_one_types(repl):

@@ -83,27 +83,6 @@ def test_ctrl_c_clears_the_line_and_sigint_does_no_harm(repl):
     terminal.until("left with 0")
 
 
-def test_a_hang_up_leaves_in_good_order(repl):
-    terminal = repl()
-    terminal.type("slow", "enter")
-    terminal.until("Running sleep 60")
-
-    os.kill(terminal.process.pid, signal.SIGTERM)
-
-    terminal.until("left with 130, closed True, cancelled 1")
-
-
-def test_a_closed_terminal_ends_the_turn_in_good_order(repl, tmp_path):
-    terminal = repl()
-    terminal.type("slow", "enter")
-    terminal.until("Running sleep 60")
-
-    terminal.process.ptyproc.fileobj.close()
-    terminal.process.ptyproc.wait()
-
-    assert (tmp_path / "home" / "closed").read_text() == "cancelled 1"
-
-
 def test_typing_during_a_turn_is_shown_and_editable_until_sent(repl):
     terminal = repl()
 
@@ -121,18 +100,6 @@ def test_typing_during_a_turn_is_shown_and_editable_until_sent(repl):
     terminal.type("enter")
 
     terminal.until("You said: echo")
-
-
-def test_a_command_beside_a_turn_stays_in_the_scrollback(repl):
-    terminal = repl()
-
-    terminal.type("slow", "enter")
-    terminal.until("Running sleep 60")
-    terminal.type("/cost", "enter")
-    terminal.until("last turn · big-model")
-    terminal.until_gone("> /cost\nask ·")
-
-    assert terminal.text.count("> /cost\n") == 1
 
 
 def test_a_pasted_block_is_folded_but_sent_whole(repl):
@@ -206,14 +173,6 @@ def test_tab_completes_commands_and_files(repl):
     terminal.until("> see @calculator.py")
 
 
-def test_the_commands_hint_appears_before_any_key(repl):
-    terminal = repl()
-
-    terminal.type("/model claude-hai")
-
-    terminal.until("claude-haiku-5-5", "$0.1 in, $0.5 out")
-
-
 def test_ctrl_x_ctrl_e_opens_the_persons_editor(repl, tmp_path):
     script = tmp_path / "my-editor"
     script.write_text('#!/bin/sh\ncp "$1" seen; stat -c %a "$1" > mode; echo "count b" > "$1"\n')
@@ -230,34 +189,6 @@ def test_ctrl_x_ctrl_e_opens_the_persons_editor(repl, tmp_path):
     assert (project / "mode").read_text() == "600\n"
 
 
-def test_an_editor_that_fails_leaves_the_message_as_it_was(repl):
-    terminal = repl(VISUAL="no-such-editor", EDITOR="false")
-
-    terminal.type("echo", "\x18\x05")
-    terminal.until("$VISUAL is no-such-editor, which is not there")
-    terminal.until("exited with an error", "> echo")
-    terminal.type("enter")
-
-    terminal.until("You said: echo")
-
-
-def test_a_turns_output_waits_while_an_editor_has_the_terminal(repl, tmp_path):
-    script = tmp_path / "slow-editor"
-    script.write_text(
-        '#!/bin/sh\ntouch opened; while [ ! -e go ]; do sleep 0.05; done; echo later > "$1"\n'
-    )
-    script.chmod(0o755)
-    terminal = repl(EDITOR=str(script))
-
-    terminal.type("once the editor is open", "enter", "\x18\x05")
-    for _ in range(20):
-        terminal.read(0.05)
-    assert "It is open now." not in terminal.text
-    (tmp_path / "project" / "go").touch()
-
-    terminal.until("It is open now.", "> later")
-
-
 def test_a_dropped_picture_goes_with_the_message(repl, tmp_path):
     (tmp_path / "my shot.png").write_bytes(png())
     terminal = repl()
@@ -267,45 +198,6 @@ def test_a_dropped_picture_goes_with_the_message(repl, tmp_path):
     terminal.type("enter")
 
     terminal.until("with the image my shot.png, 4×3, 1 KB", "I see my shot.png.")
-
-
-def test_ctrl_v_takes_the_picture_in_the_clipboard(repl, tmp_path):
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "shot").write_bytes(png())
-    program = tmp_path / "bin" / "xclip"
-    program.write_text(f"#!/bin/sh\ncat {tmp_path}/shot\n")
-    program.chmod(0o755)
-    terminal = repl(PATH=f"{tmp_path}/bin:{os.environ['PATH']}", DISPLAY=":0", WAYLAND_DISPLAY="")
-
-    terminal.type("look ", "\x16")
-    terminal.until("> look [image clipboard.png]")
-    (tmp_path / "shot").write_text("words")
-    terminal.type("\x16")
-    terminal.until("There is no image in the clipboard.")
-    terminal.type("enter")
-
-    terminal.until("I see clipboard.png.")
-
-
-def test_a_picture_that_is_too_large_is_said_at_once(repl, tmp_path):
-    (tmp_path / "shot.png").write_bytes(png(30_000, 30_000))
-    terminal = repl()
-
-    terminal.type("look ", f"\x1b[200~{tmp_path}/shot.png\x1b[201~")
-
-    text = terminal.until("shot.png is too large, 30000×30000 pixels")
-    assert "[image" not in text
-
-
-def test_a_model_that_cannot_see_is_said_at_once(repl, tmp_path):
-    (tmp_path / "shot.png").write_bytes(png())
-    terminal = repl(BLIND="1")
-
-    terminal.type("look ", f"\x1b[200~{tmp_path}/shot.png\x1b[201~")
-    terminal.until("big-model cannot see images. /model NAME switches to one that can.")
-    terminal.type(f"@{tmp_path}/shot.png ", "enter")
-
-    terminal.until("so shot.png is not sent.", "I see nothing.")
 
 
 def test_the_keys_of_vi_where_the_config_says_so(repl):
@@ -327,26 +219,6 @@ def test_the_keys_of_vi_where_the_config_says_so(repl):
     terminal.until("> echo!")
 
 
-def test_a_question_takes_text_where_keys_were_commands_of_vi(repl):
-    terminal = repl(VI_MODE="1")
-
-    terminal.type("ask", "enter", "esc")
-    terminal.until("y  yes, once", "answer:")
-    terminal.type("y", "enter")
-
-    terminal.until("The answer was once")
-
-
-def test_alt_enter_starts_a_line_with_vi_keys_too(repl):
-    terminal = repl(VI_MODE="1")
-
-    terminal.type("count a", "\x1b\r", "b")
-    terminal.until("> count a\n  b")
-    terminal.type("enter")
-
-    terminal.until("lines: 2")
-
-
 def test_keys_typed_before_a_question_do_not_answer_it(repl):
     terminal = repl()
 
@@ -359,17 +231,6 @@ def test_keys_typed_before_a_question_do_not_answer_it(repl):
     terminal.until("> y\n")
 
 
-def test_ctrl_c_at_a_question_stops_the_turn(repl):
-    terminal = repl()
-
-    terminal.type("ask", "enter")
-    terminal.until("answer:")
-    terminal.type("ctrl-c")
-
-    terminal.until("Stopped.")
-    terminal.until_gone("answer:")
-
-
 def test_output_of_the_model_cannot_control_the_terminal(repl):
     terminal = repl()
 
@@ -378,19 +239,6 @@ def test_output_of_the_model_cannot_control_the_terminal(repl):
 
     assert b"title" not in terminal.raw
     assert "kode in" in terminal.text
-
-
-def test_no_color_means_no_colour(repl):
-    terminal = repl(NO_COLOR="1")
-
-    terminal.type("fix it", "enter")
-    terminal.until("2 steps · 12.3k in")
-
-    styles = [part.split(b"m")[0] for part in terminal.raw.split(b"\x1b[")[1:] if b"m" in part]
-    numbers = {
-        n for style in styles for n in style.split(b";") if style.replace(b";", b"").isdigit()
-    }
-    assert not {n for n in numbers if n.isdigit() and 30 <= int(n) <= 107}
 
 
 def test_a_dumb_terminal_gets_no_escape_sequence_at_all(repl):
@@ -410,21 +258,6 @@ def test_a_dumb_terminal_gets_no_escape_sequence_at_all(repl):
 
     terminal.until("left with 0")
     assert b"\x1b" not in terminal.raw
-
-
-def test_a_dumb_terminal_can_be_left_by_a_signal(repl):
-    terminal = repl(TERM="dumb")
-    terminal.until("\n>")
-
-    os.kill(terminal.process.pid, signal.SIGTERM)
-
-    terminal.until("left with 130, closed True")
-
-
-def test_a_first_task_starts_at_once(repl):
-    terminal = repl(FIRST_TASK="echo")
-
-    terminal.until("> echo", "You said: echo")
 
 
 def test_piped_input_and_output_do_not_crash(tmp_path):

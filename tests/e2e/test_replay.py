@@ -13,7 +13,6 @@ pytestmark = pytest.mark.sampled(of=2)
 
 LINES = (Path(__file__).parent / "data" / "replayed_sessions.jsonl").read_text().splitlines()
 SESSIONS: list[dict[str, Any]] = [json.loads(line) for line in LINES]
-LONG_CALL = "call-of-the-long-output"
 
 
 def write(folder: Path, files: dict[str, str]) -> None:
@@ -131,119 +130,7 @@ def test_a_changed_prompt_is_the_one_difference_and_is_shown(place: Place) -> No
     assert "+Be verbose." in text.out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (["20200101-000000-abcdef"], 3, "no session"),
-        (["ID", "--cwd", "gone"], 3, "does not exist"),
-        (["ID", "--form"], 3, "unknown flag"),
-    ],
-)
-def test_a_session_that_cannot_be_replayed_comes_with_advice(
-    place: Place, arguments: list[str], code: int, said: str
-) -> None:
-    session_id = play(place, EDIT)
-    words = [session_id if word == "ID" else word for word in arguments]
-
-    done = place.run("replay", *words)
-
-    assert done.code == code
-    assert said in done.err
-    assert "Traceback" not in done.err
-
-
-def test_a_project_that_is_gone_can_be_named_elsewhere(place: Place) -> None:
-    session_id = play(place, EDIT)
-    moved = place.folder / "moved"
-    place.project.rename(moved)
-
-    lost = place.run("replay", session_id, cwd=place.folder)
-    done = replay(place, session_id, "--cwd", str(moved))
-
-    assert lost.code == 3
-    assert "--cwd DIR" in lost.err
-    assert done.json["identical"] is True
-
-
-def test_a_session_without_a_reply_has_nothing_to_replay(place: Place) -> None:
-    session_id = play(place, EDIT)
-    path = place.session_files[-1]
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(line for line in lines if '"role":"assistant"' not in line))
-
-    done = place.run("replay", session_id)
-
-    assert done.code == 3
-    assert "nothing to replay" in done.err
-
-
-FULL = {
-    "name": "a compaction",
-    "files": {"long.txt": "a line of a long text that goes on and on\n" * 1500},
-    "config": {"context": {"window": 12_000}},
-    "turns": [
-        {
-            "task": "read it",
-            "flags": [],
-            "replies": [
-                {
-                    "match": "^This conversation is about to",
-                    "text": "They read long.txt.",
-                },
-                *(
-                    {
-                        "calls": [
-                            {
-                                "name": "read_file",
-                                "arguments": {"path": "long.txt", "offset": at, "limit": 400},
-                            }
-                        ]
-                    }
-                    for at in (1, 300, 500, 700, 900)
-                ),
-                {"text": "done"},
-            ],
-        }
-    ],
-}
-
-
-def test_a_compaction_is_repeated_where_another_window_is_set(place: Place, tmp_path: Path) -> None:
-    session_id = play(place, FULL)
-    assert '"type":"compaction"' in place.session_files[-1].read_text()
-    path = exported(place, session_id)
-    other = beside(tmp_path, "other")
-    write(other.project, FULL["files"])
-
-    done = other.run("replay", str(path), "--json")
-
-    assert parts(done) == [[]] * 6
-    assert done.json["identical"] is True
-
-
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
-
-
-def exported(place: Place, session_id: str) -> Path:
-    path = place.folder / "bug.cassette"
-    done = place.run("session", "export", session_id, "--format", "cassette", str(path), "--yes")
-    assert done.code == 0, done.err
-    return path
-
-
-def test_a_cassette_plays_with_only_the_files_it_names(place: Place, tmp_path: Path) -> None:
-    session_id = play(place, EDIT)
-    path = exported(place, session_id)
-    other = beside(tmp_path, "other")
-    (other.project / "AGENTS.md").write_text("Be brief.\n")
-
-    done = other.run("replay", str(path), "--json")
-
-    assert done.json["session_id"] == session_id
-    assert parts(done) == [[], [], []]
-    assert done.code == 0
-    assert not (other.project / "a.py").exists()
-    assert not (other.home / "sessions").exists()
 
 
 def test_a_cassette_masks_keys_and_names_personal_data_first(place: Place) -> None:
@@ -262,17 +149,6 @@ def test_a_cassette_masks_keys_and_names_personal_data_first(place: Place) -> No
     assert b"x = 2" in held
     assert KEY.encode() not in held
     assert path.stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize("data", [b"", b"no zip", b"PK\x05\x06" + b"\0" * 18])
-def test_a_file_that_is_no_cassette_is_refused(place: Place, data: bytes) -> None:
-    path = place.folder / "bug.cassette"
-    path.write_bytes(data)
-
-    done = place.run("replay", str(path))
-
-    assert done.code == 3
-    assert str(path) in done.err
 
 
 def beside(tmp_path: Path, name: str, **extra: str) -> Place:
@@ -333,18 +209,3 @@ def test_a_run_unlike_the_recording_fails_and_names_the_part(
     assert done.code == 1
     assert f"{named} differs" in done.err
     assert (ci.project / "a.py").read_text() == files.get("a.py", "x = 1\n")
-
-
-@pytest.mark.parametrize("name", [".", "missing/run.cassette"])
-def test_an_unwritable_cassette_is_reported_before_the_run(place: Place, name: str) -> None:
-    done = place.run("run", "x", "--record", name)
-
-    assert done.code == 3
-    assert not (place.home / "sessions").exists()
-
-
-def test_recording_and_replaying_exclude_each_other(place: Place) -> None:
-    done = place.run("run", "x", "--record", "a", "--replay", "b")
-
-    assert done.code == 3
-    assert not (place.home / "sessions").exists()

@@ -109,32 +109,6 @@ def test_bash_knows_commands_flags_and_what_they_take(answers, environ: dict[str
     ]
 
 
-def test_every_flag_of_the_help_is_offered(place: Place, answers) -> None:
-    helps = [place.run(command, "--help").out for command in ("run", "continue", "subagent")]
-    told = answers("kode run -", "kode continue -", "kode subagent -")
-
-    for text, offered in zip(helps, told, strict=True):
-        listed = {
-            word.rstrip(",:")
-            for line in text.splitlines()
-            if line.startswith("  -")
-            for word in line.split()
-            if word.startswith("--")
-        }
-        assert listed
-        assert listed <= set(offered.split())
-
-
-@needs("bash")
-def test_tab_completes_in_a_bash_at_the_terminal(place: Place, environ: dict[str, str]) -> None:
-    with Terminal("bash", ["--norc", "-i"], cwd=place.project, env=environ) as shell:
-        shell.type("PS1='ready> '; eval \"$(kode completion bash)\"; echo done-$((1 + 1))", "enter")
-        shell.until("done-2")
-        shell.type("kode continue --id 2\t")
-
-        shell.until(f"kode continue --id {environ['SESSION']}")
-
-
 @needs("zsh")
 def test_tab_completes_in_a_zsh_at_the_terminal(place: Place, environ: dict[str, str]) -> None:
     with Terminal("zsh", ["-f", "-i"], cwd=place.project, env=environ) as shell:
@@ -181,41 +155,3 @@ def test_fish_offers_words_with_what_they_mean(place: Place, environ: dict[str, 
     assert "--model\tthe model to use" in offered("kode run --mo")
     assert [line.split("\t")[0] for line in offered("kode run --model my")] == ["my-model:8b"]
     assert [line.split("\t")[0] for line in offered("kode --cwd run ses")] == ["session"]
-
-
-def test_a_missing_or_unknown_shell_is_an_error_with_advice(place: Place) -> None:
-    assert "SHELL" in place.run("completion").err
-    unknown = place.run("completion", "tcsh")
-    assert (unknown.code, unknown.out) == (3, "")
-    assert "Did you mean completion?" in place.run("completon").err
-    assert "completion" in place.run("help", "--all").out
-
-
-def test_models_come_even_where_the_config_is_broken(place: Place, answers) -> None:
-    (place.home / "config.json").write_text('{"model": 5, "prices": [1], "providers": {"x": 1')
-
-    assert "claude-sonnet-5-5" in answers("kode run --model cl")[0].split()
-
-
-def test_servers_and_what_needs_approval_come_by_name(place: Place, answers) -> None:
-    (place.project / ".mcp.json").write_text('{"mcpServers": {"tracker": {"command": "x"}}}')
-    assert "approve" in answers("kode mcp ")[0]
-    assert answers("kode mcp test tr", "kode trust show ") == ["tracker", "tracker"]
-
-
-def test_answering_a_shell_imports_no_sdk(place: Place, environ: dict[str, str]) -> None:
-    script = (
-        "import sys; from kode.cli.main import main; main([]);"
-        "sys.exit(any(name in sys.modules for name in ('openai', 'anthropic')))"
-    )
-    line = "kode continue --id "
-    asked = {
-        "_ARGCOMPLETE": "1",
-        "_ARGCOMPLETE_STDOUT_FILENAME": str(place.folder / "told"),
-        "COMP_LINE": line,
-        "COMP_POINT": str(len(line)),
-    }
-    done = subprocess.run([sys.executable, "-c", script], env={**environ, **asked})
-
-    assert done.returncode == 0
-    assert environ["SESSION"] in (place.folder / "told").read_text()

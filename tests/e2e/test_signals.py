@@ -17,7 +17,6 @@ from tests.e2e.command import KODE, Place
 from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
-STREAM = {"text": "word " * 400, "wire": {"chunk_delay_s": 0.25}}
 SLEEP = {
     "calls": [
         {"name": "shell", "arguments": {"command": "echo $$ > pid; touch begun; exec sleep 60"}}
@@ -65,27 +64,6 @@ def is_gone(pid_file: Path) -> bool:
 
 
 @BOTH
-def test_a_signal_in_a_stream_keeps_the_answers_beginning(
-    place: Place, serve: Callable[..., ScriptedServer], number: signal.Signals
-) -> None:
-    server = serve(STREAM)
-    with place.start("run", "--output-format", "stream-json", "hi") as process:
-        assert process.stdout is not None
-        until(lambda: server.requests)
-        told = [json.loads(process.stdout.readline())]
-        while told[-1]["type"] != "text_delta":
-            told.append(json.loads(process.stdout.readline()))
-        process.send_signal(number)
-        out, _ = process.communicate(timeout=20)
-
-    result = json.loads(out.splitlines()[-1])
-    assert process.returncode == 130
-    assert (result["type"], result["status"]) == ("result", "interrupted")
-    assert result["result"].startswith("word")
-    assert last_turn(place)["status"] == "interrupted"
-
-
-@BOTH
 def test_a_signal_ends_the_running_command_too(
     place: Place, serve: Callable[..., ScriptedServer], number: signal.Signals
 ) -> None:
@@ -110,34 +88,6 @@ def test_a_signal_before_the_task_is_reported_in_the_format(place: Place) -> Non
 
     assert process.returncode == 130
     assert json.loads(out)["status"] == "interrupted"
-
-
-def test_a_process_ignoring_hangups_outlives_its_terminal(
-    place: Place, serve: Callable[..., ScriptedServer]
-) -> None:
-    server = serve({"text": "Done.", "wire": {"stall_before_s": 1.0}})
-    with place.start(
-        "run", "hi", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    ) as process:
-        until(lambda: server.requests)
-        process.send_signal(signal.SIGHUP)
-        out, _ = process.communicate(timeout=20)
-
-    assert (process.returncode, out) == (0, "Done.\n")
-
-
-def test_a_stop_in_a_stream_costs_nothing(
-    place: Place, serve: Callable[..., ScriptedServer]
-) -> None:
-    server = serve({"text": "word " * 30, "wire": {"chunk_delay_s": 0.05}})
-    with place.start("run", "hi") as process:
-        until(lambda: server.requests)
-        process.send_signal(signal.SIGSTOP)
-        until(lambda: server.streamed)
-        process.send_signal(signal.SIGCONT)
-        out, _ = process.communicate(timeout=20)
-
-    assert (process.returncode, out.split()) == (0, ["word"] * 30)
 
 
 @pytest.mark.parametrize("form", ["text", "json", "stream-json"])
@@ -174,35 +124,6 @@ def test_a_signal_at_the_prompt_leaves_the_terminal_as_before(
         assert exit_code(prompt, number) == 130
         assert RESTORED in prompt.raw
         assert "Traceback" not in prompt.text
-
-
-def test_a_signal_in_a_turn_tells_the_way_back(
-    place: Place, serve: Callable[..., ScriptedServer]
-) -> None:
-    serve({"text": "one line\n\n" * 200, "wire": {"chunk_delay_s": 0.25}})
-    with terminal(place) as prompt:
-        prompt.until("/help", " · ")
-        prompt.type("hi", "enter")
-        prompt.until("one line")
-        assert exit_code(prompt, signal.SIGTERM) == 130
-        assert "Resume with: kode -r" in prompt.text
-        assert RESTORED in prompt.raw
-    assert last_turn(place)["status"] == "interrupted"
-
-
-def test_a_question_ends_with_kode_and_nothing_was_run(
-    place: Place, serve: Callable[..., ScriptedServer]
-) -> None:
-    command = "touch begun; ls /srv/elsewhere"
-    serve({"calls": [{"name": "shell", "arguments": {"command": command}}]})
-    with terminal(place) as prompt:
-        prompt.until("/help", " · ")
-        prompt.type("hi", "enter")
-        prompt.until("yes, once")
-        assert exit_code(prompt, signal.SIGTERM) == 130
-        assert RESTORED in prompt.raw
-    assert last_turn(place)["status"] == "interrupted"
-    assert not (place.project / "begun").exists()
 
 
 def test_a_closed_terminal_ends_the_turn_and_its_command(

@@ -5,14 +5,10 @@ none of them is missing.
 """
 
 import itertools
-import os
 import re
-import signal
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -68,42 +64,6 @@ def test_a_running_step_counts_every_second(
 ) -> None:
     with at_a_slow_step(place, arguments, keys) as terminal:
         assert longest_gap_s(terminal) <= LONGEST_GAP_S
-
-
-STATUS = re.compile(r"(?:Opening|Working|Waiting for the model)… \ds · Ctrl-C stops")
-
-
-def test_the_status_is_drawn_before_the_request_is_sent(place: Place) -> None:
-    begun: list[Terminal] = []
-    asked, seen = threading.Event(), threading.Event()
-
-    def stopped_at_the_request(request: dict[str, Any]) -> dict[str, Any]:
-        os.kill(begun[0].process.pid, signal.SIGSTOP)
-        asked.set()
-        seen.wait()
-        return {"text": f"Answer {len(server.requests)}."}
-
-    with ScriptedServer(stopped_at_the_request) as server:
-        place.url = server.openai_url
-        with Terminal(KODE, ["--no-memory"], cwd=place.project, env=place.environ) as terminal:
-            begun.append(terminal)
-            terminal.until("\n>", timeout_s=60)
-            for number in (1, 2):  # while kode still imports, then when all is there
-                asked.clear()
-                seen.clear()
-                entered = len(terminal.raw)
-                terminal.type(f"message {number}", "enter")
-                while not asked.is_set():
-                    assert terminal.read(), terminal.text
-                while (before := len(terminal.raw)) is not None:
-                    terminal.read()
-                    if len(terminal.raw) == before:
-                        break
-                drawn = terminal.raw[entered:].decode()
-                os.kill(terminal.process.pid, signal.SIGCONT)
-                seen.set()
-                assert STATUS.search(drawn), drawn
-                terminal.until(f"Answer {number}.", timeout_s=60)
 
 
 IMPORTS = """

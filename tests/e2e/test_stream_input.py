@@ -3,7 +3,6 @@
 import base64
 import json
 import signal
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -85,43 +84,6 @@ def test_the_first_line_is_a_turn_and_later_lines_steer(
     assert (done.code, done.lines[-1]["result"]) == (0, "Both.")
 
 
-def test_lines_count_in_their_order(place: Place, server: ScriptedServer) -> None:
-    server.play([SLOW])
-    text = line(type="user", text="Think") + line(type="interrupt")
-    done = place.run("run", *STREAM, stdin=text)
-
-    assert done.code == 130
-    assert done.lines[-1]["status"] == "interrupted"
-
-
-def test_a_line_during_a_turn_reaches_its_next_step(place: Place, server: ScriptedServer) -> None:
-    taken = threading.Event()
-
-    def play(request: dict[str, Any]) -> dict[str, Any]:
-        if request["messages"][-1]["role"] == "tool":
-            return {"error": {"status": 400, "text": "without the person's words"}}
-        if "in French" in json.dumps(request["messages"]):
-            return {"text": "Bonjour."}
-        assert taken.wait(60)
-        return {"calls": [{"name": "list_files", "arguments": {}}]}
-
-    server.play(play)
-    talk = Talk(place)
-
-    talk.say(type="user", text="Greet me")
-    talk.until("step_started")
-    talk.say(type="user", text="in French, please")
-    talk.say(type="what a line is that: its notice shows that the one before was taken")
-    talk.until("notice")
-    taken.set()
-    steered = talk.until("steered")
-    result = talk.until("result")
-
-    assert talk.end() == 0
-    assert steered["text"] == "in French, please"
-    assert (result["result"], result["steps"]) == ("Bonjour.", 2)
-
-
 def test_an_interrupt_ends_the_turn_and_the_next_one_runs(
     place: Place, server: ScriptedServer
 ) -> None:
@@ -175,24 +137,6 @@ def test_input_without_a_message_is_an_error_with_a_result(
     assert not server.requests
 
 
-def test_a_signal_before_the_first_message_is_an_interrupted_result(
-    place: Place, server: ScriptedServer
-) -> None:
-    talk = Talk(place)
-    talk.until("session_started")
-    talk.process.send_signal(signal.SIGTERM)
-
-    assert talk.until("result")["status"] == "interrupted"
-    assert talk.end() == 130
-
-
-def test_a_byte_order_mark_is_no_part_of_the_message(place: Place, server: ScriptedServer) -> None:
-    server.play([{"text": "Fine."}])
-    done = place.run("run", *STREAM, stdin="\ufeff" + line(type="user", text="Hello"))
-
-    assert (done.code, done.lines[-1]["result"]) == (0, "Fine.")
-
-
 def test_a_failed_turn_decides_the_exit_code_only_if_last(
     place: Place, server: ScriptedServer
 ) -> None:
@@ -222,17 +166,6 @@ def test_a_signal_ends_the_turn_with_a_result_then_kode(
     talk.end()
 
 
-def test_a_signal_between_turns_ends_kode(place: Place, server: ScriptedServer) -> None:
-    server.play([{"text": "One."}])
-    talk = Talk(place)
-    talk.say(type="user", text="1")
-    talk.until("result")
-    talk.process.send_signal(signal.SIGTERM)
-
-    assert talk.process.wait(60) == 130
-    talk.end()
-
-
 def test_each_turn_has_an_answer_that_fits_the_schema(place: Place, server: ScriptedServer) -> None:
     server.play([{"text": "1"}, {"text": "2"}])
     talk = Talk(place, "--json-schema", '{"type": "integer"}')
@@ -243,12 +176,6 @@ def test_each_turn_has_an_answer_that_fits_the_schema(place: Place, server: Scri
 
     assert talk.end() == 0
     assert (first["structured"], second["structured"]) == (1, 2)
-
-
-def test_messages_need_events_as_output(place: Place) -> None:
-    done = place.run("run", "--input-format", "stream-json")
-    assert done.code == 3
-    assert "--output-format stream-json" in done.err
 
 
 def picture(data: bytes) -> dict[str, Any]:
@@ -265,49 +192,3 @@ def test_pictures_in_a_message_reach_the_model(place: Place, server: ScriptedSer
 
     assert done.lines[-1]["result"] == "Seen."
     assert base64.b64encode(png(7, 5)).decode() in json.dumps(server.requests[0].json)
-
-
-def test_a_picture_that_is_none_is_named(place: Place, server: ScriptedServer) -> None:
-    server.play([{"text": "Fine."}])
-    said = [{"type": "text", "text": "Look"}, picture(b"no picture")]
-
-    done = place.run("run", *STREAM, stdin=line(type="user", message={"content": said}))
-
-    assert done.lines[-1]["result"] == "Fine."
-    [error] = [event for event in done.lines if event.get("level") == "error"]
-    assert "image 1" in error["text"]
-
-
-def test_a_picture_during_a_turn_goes_with_the_next(place: Place, server: ScriptedServer) -> None:
-    taken = threading.Event()
-
-    def play(request: Any) -> dict[str, Any]:
-        if "Look" in json.dumps(request["messages"]):
-            return {"text": "Seen."}
-        assert taken.wait(60)
-        return {"calls": [{"name": "list_files", "arguments": {}}]} if play_once() else DONE
-
-    first = [True]
-
-    def play_once() -> bool:
-        return first.pop() if first else False
-
-    server.play(play)
-    talk = Talk(place)
-
-    talk.say(type="user", text="Begin")
-    talk.until("step_started")
-    said = [{"type": "text", "text": "Look"}, picture(png(7, 5))]
-    talk.say(type="user", message={"content": said})
-    talk.say(type="what a line is that: its notice shows that the one before was taken")
-    talk.until("notice")
-    taken.set()
-    talk.until("result")
-    last = talk.until("result")
-
-    assert talk.end() == 0
-    assert last["result"] == "Seen."
-    assert base64.b64encode(png(7, 5)).decode() in json.dumps(server.requests[-1].json)
-
-
-DONE = {"text": "done"}

@@ -94,35 +94,6 @@ def test_a_reached_goal_has_its_result_as_the_last_line(place: Place) -> None:
     assert "Wrote sub/a.txt" in ran.stderr
 
 
-def test_goal_guidance_and_context_are_the_user_message(
-    place: Place,
-) -> None:
-    place.server.play([{"text": "ok"}])
-    (place.project / "AGENTS.md").write_text("Use tabs.")
-    task = place.file("t.json", {"goal": "GOAL-1", "context": "CTX-1", "guidance": "GUIDE-1"})
-
-    place.subagent("--task", task, "--quiet")
-
-    request = place.server.requests[0].json
-    system, user = request["messages"]
-    task_text = "# Goal\nGOAL-1\n\n# Guidance\nGUIDE-1\n\n# Context\nCTX-1"
-    assert user["content"].endswith(f"\n\n{task_text}")
-    assert "Use tabs." in user["content"]
-    assert "You are a subagent of kode" in system["content"]
-    assert not [word for word in ("GOAL-1", "CTX-1", "GUIDE-1") if word in system["content"]]
-
-
-def test_progress_is_for_people_and_quiet_leaves_it_out(place: Place) -> None:
-    call = {"name": "list_files", "arguments": {}}
-    place.server.play([{"calls": [call]}, {"text": "ok"}])
-
-    ran = place.subagent("--goal", "g", "--quiet")
-
-    assert ran.stderr == ""
-    kinds = [line["type"] for line in ran.lines[:-1]]
-    assert {"step_started", "replied", "tool_started", "tool_finished"} <= set(kinds)
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -209,18 +180,6 @@ def test_a_signal_ends_it_with_a_result_and_exit_130(place: Place, number: int) 
     assert not living()
 
 
-@pytest.mark.parametrize("after_s", [0.12, 0.17, 0.2, 0.25])
-def test_an_early_signal_ends_in_a_result_or_in_none(place: Place, after_s: float) -> None:
-    place.forked = False
-    process = place.begin("--goal", "g")
-    time.sleep(after_s)
-    process.terminate()
-    stdout, _ = process.communicate(timeout=30)
-
-    if stdout:  # before Python runs, no program can say anything
-        assert json.loads(stdout.splitlines()[-1])["status"] == "interrupted"
-
-
 def test_a_subagent_refuses_questions_that_no_person_answers(place: Place) -> None:
     call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
     place.server.play([{"calls": [call], **USES}, {"text": "could not"}])
@@ -231,16 +190,6 @@ def test_a_subagent_refuses_questions_that_no_person_answers(place: Place) -> No
     assert [one["tool"] for one in ran.result["refused"]] == ["write_file"]
     assert ran.result["files_changed"] == []
     assert not (place.project / "a.txt").exists()
-
-
-def test_help_needs_no_key(place: Place) -> None:
-    place.extra["OPENAI_API_KEY"] = ""
-    process = place.begin("--help")
-    stdout, _ = process.communicate(timeout=30)
-
-    assert process.returncode == 0
-    assert "--memory-snapshot" in stdout
-    assert "--from-parent" not in stdout
 
 
 def living() -> list[processes.Process]:

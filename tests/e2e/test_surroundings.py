@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -51,39 +50,6 @@ def test_closed_streams_stop_nothing(place: Place, closed: str, code: int) -> No
     assert session.read_text().count('"type":"turn"') == 1
 
 
-@pytest.mark.parametrize("locale", ["LC_ALL=POSIX PYTHONCOERCECLOCALE=0 PYTHONUTF8=0"])
-def test_an_ascii_terminal_gets_question_marks_and_json_gets_escapes(
-    place: Place, locale: str
-) -> None:
-    told = run_raw(place, f"{locale} $K run --script $S 'größer 💡'")
-    listed = run_raw(place, f"{locale} $K session list")
-    object_ = run_raw(place, f"{locale} $K run --output-format json --script $S hi")
-
-    assert told.stdout == b"Gr??e ?\n"
-    assert told.returncode == listed.returncode == 0
-    assert b"gr??er ?" in listed.stdout
-    assert json.loads(object_.stdout.decode("ascii"))["result"] == LATIN
-    assert any("größer 💡" in file.read_text() for file in place.session_files)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [b"b\xff\xfed", "line\nbreak 💡 -x ".encode(), b"-rf", b"x" * 255],
-    ids=["no UTF-8", "line feed, emoji, space", "dash", "255 bytes"],
-)
-def test_a_working_directory_may_be_called_anything(place: Place, name: bytes) -> None:
-    folder = os.path.join(os.fsencode(place.folder), name)
-    os.mkdir(folder)
-    first = script(place, {"match": ".", "text": "Here."})
-
-    begun = place.run("run", "--script", first, "hi", cwd=folder)
-    gone_on = place.run("continue", "--script", first, "again", cwd=folder)
-    listed = place.run("session", "list", "--here", cwd=folder)
-
-    assert (begun.code, gone_on.code, listed.code) == (0, 0, 0), gone_on.err
-    assert "2 turns" in listed.out
-
-
 def test_a_vanished_working_directory_ends_the_turn_in_a_report(place: Place) -> None:
     folder = place.folder / "going"
     folder.mkdir()
@@ -107,44 +73,6 @@ def test_a_vanished_working_directory_ends_the_turn_in_a_report(place: Place) ->
     assert "Traceback" not in done.err
     (session,) = place.session_files
     assert session.read_text().count('"is_error":true') >= 2
-
-
-def test_a_home_that_is_a_file_is_one_sentence(place: Place) -> None:
-    place.home.write_text("")
-
-    done = place.run("run", "--script", script(place, {"text": "x"}), "hi")
-
-    assert done.code == 3
-    assert "KODE_HOME" in done.err
-    assert "--no-session" in done.err
-    assert done.err.count("\n") == 1
-
-
-def test_a_home_that_is_a_file_matters_only_for_keeping(place: Place) -> None:
-    place.home.write_text("")
-
-    flags = ("--no-session", "--no-memory", "--script", script(place, {"text": "Here."}))
-    done = place.run("run", *flags, "hi")
-
-    assert (done.code, done.out) == (0, "Here.\n")
-    assert "KODE_HOME" in done.err
-
-
-def test_an_unwritable_home_names_the_flag_to_do_without_it(place: Place) -> None:
-    if os.geteuid() == 0:
-        home = Path("/proc/kode-home")  # a file system where nobody makes a folder
-    else:
-        home = place.folder / "locked"
-        home.mkdir(mode=0o500)
-    place.extra["KODE_HOME"] = str(home)
-    hi = script(place, {"match": ".", "text": "Here."})
-
-    refused = place.run("run", "--script", hi, "hi")
-    done = place.run("run", "--no-session", "--script", hi, "hi")
-
-    assert refused.code == 3
-    assert "--no-session" in refused.err
-    assert (done.code, done.out) == (0, "Here.\n")
 
 
 def test_a_narrow_terminal_may_change_its_size_in_a_stream(place: Place) -> None:
@@ -174,28 +102,6 @@ def test_a_narrow_terminal_may_change_its_size_in_a_stream(place: Place) -> None
 
 STEERS = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x9b31m\u202edesrever"
 """Would fill the clipboard, clear the screen, colour it, and turn text round."""
-
-
-@pytest.mark.parametrize("words", [["run", "hi"], ["config", "check"], ["config", "show"]])
-def test_a_repository_s_settings_do_not_control_the_terminal(
-    place: Place, words: list[str]
-) -> None:
-    for settings in ({STEERS: 1}, {"max_steps": STEERS}):
-        (place.project / "kode.json").write_text(json.dumps(settings))
-        done = place.run(*words)
-        assert done.code == 3
-        assert_nothing_steers(done.out + done.err)
-
-
-def test_hand_edited_memory_does_not_control_the_terminal(place: Place) -> None:
-    facts = place.home / "memory" / "facts"
-    facts.mkdir(parents=True)
-    (facts / "user.md").write_text(f"likes {STEERS}")
-
-    shown = [place.run("memory", *words).out for words in (["show"], ["search", "likes"])]
-
-    assert all("likes" in text for text in shown)
-    assert_nothing_steers("".join(shown))
 
 
 def test_an_exported_session_has_no_codes_for_the_terminal(place: Place) -> None:

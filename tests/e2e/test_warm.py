@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 
 import pytest
 
@@ -30,15 +29,6 @@ def test_a_fork_answers_as_the_script_does(place: Place, line: tuple[str, ...]) 
     assert (fork.code, fork.out, fork.err) == (script.returncode, script.stdout, script.stderr)
 
 
-def test_each_fork_has_its_own_environment(place: Place) -> None:
-    first = place.run("config", "show", "--json").out
-    place.extra["KODE_MODEL"] = "another-model"
-    place.extra["KODE_HOME"] = str(place.folder / "elsewhere")
-
-    assert "another-model" in place.run("config", "show", "--json").out
-    assert "another-model" not in first
-
-
 def test_a_signal_is_reported_as_of_any_process(place: Place) -> None:
     with place.start("run", "-", stdin=subprocess.PIPE, start_new_session=True) as process:
         assert isinstance(process, Warm)
@@ -49,17 +39,3 @@ def test_a_signal_is_reported_as_of_any_process(place: Place) -> None:
         process.kill()
         process.communicate()
     assert process.returncode == -signal.SIGKILL
-
-
-def test_a_warm_process_that_is_gone_fails_its_cases() -> None:
-    code = """
-import os, subprocess, sys
-from tests import warm
-line = warm._line()
-line.close()
-try:
-    warm.Warm(["--version"], cwd="/", env={}, stdin=subprocess.DEVNULL)
-except OSError:
-    sys.exit(7)
-"""
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 7

@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import os
-import re
 import subprocess
 import sys
 import sysconfig
@@ -17,7 +16,6 @@ from packaging.utils import canonicalize_name
 from kode import __version__
 from tests.e2e.command import Place
 from tests.needs import needs
-from tests.pictures import png
 from tests.scripted_server import ScriptedServer
 
 ROOT = Path(__file__).parents[2]
@@ -62,37 +60,6 @@ def test_the_source_archive_makes_the_same_wheel(wheel: Path, tmp_path: Path) ->
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path, cwd=source)
 
     assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
-
-
-HARBOR = (ROOT / "docs/terminal-bench.md").read_text()
-
-
-def test_harbor_imports_the_agent_beside_a_zipped_wheel(wheel: Path) -> None:
-    (path,) = re.findall(r"PYTHONPATH=(\S+)", HARBOR)
-    (module,) = set(re.findall(r"(\S+):KodeAgent", HARBOR))
-    imports = [
-        line
-        for line in (ROOT / module.replace(".", "/") / "agent.py").read_text().splitlines()
-        if line.startswith(("from bench.", "from kode"))
-    ]
-    code = "\n".join(
-        (
-            f"import {module}, kode",
-            *imports,
-            "from kode.credentials.rules import TOKENS",
-            "from kode.prompts import template",
-            "from kode.providers.models import info_of",
-            "from kode.sandbox import limits",
-            "print(kode.__file__, len(TOKENS), template('system'), info_of('gpt-5'))",
-        )
-    )
-    path = path.replace("$PWD/dist", str(wheel.parent)).replace("$PWD", str(ROOT))
-
-    printed = run(
-        *(sys.executable, "-S", "-c", code), env={"PYTHONPATH": path}, cwd=wheel.parent
-    ).stdout
-
-    assert printed.startswith(f"{wheel}/kode/__init__.py ")
 
 
 def installed(wheel: Path, environment: Path) -> Path:
@@ -183,34 +150,6 @@ def test_a_command_names_the_extra_it_lacks(bare: Path, place: Place) -> None:
         assert (done.returncode, done.stdout) == (3, ""), command
         (line,) = done.stderr.splitlines()
         assert f"kode[{extra}]" in line
-
-
-@pytest.mark.parametrize(
-    ("extra", "name", "data"),
-    [("documents", "paper.pdf", b"%PDF-1.4\n"), ("pictures", "large.png", png(9_000, 9_000))],
-)
-def test_a_model_is_told_the_extra_that_a_file_needs(
-    extra: str, name: str, data: bytes, bare: Path, place: Place
-) -> None:
-    (place.project / name).write_bytes(data)
-    call = {"calls": [{"name": "read_file", "arguments": {"path": name}}]}
-    with ScriptedServer([call, {"text": "I cannot."}]) as server:
-        place.url = server.openai_url
-        ask(bare, place, "run", "what is in it?")
-        told = server.requests[-1].json["messages"][-1]["content"]
-
-    assert f"kode[{extra}]" in told
-
-
-def test_a_person_is_told_the_extra_that_their_server_needs(bare: Path, place: Place) -> None:
-    place.home.mkdir()
-    (place.home / "config.json").write_text('{"mcpServers": {"mine": {"command": "true"}}}')
-    call = {"calls": [{"name": "mcp__mine__read", "arguments": {}}]}
-    with ScriptedServer([call, {"text": "I cannot."}]) as server:
-        place.url = server.openai_url
-        done = ask(bare, place, "run", "hello")
-
-    assert done.stderr.count("kode[mcp]") == 1
 
 
 def test_an_installed_wheel_runs_the_demo(wheel: Path, tmp_path: Path) -> None:
