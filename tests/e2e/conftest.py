@@ -1,10 +1,12 @@
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.command import Place
 from tests.e2e.terminal import Terminal
+from tests.scripted_server import ScriptedServer
 
 ROOT = Path(__file__).parents[2]
 
@@ -12,6 +14,14 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
+
+
+@pytest.fixture
+def server(place: Place) -> Iterator[ScriptedServer]:
+    """The model of the place; a test says what it answers with `play`."""
+    with ScriptedServer(keep=100) as server:
+        place.url = server.openai_url
+        yield server
 
 
 @pytest.fixture

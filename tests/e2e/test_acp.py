@@ -1,12 +1,12 @@
 """`kode acp` as an editor meets it: every method and every kind of update, by the package's own
-client over a real process. Kills are `test_acp_kills`, a foreign client `test_acpx`.
+client over a real process. Kills are `test_acp_kills`.
 """
 
 import asyncio
 import base64
 import json
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import acp
@@ -32,19 +32,9 @@ def turns(server: ScriptedServer) -> list[Any]:
 
 
 @pytest.fixture
-def server(place: Place) -> Iterator[ScriptedServer]:
-    with ScriptedServer() as server:
-        place.url = server.openai_url
-        yield server
-
-
-@pytest.fixture
 async def zed(place: Place, server: ScriptedServer) -> AsyncIterator[Editor]:
     async with editor(place, "--no-memory") as client:
         yield client
-
-
-# ── initialize ───────────────────────────────────────────────────────────────────────────────
 
 
 # ── a prompt ─────────────────────────────────────────────────────────────────────────────────
@@ -128,9 +118,6 @@ async def test_a_plan_is_shown_and_approved_before_anything_changes(
     assert steps == ["write a.txt", "look at it"]
     assert zed.of("current_mode_update")[-1]["currentModeId"] == "auto-edit"
     assert (place.project / "a.txt").exists()
-
-
-# ── permission ───────────────────────────────────────────────────────────────────────────────
 
 
 # ── a second prompt ──────────────────────────────────────────────────────────────────────────
@@ -223,21 +210,6 @@ async def test_load_tells_the_whole_history_before_it_answers(
     assert loaded.modes.current_mode_id == "ask"
 
 
-async def test_a_fork_goes_its_own_way(place: Place, zed: Editor, server: ScriptedServer) -> None:
-    server.play([{"text": "one"}, {"text": "two"}, {"text": "three"}])
-    session = await zed.open()
-    await zed.prompt(session, "first")
-
-    fork = await zed.agent.fork_session(cwd=str(place.project), session_id=session, mcp_servers=[])
-    await zed.prompt(fork.session_id, "second in the fork")
-    await zed.prompt(session, "second in the old one")
-
-    assert fork.session_id != session
-    sent = str(server.requests[-1].json["messages"])
-    assert "second in the fork" not in sent
-    assert "first" in sent
-
-
 async def test_sessions_are_listed_by_directory_and_by_pages(
     place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
@@ -263,25 +235,34 @@ async def test_sessions_are_listed_by_directory_and_by_pages(
     assert elsewhere.sessions == []
 
 
-async def test_prompts_of_several_sessions_run_at_the_same_time(
-    zed: Editor, server: ScriptedServer
+async def test_a_fork_goes_its_own_way_at_the_same_time(
+    place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
-    slow = {
-        "match": "slow",
-        "text": " ".join(map(str, range(4_000))),
-        "wire": {"chunk_delay_s": 0.05},
-    }
-    server.play([slow, {"match": "quick", "text": "there"}])
-    first, second = await zed.open(), await zed.open()
-    turn = asyncio.ensure_future(zed.prompt(first, "slow"))
-    await zed.until(lambda: zed.said(session=first))
+    slow = {"match": "slow", "text": " ".join(map(str, range(4_000)))}
+    server.play(
+        [
+            {**slow, "wire": {"chunk_delay_s": 0.05}},
+            {"match": "quick", "text": "there"},
+            {"match": "first", "text": "one"},
+        ]
+    )
+    session = await zed.open()
+    await zed.prompt(session, "first")
+    forked = await zed.agent.fork_session(
+        cwd=str(place.project), session_id=session, mcp_servers=[]
+    )
+    fork = forked.session_id
+    turn = asyncio.ensure_future(zed.prompt(fork, "slow"))
+    await zed.until(lambda: zed.said(session=fork))
 
-    answer = await zed.prompt(second, "quick")
+    answer = await zed.prompt(session, "quick")
 
     assert not turn.done()
     assert answer.stop_reason == "end_turn"
-    assert zed.said(session=second) == "there"
-    await zed.agent.cancel(session_id=first)
+    assert zed.said(session=session) == "onethere"
+    sent = str(server.requests[-1].json["messages"])
+    assert ("first" in sent, "slow" in sent) == (True, False)
+    await zed.agent.cancel(session_id=fork)
     assert (await turn).stop_reason == "cancelled"
 
 
@@ -348,23 +329,20 @@ async def test_a_picture_reaches_the_model_and_load_repeats_it(
     assert pictures == [data]
 
 
-@pytest.mark.parametrize(
-    ("block", "what"),
-    [
-        (acp.audio_block("AAAA", "audio/wav"), "cannot listen"),
-        (acp.image_block("not base64!", "image/png"), "base64"),
-        (acp.image_block("AAAA", "image/png"), "image"),
-        (acp.text_block("  "), "empty"),
-    ],
-)
 async def test_content_that_kode_cannot_take_is_refused_and_not_kept(
-    zed: Editor, server: ScriptedServer, block: Any, what: str
+    zed: Editor, server: ScriptedServer
 ) -> None:
     server.play([{"text": "fine"}])
     session = await zed.open()
 
-    with pytest.raises(RequestError, match=what):
-        await zed.prompt(session, block)
+    for block, what in (
+        (acp.audio_block("AAAA", "audio/wav"), "cannot listen"),
+        (acp.image_block("not base64!", "image/png"), "base64"),
+        (acp.image_block("AAAA", "image/png"), "image"),
+        (acp.text_block("  "), "empty"),
+    ):
+        with pytest.raises(RequestError, match=what):
+            await zed.prompt(session, block)
 
     await zed.prompt(session, "hello")
     assert zed.said() == "fine"
@@ -403,19 +381,6 @@ async def test_mode_and_model_are_options_and_modes_for_old_clients(
     assert zed.of("config_option_update")[-1]["configOptions"][1]["currentValue"] == other
 
 
-async def test_an_unknown_option_is_refused_with_the_known_ones(zed: Editor) -> None:
-    session = await zed.open()
-
-    with pytest.raises(RequestError, match="ask, auto-edit, plan"):
-        await zed.agent.set_session_mode(session_id=session, mode_id="yolo")
-    with pytest.raises(RequestError, match="The models are"):
-        await zed.agent.set_config_option(session_id=session, config_id="model", value="gpt-9")
-    with pytest.raises(RequestError, match="mode, model and effort"):
-        await zed.agent.set_config_option(session_id=session, config_id="colour", value="red")
-    with pytest.raises(RequestError, match="default, "):
-        await zed.agent.set_config_option(session_id=session, config_id="effort", value="a lot")
-
-
 # ── faults ───────────────────────────────────────────────────────────────────────────────────
 
 
@@ -432,49 +397,38 @@ async def test_a_providers_fault_is_an_error_with_a_remedy(
     assert zed.said() == "now it works"
 
 
-async def test_a_limit_of_steps_is_a_stop_reason(place: Place, server: ScriptedServer) -> None:
-    server.play([{"calls": [{"name": "list_files", "arguments": {}}]}] * 3)
-    async with editor(place, "--max-steps", "2", "--no-memory") as client:
-        session = await client.open()
-        answer = await client.prompt(session, "look around for ever")
-
-    assert answer.stop_reason == "max_turn_requests"
-    assert "limit of 2 steps" in client.said()
-
-
 async def test_wrong_requests_are_errors_and_end_nothing(
     place: Place, zed: Editor, server: ScriptedServer
 ) -> None:
     server.play([{"text": "still here"}])
+    agent, gone, session = zed.agent, "20990101-000000-abcdef", await zed.open()
+
+    def choose(option: str, value: str) -> Any:
+        return agent.set_config_option(session_id=session, config_id=option, value=value)
+
     wrong: list[tuple[Callable[[], Any], str]] = [
         (lambda: zed.open(cwd="relative"), "absolute path"),
         (lambda: zed.open(cwd="/nowhere/at/all"), "not a directory"),
-        (lambda: zed.prompt("20990101-000000-abcdef", "hello"), "not open"),
+        (lambda: zed.prompt(gone, "hello"), "not open"),
         (
-            lambda: zed.agent.load_session(
-                cwd=str(place.project), session_id="20990101-000000-abcdef", mcp_servers=[]
-            ),
+            lambda: agent.load_session(cwd=str(place.project), session_id=gone, mcp_servers=[]),
             "no session",
         ),
-        (lambda: zed.agent.list_sessions(cursor="half way"), "cursor"),
-        (lambda: zed.agent.ext_method("kode/dance", {}), "not found"),
+        (lambda: agent.list_sessions(cursor="half way"), "cursor"),
+        (lambda: agent.ext_method("kode/dance", {}), "not found"),
+        (lambda: agent.set_session_mode(session_id=session, mode_id="yolo"), "ask, auto-edit"),
+        (lambda: choose("model", "gpt-9"), "The models are"),
+        (lambda: choose("colour", "red"), "mode, model and effort"),
+        (lambda: choose("effort", "a lot"), "default, "),
     ]
     for request, what in wrong:
         with pytest.raises(RequestError, match=what):
             await request()
     unknown = b'{"jsonrpc": "2.0", "method": "document/dance", "params": {}}\n'
-    for line in (
-        unknown,
-        b"this is no JSON\n",
-        b"5\n",
-        b"[]\n",
-        b"\n",
-        b'{"id": 1}\n',
-        b"\xff\xfe\n",
-    ):
+    for line in (unknown, b"this is no JSON\n", b"5\n", b"[]\n", b"\n", b'{"id": 1}\n', b"\xff\n"):
         zed.process.stdin.write(line)
 
-    await zed.prompt(await zed.open(), "hello")
+    await zed.prompt(session, "hello")
 
     assert zed.said() == "still here"
     assert "Traceback" not in (place.folder / "stderr.txt").read_text()
@@ -505,12 +459,15 @@ async def test_leaving_stops_the_turn_and_closes_the_session(
     assert (last["type"], last["status"]) == ("turn", "interrupted")
 
 
-async def test_sessions_that_are_not_saved_work_and_leave_no_file(
-    place: Place, server: ScriptedServer
-) -> None:
-    server.play([{"calls": [WRITE]}, {"text": "done"}, {"text": "yes"}])
-    async with editor(place, "--no-session", "--no-memory") as client:
+async def test_flags_hold_for_sessions_of_an_editor(place: Place, server: ScriptedServer) -> None:
+    looks = {"calls": [{"name": "list_files", "arguments": {}}]}
+    server.play([looks, looks, {"calls": [WRITE]}, {"text": "done"}, {"text": "yes"}])
+    async with editor(place, "--no-session", "--no-memory", "--max-steps", "2") as client:
         session = await client.open()
+        answer = await client.prompt(session, "look around for ever")
+        assert answer.stop_reason == "max_turn_requests"
+        assert "limit of 2 steps" in client.said()
+        client.updates.clear()
         await client.prompt(session, "write")
         await client.prompt(session, "is it there?")
         await client.prompt(session, "/undo")

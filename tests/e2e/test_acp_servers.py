@@ -1,6 +1,5 @@
 """MCP servers that an editor names for a session."""
 
-import json
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -65,26 +64,6 @@ async def test_a_clients_server_is_asked_about_and_not_saved(
     assert (place.home / "config.json").read_text() == before
     assert not (place.home / "trust").exists()
     assert not (place.project / ".mcp.json").exists()
-
-
-async def test_a_repositorys_server_is_asked_about_before_it_starts(
-    place: Place, zed: tuple[Editor, ScriptedServer]
-) -> None:
-    client, server = zed
-    proof = place.folder / "ran"
-    entry = {"mcpServers": {"files": {"command": "touch", "args": [str(proof)]}}}
-    (place.project / ".mcp.json").write_text(json.dumps(entry))
-    client.choose = lambda call: "no"
-    server.play([{"text": "hello"}])
-    session = await client.open()
-
-    await client.prompt(session, "hello")
-
-    (question,) = client.asked
-    assert question["options"][0]["name"] == "Yes, until it changes"
-    assert "touch" in str(question["content"])
-    assert not proof.exists()
-    assert client.said() == "hello"
 
 
 async def test_a_servers_prompts_are_commands_and_its_forms_are_asked(

@@ -1,7 +1,6 @@
-"""Providers that only the config knows, how much a model thinks, and subagents with both."""
+"""Providers that only the config knows, and the model that takes the place of one that fails."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,25 +8,9 @@ import pytest
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
-
-@pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer([{"text": "done"}], repeat_last=True) as running:
-        yield running
-
-
-def described(place: Place, server: ScriptedServer, **more: Any) -> None:
-    """The provider `mine`, with a key and a header of its own."""
-    part = {
-        "base_url": server.openai_url,
-        "api_key": "key-of-mine-0123456789",
-        "headers": {"x-team": "blue"},
-        "model": "big",
-        **more,
-    }
-    place.extra["KODE_MODEL"] = ""
-    place.home.mkdir(exist_ok=True)
-    (place.home / "config.json").write_text(json.dumps({"providers": {"mine": part}}))
+RUN = ("run", "go", "--fallback-model", "gpt-4.1-mini", "--output-format", "stream-json")
+OVERLOADED = {"error": {"status": 529, "text": "Overloaded"}}
+REFUSED = {"error": {"status": 403, "text": "no"}}
 
 
 @pytest.mark.parametrize(
@@ -38,46 +21,65 @@ def described(place: Place, server: ScriptedServer, **more: Any) -> None:
         ("messages", "/v1/messages"),
     ],
 )
-def test_a_described_provider_gets_its_format_key_and_headers(
+def test_a_described_provider_and_its_subagents_get_format_key_and_headers(
     place: Place, server: ScriptedServer, api: str, path: str
 ) -> None:
-    url = server.anthropic_url if api == "messages" else server.openai_url
-    described(place, server, api=api, base_url=url)
+    place.extra["KODE_MODEL"] = ""
+    place.home.mkdir()
+    mine = {
+        "base_url": server.anthropic_url if api == "messages" else server.openai_url,
+        "api": api,
+        "api_key": "key-of-mine-0123456789",
+        "headers": {"x-team": "blue"},
+        "model": "big",
+    }
+    (place.home / "config.json").write_text(json.dumps({"providers": {"mine": mine}}))
+    delegate = {"name": "delegate_tasks", "arguments": {"tasks": [{"goal": "look"}]}}
+    server.play([{"calls": [delegate]}, {"text": "found"}, {"text": "done"}])
 
-    done = place.run("run", "go", "--provider", "mine", "--no-memory")
-
-    assert (done.code, done.out) == (0, "done\n")
-    request = server.requests[-1]
-    assert request.path == path
-    assert request.headers["authorization"] == "Bearer key-of-mine-0123456789"
-    assert (request.headers["x-team"], request.json["model"]) == ("blue", "big")
-
-
-def test_subagents_use_the_same_provider_and_think_as_told(
-    place: Place, server: ScriptedServer
-) -> None:
-    described(place, server, effort="low")
-    tasks = [{"goal": "look"}, {"goal": "think hard", "effort": "max"}]
-
-    def script(request: dict[str, Any]) -> dict[str, Any]:
-        said = json.dumps(request["messages"])
-        if "# Goal" in said:
-            return {"text": "found"}
-        if "tool_calls" not in said:
-            return {"calls": [{"name": "delegate_tasks", "arguments": {"tasks": tasks}}]}
-        return {"text": "done"}
-
-    server.play(script)
     done = place.run(
-        *("run", "delegate", "--provider", "mine", "--no-memory", "--permission-mode", "full")
+        *("run", "go", "--provider", "mine", "--no-memory", "--permission-mode", "full")
     )
 
     assert (done.code, done.out) == (0, "done\n")
-    efforts = {}
+    assert len(server.requests) == 3
     for request in server.requests:
-        said = json.dumps(request.json["messages"])
-        who = "hard" if "# Goal\\nthink hard" in said else "look" if "# Goal" in said else "parent"
-        efforts[who] = request.json["reasoning_effort"]
+        assert request.path == path
         assert request.headers["authorization"] == "Bearer key-of-mine-0123456789"
-        assert request.headers["x-team"] == "blue"
-    assert efforts == {"parent": "low", "look": "low", "hard": "max"}
+        assert (request.headers["x-team"], request.json["model"]) == ("blue", "big")
+
+
+@pytest.mark.parametrize(
+    ("reply", "asked", "status", "fallback"),
+    [
+        (OVERLOADED, ["gpt-4.1", "gpt-4.1-mini"], "success", "gpt-4.1-mini"),
+        ({"error": {"status": 429}}, ["gpt-4.1", "gpt-4.1-mini"], "success", "gpt-4.1-mini"),
+        ({"wire": {"hang_up": 1}}, ["gpt-4.1", "gpt-4.1-mini"], "success", "gpt-4.1-mini"),
+        (REFUSED, ["gpt-4.1"], "error", None),
+    ],
+    ids=["overloaded", "limited", "gone", "refused"],
+)
+def test_the_fallback_takes_the_place_of_an_unavailable_model(
+    place: Place,
+    server: ScriptedServer,
+    reply: dict[str, Any],
+    asked: list[str],
+    status: str,
+    fallback: str | None,
+) -> None:
+    def script(request: dict[str, Any]) -> dict[str, Any]:
+        return {"text": "done"} if request["model"] == "gpt-4.1-mini" else reply
+
+    server.play(script)
+    place.home.mkdir()
+    (place.home / "config.json").write_text('{"retry": {"max_attempts": 1}}')
+
+    done = place.run(*RUN)
+
+    assert [one.json["model"] for one in server.requests] == asked
+    result = done.lines[-1]
+    assert (result["status"], result["fallback_model"]) == (status, fallback)
+    entries = [json.loads(line) for line in place.session_files[-1].read_text().splitlines()]
+    assert [one["model"] for one in entries if one["type"] == "request"] == asked
+    turns = [one.get("fallback_model") for one in entries if one["type"] == "turn"]
+    assert turns == [fallback]

@@ -2,11 +2,8 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.e2e.command import Place
 from tests.e2e.test_delegation import goal_of, text_of
@@ -17,12 +14,6 @@ from tests.scripted_server import ScriptedServer
 HOSTILE = Path(__file__).parents[1] / "extensions" / "servers" / "hostile.py"
 READ = {"calls": [{"name": "mcp__files__read", "arguments": {"path": "a"}}]}
 SKILL = "---\nname: {0}\ndescription: How to {0}.\n---\nTo {0}, whistle a {0} tune.\n"
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer(keep=100) as running:
-        yield running
 
 
 def bring(place: Place, head: str, *, more: dict[str, Any] | None = None) -> None:

@@ -3,7 +3,6 @@
 import base64
 import json
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,13 +13,6 @@ from tests.scripted_server import ScriptedServer
 
 STREAM = ("--input-format", "stream-json", "--output-format", "stream-json")
 SLOW = {"text": "Let me think about it.", "wire": {"endless": True}}
-
-
-@pytest.fixture
-def server(place: Place) -> Iterator[ScriptedServer]:
-    with ScriptedServer() as server:
-        place.url = server.openai_url
-        yield server
 
 
 def line(**fields: Any) -> str:
