@@ -3,6 +3,7 @@
 import os
 import signal
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -55,32 +56,33 @@ def test_every_streamed_word_is_on_the_screen_exactly_once(repl, width):
     assert text.count("return a + b") == 2
 
 
-def test_ctrl_c_stops_the_turn_and_leaves_a_usable_prompt(repl):
-    terminal = repl()
-
-    terminal.type("slow", "enter")
-    terminal.until("Running sleep 60")
-    terminal.type("ctrl-c", "ctrl-c")
-    terminal.until("Stopped.")
-    terminal.type("echo", "enter")
-    terminal.until("You said: echo")
-    terminal.type("ctrl-d")
-
-    terminal.until("cancelled 1")
-
-
-def test_ctrl_c_clears_the_line_and_sigint_does_no_harm(repl):
+def test_ctrl_c_and_esc_stop_the_turn_or_clear_the_line(repl):
     terminal = repl()
 
     terminal.type("some words")
     terminal.until("> some words")
     os.kill(terminal.process.pid, signal.SIGINT)
     terminal.until_gone("some words")
+    terminal.type("slow", "enter")
+    terminal.until("Running sleep 60")
+    terminal.type("esc")
+    terminal.until("Stopped.")
+    terminal.type("slow", "enter")
+    terminal.until("Running sleep 60")
+    terminal.type("draft", "esc", "!")
+    assert "Running sleep 60" in terminal.until("> draft!")  # Esc stops from an empty line only
+    terminal.type("ctrl-c")
+    terminal.until_count("Stopped.", 2)
+    terminal.type("ctrl-c")
+    terminal.until_gone("> draft!")
+    terminal.type("echo", "enter")
+    terminal.until("You said: echo")
+    terminal.until_gone("Ctrl-C stops")
     terminal.type("ctrl-c")
     terminal.until("Press Ctrl-C again to quit.")
-    terminal.type("/quit", "enter")
+    terminal.type("ctrl-c")
 
-    terminal.until("left with 0")
+    terminal.until("left with 0", "cancelled 2")
 
 
 def test_typing_during_a_turn_is_shown_and_editable_until_sent(repl):
@@ -102,58 +104,65 @@ def test_typing_during_a_turn_is_shown_and_editable_until_sent(repl):
     terminal.until("You said: echo")
 
 
-def test_a_pasted_block_is_folded_but_sent_whole(repl):
+def test_enter_steers_the_running_turn_and_alt_enter_waits(repl, tmp_path):
     terminal = repl()
 
-    terminal.type("count ", "\x1b[200~one\ntwo\nthree\nfour\nfive\nsix\nseven\x1b[201~")
-    terminal.until("> count [pasted 7 lines]")
-    terminal.type("enter")
+    terminal.type("steer", "enter")
+    terminal.until("Running sleep")
+    terminal.type("use tabs", "enter")
+    terminal.until("next step: use tabs (Up to edit)")
+    terminal.type("echo", "\x1b\r")
+    terminal.until("queued: echo (Up to edit)")
+    (tmp_path / "project" / "go").touch()
 
-    terminal.until("lines: 7")
+    text = terminal.until("Steered by: use tabs", "You said: echo")
+    assert text.index("\n> use tabs") < text.index("Steered by") < text.index("\n> echo")
 
 
-def test_new_lines_come_from_alt_enter_and_a_trailing_backslash(repl):
-    terminal = repl()
+def test_lines_come_from_keys_a_paste_and_an_editor(repl, tmp_path):
+    script = tmp_path / "my-editor"
+    script.write_text('#!/bin/sh\ncp "$1" seen; stat -c %a "$1" > mode; echo "count b" > "$1"\n')
+    script.chmod(0o755)
+    terminal = repl(EDITOR=str(script))
 
     terminal.type("count a\\", "enter", "b", "\x1b\r", "c")
     terminal.until("> count a\n  b\n  c")
     terminal.type("enter")
-
     terminal.until("lines: 3")
+    terminal.type("count ", "\x1b[200~one\ntwo\nthree\nfour\nfive\nsix\nseven\x1b[201~")
+    terminal.until("> count [pasted 7 lines]")
+    terminal.type("enter")
+    terminal.until("lines: 7")
+    terminal.type("count ", "\x1b[200~one\ntwo\nthree\nfour\nfive\nsix\x1b[201~", "\x18\x05")
+    terminal.until("> count b")
+    terminal.type("enter")
+
+    terminal.until("lines: 1")
+    project = tmp_path / "project"
+    assert (project / "seen").read_text() == "count one\ntwo\nthree\nfour\nfive\nsix"
+    assert (project / "mode").read_text() == "600\n"
 
 
-def test_up_searches_the_history_of_earlier_sessions_which_is_private(repl, tmp_path):
+def test_up_and_ctrl_r_search_the_history_which_is_private(repl, tmp_path):
     first = repl()
-    first.type("echo", "enter")
-    first.until("You said: echo")
+    for prompt in ("echo", "count a"):
+        first.type(prompt, "enter")
+        first.until(f"> {prompt}", "$0.0123")
+        first.until_gone("Ctrl-C stops")
     first.type("/cost", "enter", "ctrl-d")
     first.until("left with 0")
 
     second = repl()
     second.type("ec", "up")
     second.until("> echo")
+    second.type("ctrl-c", "\x12", "cou")
+    second.until("\n> count a\nhistory: cou")
 
     history = tmp_path / "home" / "history"
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 
 
-def test_esc_stops_the_turn_on_an_empty_line_only(repl):
-    terminal = repl()
-
-    terminal.type("slow", "enter")
-    terminal.until("Running sleep 60")
-    terminal.type("esc")
-    terminal.until("Stopped.")
-    terminal.type("slow", "enter")
-    terminal.until("Running sleep 60")
-    terminal.type("draft", "esc", "!")
-    text = terminal.until("> draft!")
-    assert "Running sleep 60" in text
-    terminal.type("ctrl-c")
-    terminal.until_gone("Running sleep 60")
-
-
-def test_tab_completes_commands_and_files(repl):
+def test_tab_and_enter_complete_commands_and_files(repl):
     terminal = repl()
 
     terminal.type("/perm")
@@ -166,27 +175,20 @@ def test_tab_completes_commands_and_files(repl):
     terminal.until("> /permissions plan")
     terminal.type("enter")
     terminal.until("Mode: plan.")
+    for mode in ("ask", "auto-edit", "plan"):
+        terminal.type("\x1b[Z")
+        terminal.until(f"{mode} · big-model")
+    terminal.type("/mo")
+    terminal.until("/model")
+    terminal.type("enter")
+    terminal.until("> /model", "Model: big-model", "Choose a model")
+    terminal.type("esc")
+    terminal.until_gone("Choose a model")
     terminal.type("see @calc")
     terminal.until(" calculator.py")
     terminal.type("\t")
 
     terminal.until("> see @calculator.py")
-
-
-def test_ctrl_x_ctrl_e_opens_the_persons_editor(repl, tmp_path):
-    script = tmp_path / "my-editor"
-    script.write_text('#!/bin/sh\ncp "$1" seen; stat -c %a "$1" > mode; echo "count b" > "$1"\n')
-    script.chmod(0o755)
-    terminal = repl(EDITOR=str(script))
-
-    terminal.type("count ", "\x1b[200~one\ntwo\nthree\nfour\nfive\nsix\x1b[201~", "\x18\x05")
-    terminal.until("> count b")
-    terminal.type("enter")
-
-    terminal.until("lines: 1")
-    project = tmp_path / "project"
-    assert (project / "seen").read_text() == "count one\ntwo\nthree\nfour\nfive\nsix"
-    assert (project / "mode").read_text() == "600\n"
 
 
 def test_a_dropped_picture_goes_with_the_message(repl, tmp_path):
@@ -231,6 +233,39 @@ def test_keys_typed_before_a_question_do_not_answer_it(repl):
     terminal.until("> y\n")
 
 
+def test_rewind_picks_a_prompt_and_puts_it_back(repl):
+    terminal = repl()
+    for prompt in ("echo", "count a"):
+        terminal.type(prompt, "enter")
+        terminal.until(f"> {prompt}", "$0.0123")
+        terminal.until_gone("Ctrl-C stops")
+
+    terminal.type("/rewind", "enter")
+    terminal.until("Rewind to", "› 2  count a", "1  echo")
+    terminal.type("ech")
+    terminal.until("› 1  echo\n  changed since: calc.py, notes.txt")
+    terminal.type("enter")
+    terminal.until("changed since: calc.py, notes.txt\n› b  files and conversation")
+    terminal.type("c")
+
+    terminal.until("back before 1: files False, conversation True", "\n> echo\nask ·")
+
+
+def test_ctrl_t_unfolds_and_folds_the_thinking(repl, tmp_path):
+    terminal = repl(width=100)
+    terminal.type("ponder", "enter")
+    terminal.until("Thinking…", "so on. At last.")
+    assert "First the beginning" not in "\n".join(terminal.screen.display)
+
+    terminal.type("\x14")
+    terminal.until("First the beginning of it.", "Ctrl-T folds")
+    terminal.type("\x14")
+    terminal.until("Ctrl-T unfolds")
+
+    (tmp_path / "project" / "go").touch()
+    terminal.until("Thought", "Pondered.")
+
+
 def test_output_of_the_model_cannot_control_the_terminal(repl):
     terminal = repl()
 
@@ -261,8 +296,6 @@ def test_a_dumb_terminal_gets_no_escape_sequence_at_all(repl):
 
 
 def test_piped_input_and_output_do_not_crash(tmp_path):
-    import subprocess
-
     done = subprocess.run(
         [sys.executable, "-m", "tests.cli.fake_conversation"],
         input="echo\n/cost\n",
