@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.command import Place
-from tests.e2e.test_wheel import ask, run
+from tests.e2e.test_wheel import ask, bare, run, wheel
 from tests.scripted_server import ScriptedServer
+
+__all__ = ["bare", "wheel"]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
 FILE = r"^(?:.* )?`(kode_tally/\w+\.py)`(?:(?!^```).)*?^```python\n(.*?)^```$"

@@ -4,30 +4,21 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kode.tools import processes
-from tests.e2e import command
+from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
-KEY = "sk-test-0123456789abcdefghij"
 FIELDS = [
     *("type", "status", "summary", "error", "files_changed", "refused", "checks", "checked"),
     *("tokens_used", "steps", "parent_session", "untrusted"),
 ]
 MARK = processes.new_mark()
 USES = {"usage": {"input_tokens": 100, "output_tokens": 10}}
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with ScriptedServer() as running:
-        yield running
 
 
 class Ran:
@@ -39,22 +30,11 @@ class Ran:
         assert [line["type"] for line in self.lines].count("result") == 1
 
 
-@dataclass
-class Place(command.Place):
-    """A project, a home, and an environment that reaches nothing but the server."""
-
-    server: ScriptedServer = field(kw_only=True)
-
-    def begin(self, *arguments: str) -> "subprocess.Popen[str]":
-        return self.start("subagent", *arguments)
-
-    def subagent(self, *arguments: str) -> Ran:
-        return finished(self.begin(*arguments))
-
-    def file(self, name: str, value: Any) -> str:
-        text = value if isinstance(value, str) else json.dumps(value)
-        (self.project / name).write_text(text)
-        return name
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path, extra={"KODE_MODEL": "gpt-4o", processes.MARK: MARK})
+    (place.project / "full.json").write_text('{"goal": "g", "permission_mode": "full"}')
+    return place
 
 
 def finished(process: "subprocess.Popen[str]") -> Ran:
@@ -62,19 +42,20 @@ def finished(process: "subprocess.Popen[str]") -> Ran:
     return Ran(process.returncode, stdout, stderr)
 
 
-@pytest.fixture
-def place(tmp_path: Path, server: ScriptedServer) -> Place:
-    extra = {"KODE_MODEL": "gpt-4o", "OPENAI_API_KEY": KEY, processes.MARK: MARK}
-    return Place(tmp_path, server.openai_url, extra, server=server)
+def run(place: Place, *arguments: str) -> Ran:
+    return finished(place.start("subagent", *arguments))
 
 
 @pytest.mark.smoke
-def test_a_reached_goal_has_its_result_as_the_last_line(place: Place) -> None:
+def test_a_reached_goal_has_its_result_as_the_last_line(
+    place: Place, server: ScriptedServer
+) -> None:
     call = {"name": "write_file", "arguments": {"path": "sub/a.txt", "content": "x\n"}}
-    place.server.play([{"calls": [call], **USES}, {"text": "Wrote it.", **USES}])
-    task = place.file("task.json", {"goal": "write a.txt", "permission_mode": "auto-edit"})
+    server.play([{"calls": [call], **USES}, {"text": "Wrote it.", **USES}])
+    task = {"goal": "write a.txt", "permission_mode": "auto-edit"}
+    (place.project / "task.json").write_text(json.dumps(task))
 
-    ran = place.subagent("--task", task, "--parent-session", "20260101-000000-abcdef")
+    ran = run(place, "--task", "task.json", "--parent-session", "20260101-000000-abcdef")
 
     assert ran.code == 0
     assert ran.result == {
@@ -99,33 +80,28 @@ def test_a_reached_goal_has_its_result_as_the_last_line(place: Place) -> None:
     [
         ((), "--goal or --task"),
         (("--goal", "g", "--task", "t.json"), "exactly one of"),
-        (("--goal", " "), "--goal is empty"),
         (("--goal", "g", "--from-parent"), "for kode's own use"),
         (("--goal", "g", "--gaol", "x"), "Did you mean --goal"),
-        (("--goal", "g", "--timeout", "-1"), "above 0"),
-        (("--goal", "g", "--max-steps", "0"), "1 or more"),
-        (("--task", "missing.json"), "missing.json"),
         (("--task", "bad.json"), "Invalid JSON"),
         (("--task", "odd.json"), "goal"),
         (("--goal", "g", "--memory-snapshot", "missing.json"), "missing.json"),
-        (("--goal", "g", "--memory-snapshot", "bad.json"), "Invalid JSON"),
         (("--goal", "g", "--memory-snapshot", "odd.json"), "system"),
         (("--goal", "g", "--provider", "anthropic", "--model", "claude-x"), "ANTHROPIC_API_KEY"),
     ],
 )
 def test_a_subagent_that_cannot_start_exits_with_3(
-    place: Place, arguments: tuple[str, ...], says: str
+    place: Place, server: ScriptedServer, arguments: tuple[str, ...], says: str
 ) -> None:
-    place.file("bad.json", "{")
-    place.file("odd.json", {"gaol": "x"})
+    (place.project / "bad.json").write_text("{")
+    (place.project / "odd.json").write_text('{"gaol": "x"}')
 
-    ran = place.subagent(*arguments, "--parent-session", "p")
+    ran = run(place, *arguments, "--parent-session", "p")
 
     assert ran.code == 3
     assert ran.result["status"] == "error"
     assert says in ran.result["error"]
     assert ran.result["parent_session"] == "p"
-    assert place.server.count == 0
+    assert server.count == 0
 
 
 @pytest.mark.parametrize(
@@ -136,11 +112,15 @@ def test_a_subagent_that_cannot_start_exits_with_3(
     ],
 )
 def test_a_task_that_fails_ends_with_exit_1(
-    place: Place, script: list[dict[str, Any]], arguments: tuple[str, ...], says: str
+    place: Place,
+    server: ScriptedServer,
+    script: list[dict[str, Any]],
+    arguments: tuple[str, ...],
+    says: str,
 ) -> None:
-    place.server.play(script)
+    server.play(script)
 
-    ran = place.subagent("--goal", "g", *arguments)
+    ran = run(place, "--goal", "g", *arguments)
 
     assert ran.code == 1
     assert ran.result["status"] == "error"
@@ -148,13 +128,14 @@ def test_a_task_that_fails_ends_with_exit_1(
     assert ran.result["summary"].startswith("Not finished")
 
 
-def test_a_timeout_ends_the_whole_tree_and_tells_the_progress(place: Place) -> None:
+def test_a_timeout_ends_the_whole_tree_and_tells_the_progress(
+    place: Place, server: ScriptedServer
+) -> None:
     command = "(setsid sleep 61.5 &) ; echo begun; sleep 61.5"
     call = {"name": "shell", "arguments": {"command": command}}
-    place.server.play([{"text": "I begin.", "calls": [call], **USES}])
-    task = place.file("t.json", {"goal": "g", "permission_mode": "full"})
+    server.play([{"text": "I begin.", "calls": [call], **USES}])
 
-    ran = place.subagent("--task", task, "--timeout", "4")
+    ran = run(place, "--task", "full.json", "--timeout", "4")
 
     assert ran.code == 2
     assert ran.result["status"] == "timeout"
@@ -164,11 +145,12 @@ def test_a_timeout_ends_the_whole_tree_and_tells_the_progress(place: Place) -> N
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_it_with_a_result_and_exit_130(place: Place, number: int) -> None:
+def test_a_signal_ends_it_with_a_result_and_exit_130(
+    place: Place, server: ScriptedServer, number: int
+) -> None:
     call = {"name": "shell", "arguments": {"command": "touch begun; sleep 61.5"}}
-    place.server.play([{"calls": [call], **USES}])
-    task = place.file("t.json", {"goal": "g", "permission_mode": "full"})
-    process = place.begin("--task", task)
+    server.play([{"calls": [call], **USES}])
+    process = place.start("subagent", "--task", "full.json")
     while not (place.project / "begun").exists():
         time.sleep(0.02)
 
@@ -180,11 +162,13 @@ def test_a_signal_ends_it_with_a_result_and_exit_130(place: Place, number: int) 
     assert not living()
 
 
-def test_a_subagent_refuses_questions_that_no_person_answers(place: Place) -> None:
+def test_a_subagent_refuses_questions_that_no_person_answers(
+    place: Place, server: ScriptedServer
+) -> None:
     call = {"name": "write_file", "arguments": {"path": "a.txt", "content": "x"}}
-    place.server.play([{"calls": [call], **USES}, {"text": "could not"}])
+    server.play([{"calls": [call], **USES}, {"text": "could not"}])
 
-    ran = place.subagent("--goal", "g")
+    ran = run(place, "--goal", "g")
 
     assert (ran.code, ran.result["status"]) == (1, "incomplete")
     assert [one["tool"] for one in ran.result["refused"]] == ["write_file"]
