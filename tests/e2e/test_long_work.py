@@ -1,9 +1,17 @@
 """Long work on a real terminal: the installed kode and its tools, a server that plays a script."""
 
+import itertools
+import json
+import os
+import re
 import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kode.subagents import records
 from tests.e2e.command import KODE, Place
 from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
@@ -12,51 +20,47 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning"),
 ]
 
+Reply = dict[str, Any]
 FULL = ("--permission-mode", "full", "--no-memory")
 
 
-def shell(command):
+def shell(command: str) -> Reply:
     return {"calls": [{"name": "shell", "arguments": {"command": command}}]}
 
 
 @pytest.fixture
-def repl(tmp_path):
-    opened = []
+def repl(place: Place, server: ScriptedServer) -> Iterator[Callable[..., Terminal]]:
+    """Opens kode in a terminal, over a model that plays this script."""
+    opened: list[Terminal] = []
 
-    def open_repl(*script, width=100, height=30, arguments=FULL, ready=" · gpt-", **env):
-        server = ScriptedServer(list(script)).__enter__()
-        place = Place(tmp_path, server.url)
-        terminal = Terminal(
-            KODE,
-            list(arguments),
-            cwd=place.project,
-            env={**place.environ, **env},
-            width=width,
-            height=height,
-        )
-        opened.append((terminal, server))
-        terminal.until(ready)
-        return terminal
+    def open_repl(script: Any, *arguments: str) -> Terminal:
+        server.play(script)
+        words = list(arguments or FULL)
+        opened.append(Terminal(KODE, words, cwd=place.project, env=place.environ, width=100))
+        if words[0] != "run":
+            opened[-1].until(" · gpt-")
+        return opened[-1]
 
     yield open_repl
-    for terminal, server in opened:
+    for terminal in opened:
         terminal.__exit__()
-        server.__exit__(None, None, None)
 
 
-def wait_for(terminal, path):
+def wait_for(terminal: Terminal, path: Path) -> None:
     deadline = time.monotonic() + 20
     while not path.exists():
         terminal.read()
         assert time.monotonic() < deadline, terminal.text
 
 
-def test_a_background_command_can_be_listed_read_and_killed(repl, tmp_path):
-    terminal = repl(
-        shell("echo serving; touch begun; sleep 600"), {"text": "It serves."}, {"text": "I see."}
-    )
+def test_a_background_command_is_read_killed_and_asked_about(
+    place: Place, repl: Callable[..., Terminal]
+) -> None:
+    serve = "echo serving; echo $$ > begun; exec sleep 600"
+    terminal = repl([shell(serve), {"text": "It serves."}, shell(serve), {"text": "Again."}])
+    begun = place.project / "begun"
     terminal.type("serve", "enter")
-    wait_for(terminal, tmp_path / "project" / "begun")
+    wait_for(terminal, begun)
     terminal.until("  serving")
 
     terminal.type("\x02")
@@ -67,23 +71,12 @@ def test_a_background_command_can_be_listed_read_and_killed(repl, tmp_path):
     terminal.until("Full output:")
     terminal.type("/bg kill bg1", "enter")
     terminal.until("Stopped bg1: echo serving")
-    terminal.type("/bg kill bg9", "enter")
-    terminal.until("No background command is called 'bg9'. Known: bg1.")
-    terminal.type("ctrl-d")
-
-    terminal.until("Resume with")
-    assert terminal.ended() == 0
-
-
-def test_leaving_asks_about_background_commands_and_then_ends_them(repl, tmp_path):
-    terminal = repl(shell("echo $$ > begun; sleep 600"), {"text": "It runs."})
-    terminal.type("serve", "enter")
-    begun = tmp_path / "project" / "begun"
+    begun.unlink()
+    terminal.type("again", "enter")
     wait_for(terminal, begun)
-    terminal.type("/bg", "enter")
-    terminal.until("It runs.")
+    terminal.type("\x02")
+    terminal.until("Again.")
     terminal.until_gone("Ctrl-C stops")
-
     terminal.type("ctrl-d")
     terminal.until("1 background command is still running:", "Quit and stop it?")
     terminal.type("enter")
@@ -94,68 +87,75 @@ def test_leaving_asks_about_background_commands_and_then_ends_them(repl, tmp_pat
 
     terminal.until("Resume with")
     assert terminal.ended() == 0
-    assert not _runs(int(begun.read_text()))
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(begun.read_text()), 0)
 
 
-def _runs(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
+WAITS = "(setsid sleep 61.5 &); touch begun; until [ -e go ]; do sleep 0.02; done; echo on"
 
 
-def test_a_key_opens_the_last_calls_whole_during_the_turn(repl, tmp_path):
-    pager = tmp_path / "pager"
-    pager.write_text(
-        "#!/bin/sh\ncat > $HOME/paged.new; mv $HOME/paged.new $HOME/paged\n"
-        "until [ -e $HOME/quit ]; do sleep 0.05; done\n"
-    )
-    pager.chmod(0o755)
-    terminal = repl(
-        {"thinking": "Count first.\nThen say.", **shell("seq 1 100; true")},
-        shell("touch began; until [ -e go ]; do sleep 0.05; done"),
-        {"text": "Counted."},
-        PAGER=str(pager),
-    )
-    terminal.type("count", "enter")
-    wait_for(terminal, tmp_path / "project" / "began")
-
-    terminal.type("\x0f")
-    wait_for(terminal, tmp_path / "paged")
-    (tmp_path / "project" / "go").touch()
-    for _ in range(20):
-        terminal.read(0.05)
-    assert "Counted." not in terminal.text
-    (tmp_path / "quit").touch()
-
-    text = terminal.until("Counted.", "3 steps")
-    assert "Thought: Count first." in text
-    assert "Then say." not in text
-    paged = (tmp_path / "paged").read_text()
-    assert "Count first.\nThen say." in paged.replace("\x1b[2m", "").replace("\x1b[0m", "")
-    assert "command: seq 1 100; true" in paged
-    assert "\n37\n" in paged
+def play_children(request: Reply) -> Reply:
+    """The parent starts two children; each waits for `go`, and repeats what it was told."""
+    texts = [json.dumps(message) for message in request["messages"]]
+    begun = [at for at, text in enumerate(texts) if "# Goal" in text]
+    if begun:
+        answered = len(texts) - begun[-1] > 1
+        return {"text": f"The last I heard: {texts[-1]}"} if answered else shell(WAITS)
+    if request["messages"][-1]["role"] == "tool":
+        return {"text": "They run."}
+    tasks = [{"goal": "Wait."}, {"goal": "Wait too."}]
+    return {"calls": [{"name": "delegate_tasks", "arguments": {"tasks": tasks}}]}
 
 
-def test_a_person_who_left_the_window_hears_of_a_question(repl):
-    ask = ("--permission-mode", "ask", "--no-memory")
-    terminal = repl(shell("ls /build"), shell("ls /dist"), {"text": "Done."}, arguments=ask)
-    assert b"\x1b[?1004h" in terminal.raw
-
-    terminal.type("clean", "\x1b[I", "enter")
-    terminal.until("answer:")
-    assert b"\a" not in terminal.raw
-    terminal.type("\x1b[O", "y", "enter")
-    terminal.until("ls /dist", "answer:")
-    deadline = time.monotonic() + 20
-    while b"\a" not in terminal.raw and time.monotonic() < deadline:
-        terminal.read()
-    assert terminal.raw.count(b"\a") == 1
-    terminal.type("y", "enter")
-    terminal.until("Done.")
+def test_a_person_moves_tells_and_stops_children(
+    place: Place, repl: Callable[..., Terminal]
+) -> None:
+    terminal = repl(play_children)
+    terminal.type("work", "enter")
+    terminal.until("Agent 2:")
+    wait_for(terminal, place.project / "begun")
+    terminal.type("\x02")
+    terminal.until("They run.")
+    terminal.type("/bg", "enter")
+    terminal.until("bg1  running", "bg2  running", "Wait too.")
+    terminal.type("/bg kill bg2", "enter")
+    terminal.until("Stopped bg2: Wait too.")
+    terminal.type("/bg tell bg1 Take the greens.", "enter")
+    terminal.until("bg1 gets it with its next step.")
+    (place.project / "go").touch()
+    terminal.until("bg1 has ended, success")
+    terminal.type("/bg read bg1", "enter")
+    terminal.until("The last I heard", "Take the greens.")
     terminal.type("ctrl-d")
-
     terminal.until("Resume with")
-    assert terminal.ended() == 0
-    assert terminal.raw.rindex(b"\x1b[?1004l") > terminal.raw.rindex(b"\x1b[?1004h")
+
+    (path,) = place.session_files
+    agents = records.read_records(path.with_suffix("") / "agents")
+    statuses = [record.result.status for record in agents if record.result]
+    assert statuses == ["success", "interrupted"]
+
+
+STEP = re.compile(r"Running sleep \d+… (\d)s")
+
+
+@pytest.mark.parametrize("words", [("run", "--ask"), ("run",), ()])
+def test_a_running_step_counts_every_second(
+    repl: Callable[..., Terminal], words: tuple[str, ...]
+) -> None:
+    """The seconds are kode's own, read from its screen: how fast the machine is does not matter,
+    only that none of them is missing."""
+    terminal = repl([shell("sleep 60")], *words, "--allow", "shell(sleep *)", "Wait for it")
+    shown = [0]
+    feed, terminal.stream.feed = terminal.stream.feed, lambda data: None
+    read = 0
+    while shown[-1] < 4:
+        assert terminal.read(), terminal.text
+        # In small pieces, so that no update hides behind the next one.
+        for at in range(read, len(terminal.raw), 16):
+            feed(terminal.raw[at : at + 16])
+            found = STEP.search("\n".join(terminal.screen.display))
+            if found and int(found[1]) != shown[-1]:
+                shown.append(int(found[1]))
+        read = len(terminal.raw)
+    # One second, and one for a machine that stalls.
+    assert max(after - before for before, after in itertools.pairwise(shown)) <= 2

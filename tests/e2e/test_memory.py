@@ -100,26 +100,6 @@ def test_memory_that_is_off_is_neither_read_nor_written(place: Place) -> None:
     assert versions(place) == before
 
 
-def test_memory_can_be_kept_elsewhere_where_no_tool_writes(place: Place) -> None:
-    place.home.mkdir()
-    (place.home / "config.json").write_text('{"memory": {"dataDir": "~/elsewhere"}}')
-    (place.project / "kode.json").write_text('{"memory": {"data_dir": "/tmp/mine"}}')
-    facts = place.folder / "elsewhere/facts/user.md"
-
-    added = place.run("memory", "add", "user", "likes tabs")
-    with ScriptedServer(
-        [call("write_file", path=str(facts), content="x"), {"text": "ok"}]
-    ) as server:
-        place.url = server.openai_url
-        place.run("run", "write it", "--permission-mode", "full")
-        refusal = str(server.requests[1].json["messages"][-1]["content"])
-
-    assert "memory.data_dir" in added.err  # what the repository wanted is said and ignored
-    assert facts.read_text() == "likes tabs"
-    assert "belongs to" in refusal
-    assert not (place.home / "memory").exists()
-
-
 # ── the review ───────────────────────────────────────────────────────────────────────────────────
 
 

@@ -98,24 +98,3 @@ def test_a_narrow_terminal_may_change_its_size_in_a_stream(place: Place) -> None
 
     assert "Traceback" not in shown
     assert [word for word in words if word not in shown] == []
-
-
-STEERS = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x9b31m\u202edesrever"
-"""Would fill the clipboard, clear the screen, colour it, and turn text round."""
-
-
-def test_an_exported_session_has_no_codes_for_the_terminal(place: Place) -> None:
-    with ScriptedServer([{"text": f"look {STEERS}"}]) as server:
-        place.url = server.openai_url
-        place.run("run", "hi")
-    export = ["session", "export", place.session_files[0].stem, "--format", "markdown"]
-    with Terminal(KODE, export, cwd=place.project, env=place.environ) as terminal:
-        terminal.ended()
-
-    for shown in (place.run(*export).out, terminal.raw.decode()):
-        assert "look" in shown
-        assert_nothing_steers(shown)
-
-
-def assert_nothing_steers(text: str) -> None:
-    assert not [mark for mark in ("\x1b]52", "\x1b[2J", "\x9b", "\u202e") if mark in text]

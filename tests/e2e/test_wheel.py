@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -48,18 +47,6 @@ def test_the_wheel_holds_the_license_and_files_beside_modules(wheel: Path) -> No
     tracked = run("git", "ls-files", "kode", cwd=ROOT).stdout.split()
     pages = [f"kode/{name}" for name in run("git", "ls-files", "docs", cwd=ROOT).stdout.split()]
     assert [name for name in (*tracked, *pages) if name not in names] == []
-
-
-def test_the_source_archive_makes_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
-    run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", tmp_path, cwd=ROOT)
-    (archive,) = tmp_path.glob("kode-*.tar.gz")
-    with tarfile.open(archive) as opened:
-        opened.extractall(tmp_path, filter="data")
-    source = tmp_path / archive.name.removesuffix(".tar.gz")
-
-    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path, cwd=source)
-
-    assert (tmp_path / wheel.name).read_bytes() == wheel.read_bytes()
 
 
 def installed(wheel: Path, environment: Path) -> Path:
