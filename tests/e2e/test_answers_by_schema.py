@@ -35,9 +35,7 @@ def test_the_answer_is_json_on_stdout_after_tools_worked(
     assert formats(server) == [None, None]
 
 
-def test_an_answer_that_does_not_fit_is_asked_for_three_times(
-    place: Place, server: ScriptedServer
-) -> None:
+def test_an_unfit_answer_is_asked_for_three_times(place: Place, server: ScriptedServer) -> None:
     wrong = {"text": json.dumps({"file": "a.py", "line": 0})}
     server.play([wrong, {"text": json.dumps(GOOD)}, *[{"text": "There is none."}] * 3])
     flags = ("--json-schema", json.dumps(BUG), "--no-memory", "--output-format", "json")

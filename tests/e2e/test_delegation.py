@@ -21,7 +21,6 @@ from kode.subagents import records
 from tests.e2e import command
 from tests.scripted_server import ScriptedServer
 
-KEY = "sk-test-0123456789abcdefghij"
 ORPHANS_GONE_S = 5.0
 """A second after their parent, on a busy machine."""
 
@@ -68,12 +67,9 @@ class Place(command.Place):
 
         self.server.play(script)
 
-    def session(self) -> str:
-        (path,) = self.session_files
-        return path.stem
-
     def agents(self) -> list[records.Record]:
-        return records.read_records(self.home / "sessions" / self.session() / "agents")
+        (path,) = self.session_files
+        return records.read_records(path.with_suffix("") / "agents")
 
     def wait_until_alone(self) -> None:
         """Waits until no process of a subagent is left."""
@@ -87,7 +83,7 @@ class Place(command.Place):
 
 @pytest.fixture
 def place(tmp_path: Path, server: ScriptedServer) -> Place:
-    extra = {"KODE_MODEL": "gpt-4o", "KODE_MEMORY": "off", "OPENAI_API_KEY": KEY}
+    extra = {"KODE_MODEL": "gpt-4o", "KODE_MEMORY": "off"}
     return Place(tmp_path, server.openai_url, extra, server=server)
 
 
@@ -131,25 +127,6 @@ def test_one_budget_of_steps_holds_for_the_whole_tree(place: Place) -> None:
     assert result["status"] == "success"
 
 
-def test_a_second_level_of_subagents_works_where_it_is_allowed(place: Place) -> None:
-    place.config(subagent={"max_depth": 2})
-
-    def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
-        if goal == "upper" and not messages:
-            arguments = {"tasks": [{"goal": "lower"}]}
-            return {"calls": [{"name": "delegate_tasks", "arguments": arguments}]}
-        said = text_of(messages[-1]) if messages else "nothing"
-        usage = {"input_tokens": 1000, "output_tokens": 100}
-        return {"text": f"{goal} heard: {said}", "usage": usage}
-
-    place.play(["upper"], child)
-
-    told = place.result("run", "delegate this")["result"]
-
-    assert "lower heard: nothing" in told
-    place.wait_until_alone()
-
-
 async def test_children_are_asked_about_by_name_and_session_answers_hold(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,14 +166,13 @@ async def test_children_are_asked_about_by_name_and_session_answers_hold(
     assert not (place.project / "src/one.txt").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_stopping_the_parent_ends_the_tree_and_the_model_learns(place: Place, number: int) -> None:
+def test_stopping_the_parent_ends_the_tree_and_the_model_learns(place: Place) -> None:
     place.play(["a", "b"], sleeps)
     process = place.begin("run", "delegate this")
     wait_for(place.project / "a")
     wait_for(place.project / "b")
 
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
 
     assert process.returncode == 130
@@ -242,10 +218,8 @@ def test_a_child_at_its_limit_reports_and_resumes_by_id(place: Place) -> None:
     assert record.result.status == "success"
 
 
-@pytest.mark.parametrize(("at_once", "mode"), [(False, "full"), (True, "auto-edit")])
-def test_continue_reports_the_children_of_a_killed_parent_once(
-    place: Place, at_once: bool, mode: str
-) -> None:
+@pytest.mark.parametrize("mode", ["full", "auto-edit"])
+def test_continue_reports_the_children_of_a_killed_parent_once(place: Place, mode: str) -> None:
     def child(goal: str, messages: list[dict[str, Any]]) -> Reply:
         return {"text": "the early finding"} if goal == "quick" else sleeps(goal, messages)
 
@@ -257,8 +231,6 @@ def test_continue_reports_the_children_of_a_killed_parent_once(
 
     process.kill()
     process.communicate(timeout=30)
-    if not at_once:
-        place.wait_until_alone()
     first = place.result("continue", "what came out?")["result"]
 
     statuses = [record.result and record.result.status for record in place.agents()]

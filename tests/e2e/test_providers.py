@@ -21,7 +21,7 @@ REFUSED = {"error": {"status": 403, "text": "no"}}
         ("messages", "/v1/messages"),
     ],
 )
-def test_a_described_provider_and_its_subagents_get_format_key_and_headers(
+def test_a_described_provider_gets_its_format_key_and_headers(
     place: Place, server: ScriptedServer, api: str, path: str
 ) -> None:
     place.extra["KODE_MODEL"] = ""

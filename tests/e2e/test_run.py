@@ -270,9 +270,7 @@ def test_two_kodes_on_one_session_do_not_mix(place: Place) -> None:
     assert roles(place) == ["user", "assistant"] * 2
 
 
-def test_the_answer_alone_is_on_stdout_and_quiet_leaves_the_rest_out(
-    place: Place, server: ScriptedServer
-) -> None:
+def test_the_answer_alone_is_on_stdout(place: Place, server: ScriptedServer) -> None:
     looks = {"text": "Let me see.", "calls": [{"name": "list_files", "arguments": {}}]}
     server.play([looks, {"text": "Nothing here."}] * 2)
     done = place.run("run", "look")
@@ -349,7 +347,7 @@ def test_flags_known_from_elsewhere_and_files_go_with_a_task(
     assert json.loads(place.run("session", "export", id).out)["id"] == id
 
 
-def test_a_question_that_nobody_answers_is_refused_and_names_the_flag(
+def test_an_unanswered_question_is_refused_and_names_the_flag(
     place: Place, server: ScriptedServer
 ) -> None:
     call = {"name": "write_file", "arguments": {"path": "new.txt", "content": "x"}}
