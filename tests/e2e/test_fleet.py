@@ -128,7 +128,7 @@ def test_killed_tasks_are_continued_and_ended_ones_never_rerun(
     assert (fleet.project / "effects").read_text() == "waited\n"
 
 
-def test_a_worker_joins_a_driver_that_ctrl_c_ends_in_good_order(fleet: FleetPlace) -> None:
+def test_a_worker_joins_a_driver_that_ctrl_c_ends(fleet: FleetPlace) -> None:
     tasks = fleet.tasks(WAITS, "Write one")
     with fleet.start("fleet", "run", tasks, "--jobs", "1", *fleet.flags) as driver:
         fleet.wait_for(fleet.project / "begun")

@@ -56,7 +56,7 @@ def test_every_streamed_word_is_on_the_screen_exactly_once(repl, width):
     assert text.count("return a + b") == 2
 
 
-def test_ctrl_c_and_esc_stop_the_turn_or_clear_the_line(repl):
+def test_ctrl_c_and_esc_stop_turns_or_clear_lines(repl):
     terminal = repl()
 
     terminal.type("some words")
