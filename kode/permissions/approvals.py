@@ -3,7 +3,7 @@ when to ask; rules that the user wrote are in the config."""
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,25 +12,30 @@ from typing import Any, Literal, TypeVar
 from kode import durable, paths
 from kode.durable import seal_object, unseal_object
 from kode.errors import ConfigError, StorageError
-from kode.permissions.modes import StandingRule
 from kode.permissions.rules import Rule, Rules, parse
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Approval:
-    """A lasting yes of a person. Once removed it allows nothing, and can be restored."""
+class StandingRule:
+    """A rule of the settings, or a lasting yes of a person: once removed, that allows nothing and
+    can be restored."""
 
     rule: Rule
+    effect: Literal["deny", "ask", "allow"] = "allow"
+    source: Literal["settings", "session", "project"] = "project"
     at: str = ""
-    """When it was given (ISO 8601)."""
+    """When it was given (ISO 8601), if by an answer."""
     removed: bool = False
 
     @property
     def id(self) -> str:
-        """Names it in a command."""
-        return id_of(str(self.rule))
+        """Names an answer in a command; "" for a rule of the settings."""
+        return "" if self.source == "settings" else id_of(str(self.rule))
+
+
+Approvals = tuple[StandingRule, ...]
 
 
 def id_of(rule: str) -> str:
@@ -38,7 +43,7 @@ def id_of(rule: str) -> str:
     return hashlib.sha256(rule.encode()).hexdigest()[:4]
 
 
-def load(home: Path, project: Path) -> tuple[tuple[Approval, ...], str]:
+def load(home: Path, project: Path) -> tuple[tuple[StandingRule, ...], str]:
     """The approvals of a project, and a sentence about a problem with the file, if any.
 
     A damaged file is set aside, and saved approvals are ignored. Never raises.
@@ -47,9 +52,7 @@ def load(home: Path, project: Path) -> tuple[tuple[Approval, ...], str]:
     return read_approvals(path, _decode, "saved approvals are ignored")
 
 
-def change(
-    home: Path, project: Path, update: Callable[[Sequence[Approval]], Sequence[Approval]]
-) -> None:
+def change(home: Path, project: Path, update: Callable[[Approvals], Approvals]) -> None:
     """Changes the approvals of a project, durably, also if another kode does the same.
 
     Raises: StorageError, for a damaged file too, which is set aside; BusyError; what `update`
@@ -69,28 +72,36 @@ def change(
         write_approvals(path, project, items)
 
 
-def add_rules(approvals: Sequence[Approval], rules: Iterable[Rule]) -> tuple[Approval, ...]:
+def add_rules(
+    approvals: Approvals, rules: Iterable[Rule], source: Literal["session", "project"] = "project"
+) -> Approvals:
     """The approvals after these rules were given, again if they were removed; new ones last."""
     by_rule = {approval.rule: approval for approval in approvals}
+    at = datetime.now(UTC).isoformat(timespec="seconds")
     for rule in rules:
         if rule not in by_rule or by_rule[rule].removed:
-            by_rule[rule] = Approval(rule=rule, at=datetime.now(UTC).isoformat(timespec="seconds"))
+            by_rule[rule] = StandingRule(rule=rule, at=at, source=source)
     return tuple(by_rule.values())
 
 
 def change_named(
-    approvals: Sequence[Approval], *, remove: str = "", restore: str = "", give: str = ""
-) -> tuple[Approval, ...]:
+    approvals: Approvals,
+    *,
+    remove: str = "",
+    restore: str = "",
+    give: str = "",
+    source: Literal["session", "project"] = "project",
+) -> Approvals:
     """The approvals after a rule was given, and those removed and restored that have this id or
     rule. Raises: ConfigError where there is none, or for a bad rule."""
     rules = [parse(give)] if give else []
     rules += [_find(approvals, restore, removed=True).rule] if restore else []
     gone = _find(approvals, remove, removed=False) if remove else None
-    left = [replace(it, removed=True) if it == gone else it for it in approvals]
-    return add_rules(left, rules)
+    left = tuple(replace(it, removed=True) if it == gone else it for it in approvals)
+    return add_rules(left, rules, source)
 
 
-def _find(approvals: Sequence[Approval], name: str, *, removed: bool) -> Approval:
+def _find(approvals: Approvals, name: str, *, removed: bool) -> StandingRule:
     among = [approval for approval in approvals if approval.removed is removed]
     for approval in among:
         if name in (approval.id, str(approval.rule)):
@@ -100,22 +111,18 @@ def _find(approvals: Sequence[Approval], name: str, *, removed: bool) -> Approva
     raise ConfigError(f"No approval {name!r} {state} in this project. Those are: {names}.")
 
 
-def standing(
-    rules: Rules, session: Sequence[Approval], project: Sequence[Approval]
-) -> tuple[StandingRule, ...]:
-    """Every rule that counts, and the approvals that were removed."""
-    return (
-        *(StandingRule("deny", str(rule), "settings") for rule in rules.deny),
-        *(StandingRule("ask", str(rule), "settings") for rule in rules.ask),
-        *(StandingRule("allow", str(rule), "settings") for rule in rules.allow),
-        *(_as_standing(approval, "session") for approval in session),
-        *(_as_standing(approval, "project") for approval in project),
+def standing(rules: Rules) -> tuple[StandingRule, ...]:
+    """The rules of the settings."""
+    effects: Mapping[Literal["deny", "ask", "allow"], Iterable[Rule]] = {
+        "deny": rules.deny,
+        "ask": rules.ask,
+        "allow": rules.allow,
+    }
+    return tuple(
+        StandingRule(rule=rule, effect=effect, source="settings")
+        for effect, among in effects.items()
+        for rule in among
     )
-
-
-def _as_standing(approval: Approval, source: Literal["session", "project"]) -> StandingRule:
-    text, at = str(approval.rule), approval.at
-    return StandingRule("allow", text, source, approval.id, at, approval.removed)
 
 
 def read_approvals(
@@ -150,12 +157,12 @@ def write_approvals(path: Path, project: Path, items: Mapping[str, Any]) -> None
     durable.replace(path, json.dumps(document, indent=2).encode() + b"\n")
 
 
-def _decode(document: Mapping[str, Any]) -> tuple[Approval, ...]:
+def _decode(document: Mapping[str, Any]) -> Approvals:
     at, approvals = document["at"], {}
     for key in ("allow", "removed"):
         if not isinstance(texts := document[key], list):
             raise ValueError(f"{key} is not a list of rules")
         for rule in map(parse, texts):
             when = str(at.get(str(rule), ""))
-            approvals[rule] = Approval(rule=rule, at=when, removed=key == "removed")
+            approvals[rule] = StandingRule(rule=rule, at=when, removed=key == "removed")
     return tuple(approvals.values())

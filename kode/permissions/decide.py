@@ -21,7 +21,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kode.git import git_folder_above
 from kode.messages import RefusedBy
@@ -99,8 +99,7 @@ def decide_call(call: Call) -> Decision:
     """Whether a call may run, must be asked about, or is refused. Never raises."""
     if denied := call.find_rule(call.rules.deny, _is_bare):
         return _deny_by(denied)
-    effect = call.tool.effect_on(call.arguments)
-    match effect:
+    match call.tool.effect_on(call.arguments):
         case "read":
             return _decide_read(call)
         case "edit":
@@ -109,17 +108,11 @@ def decide_call(call: Call) -> Decision:
             return replace(_decide_edit(call), must_read_first=not can_read)
         case "run":
             return _decide_run(call)
-        case "fetch":
-            return _decide_fetch(call)
-        case "mcp":
-            return _decide_mcp(call)
-        case "memory" | "memory-read":
+        case "fetch" | "mcp" | "delegate" as effect:
+            return _decide_sending(call, effect)
+        case "memory" | "memory-read" as effect:
             return _decide_memory(call, writes=effect == "memory")
-        case "delegate":
-            reason = "Starts subagents; they have the same permissions."
-            return _by_rule_or_mode(call) or ask(reason, "--allow delegate", "delegate")
-        case _:
-            return _by_rule(call) or allow("It touches nothing outside the session.")
+    return _by_rule(call, _matcher(call)) or allow("It touches nothing outside the session.")
 
 
 def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
@@ -132,21 +125,17 @@ def limited_to(only: Sequence[str], place: Workplace) -> Interceptor:
     names = ", ".join(only) or "no tools"
     reason = f"The command that started this turn allows only {names}. Use those."
 
-    def is_named(call: Call) -> bool:
-        is_run = call.tool.effect == "run"
-        if call.find_rule(rules, _is_bare if is_run else _matcher(call)):
-            return True
-        parts = _judge(call).parts if is_run else None
-        return parts is not None and all(_line_rule(call, rules, part) for part in parts)
-
     async def intercept(action: Action) -> Decision | None:
         tool, arguments = action.tool, action.arguments
         call = Call(
             rules=Rules(), mode="ask", tool=tool, arguments=arguments, place=place, where=where
         )
-        if tool.effect == "none" or is_named(call):
+        is_run = tool.effect == "run"
+        if tool.effect == "none" or call.find_rule(rules, _is_bare if is_run else _matcher(call)):
             return None
-        if tool.effect == "run" and any(rule.kind == "shell" for rule in rules):
+        if is_run and all(_line_rule(call, rules, part) for part in _judge(call).parts):
+            return None
+        if is_run and any(rule.kind == "shell" for rule in rules):
             return Decision(outcome="allow", reason=reason, run_in="read_only")
         return deny(reason)
 
@@ -211,9 +200,8 @@ def _matcher(call: Call) -> Matches:
     return lambda rule, _: True
 
 
-def _by_rule(call: Call, matches: Matches | None = None) -> Decision | None:
+def _by_rule(call: Call, matches: Matches) -> Decision | None:
     """The decision by the first matching rule of the settings."""
-    matches = matches or _matcher(call)
     if denied := call.find_rule(call.rules.deny, matches, loosely=True):
         return _deny_by(denied)
     if asking := call.find_rule(call.rules.ask, matches, loosely=True):
@@ -222,39 +210,38 @@ def _by_rule(call: Call, matches: Matches | None = None) -> Decision | None:
     return allow(f"The rule {allowing} allows it.") if allowing else None
 
 
-def _by_rule_or_mode(call: Call) -> Decision | None:
-    """The decision by a rule of the settings, mode `full`, or an earlier answer."""
-    if decision := _by_rule(call):
-        return decision
-    if call.mode == "full":
-        return allow(_MODE_ALLOWS)
-    return allow(_ALLOWED_BEFORE) if call.find_rule(call.rules.approved, _matcher(call)) else None
-
-
-def _decide_fetch(call: Call) -> Decision:
-    if decision := _by_rule_or_mode(call):
-        return decision
-    host = grammar.host_of(str(call.arguments.get("url")))
-    rule = f"fetch({host})" if host else "fetch"
-    offer = () if "*" in host or not host else (rule,)  # else it would be about other hosts
-    return ask(f"Fetches a page from {host or 'another machine'}.", f"--allow '{rule}'", *offer)
-
-
-def _decide_mcp(call: Call) -> Decision:
-    """What a server says about its own tools (read-only, harmless) changes nothing here."""
-    decision = _by_rule_or_mode(call)
-    if call.mode == "plan" and (decision is None or decision.outcome != "deny"):
+def _decide_sending(call: Call, effect: Literal["fetch", "mcp", "delegate"]) -> Decision:
+    """What works elsewhere. What a server says about its own tools (read-only, harmless) changes
+    nothing here."""
+    matches = _matcher(call)
+    decision = _by_rule(call, matches)
+    if effect == "mcp" and call.mode == "plan" and not (decision and decision.outcome == "deny"):
         return _deny_in_plan("A tool of an MCP server, which may change anything,")
     if decision is not None:
         return decision
-    target = call.tool.target(call.arguments) if call.tool.target else ""
-    server, _, name = target.partition(":")
-    reason = f"kode cannot tell what {name} does: it is a tool of the MCP server {server}."
-    return ask(reason, f"--allow 'mcp({target})'", f"mcp({target})")
+    if call.mode == "full":
+        return allow(_MODE_ALLOWS)
+    if call.find_rule(call.rules.approved, matches):
+        return allow(_ALLOWED_BEFORE)
+    rule: str = effect
+    if effect == "delegate":
+        reason = "Starts subagents; they have the same permissions."
+    elif effect == "mcp":
+        target = call.tool.target(call.arguments) if call.tool.target else ""
+        server, _, name = target.partition(":")
+        rule = f"mcp({target})"
+        reason = f"kode cannot tell what {name} does: it is a tool of the MCP server {server}."
+    else:
+        host = grammar.host_of(str(call.arguments.get("url")))
+        reason = f"Fetches a page from {host or 'another machine'}."
+        rule = f"fetch({host})" if host else rule
+        if "*" in rule or not host:  # it would be about other hosts
+            return ask(reason, f"--allow '{rule}'")
+    return ask(reason, f"--allow '{rule}'", rule)
 
 
 def _decide_memory(call: Call, *, writes: bool) -> Decision:
-    decision = _by_rule(call)
+    decision = _by_rule(call, _matcher(call))
     if decision is not None and not decision.is_allowed:
         return decision
     if writes and call.mode == "plan":
@@ -265,8 +252,10 @@ def _decide_memory(call: Call, *, writes: bool) -> Decision:
 
 
 def _decide_read(call: Call) -> Decision:
-    path = path_of(call)
-    paths = [path, *_paths_of_glob(call, path)]
+    paths = [path := path_of(call)]
+    value = call.arguments.get("glob")
+    if call.tool.name != "list_files" and isinstance(value, str) and value:  # a search looks there
+        paths.append(os.path.normpath(os.path.join(path, value.replace("\0", ""))))
     by_rule = [_by_rule(call, call.matches_path(it)) for it in paths]
     refusal = next((it for it in by_rule if it is not None and not it.is_allowed), None)
     if decision := refusal or by_rule[0]:
@@ -274,7 +263,7 @@ def _decide_read(call: Call) -> Decision:
     secret = next((it for it in paths if places.is_secret(it, call.where)), None)
     if secret is not None:
         reason = f"{_name(call, secret)} is likely to hold keys or passwords."
-        return ask(reason, f"--allow '{_file_rule('read', call, secret)}'")
+        return ask(reason, f"--allow '{_file_rule(call, _real(call, secret), 'read')}'")
     if places.find_place(path, call.where) == "root" or places.is_readable(path, call.where):
         return allow("It reads the project.")
     if call.find_rule(call.rules.approved, call.matches_path(path)):
@@ -294,39 +283,42 @@ def _decide_read(call: Call) -> Decision:
 
 def _decide_edit(call: Call) -> Decision:
     path, change, is_full = path_of(call), call.change, call.mode == "full"
-    real = _real(call, path)
+    real, name = _real(call, path), _name(call, path)
     place = places.find_place(os.path.dirname(real) if os.path.islink(real) else path, call.where)
     if place == "protected":
-        return deny(f"{_name(call, path)} belongs to kode; tools never write there.")
+        return deny(f"{name} belongs to kode; tools never write there.")
     by_rule = _by_rule(call, call.matches_path(path))
-    if by_rule is not None and by_rule.outcome == "deny":
-        return by_rule
-    if call.mode == "plan":
+    if call.mode == "plan" and not (by_rule and by_rule.outcome == "deny"):
         return _deny_in_plan("Editing a file")
     if by_rule is not None:
         return by_rule
+    # All of the ignored folder that it is in, or of the file's own folder; not of the project's,
+    # where it would be a rule for everything (use mode `auto-edit`).
+    ignored = change.ignored if change is not None else ""
+    in_ignored = ignored.endswith("/")
+    folder = _real(call, ignored.rstrip("/")) if in_ignored else os.path.dirname(real)
+    around = _file_rule(call, folder).pattern
+    wide, rule = Rule("edit", f"{around}/**"), _file_rule(call, real)
     if change is not None and change.kind == "dependency" and not is_full:
-        folder = change.ignored.rstrip("/")
-        rule = _ignored_rule(call) or _file_rule("edit", call, folder)
+        rule = wide if in_ignored else _file_rule(call, _real(call, ignored))
         if rule in call.rules.approved:  # about other files says nothing about packages
             return allow(_ALLOWED_BEFORE)
+        folder = ignored.rstrip("/")
         reason = f"{_name(call, folder)} holds packages, which programs load unseen."
         return ask(reason, f"--allow '{rule}'", *_lasting(folder, rule))
-    makes_link = change is not None and change.is_link
-    rule = _file_rule("edit", call, path)
     hint = f"--allow '{rule}'"
+    makes_link = change is not None and change.is_link
     if (
         places.runs_later(path, call.where.git)
         or places.is_named(path, call.where, as_link=makes_link)
         or (makes_link and places.may_hold_what_runs(path))
     ):
-        reason = f"{_name(call, path)} is run later by other programs without asking."
+        reason = f"{name} is run later by other programs without asking."
         return ask(reason, hint, runs_unattended=is_full)
     if (call.taint or change is not None) and places.steers_agents(path):
         why = "a command wrote it: change it with edit_file"
         why = "this session has read outside text" if call.taint else why
-        reason = f"{_name(call, path)} gives agents instructions, and {why}."
-        return ask(reason, hint, runs_unattended=is_full)
+        return ask(f"{name} gives agents instructions, and {why}.", hint, runs_unattended=is_full)
     if places.is_in_tmp(path, call.where):
         return allow("It writes in the session's own /tmp, as any command may.")
     if is_full or (call.mode == "auto-edit" and place == "root"):
@@ -334,34 +326,19 @@ def _decide_edit(call: Call) -> Decision:
     if call.find_rule(call.rules.approved, call.matches_path(path)):
         return allow(_ALLOWED_BEFORE)
     if place != "root":
-        reason = f"{_name(call, path)} is outside the working folders."
-        return ask(reason, hint, *_lasting(path, rule))
+        return ask(f"{name} is outside the working folders.", hint, *_lasting(path, rule))
+    is_wide = in_ignored or around.startswith("./")
     return ask(
         "Mode `ask` asks before every edit.",
         "--permission-mode auto-edit",
-        *_lasting(path, _ignored_rule(call) or _folder_rule(call, path) or rule),
+        *_lasting(path, wide if is_wide else rule),
         narrow_rules=_lasting(path, rule),
         only_mode_asks=True,
     )
 
 
-def _ignored_rule(call: Call) -> Rule | None:
-    """The rule for all of the ignored folder that an edit is in; None if it is in none."""
-    ignored = call.change.ignored if call.change is not None else ""
-    if not ignored.endswith("/"):
-        return None
-    return Rule("edit", f"{_file_rule('edit', call, ignored.rstrip('/')).pattern}/**")
-
-
-def _folder_rule(call: Call, path: str) -> Rule | None:
-    """The rule for a file's folder; None in the project's own folder, where it would be a rule for
-    everything (use mode `auto-edit`), and outside of it."""
-    folder = _file_rule("edit", call, os.path.dirname(_real(call, path))).pattern
-    return Rule("edit", f"{folder}/**") if folder.startswith("./") else None
-
-
-def _file_rule(name: str, call: Call, path: str) -> Rule:
-    project, real = places.real(call.place.project), _real(call, path)
+def _file_rule(call: Call, real: str, name: str = "edit") -> Rule:
+    project = places.real(call.place.project)
     is_inside = real != project and below(real, project)
     return Rule(name, f"./{os.path.relpath(real, project)}" if is_inside else real)
 
@@ -379,14 +356,6 @@ def _real(call: Call, path: str) -> str:
     return os.path.join(places.real(folder), name) if is_link else places.real(path)
 
 
-def _paths_of_glob(call: Call, path: str) -> list[str]:
-    """What a search looks into besides its folder."""
-    value = call.arguments.get("glob")
-    if call.tool.name == "list_files" or not isinstance(value, str) or not value:
-        return []
-    return [os.path.normpath(os.path.join(path, value.replace("\0", "")))]
-
-
 def _name(call: Call, path: str) -> str:
     if below(path, call.where.cwd):
         return os.path.relpath(path, call.where.cwd)
@@ -399,31 +368,26 @@ def _name(call: Call, path: str) -> str:
 def ask_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
     """Decides about a command that the sandbox made fail."""
     line = _judge(call)
-    failure = ", ".join(attempt.words for attempt in blocked)
-    failure = f"It failed in the sandbox, where it {failure}."
+    what = ", ".join(attempt.words for attempt in blocked)
+    failure = f"It failed in the sandbox, where it {what}."
     folders = [
         attempt.where if attempt.what == "hidden" else git_folder_above(attempt.where)
         for attempt in blocked
     ]
-    decision = _ask_about(call, line.parts)
     flag = _flags(line.parts) or "--permission-mode full"
     if folders and all(folders):
         flag = " ".join(f"--add-dir {shlex.quote(it)}" for it in dict.fromkeys(folders))
-    rules, narrow = decision.consent.rules, decision.consent.narrow_rules
-    consent = Consent(flag=flag, rules=rules, narrow_rules=narrow, decisive=failure)
+    narrow = _offer_rules(line.parts, exact=True)
+    question = ask(
+        f"{failure} Run it outside?",
+        flag,
+        *_offer_rules(line.parts),
+        narrow_rules=narrow,
+        decisive=failure,
+    )
     from_outside = any(attempt.what != "write" for attempt in blocked)
     source = f"the output of `{line.parts[0].text}`" if from_outside else ""
-    reason = f"{failure} Run it outside?"
-    return replace(decision, reason=reason, line=line, untrusted=source, consent=consent)
-
-
-def rules_for_changes(call: Call) -> tuple[str, ...]:
-    """The rules that would let a command change the project for real without a question; none if
-    it may do more than its words say."""
-    line = _judge(call)
-    parts = [part for part in line.parts if part.risk != "safe"]
-    only_writes = line.known and all(part.risk == "write" for part in parts)
-    return _offer_rules(parts) if only_writes else ()
+    return replace(question, line=line, untrusted=source)
 
 
 def find_outside_source(line: "Line", where: places.PathRules, *, private: bool = False) -> str:

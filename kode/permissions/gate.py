@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import functools
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,20 +20,19 @@ from kode.messages import first_of, plural
 from kode.paths import real_path
 from kode.permissions import approvals, places
 from kode.permissions import rules as grammar
-from kode.permissions.approvals import Approval
+from kode.permissions.approvals import StandingRule
 from kode.permissions.decide import (
     Call,
+    ask,
     ask_outside,
     decide_call,
     deny,
     path_of,
-    rules_for_changes,
 )
-from kode.permissions.modes import PermissionMode, StandingRule
-from kode.permissions.question import Answer, Ask, Question
+from kode.permissions.modes import PermissionMode
+from kode.permissions.question import Ask, Question
 from kode.permissions.rules import Rule, Rules, parse_all
 from kode.tool import (
-    ALLOWED,
     Action,
     Blocked,
     Consent,
@@ -66,9 +65,9 @@ class GateState:
     attended: bool = True
     """Whether somebody can be asked, if at all."""
     denied: tuple[Rule, ...] = ()  # by a plug-in, while it lasts
-    approved: tuple[Approval, ...] = ()
+    approved: tuple[StandingRule, ...] = ()
     """By answers for the session."""
-    saved: tuple[Approval, ...] = ()
+    saved: tuple[StandingRule, ...] = ()
     """By answers for the project."""
     read_at: tuple[int, ...] | None = None
     """Which version of their file was read: another kode may give or remove some."""
@@ -116,11 +115,11 @@ class Gate:
 
     def approve_in_session(self, rules: Sequence[str]) -> None:
         """Adds rules, as an answer for the session does. Raises: ConfigError for a bad rule."""
-        self.state.approved = approvals.add_rules(self.state.approved, parse_all(rules))
+        self.state.approved = approvals.add_rules(self.state.approved, parse_all(rules), "session")
 
     def standing_rules(self) -> tuple[StandingRule, ...]:
         """Every rule that counts, and the approvals that were removed."""
-        return approvals.standing(self.rules, self.state.approved, self._saved())
+        return (*approvals.standing(self.rules), *self.state.approved, *self._saved())
 
     def change_approvals(self, *, remove: str = "", restore: str = "", give: str = "") -> None:
         """See `tool.Gate`."""
@@ -129,7 +128,7 @@ class Gate:
             approvals.change_named, remove=remove, restore=restore, give=give
         )
         if any(name in (approval.id, str(approval.rule)) for approval in session):
-            self.state.approved = update(session)
+            self.state.approved = update(session, source="session")
         else:
             approvals.change(self.place.home, self.place.project, update)
 
@@ -156,7 +155,7 @@ class Gate:
         if decision.outcome != "ask":
             return decision
         if self._ask is None:
-            return _with_nobody(decision)
+            return _refuse_alone(decision)
         preview = ""
         if action.tool.preview:
             preview = action.tool.preview(replace(context, decision=decision), action.arguments)
@@ -169,8 +168,9 @@ class Gate:
             if self.save_first is not None and decision.consent.dangers and decision.line:
                 saved = await self.save_first(decision.line.writes)
             reason = "\n".join(filter(None, (decision.reason, action.change, saved)))
-            question = self._question(action, decision, preview=preview, reason=reason)
-            return self._apply_answer(await self._ask(question), decision)
+            diff = preview if action.tool.effect == "edit" else ""
+            shown = {"preview": preview, "diff": diff} if preview else {}
+            return await self._ask_person(action, decision, reason=reason, **shown)
 
     async def judge_changes(
         self, action: Action, changes: Sequence[FileChange], diff: str, *, may_ask: bool
@@ -185,19 +185,22 @@ class Gate:
             pending = [pair for pair in decided if pair[1].outcome == "ask"]
             if not pending:
                 return decided
+            joined = _join([decision for _, decision in pending])
             if self._ask is None or not may_ask:
-                settled = _nobody([decision for _, decision in pending])
+                settled = _refuse_alone(joined)
             else:
-                question = self._question_about_changes(action, pending, diff)
-                answer = await self._ask(question)
-                settled = _by_person(answer)
-                if answer.choice != "no":
-                    self._remember(answer, question.rules)
-                    settled = ALLOWED
-            return [
-                (change, settled if decision.outcome == "ask" else decision)
-                for change, decision in decided
-            ]
+                first_line = action.subject.strip().partition("\n")[0]
+                first_line = first_line if len(first_line) <= 60 else first_line[:59] + "…"
+                settled = await self._ask_person(
+                    action,
+                    joined,
+                    title=f"Keep what `{first_line}` changed",
+                    preview="\n\n".join(filter(None, (self._name_changes(pending), diff))),
+                    diff=diff,
+                    kind="keep",
+                    of="changes",
+                )
+            return [(it, settled if one.outcome == "ask" else one) for it, one in decided]
 
     async def judge_outside(self, action: Action, blocked: Sequence[Blocked]) -> Decision:
         """Decides whether a command that failed in the sandbox because of what was blocked there
@@ -206,11 +209,10 @@ class Gate:
             return deny("Mode plan runs nothing outside the sandbox.", by="mode")
         decision = ask_outside(self._call(action), blocked)
         if self._ask is None:
-            return _with_nobody(decision)
+            return _refuse_alone(decision)
         async with self.state.turn:
             title = "Run it again without the sandbox"
-            question = self._question(action, decision, title=title, of="outside", kind="run")
-            return self._apply_answer(await self._ask(question), decision)
+            return await self._ask_person(action, decision, title=title, of="outside", kind="run")
 
     async def confirm(self, tool: str, title: str, preview: str) -> bool:
         """Whether the person says yes to a question of a tool about what a call of it did. False
@@ -245,45 +247,18 @@ class Gate:
             decided.append((change, decision))
         return decided
 
-    def _question_about_changes(
-        self,
-        action: Action,
-        pending: Sequence[tuple[FileChange, Decision]],
-        diff: str,
-    ) -> Question:
-        command = str(action.arguments.get("command", ""))
-        first_line = command.strip().partition("\n")[0]
-        first_line = first_line if len(first_line) <= 60 else first_line[:59] + "…"
-        consents = [decision.consent for _, decision in pending]
-        reasons = [it.reason for _, it in pending if not it.consent.only_mode_asks]
+    def _name_changes(self, pending: Sequence[tuple[FileChange, Decision]]) -> str:
+        """The changes that a question is about, a line each; those of git's records are one."""
         listed = [
             change
-            for change, it in pending
-            if change.kind != "git" or not it.consent.only_mode_asks
+            for change, decision in pending
+            if change.kind != "git" or not decision.consent.only_mode_asks
         ]
-        names = [self._describe(group) for group in group_changes(listed)]
-        names += ["what git records (.git)"] if len(listed) < len(pending) else []
-        rules = tuple(dict.fromkeys(rule for consent in consents for rule in consent.rules))
-        if len(rules) > MAX_RULES or not all(consent.rules for consent in consents):
-            rules = () if reasons else rules_for_changes(self._call(action))
-        return Question(
-            tool="shell",
-            subject=command,
-            title=f"Keep what `{first_line}` changed",
-            preview="\n\n".join(filter(None, ("\n".join(names), diff))),
-            diff=diff,
-            reason="\n".join(dict.fromkeys(reasons))
-            or "It ran on a copy of the project: /undo undoes what you keep.",
-            kind="keep",
-            of="changes",
-            may_always=bool(rules),
-            rules=rules,
-            passes_in=None if reasons else "auto-edit",
-        )
-
-    def _describe(self, group: FileChange) -> str:
-        name = f"{group.change} {os.path.relpath(group.path, self.place.cwd)}"
-        return f"{name} ({plural(group.files, 'file')})" if group.is_folder else name
+        names = []
+        for group in group_changes(listed):
+            files = f" ({plural(group.files, 'file')})" if group.is_folder else ""
+            names.append(f"{group.change} {os.path.relpath(group.path, self.place.cwd)}{files}")
+        return "\n".join(names + ["what git records (.git)"] * (len(listed) < len(pending)))
 
     def decide(self, action: Action) -> Decision:
         """What rules, mode and words say of an action, without asking anybody. Judges a path both
@@ -336,7 +311,7 @@ class Gate:
         approved = (*self.state.approved, *self._saved())
         return tuple([approval.rule for approval in approved if not approval.removed])
 
-    def _saved(self) -> tuple[Approval, ...]:
+    def _saved(self) -> tuple[StandingRule, ...]:
         """Read again when the file is another: beside this kode, others give and remove."""
         try:
             status = os.stat(paths.permissions_file(self.place.home, self.place.project))
@@ -350,43 +325,36 @@ class Gate:
                 self.emit(Notice(text=problem))
         return self.state.saved
 
-    def _question(
-        self, action: Action, decision: Decision, *, preview: str = "", **others: Any
-    ) -> Question:
-        """`others`: fields of the question, in place of the usual ones."""
-        tool, arguments, subject = action.tool, action.arguments, action.subject
-        consent, is_edit = decision.consent, action.tool.effect == "edit"
+    async def _ask_person(self, action: Action, decision: Decision, **fields: Any) -> Decision:
+        """Asks about a decision, and says what the answer makes of it; `fields` of the question
+        stand in place of the usual ones."""
+        assert self._ask is not None
+        tool, arguments, consent = action.tool, action.arguments, decision.consent
         risk = decision.line.risk if decision.line is not None else ""
         fields = {
             "title": _TITLES.get(tool.effect, f"Use {tool.name}"),
+            "preview": _preview_of(action),
             "reason": decision.reason,
             "kind": f"{tool.effect} {risk}".strip(),
-            **others,
+            **fields,
         }
-        return Question(
+        question = Question(
             tool=tool.name,
-            subject=subject,
-            preview=preview or _preview_of(tool, arguments, subject),
-            diff=preview if is_edit else "",
+            subject=action.subject,
             dangers=consent.dangers,
             may_always=bool(consent.rules),
             rules=consent.rules,
             narrow=consent.narrow_rules,
-            passes_in="auto-edit" if is_edit and consent.only_mode_asks else None,
+            passes_in="auto-edit" if consent.only_mode_asks else None,
             arguments=arguments,
             **fields,
         )
-
-    def _apply_answer(self, answer: Answer, decision: Decision) -> Decision:
+        answer = await self._ask(question)
         if answer.choice == "no":
-            return _by_person(answer, decision.consent.decisive)
-        self._remember(answer, decision.consent.rules, decision.consent.narrow_rules)
-        return replace(decision, outcome="allow", reason="The person allowed it.")
-
-    def _remember(self, answer: Answer, offered: Sequence[str], narrow: Sequence[str] = ()) -> None:
-        if answer.mode is not None:
-            self.mode = answer.mode
-        rules = narrow if answer.narrow else offered
+            refusal = deny(answer.message.strip(), by="person")
+            return replace(refusal, consent=Consent(decisive=consent.decisive))
+        self.state.mode = answer.mode or self.mode
+        rules = answer.rules_of(question)
         if answer.choice == "session":
             self.approve_in_session(rules)
         if answer.choice == "project":
@@ -396,6 +364,7 @@ class Gate:
             except KodeError as error:
                 self.approve_in_session(rules)
                 self.emit(Notice(text=f"The approval counts for this session only. {error}"))
+        return replace(decision, outcome="allow", reason="The person allowed it.")
 
 
 _TITLES = {
@@ -414,17 +383,27 @@ GO_WITHOUT = "Continue without it, or say in your answer what is needed."
 """What the model does after a refusal without a person, where nothing better is known."""
 
 
-def _by_person(answer: Answer, decisive: str = "") -> Decision:
-    return replace(deny(answer.message.strip(), by="person"), consent=Consent(decisive=decisive))
-
-
-def _nobody(pending: Sequence[Decision]) -> Decision:
-    """That nobody could be asked about some changes, with all that would keep them."""
-    reasons = [*dict.fromkeys(decision.reason for decision in pending)]
-    flags = [*dict.fromkeys(decision.consent.flag for decision in pending)]
+def _join(pending: Sequence[Decision]) -> Decision:
+    """One decision for all of these, with what would answer every one."""
+    consents = [decision.consent for decision in pending]
+    others = [decision for decision in pending if not decision.consent.only_mode_asks]
+    reasons = [*dict.fromkeys(decision.reason for decision in others or pending)]
+    flags = [*dict.fromkeys(consent.flag for consent in consents)]
+    rules = tuple(dict.fromkeys(rule for consent in consents for rule in consent.rules))
+    if len(rules) > MAX_RULES or not all(consent.rules for consent in consents):
+        rules = ()
     flag = " ".join(flags) if all(flags) and len(flags) <= MAX_REASONS else ""
-    reason = " ".join(first_of(reasons, MAX_REASONS))
-    return replace(deny(reason, by="nobody"), consent=Consent(flag=flag))
+    reason = "\n".join(first_of(reasons, MAX_REASONS))
+    return ask(reason, flag, *rules, only_mode_asks=not others)
+
+
+def _refuse_alone(decision: Decision) -> Decision:
+    """What becomes of a question where nobody can be asked."""
+    if decision.consent.runs_unattended:
+        return replace(decision, outcome="allow", reason="The mode allows it.")
+    consent = replace(decision.consent, instead=decision.consent.instead or GO_WITHOUT)
+    reason = " ".join((*consent.dangers, decision.reason)).strip()
+    return replace(decision, outcome="deny", by="nobody", reason=reason, consent=consent)
 
 
 def path_denier(rules: Rules, place: Workplace) -> Callable[[str], bool]:
@@ -457,20 +436,12 @@ def paths_to_read(rules: Rules, place: Workplace) -> tuple[Path, ...]:
     return tuple(Path(real_path(place.project / paths.expand(text))) for text in named)
 
 
-def _with_nobody(decision: Decision) -> Decision:
-    if decision.consent.runs_unattended:
-        return replace(decision, outcome="allow", reason="The mode allows it.")
-    consent = replace(decision.consent, instead=decision.consent.instead or GO_WITHOUT)
-    reason = " ".join((*consent.dangers, decision.reason)).strip()
-    return replace(decision, outcome="deny", by="nobody", reason=reason, consent=consent)
-
-
-def _preview_of(tool: Tool, arguments: Mapping[str, Any], subject: str) -> str:
+def _preview_of(action: Action) -> str:
     """What a call without a preview is about: its subject, or all arguments, in full."""
-    if tool.effect in ("run", "fetch", "read"):
-        return subject
+    if action.tool.effect in ("run", "fetch", "read"):
+        return action.subject
     return "\n".join(
         f"{name}: {value if isinstance(value, str) else repr(value)}"
-        for name, value in arguments.items()
+        for name, value in action.arguments.items()
         if value is not None
     )

@@ -1,7 +1,6 @@
-"""The permission modes, and the rules that stand in a session."""
+"""The permission modes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 PermissionMode = Literal["ask", "auto-edit", "plan", "full"]
@@ -24,17 +23,3 @@ MODE_CALLED: Mapping[str, PermissionMode] = {
     "default": "ask",
 }
 """Accepted mode names → mode: kode's own, and those of other agents."""
-
-
-@dataclass(frozen=True)
-class StandingRule:
-    """A permission rule of the settings, or by a person's answer that lasts."""
-
-    effect: Literal["deny", "ask", "allow"]
-    rule: str
-    source: Literal["settings", "session", "project"]
-    id: str = ""
-    """Of an answer: see `Gate.change_approvals`."""
-    at: str = ""
-    removed: bool = False
-    """Whether it counts no more, and can be restored."""

@@ -31,7 +31,8 @@ from kode.extensions.found_extensions import FoundExtensions
 from kode.images import keep
 from kode.memory.statement import Outcome
 from kode.messages import Image, Message, Text, Usage
-from kode.permissions.modes import StandingRule
+from kode.permissions.approvals import StandingRule
+from kode.permissions.rules import Rule
 from kode.provider import ModelInfo
 from kode.session.plan import Plan
 from kode.session.spending import Spending, Spent
@@ -110,14 +111,8 @@ class FakeConversation:
         provider = SimpleNamespace(name=self.provider, model=self.model, info=info)
         gate = SimpleNamespace(
             standing_rules=lambda: (
-                StandingRule("allow", "shell(ls:*)", "settings"),
-                StandingRule(
-                    effect="allow",
-                    rule="edit(./src/**)",
-                    source="project",
-                    id="1f3a",
-                    at="2026-11-02",
-                ),
+                StandingRule(rule=Rule("shell", "ls:*"), source="settings"),
+                StandingRule(rule=Rule("edit", "./src/**"), at="2026-11-02"),
             ),
             change_approvals=lambda **changes: None,
         )

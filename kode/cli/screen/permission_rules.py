@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kode.cli.screen.lines import one_line
 from kode.errors import UserError
-from kode.permissions.modes import StandingRule
+from kode.permissions.approvals import StandingRule
 
 CHANGES: Mapping[str, tuple[str, str]] = {
     "remove": ("remove ID ...", "ask again"),
@@ -27,7 +27,9 @@ def rule_rows(
         }[rule.source]
         since = f" {rule.at[:10]}" if rule.at else ""
         state = "removed: " if rule.removed else ""
-        rows.append((rule.id, f"{state}{rule.effect} {one_line(rule.rule)}", f"{source}{since}"))
+        rows.append(
+            (rule.id, f"{state}{rule.effect} {one_line(str(rule.rule))}", f"{source}{since}")
+        )
     return rows
 
 
