@@ -43,8 +43,8 @@ def test_background_commands_are_offered_for_each_thing_they_allow(tmp_path):
     state.opened = FakeConversation(tmp_path, tmp_path)
     state.opened.commands = SimpleNamespace(
         commands=[
-            SimpleNamespace(name="b1", command="make test", runs=True),
-            SimpleNamespace(name="b2", command="make", runs=False),
+            SimpleNamespace(name="b1", running=SimpleNamespace(command="make test"), runs=True),
+            SimpleNamespace(name="b2", running=SimpleNamespace(command="make"), runs=False),
         ]
     )
     offered = choices_of(state)["/bg"]
