@@ -137,7 +137,7 @@ def _list(parser: Parser, argv: Sequence[str]) -> Answer:
     return Answer(
         value=[asdict(summary) for summary in summaries],
         as_json=arguments.json,
-        lines=listed(summaries, limit, with_folder=not arguments.here),
+        lines=listed(summaries, limit),
         empty="No sessions here." if arguments.here else "No sessions yet. `kode` starts one.",
     )
 

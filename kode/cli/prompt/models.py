@@ -94,7 +94,7 @@ async def _choose_model(state: PromptState) -> str:
             for name in offer.models
             if not offer.problem
         ]
-        return await choose(state, "Choose a model", [Choice(name, name) for name in names])
+        return await choose(state.screen, "Choose a model", [Choice(name, name) for name in names])
     rows = [(offer.provider, _shortened(offer)) for offer in offered]
     state.screen.print(explain(rows, state.screen.width))
     others = "/model PROVIDER/NAME switches to another provider's; " if len(offered) > 1 else ""
@@ -138,7 +138,7 @@ async def use_effort(state: PromptState, argument: str) -> None:
     if not argument and state.screen.editor is not None:
         levels = [Choice(*pair) for pair in effort_choices(conversation)]
         levels = [Choice(it.value, f"{it.value:<8}  {it.text}".rstrip()) for it in levels]
-        argument = await choose(state, "How much the model thinks", levels)
+        argument = await choose(state.screen, "How much the model thinks", levels)
     if argument:
         conversation.use_effort(_level(argument))
     first, *more = effort_lines(conversation.agent.effort, conversation.agent.provider)

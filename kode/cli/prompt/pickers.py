@@ -23,72 +23,31 @@ if TYPE_CHECKING:
     from kode.session.index import Summary
 
 
-LISTED_SESSIONS = 20  # one screen
-
-
-async def choose(state: PromptState, title: str, choices: Sequence[Choice], **more: Any) -> str:
-    """The value that the person picks from a menu, which they narrow by typing; "" for none. `more`
-    are other fields of the menu."""
-    menu = Menu(
-        choices,
-        find=partial(matching, choices),
-        above=lambda width: ["", state.screen.paint("title", clip(title, width))],
-        hint="type to search · Enter chooses · Esc cancels",
-        **more,
-    )
-    return await state.screen.read_answer("search: ", menu) or ""
-
-
-async def pick_session(screen: Screen, home: Path, cwd: Path, number: str = "") -> str | None:
-    """The id of the session that the person picks, or of the one with this number; None if they
-    pick none. Raises: StorageError."""
-    summaries = own_sessions(home, cwd)
-    if not summaries:
-        screen.print("There is no session to resume here.", "dim")
-        return None
-    if not number:
-        from kode.cli.screen.session_table import table
-
-        today = datetime.now().astimezone().date()
-        for line in table(
-            summaries, screen.width - 1, today=today, with_folder=False, numbered=True
-        ):
-            screen.print(line)
-        number = (await screen.read_answer("session number (Enter to cancel): ") or "").strip()
-    if not number:
-        return None
-    if number.isdecimal() and 1 <= int(number) <= len(summaries):
-        return summaries[int(number) - 1].id
-    screen.print(f"{one_line(number)!r} is not in the list.", "warning")
-    return None
-
-
-def own_sessions(home: Path, cwd: Path, limit: int = LISTED_SESSIONS) -> "list[Summary]":
-    """The newest sessions of this directory; a subagent's session belongs to the one that started
-    it. Raises: StorageError."""
-    from kode.session.index import list_sessions
-
-    summaries = list_sessions(home, cwd=cwd, limit=3 * limit)
-    rows = [row for row in summaries if not row.parent and not row.damaged and row.turns]
-    return rows[:limit]
-
-
+LISTED_SESSIONS = 20  # one screen, where a list cannot be narrowed
 PICKED_FROM = 200  # the menu filters as one types; each row is read from disk
 MAX_PREVIEWED_BYTES = 4_000_000
 """For a larger session only the first task is shown: reading it would block the keys."""
 
 
+async def choose(screen: Screen, title: str, choices: Sequence[Choice], **more: Any) -> str:
+    """The value that the person picks: from a menu, which they narrow by typing, or from a list by
+    its number; "" for none. Without a menu any other line counts as a value. `more` are other
+    fields of the menu."""
+    menu = Menu(
+        choices,
+        find=partial(matching, choices),
+        above=lambda width: ["", screen.paint("title", clip(title, width))],
+        hint="type to search · Enter chooses · Esc cancels",
+        **more,
+    )
+    label = "search: " if screen.editor is not None else f"{title} (Enter cancels): "
+    return (await screen.read_answer(label, menu) or "").strip()
+
+
 async def resume(state: PromptState, argument: str) -> None:
     """Opens a session by an id prefix, its number in the list, or from a menu."""
-    from kode.session.index import find
-
-    home, cwd = state.conversation.place.home, state.conversation.place.cwd
-    if not argument and state.screen.editor is not None:
-        session_id = await _choose_session(state)
-    elif not argument or (len(argument) <= 2 and argument.isdecimal()):
-        session_id = await pick_session(state.screen, home, cwd, argument)
-    else:
-        session_id = find(home, argument)
+    place = state.conversation.place
+    session_id = await pick_session(state.screen, place.home, place.cwd, argument)
     if session_id is None:
         return
     if session_id == state.conversation.session.id:
@@ -98,37 +57,40 @@ async def resume(state: PromptState, argument: str) -> None:
     state.show_resumed()
 
 
-async def _choose_session(state: PromptState) -> str | None:
+async def pick_session(screen: Screen, home: Path, cwd: Path, name: str = "") -> str | None:
+    """The id of the session that the person picks, or of the one with this number in the list, or
+    with an id that begins so; None if they pick none. Raises: SessionError, StorageError."""
     from kode.cli.screen.session_table import when
+    from kode.session.index import find, list_sessions
 
-    sessions = own_sessions(
-        state.conversation.place.home, state.conversation.place.cwd, PICKED_FROM
-    )
-    if not sessions:
-        state.screen.print("There is no session to resume here.", "dim")
+    if len(name) > 2 or (name and not name.isdecimal()):
+        return find(home, name)
+    limit = LISTED_SESSIONS if screen.editor is None else PICKED_FROM
+    summaries = list_sessions(home, cwd=cwd, limit=3 * limit)
+    # A subagent's session belongs to the one that started it.
+    rows = [row for row in summaries if not row.parent and not row.damaged and row.turns][:limit]
+    if not rows:
+        screen.print("There is no session to resume here.", "dim")
         return None
     today = datetime.now().astimezone().date()
-    by_id = {session.id: session for session in sessions}
-    used = {
-        id: when(session.updated_at or session.created_at, today) for id, session in by_id.items()
-    }
+    by_id = {row.id: row for row in rows}
     choices = [
-        Choice(session.id, f"{used[session.id]:<16}  {one_line(session.task)}")
-        for session in sessions
+        Choice(row.id, f"{when(row.updated_at, today):<16}  {one_line(row.task)}") for row in rows
     ]
 
     @cache
     def preview(choice: Choice) -> list[str]:
         summary = by_id[choice.value]
         facts = f"{summary.id} · {plural(summary.turns, 'turn')} · {summary.model}"
-        return [facts, *_last_exchange(state, summary)]
+        return [facts, *_last_exchange(home, summary)]
 
-    return await choose(state, "Resume a session", choices, preview=preview) or None
+    if not name:
+        name = await choose(screen, "Resume a session", choices, preview=preview)
+    return find(home, Menu(choices).meant(name)) if name else None
 
 
-def _last_exchange(state: PromptState, session: "Summary") -> list[str]:
+def _last_exchange(home: Path, session: "Summary") -> list[str]:
     """The last prompt and the beginning of its answer."""
-    from kode.errors import KodeError
     from kode.messages import text_of
     from kode.session.index import read, session_path
     from kode.session.messages import visible_messages
@@ -136,7 +98,7 @@ def _last_exchange(state: PromptState, session: "Summary") -> list[str]:
     if session.size_bytes > MAX_PREVIEWED_BYTES:
         return []
     try:
-        _, entries, _ = read(session_path(state.conversation.place.home, session.id))
+        _, entries, _ = read(session_path(home, session.id))
     except KodeError:
         return ["It cannot be read: `kode session check` has details."]
     lines: list[str] = []
@@ -192,16 +154,12 @@ def _about(files: list[str]) -> str:
     return "changed since: " + ", ".join(first_of(list(map(one_line, files)), MAX_NAMED))
 
 
-async def _pick(state: PromptState, prompts: list[str], about: list[str]) -> str | None:
-    choices = [
-        Choice(str(turn), f"{turn}  {one_line(text)}") for turn, text in enumerate(prompts, 1)
-    ][::-1]
-    if state.screen.editor is None:
-        for choice in choices:
-            state.screen.print(clip(f"  {choice.text}", state.screen.width))
-        return await state.screen.read_answer("rewind to number (Enter cancels): ")
-    preview = {choice.value: [line] for choice, line in zip(choices, about[::-1], strict=True)}
-    return await choose(state, "Rewind to", choices, preview=lambda choice: preview[choice.value])
+async def _pick(state: PromptState, prompts: list[str], about: list[str]) -> str:
+    choices = [Choice(str(turn), one_line(text), str(turn)) for turn, text in enumerate(prompts, 1)]
+    preview = {choice.value: [line] for choice, line in zip(choices, about, strict=True)}
+    return await choose(
+        state.screen, "Rewind to", choices[::-1], preview=lambda choice: preview[choice.value]
+    )
 
 
 async def _ask_what(state: PromptState, prompt: str, about: str) -> str | None:

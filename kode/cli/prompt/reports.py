@@ -13,7 +13,16 @@ from kode.cli.prompt.models import effort_lines
 from kode.cli.prompt.state import PromptState
 from kode.cli.prompt.turn import run_turn
 from kode.cli.screen.diffs import painted_diff
-from kode.cli.screen.lines import bars, cell_width, clip, cost_text, count, explain, one_line
+from kode.cli.screen.lines import (
+    bars,
+    cell_width,
+    clip,
+    cost_text,
+    count,
+    explain,
+    fit_table,
+    one_line,
+)
 from kode.cli.screen.screen import Screen
 from kode.errors import KodeError, UserError
 from kode.extensions.found_extensions import NONE, lines_of, rows_of
@@ -133,7 +142,9 @@ async def run_kode(state: PromptState, *argv: str) -> None:
 
 
 MIN_NAME_COLUMNS = 20
-"""Minimum width for the name of a row; on a narrower screen figures are dropped."""
+"""Minimum width for the name of a row."""
+LESS_TELLING = ("requests", "cached", "thinking", "out", "in")
+"""Figures to drop on a narrower screen, in this order."""
 TITLES = {"turn": "last turn", "session": "this session", "day": "today, all sessions"}
 
 
@@ -165,7 +176,6 @@ async def show_cost(state: PromptState, argument: str) -> None:
 
 def cost_lines(spending: "dict[str, Spending]", width: int) -> list[str]:
     """A table: a row per model, and a total if there are several."""
-
     rows: list[tuple[str, ...]] = [("", "requests", "in", "cached", "out", "thinking", "cost")]
     for scope, by_model in spending.items():
         title = TITLES[scope]
@@ -175,22 +185,12 @@ def cost_lines(spending: "dict[str, Spending]", width: int) -> list[str]:
             continue
         rows.append((title, *_figures(by_model.total)))
         rows += [(f"  {one_line(model)}", *_figures(spent)) for model, spent in by_model.items()]
-    names = max(len(row[0]) for row in rows)
-    columns = [1, 2, 3, 4, 5, 6]
     if all(row[5] == "0" for row in rows[1:]):
-        columns.remove(5)
-    widths = {column: max(len(row[column]) for row in rows) for column in columns}
-    for less_telling in (1, 3, 5, 4, 2):
-        room = width - sum(widths[column] + 2 for column in columns)
-        if room >= min(names, MIN_NAME_COLUMNS):
-            break
-        if less_telling in columns:
-            columns.remove(less_telling)
-    names = max(min(names, width - sum(widths[column] + 2 for column in columns)), 8)
-    lines = []
-    for row in rows:
-        figures = [f"{row[column]:>{widths[column]}}" for column in columns]
-        lines.append(clip("  ".join([f"{clip(row[0], names):<{names}}", *figures]), width))
+        rows = [row[:5] + row[6:] for row in rows]
+    drop = [rows[0].index(name) for name in LESS_TELLING if name in rows[0]]
+    right = range(1, len(rows[0]))
+    table = fit_table(rows, width, elastic=0, least=MIN_NAME_COLUMNS, drop=drop, right=right)
+    lines = [clip(line, width) for line in table]
     unpriced = [m for m, spent in spending["session"].items() if spent.unpriced]
     if unpriced:
         names_shown = ", ".join(map(one_line, unpriced))

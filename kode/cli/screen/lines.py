@@ -4,7 +4,7 @@ Pure functions. `describe` words events; `screen` and `render` add colour and pl
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from kode.plain_text import clean
 
@@ -203,3 +203,34 @@ def bars(parts: Sequence[tuple[str, int]], whole: int, width: int) -> list[str]:
         filled = "█" * (full or (1 if amount and room else 0))
         lines.append(f"{name:<{names}}  {filled:<{room}} {count(amount):>6} {share:>5.1%}")
     return [line if cell_width(line) <= width else clip(line, width) for line in lines]
+
+
+def fit_table(
+    rows: Sequence[Sequence[str]],
+    width: int,
+    *,
+    elastic: int,
+    least: int,
+    drop: Sequence[int],
+    right: Collection[int] = (),
+) -> list[str]:
+    """Rows as lines, two spaces between their columns. The column `elastic` is cut to what the
+    others leave; those in `drop` go, in this order, until it has `least` columns or all that it
+    needs. `right`: columns whose cells stand at the right."""
+    shown = list(range(len(rows[0])))
+    for column in (*drop, None):
+        widths = {at: max(cell_width(row[at]) for row in rows) for at in shown}
+        free = width - sum(widths[at] + 2 for at in shown if at != elastic)
+        if column is None or free >= min(least, widths[elastic]):
+            break
+        shown = [at for at in shown if at != column]
+    widths[elastic] = min(widths[elastic], max(free, 8))
+    lines = []
+    for row in rows:
+        cells = []
+        for at in shown:
+            text = clip(row[at], widths[at])
+            pad = " " * (widths[at] - cell_width(text))
+            cells.append(pad + text if at in right else text + pad)
+        lines.append("  ".join(cells).rstrip())
+    return lines

@@ -114,23 +114,22 @@ class Menu:
         """Begins to write words, or goes back to the choices."""
         self.writing, self.pressed, self._selected_behind = on, "", None
 
-    def _flat(self) -> list[Choice]:
-        """The choices, with those that a key opens in its place."""
-        return [
-            inner for choice in self.choices for inner in self.behind.get(choice.key, (choice,))
-        ]
+    def _by_word(self) -> dict[str, Choice]:
+        """Each choice by the word that names it in a line: its key, else its number."""
+        each = [it for choice in self.choices for it in self.behind.get(choice.key, (choice,))]
+        return {choice.key or str(number): choice for number, choice in enumerate(each, 1)}
 
     def plain_lines(self) -> list[str]:
         """The choices where lines are typed."""
-        rows = [f"  [{choice.key}] {clean(choice.text)}" for choice in self._flat()]
+        rows = [f"  [{word}] {clean(choice.text)}" for word, choice in self._by_word().items()]
         words = "or type what to do instead" if self.takes_words else ""
         below = self.hint if self.writing else words
         return [*rows, f"  {below}"] if below else rows
 
     def meant(self, line: str) -> str:
-        """The value of the choice whose key a typed line is; else the line."""
-        key = line.strip().lower()
-        return next((choice.value for choice in self._flat() if key and choice.key == key), line)
+        """The value of the choice that a typed line names; else the line."""
+        choice = self._by_word().get(line.strip().lower())
+        return choice.value if choice is not None else line
 
     def lines(
         self, paint: Callable[[str, str], str], typed: str, width: int, height: int

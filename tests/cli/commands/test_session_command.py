@@ -41,8 +41,7 @@ def test_list_names_each_session_whole_with_its_task(
     out = said(capsys, "list")
 
     assert out.startswith(session_id)
-    assert "2 turns" in out
-    assert "fix the tests" in out
+    assert out.endswith("fix the tests\n")
 
 
 def test_list_of_this_directory_leaves_out_others(

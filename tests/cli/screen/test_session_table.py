@@ -28,20 +28,6 @@ def test_a_narrow_table_drops_columns_and_keeps_the_id() -> None:
         assert cell_width(line) <= max(width, 22)
 
 
-def test_a_numbered_table_drops_the_id_before_the_task() -> None:
-    for width, shown in ((79, True), (50, False), (39, False)):
-        _, line = table([summary()], width, today=TODAY, with_folder=False, numbered=True)
-        assert ("20260305-091500-3fa9c2" in line) is shown
-        assert "fix the test" in line
-        assert cell_width(line) <= width
-
-
-def test_rows_can_be_numbered() -> None:
-    lines = table([summary()] * 11, 100, today=TODAY, numbered=True)
-    assert [line[:4] for line in lines[:2]] == ["    ", " 1  "]
-    assert lines[11].startswith("11  2026")
-
-
 def test_a_damaged_session_says_what_to_do() -> None:
     line = table([summary(damaged=True)], 200, today=TODAY)[1]
     assert "damaged: `kode session check 20260305-091500-3fa9c2`" in line
