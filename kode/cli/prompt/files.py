@@ -1,11 +1,13 @@
 """The project's files and folders for `@` completion: listed periodically, in a thread.
 
 Respects `.gitignore`: git or ripgrep list the files; without both kode walks the folder by the same
-rules. `fuzzy` searches them; what the model may read is decided elsewhere.
+rules. A search is fuzzy: letters in order suffice. What the model may read is decided elsewhere.
 """
 
+import heapq
 import itertools
 import os
+import re
 import signal
 import subprocess
 import threading
@@ -15,7 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kode import git
-from kode.cli.prompt.fuzzy import Paths
 from kode.paths import real_path
 from kode.programs import find_program
 
@@ -38,9 +39,7 @@ class FileIndex:
     trailing `/`. Every method is thread-safe."""
 
     root: Path
-    _paths: Paths = field(default_factory=Paths)
-    _narrowed: tuple[Paths, str, Paths] | None = None
-    """(listing, last query, its matches): a longer query searches only these."""
+    _paths: Sequence[str] = ()
     _listed_at: float = float("-inf")
     _listing: threading.Thread | None = None
     _may_search: threading.Event = field(default_factory=threading.Event)
@@ -52,13 +51,7 @@ class FileIndex:
         not after `close`; so do not call it on the event loop's thread."""
         self._refresh()
         self._may_search.wait(LIST_TIMEOUT_S)
-        among, narrowed = self._paths, self._narrowed
-        if narrowed is not None and narrowed[0] is among and query.startswith(narrowed[1]):
-            fitting = narrowed[2].matching(query)
-        else:
-            fitting = among.matching(query)
-        self._narrowed = (among, query, fitting)
-        return fitting.best(query, limit)
+        return best_matches(self._paths, query, limit)
 
     def close(self) -> None:
         """Releases everybody who waits for the first listing: exiting must not wait."""
@@ -75,9 +68,39 @@ class FileIndex:
 
     def _list(self) -> None:
         files = list_files(self.root)
-        self._paths = Paths.of([*folders_of(files), *files])
+        self._paths = [*folders_of(files), *files]
         self._listed_at = time.monotonic()
         self._may_search.set()
+
+
+def best_matches(among: Sequence[str], query: str, limit: int) -> list[str]:
+    """At most `limit` paths that have the query's letters in order, the likeliest first. Searches
+    100,000 paths in less time than two key presses are apart."""
+    letters = query.lower().replace(" ", "")
+    if not letters:
+        shallow = ((path.count("/", 0, -1), len(path), path) for path in among)
+        return [path for *_, path in heapq.nsmallest(limit, shallow)]
+    # Possessive, so that no path is scanned twice.
+    in_order = "".join(f"[^{re.escape(letter)}]*+{re.escape(letter)}" for letter in letters)
+    fits = re.compile(in_order, re.DOTALL).match
+    closest = re.compile(".*?".join(map(re.escape, letters)), re.DOTALL)
+    likely = (
+        (*_rank(lowered, letters, closest), len(path), path)
+        for path, lowered in zip(among, map(str.lower, among), strict=True)
+        if fits(lowered)
+    )
+    return [path for *_, path in heapq.nsmallest(limit, likely)]
+
+
+def _rank(lowered: str, letters: str, closest: re.Pattern[str]) -> tuple[int, int]:
+    """How likely a path is meant, 0 most: by where it has the letters, and how far apart."""
+    name = lowered.rfind("/", 0, -1) + 1  # a folder ends in `/`
+    position = lowered.rfind(letters)
+    if position >= 0:
+        is_start = position == name or not lowered[position - 1 : position].isalnum()
+        return (0 if position == name else 1 if is_start else 2 if position > name else 3), 0
+    match = closest.search(lowered, name) or closest.search(lowered)
+    return 4, len(match[0]) if match else len(lowered)
 
 
 def folders_of(files: Iterable[str]) -> list[str]:
