@@ -230,24 +230,10 @@ def _no_choice(wrong: str, word: str, listed: str, known: Iterable[str]) -> Conf
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """` Did you mean X?` if `word` is X with a typo: one letter wrong, missing, extra or swapped
-    with its neighbour, two in words of six letters and more. Anything further away probably means
-    something else: "" then."""
-    letters = len(word.lstrip("-/"))
-    slips = 2 if letters >= 6 else 1 if letters >= 3 else 0
-    distance, near = min(((_distance(word, name), name) for name in known), default=(slips + 1, ""))
-    return f" Did you mean {near}?" if distance <= slips else ""
+    """` Did you mean X?` if `word` is X with a slip; "" for anything further away, which probably
+    means something else."""
+    import difflib
 
-
-def _distance(left: str, right: str) -> int:
-    """The edit distance: insertions, deletions, replacements and swaps of neighbours."""
-    before: list[int] = []
-    row = list(range(len(right) + 1))
-    for i, letter in enumerate(left, 1):
-        before, last, row = row, before, [i]
-        for j, other in enumerate(right, 1):
-            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
-            if i > 1 and j > 1 and letter == right[j - 2] and left[i - 2] == other:
-                cost = min(cost, last[j - 2] + 1)
-            row.append(cost)
-    return row[-1]
+    of_its_length = [name for name in known if abs(len(name) - len(word)) <= 2]
+    similar = difflib.get_close_matches(word, of_its_length, n=1, cutoff=0.75)
+    return f" Did you mean {similar[0]}?" if similar else ""

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -24,9 +23,7 @@ from kode.providers.server import ServerAnswer, reach_server, url_of
 if TYPE_CHECKING:
     from kode.config.choice import ProviderChoice
     from kode.config.load import Loaded
-    from kode.config.model import Config
     from kode.provider import ModelInfo
-    from kode.registry import ProviderRow
 
 
 MIN_FREE_BYTES = 100 * 1024 * 1024  # room for the undo copies of a few sessions
@@ -420,53 +417,3 @@ def small_model(case: Case) -> Finding:
             f"set `{key}` in the config to one that it has",
         )
     return ok(f"{model} ({choice.name}) answers memory's questions")
-
-
-def web_search(case: Case) -> Finding:
-    """Whether the vendor's server searches the web."""
-    from kode.assembly import can_search, make_provider
-
-    config = case.loaded.config
-    provider = make_provider(config, case.choice)
-    name = f"{provider.name} for {provider.model}"
-    if not config.web_search:
-        return ok("off (`web_search`)")
-    if can_search(config, provider):
-        return ok(f"on: by {name}")
-    step = "`kode mcp add` adds an MCP server that searches"
-    return optional(f"`web_search` is on, but there is none at {name}", step)
-
-
-def others(case: Case) -> Finding:
-    """A line for each further provider that could be asked: does it answer, accept the key, and
-    offer the model?"""
-    from kode.config.choice import configured
-
-    config, current = case.loaded.config, case.choice.name
-    rows = [row for row in configured(config, os.environ) if row.name not in (current, "scripted")]
-    if not rows:
-        return ok("no further one is set up")
-    with ThreadPoolExecutor(max_workers=len(rows)) as pool:
-        answers = list(pool.map(lambda row: _ask_other(config, row), rows))
-    lines = "\n".join(f"{row.name}: {line}" for row, (_, line) in zip(rows, answers, strict=True))
-    if all(works for works, _ in answers):
-        return ok(lines)
-    return optional(lines, "check its key and address in `providers`, or take it out")
-
-
-def _ask_other(config: "Config", row: "ProviderRow") -> tuple[bool, str]:
-    """(whether it can be used, what it answers)"""
-    from kode.config.choice import resolve_provider, switched
-
-    try:
-        choice = resolve_provider(switched(config, os.environ, row.name, None), os.environ)
-    except KodeError as error:
-        return False, str(error)
-    if not url_of(choice):
-        return True, "its SDK finds address and login, not tested"
-    reached, model = reach_server(choice), choice.model or choice.row.default_model
-    if reached.state != "ok":
-        return reached.state == "odd", f"{reached.url}: {reached.detail}"
-    is_offered = not model or reached.offers(model) is not False
-    offer = f"offers {model}" if is_offered else f"has no model {model}"
-    return is_offered, f"{reached.url} answers, {offer if model else reached.detail}"

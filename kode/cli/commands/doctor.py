@@ -31,8 +31,6 @@ CHECKS: dict[str, Callable[[Case], Finding]] = {
     "server": diagnosis.server,
     "model": diagnosis.model,
     "small model": diagnosis.small_model,
-    "web search": diagnosis.web_search,
-    "others": diagnosis.others,
     "memory": diagnosis.memory,
     "instructions": diagnosis.instructions,
     "extensions": diagnosis.extensions,

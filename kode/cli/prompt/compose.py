@@ -8,10 +8,11 @@ import os
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 from kode.cli.screen.lines import one_line
+from kode.cli.screen.screen import LendTerminal
 from kode.programs import find_program
 
 COMMON = ("editor", "nano", "vim", "vi", "emacs")
@@ -40,35 +41,37 @@ def editor_command() -> tuple[list[str] | None, str]:
 
 
 async def compose(
-    text: str,
-    lend_terminal: Callable[[Callable[[], bool]], Awaitable[bool]],
-    hint: Callable[[str], None],
+    text: str, lend_terminal: LendTerminal, hint: Callable[[str], None]
 ) -> str | None:
     """Opens a text in an editor, on the lent terminal, and returns what was saved; None, with a
-    hint, if there is no editor or it failed (as `:cq` does)."""
-    command, remark = editor_command()
-    if remark:
-        hint(remark)
-    if command is None:
-        return None
+    hint, if there is no editor or it failed."""
     with tempfile.TemporaryDirectory(prefix="kode-") as folder:
         path = Path(folder, "message.md")
         path.touch(mode=0o600)
         path.write_text(text, encoding="utf-8", errors="replace")
-        saved = await lend_terminal(lambda: run_editor([*command, str(path)]))
-        try:
-            written = path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            saved = False
-    if not saved:
-        hint(f"{os.path.basename(command[0])} exited with an error; your message is unchanged.")
-        return None
-    return written.rstrip("\n")
+        if not await open_in_editor(path, lend_terminal, hint):
+            return None
+        return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
 
 
-def run_editor(command: list[str]) -> bool:
-    """Runs an editor to its end; returns whether it succeeded."""
-    try:
-        return subprocess.run(command, check=False).returncode == 0
-    except OSError:
+async def open_in_editor(
+    path: Path, lend_terminal: LendTerminal, hint: Callable[[str], None]
+) -> bool:
+    """Opens a file in an editor until the person leaves it; False, with a hint, if there is no
+    editor, or it failed (as `:cq` does)."""
+    command, remark = editor_command()
+    if remark:
+        hint(remark)
+    if command is None:
         return False
+
+    def run() -> bool:
+        try:
+            return subprocess.run([*command, str(path)], check=False).returncode == 0
+        except OSError:
+            return False
+
+    is_saved = await lend_terminal(run) and path.is_file()
+    if not is_saved:
+        hint(f"{os.path.basename(command[0])} exited with an error: nothing has changed.")
+    return is_saved

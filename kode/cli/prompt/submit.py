@@ -71,7 +71,7 @@ def submit(state: PromptState, text: str, *, later: bool = False) -> None:
     command = command_of(text) if state.opened is not None else None
     if command and (known := state.commands.get(command[0])) and known.while_busy:
         _echo(state, text)
-        state.jobs.start_beside(_command, state, *command)
+        state.jobs.start_beside(_run, state, *command)
         return
     steers = state.in_turn and not later and _can_steer(state, text)
     (state.steering if steers else state.waiting).append(text)
@@ -168,7 +168,7 @@ async def _do(state: PromptState, text: str) -> None:
     if command is not None:
         state.unsent = None
         state.jobs.doing = f"Running {one_line(command[0])}"
-        await _command(state, *command)
+        await _run(state, *command)
         return
     if state.replacing:
         state.replacing = False
@@ -186,10 +186,6 @@ def _echo(state: PromptState, text: str) -> None:
     """Prints a sent message into the scrollback; a plain terminal has shown it already."""
     if state.editor is not None:
         state.screen.print_prompt(text)
-
-
-async def _command(state: PromptState, name: str, argument: str) -> None:
-    await _run(state, name, argument)
 
 
 async def _run(state: PromptState, name: str, argument: str) -> None:

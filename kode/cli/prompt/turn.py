@@ -1,10 +1,9 @@
 """A turn of the model, from the prompt: until its end, and until its plan, if any, is decided."""
 
 import asyncio
-import os
 from typing import TYPE_CHECKING
 
-from kode.cli.prompt.compose import editor_command, run_editor
+from kode.cli.prompt.compose import open_in_editor
 from kode.cli.prompt.state import PromptState
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.menu import Choice, Menu
@@ -81,16 +80,6 @@ async def go_ahead(state: PromptState, mode: PermissionMode) -> None:
 async def edit_plan(state: PromptState) -> None:
     """Opens the plan in the person's editor; the model gets the changes with the next message."""
     path = state.conversation.agent.place.plan
-    command, hint = editor_command()
-    if hint:
-        state.hint(hint)
-    if command is None or path is None:
-        return
-    if state.editor is not None:
-        saved = await state.editor.lend_terminal(lambda: run_editor([*command, str(path)]))
-    else:
-        saved = await asyncio.to_thread(run_editor, [*command, str(path)])
-    if not saved:
-        state.hint(f"{os.path.basename(command[0])} exited with an error.")
-        return
-    state.renderer.show_answer(await asyncio.to_thread(lambda: state.conversation.plan.text))
+    lend = state.editor.lend_terminal if state.editor is not None else asyncio.to_thread
+    if path is not None and await open_in_editor(path, lend, state.hint):
+        state.renderer.show_answer(await asyncio.to_thread(lambda: state.conversation.plan.text))

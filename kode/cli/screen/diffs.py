@@ -268,8 +268,6 @@ def _colour(screen: Screen, lines: list[Line]) -> None:
 
 
 def _colour_code(file: str, lines: list[Line], without: str) -> None:
-    from kode.cli.screen.diffs import pieces
-
     coloured = pieces(file, "\n".join(line.text for line in lines))
     for line, code in zip(lines, coloured or (), strict=False):
         if line.kind != without:

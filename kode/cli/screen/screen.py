@@ -386,8 +386,6 @@ class Screen:
         if self.editor is not None:
             await self.editor.quiet(QUIET_S)
             return
-        from kode.cli.screen.screen import drop_typed
-
         drop_typed(sys.stdin)
 
     async def read_answer(self, label: str, menu: "Menu | None" = None) -> str | None:
@@ -396,8 +394,6 @@ class Screen:
         if self.editor is not None:
             self.flush()
             return await self.editor.read_answer(label, menu)
-        from kode.cli.screen.screen import read_line
-
         if menu is not None:
             self.print("\n".join(menu.plain_lines()), "bold")
         self.clear_line()

@@ -187,24 +187,6 @@ def test_details_the_server_reports_about_a_model_are_shown(
     assert by_table.state == "ok"
 
 
-def test_each_further_provider_has_a_line(tmp_path: Path) -> None:
-    with ScriptedServer() as server:
-        works = {"base_url": server.openai_url, "model": "scripted-model"}
-        lacks = {"base_url": server.openai_url, "model": "no-such-model"}
-        gone = {"base_url": "http://127.0.0.1:9/v1"}
-        parts = {"own": works, "works": works, "lacks": lacks, "gone": gone, "mistral": {}}
-        configured(tmp_path, json.dumps({"provider": "own", "providers": parts}))
-        finding = found(tmp_path, "others")
-    lines = dict(line.split(": ", 1) for line in finding.detail.splitlines())
-    assert finding.state == "optional"
-    assert lines["works"].endswith("answers, offers scripted-model")
-    assert "no-such-model" in lines["lacks"]
-    assert "offers" not in lines["lacks"]
-    assert "http://127.0.0.1:9/v1" in lines["gone"]
-    assert "MISTRAL_API_KEY" in lines["mistral"]
-    assert "own" not in lines
-
-
 def test_the_model_for_small_work_is_named_with_its_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,18 +201,6 @@ def test_the_model_for_small_work_is_named_with_its_fault(
     configured(tmp_path, json.dumps({**settings, "small_model": "groq/tiny"}))
     finding = found(tmp_path, "small model")
     assert (finding.state, "GROQ_API_KEY" in finding.detail) == ("optional", True)
-
-
-def test_a_wanted_but_missing_search_names_the_next_step(tmp_path: Path) -> None:
-    part = {"base_url": "http://127.0.0.1:9/v1", "model": "m"}
-    settings = {"provider": "own", "providers": {"own": part}}
-    configured(tmp_path, json.dumps(settings))
-    assert found(tmp_path, "web search").state == "ok"
-
-    configured(tmp_path, json.dumps({**settings, "web_search": True}))
-    finding = found(tmp_path, "web search")
-    assert finding.state == "optional"
-    assert "kode mcp add" in finding.next_step
 
 
 @pytest.mark.parametrize(
