@@ -2,19 +2,15 @@
 symlinks only).
 
 Deny beats ask beats allow. A rule the user wrote is never overridden by a heuristic, with four
-exceptions, in this order:
-
-1. Nothing writes to kode's own folders (`$KODE_HOME`), whatever rules and mode say.
-2. In mode `plan` nothing runs that changes something, whatever is allowed.
-3. A `shell(...)` rule covers only commands whose words are known: `$X status` matches nothing.
-4. In a session that read untrusted text, what goes into memory is shown first.
+exceptions, in this order: nothing writes to kode's own folders (`$KODE_HOME`); in mode `plan`
+nothing runs that changes something; a `shell(...)` rule covers only commands whose words are known
+(`$X status` matches nothing); in a session that read untrusted text, what goes into memory is shown
+first.
 
 A command that nobody approved runs in the sandbox on a copy of the project, and what it changed is
 judged afterwards: so only a part that leaves (`Part.leaves`) asks first. Where there is no such
 sandbox, names decide (`Part.risk`). Outside the sandbox run only commands that a person allowed, by
 an answer or by a rule for every part that does more than read, and commands in mode `full`.
-
-`gate` asks, and remembers the answer.
 """
 
 import os
@@ -374,17 +370,11 @@ def ask_outside(call: Call, blocked: Sequence[Blocked]) -> Decision:
         attempt.where if attempt.what == "hidden" else git_folder_above(attempt.where)
         for attempt in blocked
     ]
-    flag = _flags(line.parts) or "--permission-mode full"
+    reason = f"{failure} Run it outside?"
+    question = _ask_for(line.parts, reason, "--permission-mode full", decisive=failure)
     if folders and all(folders):
         flag = " ".join(f"--add-dir {shlex.quote(it)}" for it in dict.fromkeys(folders))
-    narrow = _offer_rules(line.parts, exact=True)
-    question = ask(
-        f"{failure} Run it outside?",
-        flag,
-        *_offer_rules(line.parts),
-        narrow_rules=narrow,
-        decisive=failure,
-    )
+        question = replace(question, consent=replace(question.consent, flag=flag))
     from_outside = any(attempt.what != "write" for attempt in blocked)
     source = f"the output of `{line.parts[0].text}`" if from_outside else ""
     return replace(question, line=line, untrusted=source)
@@ -428,9 +418,11 @@ def _decide_line(call: Call, line: "Line") -> Decision:
         if denied := _line_rule(call, call.rules.deny, part, loosely=True):
             return _deny_by(denied)
     if call.mode == "plan":
-        risky = [part for part in line.parts if _is_refused_in_plan(call, part)]
-        if risky:
-            return _deny_in_plan(f"`{risky[0].text}`: it {risky[0].reason}. That")
+        # What would be dropped anyway is refused at once where a command says so.
+        for part in line.parts:
+            changes = part.argv is not None and part.risk in ("write", "destructive")
+            if not part.outside and (changes or _asks_at_once(call, part)):
+                return _deny_in_plan(f"`{part.text}`: it {part.reason}. That")
         return _try_in_sandbox(call, line)
     for part in line.parts:
         if asking := _line_rule(call, call.rules.ask, part, loosely=True):
@@ -438,7 +430,12 @@ def _decide_line(call: Call, line: "Line") -> Decision:
     if not line.known and any(rule.kind == "shell" for rule in call.rules.deny):
         reason = "A deny rule might match it: not all of its words are known."
         return ask(reason, "a line of plain words")
-    permitted = [part for part in line.parts if _is_named(call, part)]
+    lasting = (*call.rules.allow, *call.rules.approved)
+    permitted = [
+        part
+        for part in line.parts
+        if _line_rule(call, call.rules.allow if part.is_grave else lasting, part)
+    ]
     rest = [part for part in line.parts if part not in permitted]
     risky = [part for part in rest if part.risk != "safe"]
     if any(_asks_at_once(call, part) for part in rest):
@@ -475,27 +472,14 @@ def _try_in_sandbox(call: Call, line: "Line") -> Decision:
     return _ask_about(call, [part for part in line.parts if part.risk != "safe"] or line.parts)
 
 
-def _is_refused_in_plan(call: Call, part: "Part") -> bool:
-    """What would be dropped anyway is refused at once where a command says so."""
-    changes = part.argv is not None and part.risk in ("write", "destructive")
-    return not part.outside and (changes or _asks_at_once(call, part))
-
-
 def _asks_at_once(call: Call, part: "Part") -> bool:
     if call.mode == "full":
         stays = call.sandbox == "layered" and call.sandbox_forced and not part.leaves
-        return not stays and (part.risk in ("system", "destructive") or part.secret)
+        return not stays and (part.is_grave or part.secret)
     if call.sandbox in ("layered", "unknown"):
         return bool(part.leaves)
     # The project and all outside of it are hidden or read-only: trying would only fail.
     return part.risk not in ("safe", "unknown") or part.outside or bool(part.leaves)
-
-
-def _is_named(call: Call, part: "Part") -> bool:
-    """Whether an allow rule or an earlier answer matches it."""
-    is_grave = part.risk in ("system", "destructive")
-    rules = call.rules.allow if is_grave else (*call.rules.allow, *call.rules.approved)
-    return _line_rule(call, rules, part) is not None
 
 
 def _line_rule(
@@ -525,42 +509,29 @@ def _ask_about(call: Call, parts: Sequence["Part"]) -> Decision:
         decisive, instead = f"`{text}` {reason}.", _INSTEAD.get(decides.leaves, "")
         if instead and len(parts) > 1:
             instead = f"{instead} The rest of the line can run without it."
-    return ask(
-        "\n".join(_sentences(part for part in parts if part not in grave)),
-        _flags(parts) or ("an allow rule" if call.mode == "full" else "--permission-mode full"),
-        *_offer_rules(parts),
-        narrow_rules=_offer_rules(parts, exact=True),
-        dangers=tuple(_sentences(grave)),
+    sentences = {part: f"`{part.text}` {part.reason}. {part.undo}".strip() for part in parts}
+    reasons = dict.fromkeys(sentences[part] for part in parts if part not in grave)
+    return _ask_for(
+        parts,
+        "\n".join(reasons),
+        "an allow rule" if call.mode == "full" else "--permission-mode full",
+        dangers=tuple(dict.fromkeys(sentences[part] for part in grave)),
         decisive=decisive,
         instead=instead,
         runs_unattended=call.mode == "full" and is_clear,
     )
 
 
-def _sentences(parts: Iterable["Part"]) -> list[str]:
-    sentences = (f"`{part.text}` {part.reason}. {part.undo}".strip() for part in parts)
-    return list(dict.fromkeys(sentences))
-
-
-def _flags(parts: Sequence["Part"]) -> str:
-    """The flags that would allow all of these; "" if no rule can, or only many."""
-    if not all(part.argv for part in parts):
-        return ""
-    rules = [_offer_rule(it) or grammar.shell_rule(it.argv or (), prefix=False) for it in parts]
-    flags = list(dict.fromkeys(f"--allow {shlex.quote(str(rule))}" for rule in rules))
-    return " ".join(flags) if len(flags) <= MAX_FLAGS else ""
-
-
-def _offer_rules(parts: Sequence["Part"], *, exact: bool = False) -> tuple[str, ...]:
-    """The rules that would allow all of these permanently; none if one of them has none."""
-    rules = [_offer_rule(part, exact=exact) for part in parts]
-    return tuple(dict.fromkeys(map(str, rules))) if all(rules) else ()
-
-
-def _offer_rule(part: "Part", *, exact: bool = False) -> Rule | None:
-    """The rule that would allow this command permanently, as narrow as its subcommand or (`exact`)
-    its words; None if none is offered."""
-    if part.argv is None or part.risk in ("system", "destructive"):
-        return None
-    is_prefix = bool(part.offer) and not exact
-    return grammar.shell_rule(part.offer if is_prefix else part.argv, prefix=is_prefix)
+def _ask_for(parts: Sequence["Part"], reason: str, flag: str, **values: Any) -> Decision:
+    """A question with the flags that allow all of these parts, `flag` where no rule can, or only
+    many; and the rules that allow them permanently, but for what destroys or changes the system."""
+    wide, exact = dict[str, None](), dict[str, None]()
+    for part in parts if all(part.argv for part in parts) else ():
+        rule = grammar.shell_rule(part.argv or (), prefix=False)
+        exact[str(rule)] = None
+        wide[str(grammar.shell_rule(part.offer, prefix=True) if part.offer else rule)] = None
+    if wide and len(wide) <= MAX_FLAGS:
+        flag = " ".join(f"--allow {shlex.quote(rule)}" for rule in wide)
+    if any(part.is_grave for part in parts):
+        wide = exact = {}
+    return ask(reason, flag, *wide, narrow_rules=tuple(exact), **values)

@@ -329,7 +329,7 @@ class Gate:
         """Asks about a decision, and says what the answer makes of it; `fields` of the question
         stand in place of the usual ones."""
         assert self._ask is not None
-        tool, arguments, consent = action.tool, action.arguments, decision.consent
+        tool, consent = action.tool, decision.consent
         risk = decision.line.risk if decision.line is not None else ""
         fields = {
             "title": _TITLES.get(tool.effect, f"Use {tool.name}"),
@@ -346,7 +346,7 @@ class Gate:
             rules=consent.rules,
             narrow=consent.narrow_rules,
             passes_in="auto-edit" if consent.only_mode_asks else None,
-            arguments=arguments,
+            arguments=action.arguments,
             **fields,
         )
         answer = await self._ask(question)
@@ -354,7 +354,7 @@ class Gate:
             refusal = deny(answer.message.strip(), by="person")
             return replace(refusal, consent=Consent(decisive=consent.decisive))
         self.state.mode = answer.mode or self.mode
-        rules = answer.rules_of(question)
+        rules = consent.narrow_rules if answer.narrow else consent.rules
         if answer.choice == "session":
             self.approve_in_session(rules)
         if answer.choice == "project":

@@ -130,22 +130,35 @@ def is_log(path: str, where: PathRules) -> bool:
 
 
 def is_secret(path: str, where: PathRules) -> bool:
-    """Whether a file probably holds keys or passwords. Globs count if they can match one."""
-    return any(_is_secret(spelling, where) for spelling in {path, real(path)})
+    """Whether a file probably holds keys or passwords. Globs count if they can match one. Checks
+    names first: they count wherever the home and the project are."""
+    for spelling in {path, real(path)}:
+        original = _undo_copy(spelling)
+        name = os.path.basename(original)
+        if _is_any(spelling, "keys_of_the_machine", "other_processes", begin="^", end=_OR_BELOW):
+            return True
+        if _is_any(original, "no_keys"):
+            continue
+        if _is_any(spelling, "key_folders", end=_OR_BELOW):
+            return True
+        if _is_key_file(original) and not os.path.isdir(spelling):  # a package, an environment
+            return True
+        if any(mark in name for mark in "*?[") and _reaches_secret(name):
+            return True
+        is_ours = below_any(spelling, (*where.roots, where.home, *where.readable))
+        if below(spelling, _OTHERS_HOME) and not is_ours and not is_in_tmp(spelling, where):
+            return True
+    return False
 
 
 def is_named_like_keys(path: str, *, is_folder: bool) -> bool:
     """Whether an existing path holds keys, by its name and place. Cheap for the many that do
     not."""
-    folder, name = os.path.split(path)
     if is_folder:
-        return name.casefold() in _last_steps("key_folders")[0] and _is_any(path, "key_folders")
-    original = _strip_copy(fold_path(name))
-    return (
-        _is_key_name(original)
-        and not _is_any(f"/{original}", "no_keys")
-        and _is_any(f"{folder}/{original}", "key_files")
-    )
+        name = os.path.basename(path).casefold()
+        return name in _last_steps("key_folders")[0] and _is_any(path, "key_folders")
+    original = _undo_copy(path)
+    return _is_key_file(original) and not _is_any(original, "no_keys")
 
 
 def holds_keys(path: str) -> bool:
@@ -175,7 +188,14 @@ def is_made_by_tools(name: str) -> bool:
 def runs_later(path: str, git: Sequence[GitFolder] = ()) -> bool:
     """Whether another program later runs what is written there, unseen: hooks, rc files, CI
     workflows, editor tasks. `git` are the known folders of git, see `kode.git.git_record`."""
-    return any(_runs_later(spelling, git) for spelling in {path, real(path)})
+    for spelling in {path, real(path)}:
+        record = git_record(git, spelling)
+        # With a file `HEAD`, git takes a folder for a repository and obeys its settings.
+        if record == "runs" or (os.path.basename(fold_path(spelling)) == "head" and not record):
+            return True
+        if _is_any(spelling, "runs_later", end=_OR_BELOW):
+            return True
+    return False
 
 
 def is_named(path: str, where: PathRules, *, as_link: bool = False) -> bool:
@@ -262,36 +282,21 @@ def _last_steps(key: str) -> tuple[frozenset[str], tuple[str, ...], tuple[str, .
     )
 
 
-def _is_key_name(name: str) -> bool:
-    whole, ends, beginnings = _last_steps("key_files")
-    return name in whole or name.endswith(ends) or name.startswith(beginnings)
+def _is_key_file(path: str) -> bool:
+    name = os.path.basename(path)
+    steps, ends, beginnings = _last_steps("key_files")
+    is_likely = name in steps or name.endswith(ends) or name.startswith(beginnings)
+    return is_likely and _is_any(path, "key_files")
 
 
-def _is_secret(path: str, where: PathRules) -> bool:
-    """Checks names first: they count wherever the home and the project are."""
-    folder, name = os.path.split(fold_path(path))
-    name = _strip_copy(name)
-    if _is_any(path, "keys_of_the_machine", "other_processes", begin="^", end=_OR_BELOW):
-        return True
-    if _is_any(f"{folder}/{name}", "no_keys"):
-        return False
-    if _is_any(path, "key_folders", end=_OR_BELOW):
-        return True
-    if _is_key_name(name) and _is_any(f"{folder}/{name}", "key_files"):
-        return not os.path.isdir(path)  # a package of that name, an environment in `.env`
-    if any(mark in name for mark in "*?[") and _reaches_secret(name):
-        return True
-    if is_in_tmp(path, where):
-        return False
-    own = (*where.roots, where.home, *where.readable)
-    return below(path, _OTHERS_HOME) and not below_any(path, own)
-
-
-def _strip_copy(name: str) -> str:
-    """The name that a backup was made of: `.env` for `.env~`, `.env.bak` and `..env.swp`."""
+def _undo_copy(path: str) -> str:
+    """The path that a backup was made of: `.env` for `.env~`, `.env.bak` and `..env.swp`; its name
+    as `fold_path` has it."""
+    folder, name = os.path.split(path)
+    name = fold_path(name)
     while name.endswith(_COPY_ENDS) and (match := _COPY.fullmatch(name)) is not None:
         name = next(filter(None, match.groups()))
-    return name
+    return f"{folder}/{name}"
 
 
 def _reaches_secret(name: str) -> bool:
@@ -303,11 +308,3 @@ def _reaches_secret(name: str) -> bool:
         entry.rpartition("/")[2].replace("*", "x").casefold() for entry in names("key_files")
     )
     return any(fnmatch.fnmatchcase(sample, name) for sample in samples)
-
-
-def _runs_later(path: str, git: Sequence[GitFolder]) -> bool:
-    record = git_record(git, path)
-    # With a file `HEAD`, git takes a folder for a repository and obeys its settings.
-    if record == "runs" or (os.path.basename(fold_path(path)) == "head" and not record):
-        return True
-    return _is_any(path, "runs_later", end=_OR_BELOW)

@@ -62,14 +62,9 @@ class Question:
         """The choices that allow the call, in plain words; lasting ones name the rules that they
         add."""
         once = "yes, until it changes" if self.until_changed else "yes, once"
-        if not self.may_always:
-            return {"once": once}
-        what = f": {', '.join(self.rules)}" if self.rules else ""
-        return {
-            "once": once,
-            "session": f"yes, always in this session{what}",
-            "project": f"yes, always in this project{what}",
-        }
+        further = further_ways(self).items() if self.may_always else ()
+        ways: dict[str, str] = {"once": once}
+        return ways | {str(it.choice): f"yes, {way}" for it, way in further if not it.narrow}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,25 +92,18 @@ def further_ways(question: Question) -> dict[Answer, str]:
     if not question.may_always:
         items = enumerate(question.items)
         return {Answer(choice="once", items=(at,)): item for at, item in items}
-    widths = [(False, question.rules)]
-    if question.narrow and question.narrow != question.rules:
-        widths.insert(0, (True, question.narrow))
-    where: tuple[tuple[Literal["session", "project"], str], ...] = (
-        ("session", "always in this session"),
-        ("project", "always in this project"),
-    )
-    return {
-        Answer(choice=choice, narrow=narrow): f"{text}: {', '.join(rules)}" if rules else text
-        for choice, text in where
-        for narrow, rules in widths
-    }
+    lasting: tuple[Literal["session", "project"], ...] = ("session", "project")
+    ways = {}
+    for answer in (Answer(choice=it, narrow=narrow) for it in lasting for narrow in (True, False)):
+        rules = answer.rules_of(question)
+        if not answer.narrow or rules not in ((), question.rules):
+            what = f": {', '.join(rules)}" if rules else ""
+            ways[answer] = f"always in this {answer.choice}{what}"
+    return ways
 
 
 Ask = Callable[[Question], Awaitable[Answer]]
 """Shows a question and waits for the answer. Cancelling it withdraws the question."""
-
-_MAY_STAY = frozenset("\n\t")
-"""Control characters that a question may contain unescaped."""
 
 _LOOKS_EMPTY = frozenset(
     "\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5\u180b\u180c\u180d\u180f\U0001d159"
@@ -123,25 +111,19 @@ _LOOKS_EMPTY = frozenset(
 )
 """Letters and marks that count as printable but show nothing."""
 
-_RUNS = re.compile(r"\t{3,}| {24,}(?=\S)|(?:\n[ \t]*){9,}(?=\n)")
+_EMPTY_LINES = re.compile(r"(?:\n[ \t]*){9,}(?=\n)")
 
 
 def visible(text: str) -> str:
     r"""The text with every unprintable character (controls, escapes, bidirectional and zero-width
     marks) as `\x1b` or `\u202e`. Line feeds and single tabs stay; a run of tabs, many spaces or
     empty lines, which can push text off a screen, is spelt out."""
-    escaped = "".join(
+    text = "".join(
         c
-        if c in _MAY_STAY or (c.isprintable() and c not in _LOOKS_EMPTY)
+        if c in "\n\t" or (c.isprintable() and c not in _LOOKS_EMPTY)
         else c.encode("unicode_escape", "surrogatepass").decode("ascii")
         for c in text
     )
-    return _RUNS.sub(_spell_run, escaped)
-
-
-def _spell_run(run: re.Match[str]) -> str:
-    if run[0].startswith("\t"):
-        return "\\t" * len(run[0])
-    if run[0].startswith("\n"):
-        return f"\n[{run[0].count(chr(10))} empty lines]"
-    return f" [{len(run[0])} spaces] "
+    text = re.sub(r"\t{3,}", lambda run: "\\t" * len(run[0]), text)
+    text = re.sub(r" {24,}(?=\S)", lambda run: f" [{len(run[0])} spaces] ", text)
+    return _EMPTY_LINES.sub(lambda run: f"\n[{run[0].count(chr(10))} empty lines]", text)

@@ -99,27 +99,29 @@ def parse(text: str) -> Rule:
     name, pattern = match.groups()
     if pattern is None:
         name = _VENDORS_NAMES.get(name, name)
-        _check_spelling(name)
+        if name not in KIND_OF:  # the tools are not known here, but it may be a typo
+            import difflib
+
+            if near := difflib.get_close_matches(name, KIND_OF, 1, LIKE_A_KNOWN_NAME):
+                raise ConfigError(f"{name!r} is not a permission rule. Did you mean `{near[0]}`?")
         return Rule(name)
     kind, pattern = KIND_OF[name], pattern.strip()
     if not pattern:
         raise ConfigError(f"{text!r} has nothing in its parentheses: write `{name}` for all.")
     if kind in ("memory", "delegate"):
         raise ConfigError(f"{text!r}: `{name}` takes no parentheses. Write `{name}` alone.")
-    if kind == "shell":
-        pattern = _shell_pattern(text, pattern)
-    return Rule(name, pattern.lower() if kind == "fetch" else pattern)
-
-
-def _check_spelling(name: str) -> None:
-    """The set of tools is not known here, but a name nearly equal to a known one is a typo. Raises:
-    ConfigError."""
-    if name not in KIND_OF:
-        import difflib
-
-        near = difflib.get_close_matches(name, KIND_OF, n=1, cutoff=LIKE_A_KNOWN_NAME)
-        if near:
-            raise ConfigError(f"{name!r} is not a permission rule. Did you mean `{near[0]}`?")
+    if kind != "shell":
+        return Rule(name, pattern.lower() if kind == "fetch" else pattern)
+    prefix = pattern.endswith(":*")
+    try:
+        words = shlex.split(pattern.removesuffix(":*"))
+    except ValueError as error:
+        raise ConfigError(f"{text!r}: {error}. Close the quotes, or double a backslash.") from None
+    if not words or words == ["*"]:
+        raise ConfigError(f"{text!r} names no command: write `shell` for every command.")
+    if not prefix and words[-1].endswith(":*"):
+        raise ConfigError(f"{text!r}: put `:*` after the quotes, as in shell('a b':*).")
+    return shell_rule(words, prefix=prefix)
 
 
 def parse_all(texts: Iterable[str]) -> tuple[Rule, ...]:
@@ -228,19 +230,6 @@ def host_of(url: str) -> str:
 def strip_system_folder(program: str) -> str:
     """`/bin/ls` and `ls` are one command; a program elsewhere is another."""
     return _SYSTEM_FOLDER.sub("", program)
-
-
-def _shell_pattern(text: str, pattern: str) -> str:
-    prefix = pattern.endswith(":*")
-    try:
-        words = shlex.split(pattern.removesuffix(":*"))
-    except ValueError as error:
-        raise ConfigError(f"{text!r}: {error}. Close the quotes, or double a backslash.") from None
-    if not words or words == ["*"]:
-        raise ConfigError(f"{text!r} names no command: write `shell` for every command.")
-    if not prefix and words[-1].endswith(":*"):
-        raise ConfigError(f"{text!r}: put `:*` after the quotes, as in shell('a b':*).")
-    return str(shell_rule(words, prefix=prefix).pattern)
 
 
 @functools.lru_cache(maxsize=512)

@@ -83,8 +83,8 @@ def own_rule(text: str) -> str:
 
 def tools_of(text: str) -> frozenset[str]:
     """The tools that such a list names, whatever is in parentheses."""
-    names = (word.partition("(")[0] for word in _SEPARATORS.split(text.strip()) if word)
-    return frozenset(TOOLS.get(name, name) for name in names)
+    names = (word.partition("(")[0] for word in _SEPARATORS.split(text.strip()))
+    return frozenset(TOOLS.get(name, name) for name in names if name)
 
 
 def _rule(word: str) -> str:

@@ -14,15 +14,7 @@ from typing import get_args
 from kode.permissions import places
 from kode.permissions.places import PathRules
 from kode.permissions.shell import parse, programs
-from kode.permissions.shell.parse import (
-    Assignment,
-    CheckPart,
-    Command,
-    Item,
-    Redirect,
-    TooLong,
-    Word,
-)
+from kode.permissions.shell.parse import CheckPart, Command, Item, Redirect, TooLong, Word
 from kode.permissions.shell.programs import GRAVITY, Leaves, Risk
 from kode.workplace import below
 
@@ -82,8 +74,13 @@ class Part:
     @property
     def offer(self) -> tuple[str, ...]:
         """The words an "always" rule may begin with; empty if none are specific enough."""
-        is_grave = self.risk in ("system", "destructive") or self.leaves in ("kode", "keys")
-        return programs.offer(self.argv) if self.argv and not is_grave else ()
+        is_refused = self.is_grave or self.leaves in ("kode", "keys")
+        return programs.offer(self.argv) if self.argv and not is_refused else ()
+
+    @property
+    def is_grave(self) -> bool:
+        """Whether no lasting answer covers it."""
+        return self.risk in ("system", "destructive")
 
     @property
     def secret(self) -> bool:
@@ -135,10 +132,8 @@ def judge(command: str, where: PathRules) -> Line:
     """Judges part by part what a command line would do. Never raises, and takes some 50 ms at most;
     reads only the text and where symlinks lead."""
     walk = _Walk(where)
-    items, last = _search(command) if len(command) <= MAX_CHARS else (None, ())
+    items, last = _search(command)
     try:
-        if len(command) > MAX_CHARS:
-            raise TooLong
         walk.judge_text(command, items, depth=0)
     except (TooLong, RecursionError):
         walk.is_closed = walk.is_known = False
@@ -159,8 +154,10 @@ def judge(command: str, where: PathRules) -> Line:
 
 
 def _search(text: str) -> tuple[list[Item] | None, tuple[Word, ...]]:
-    """What `parse.search` finds: nothing in a text with control characters, None in one that takes
-    too long."""
+    """What `parse.search` finds: nothing in a text with control characters, None in one that is too
+    long."""
+    if len(text) > MAX_CHARS:
+        return None, ()
     try:
         return ([], ()) if _CONTROL.search(text) else parse.search(text)
     except (TooLong, RecursionError):
@@ -199,29 +196,25 @@ class _Walk:
     def judge_text(self, text: str, found: Sequence[Item] | None, *, depth: int) -> None:
         """Judges a text as a command line; `found` is what a search finds in it. Raises:
         TooLong."""
+        if depth > MAX_DEPTH or len(text) > MAX_CHARS or text.count("/") > MAX_SLASHES:
+            raise TooLong
         if not text.translate({9: None, 10: None}).isprintable():  # a reader or a shell may misread
             self.is_closed = self.is_known = False
             self.parts.append(_unknown(text, "contains invisible characters"))
         plain = parse.parse_plain(text)
         is_plain, items = plain is not None, found if plain is None else plain
-        if not is_plain:
-            self.is_closed = self.is_known = False
-        if depth or not text.isascii():
-            self.is_closed = False
-        if items is None or len(items) > MAX_ITEMS or text.count("/") > MAX_SLASHES:
+        self.is_known = self.is_known and is_plain
+        self.is_closed = self.is_closed and is_plain and not depth and text.isascii()
+        if items is None or len(items) > MAX_ITEMS:
             raise TooLong
         for item in items:
-            match item:
-                case Assignment():
-                    reason = "sets variables for what runs after it"
-                    self.parts.append(_unknown(item.text, reason))
-                case Redirect():
-                    self._judge_redirect(item, is_plain=is_plain)
-                case Command():
-                    if not self._change_folder(item, is_plain=is_plain):
-                        self._judge_command(item.text, item.words, is_plain=is_plain, depth=depth)
-                    if "&" in (item.before, item.behind):
-                        self.is_closed = False
+            if isinstance(item, Redirect):
+                self._judge_redirect(item, is_plain=is_plain)
+                continue
+            if not self._change_folder(item, is_plain=is_plain):
+                self._judge_command(item.text, item.words, is_plain=is_plain, depth=depth)
+            if "&" in (item.before, item.behind):
+                self.is_closed = False
         if not is_plain and all(part.argv or part.risk == "safe" for part in self.parts):
             self.parts.append(_unknown(text, _NOT_FOLLOWED))
 
@@ -233,7 +226,10 @@ class _Walk:
             raise TooLong
         if not words or words[0].kind != "literal" or not words[0].text:
             self.is_known = False
-            self.parts.append(_unknown(text, "runs a program whose name is computed"))
+            reason = "runs a program whose name is computed"
+            if not words and "=" in text:
+                reason = "sets variables for what runs after it"
+            self.parts.append(_unknown(text, reason))
             return
         argv = tuple(word.text for word in words)
         is_literal = all(word.kind == "literal" for word in words)
@@ -277,8 +273,6 @@ class _Walk:
             first = len(self.parts)
             if command.words:
                 self._judge_command(part.text, command.words, is_plain=False, depth=depth)
-            elif depth == MAX_DEPTH:
-                raise TooLong
             else:
                 folder = self.cwd, self.has_moved
                 self.judge_text(command.text, _search(command.text)[0], depth=depth + 1)
@@ -301,7 +295,8 @@ class _Walk:
         if rule is not None:
             risk, reason = rule.risk, rule.reason
             undo = " ".join(filter(None, (rule.undo, undo)))
-            if rule.spares and self._spares(words, rule):
+            paths = [self._locate(it) for it in programs.operands_of(words, rule) if rule.spares]
+            if paths and all(path and places.is_rebuildable(path, self.where) for path in paths):
                 risk, reason = "write", "deletes build output"
             if leaves not in ("kode", "keys") or rule.leaves == "kode":
                 leaves = _stay_on_loopback(rule.leaves, part.text) or leaves
@@ -330,13 +325,6 @@ class _Walk:
         reads = [_read(path, self.where) for path in paths[:at] if path is not None]
         quiet = [replace(it, risk="safe") if it.risk == "unknown" else it for it in reads]
         return _merge([*quiet, *(_write(path, self.where) for path in paths[at:])])
-
-    def _spares(self, words: tuple[Word, ...], rule: programs.Rule) -> bool:
-        """Whether everything that it deletes is temporary or made again by a build."""
-        paths = [self._locate(operand) for operand in programs.operands_of(words, rule)]
-        return bool(paths) and all(
-            path and places.is_rebuildable(path, self.where) for path in paths
-        )
 
     def _judge_redirect(self, item: Redirect, *, is_plain: bool) -> None:
         operator, target = item.operator, item.target

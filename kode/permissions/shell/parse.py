@@ -1,4 +1,4 @@
-"""Splits a command line into commands, redirections and assignments, each with its words.
+"""Splits a command line into commands and redirections, each with its words.
 
 `parse_plain` knows the unambiguous part of the shell's grammar: literal words, operators,
 redirections to files. Every byte of a text must match one of the patterns here, or the text is not
@@ -65,7 +65,8 @@ class CheckPart:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     text: str
-    words: tuple[Word, ...]
+    words: tuple[Word, ...] = ()
+    """Empty: an assignment."""
     before: str = ""
     """The operator before it in a plain text: `|`, `&&`, `||`, `;`, `&`; "" for the first."""
     behind: str = ""
@@ -81,12 +82,7 @@ class Redirect:
     target: Word
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
-    text: str
-
-
-Item = Command | Redirect | Assignment
+Item = Command | Redirect
 
 # No group below is repeated possessively: Python before 3.11.5 (that of Debian 12) takes `a"` for a
 # whole word then, since it forgets where the repetition stood when a part of it fails.
@@ -179,8 +175,8 @@ def _unquote(word: str) -> str:
 
 
 def search(text: str) -> tuple[list[Item], tuple[Word, ...]]:
-    """The commands, redirections and assignments of a text, nested ones included, in order of their
-    beginning; and the words of the command whose exit status is that of the text, "test" for what
+    """The commands and redirections of a text, nested ones included, in order of their beginning;
+    and the words of the command whose exit status is that of the text, "test" for what
     only tests. Raises: TooLong."""
     items: list[Item] = []
     places: dict[int, CheckPart] = {}
@@ -211,7 +207,7 @@ def search(text: str) -> tuple[list[Item], tuple[Word, ...]]:
                 way = operator[0] if operator else ">"
                 items.append(_redirect(node, way, node.child_by_field_name("destination"), text))
             case "variable_assignment":
-                items.append(Assignment(text=_source_of(node, text)))
+                items.append(Command(text=_source_of(node, text)))
             case "binary_expression" if _is_in_brackets(node, text):
                 sign = node.child_by_field_name("operator")
                 if sign is not None and sign.type in ("<", ">"):
