@@ -43,7 +43,7 @@ async def test_a_headless_call_for_subagents_names_its_flag(opened: Open) -> Non
 
     assert "delegate_tasks" not in {tool.name for tool in talk.agent.tools}
     assert ended.status == "incomplete"
-    assert ["--allow delegate" in denial.reason for denial in ended.denials] == [True]
+    assert ["--allow 'delegate'" in denial.reason for denial in ended.denials] == [True]
 
 
 async def test_a_plugins_no_holds_for_a_child_too(opened: Open) -> None:
