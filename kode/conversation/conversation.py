@@ -89,7 +89,7 @@ class Conversation:
     agent: Agent = field(init=False)
     context: Context = field(init=False)
     begun_by: BegunBy = field(init=False)
-    upkeep: "asyncio.Task[None] | None" = field(init=False)
+    upkeep: "asyncio.Future[Any] | None" = field(init=False)
     """What is done beside the turns until the session ends."""
     found: FoundExtensions | None = field(init=False)
     """The skills, commands and agents of the workplace; None before the first turn."""

@@ -9,7 +9,6 @@ import os
 import time
 from collections import Counter
 from dataclasses import fields, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +54,8 @@ if TYPE_CHECKING:
 FIRST_TURN = (
     "httpcore2 anyio._backends._asyncio kode.providers.written_calls apsw encodings.utf_8_sig "
     "kode.conversation.hooks kode.extensions.skill_tool kode.subagents.tool kode.sandbox.trial "
-    "kode.sandbox.probe kode.sandbox.seatbelt kode.tools.checkers"
+    "kode.sandbox.probe kode.sandbox.seatbelt kode.sandbox.store kode.sandbox.masks "
+    "kode.tools.checkers"
 ).split()
 """Imported only where a turn needs them, or by a library only when it connects. A test lists what
 is imported between Enter and the request: nothing may be."""
@@ -188,7 +188,9 @@ async def start(conversation: "Conversation") -> None:
         if conversation.found is None:
             await conversation.learn_model()
             await _start(conversation)
-            conversation.upkeep = asyncio.ensure_future(_look_after(conversation))
+            works = (_maintain, _try_sandbox, _remove_leftovers)
+            begun = (work(conversation) for work in works)
+            conversation.upkeep = asyncio.gather(*begun, return_exceptions=True)
             if conversation.hooks is not None:
                 from kode.conversation.hooks import begin_session
 
@@ -285,35 +287,35 @@ def import_first_turn(conversation: "Conversation") -> None:
                 installed.load(plugin, where)
 
 
-async def _look_after(conversation: "Conversation") -> None:
+async def _maintain(conversation: "Conversation") -> None:
+    while True:
+        await conversation.agent.memory.maintain()
+        await asyncio.sleep(MAINTAIN_EVERY_S)
+
+
+async def _try_sandbox(conversation: "Conversation") -> None:
     """Says what commands lack on this machine: to a person once in a home, to whoever reads a log
-    each time that there is no sandbox. Removes what crashes left, tries the sandbox while the model
-    works on its first reply, and has memory tidied up now and then."""
+    each time that there is no sandbox. Tries one while the model works on its first reply."""
     agent, settings = conversation.agent, conversation.settings
     sandbox, record = agent.sandbox, paths.shown_notice(agent.place.home, "sandbox")
-    if sandbox is not None and settings.ask is not None and (text := missing_protection()):
+    if sandbox is None:
+        return
+    why = sandbox.unavailable_reason()
+    if settings.ask is not None and (text := missing_protection()):
         if not record.exists():
             settings.emit(Notice(text=text))
             with contextlib.suppress(StorageError):  # then it is said again
                 durable.make_folder(record.parent)
                 durable.replace(record, text.encode())
-    elif sandbox is not None and (why := sandbox.unavailable_reason()):
+    elif why:
         settings.emit(_no_sandbox(why))
-    if settings.child is None:
-        remove = partial(_remove_leftovers, conversation, _is_upkeep_due(conversation))
-        # In one thread, as the end of a short session waits for one that has started; and shielded:
-        # a busy machine may not have started it by then.
-        await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))
-    if sandbox is not None and not sandbox.unavailable_reason():
+    if not why:
         try:
             await asyncio.to_thread(sandbox.is_available)
         except SandboxUnknownError as error:
             settings.emit(Notice(text=str(error)))
         if why := sandbox.why_missing():
             settings.emit(_no_sandbox(why))
-    while True:
-        await agent.memory.maintain()
-        await asyncio.sleep(MAINTAIN_EVERY_S)
 
 
 def _no_sandbox(why: str) -> Notice:
@@ -340,19 +342,28 @@ def _is_upkeep_due(conversation: "Conversation") -> bool:
     return is_due
 
 
-def _remove_leftovers(conversation: "Conversation", is_upkeep_due: bool) -> None:
+async def _remove_leftovers(conversation: "Conversation") -> None:
     """Removes the sandboxes of killed kodes, half-written files in the project and, if that is due,
     in all of the home, which holds the files of all sessions, and undo data beyond its limit."""
     from kode.sandbox import store
 
-    home, config = conversation.place.home, conversation.config
-    store.remove_abandoned(store.places(home))
-    if conversation.begun_by == "resume":
-        conversation.agent.undo.remove_stale_temporaries()
-    if is_upkeep_due:
-        for folder in paths.own_folders(home, config.memory.data_dir):
-            durable.remove_stale_temporaries(folder, also_below=True)
-        drop_oldest_of_all(home, config.undo.max_total_mb * MEGABYTE)
+    home, config, undo = conversation.place.home, conversation.config, conversation.agent.undo
+    if conversation.settings.child is not None:
+        return
+    is_resumed, is_due = conversation.begun_by == "resume", _is_upkeep_due(conversation)
+
+    def remove() -> None:
+        store.remove_abandoned(store.places(home))
+        if is_resumed:
+            undo.remove_stale_temporaries()
+        if is_due:
+            for folder in paths.own_folders(home, config.memory.data_dir):
+                durable.remove_stale_temporaries(folder, also_below=True)
+            drop_oldest_of_all(home, config.undo.max_total_mb * MEGABYTE)
+
+    # In one thread, as the end of a short session waits for one that has started; and shielded: a
+    # busy machine may not have started it by then.
+    await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, remove))
 
 
 def not_recorded(error: StorageError) -> UserError:
@@ -399,9 +410,10 @@ async def close(
         conversation.settings.emit(Notice(text=text, level="info"))
     finally:
         await conversation.commands.close()
-        conversation.closing = "Stopping MCP servers"
         if conversation.extensions is not None:
+            conversation.closing = "Stopping MCP servers"
             await conversation.extensions.close()
+        conversation.closing = "Closing"
         grace_s = INTERRUPTED_GRACE_S if interrupted else CLOSE_GRACE_S
         await _leave(conversation, "exit", grace_s, leave_by)
         for provider in (conversation.agent.provider, *conversation.to_close):

@@ -20,15 +20,9 @@ Events = list[Any]
 
 
 async def background(talk: Conversation) -> None:
-    """What is done beside the first turn, up to what never ends: memory."""
-    reached = asyncio.Event()
-
-    async def maintain() -> None:
-        reached.set()
-
-    talk.agent.memory.maintain = maintain
+    """What is done beside the first turn, but for what never ends."""
     await talk.start()
-    await reached.wait()
+    await asyncio.gather(*(t for t in asyncio.all_tasks() if "_remove_leftovers" in repr(t)))
 
 
 async def before_its_message(talk: Conversation, text: str, monkeypatch: pytest.MonkeyPatch) -> str:
