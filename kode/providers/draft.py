@@ -9,8 +9,8 @@ import json
 import math
 import re
 from collections.abc import Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 from kode.errors import LARGER_WINDOW, ContextOverflow, RefusedError, TransientError
 from kode.events import Emit, TextDelta, ThinkingDelta
@@ -67,52 +67,34 @@ BROKEN_OFF = {"error", "abort", "aborted", "cancelled", "canceled", "insufficien
 """Stop reasons of a server for an incomplete reply."""
 
 
-@dataclass
-class DraftText:
-    pieces: list[str] = field(default_factory=list)
-    own: dict[str, Any] | None = None
-    """Here and below: the provider's own form, when it is complete. See `messages.Own`."""
+Kind = Literal["text", "thinking", "call", "item"]
 
 
 @dataclass
-class DraftThinking:
+class DraftPart:
+    """What has arrived of one part; an `item` is what kode has no word for."""
+
+    kind: Kind
     pieces: list[str] = field(default_factory=list)
+    """Of the text, or of a call's arguments."""
+    id: str = ""
+    name: str = ""
     signature: str = ""
     redacted: str = ""
     own: dict[str, Any] | None = None
-
-
-@dataclass
-class DraftItem:
-    """What kode has no word for; see `messages.ServerItem`."""
-
-    own: dict[str, Any] | None = None
-    text: str = ""
-
-
-@dataclass
-class DraftCall:
-    id: str = ""
-    name: str = ""
-    arguments: list[str] = field(default_factory=list)
-    own: dict[str, Any] | None = None
-    """Dropped where kode has to repair the call's id, as `ToolCall` does for its name."""
-
-    def add_name(self, piece: str) -> None:
-        """Adds to the name, which comes in full, in pieces, growing, or again with every chunk."""
-        if not piece or piece == self.name:
-            return
-        if not self.name or piece.startswith(self.name):
-            self.name = piece
-        elif not self.arguments:
-            self.name += piece
+    """The provider's own form, when it is complete; see `messages.Own`. Dropped where kode has to
+    repair a call's id, as `ToolCall` does for its name."""
 
     @property
     def text(self) -> str:
-        return "".join(self.arguments)
+        return "".join(self.pieces)
 
-
-Block = DraftText | DraftThinking | DraftCall | DraftItem
+    def add_name(self, piece: str) -> None:
+        """Adds to the name, which comes in full, in pieces, growing, or again with every chunk."""
+        if not self.name or piece.startswith(self.name):
+            self.name = piece or self.name
+        elif not self.pieces:
+            self.name += piece
 
 
 class Draft:
@@ -123,8 +105,7 @@ class Draft:
         self.origin = origin
         self.emit = emit
         self.splits_thoughts = splits_thoughts
-        self._splitters: dict[Hashable, ThoughtSplitter] = {}
-        self.blocks: dict[Hashable, Block] = {}
+        self.parts: dict[tuple[Kind, Hashable], DraftPart] = {}
         self.stop = ""
         """The server's stop reason; "" before it sends one."""
         self.continues_after_stop = False
@@ -134,109 +115,67 @@ class Draft:
         self.chars = 0
         self.calls = 0
         self.usage: dict[str, int] = {}
-        self._held: dict[Hashable, str] = {}
-        self._redirected: dict[Hashable, DraftCall] = {}
+        self._splitters: dict[Hashable, ThoughtSplitter] = {}
+        self._half_pairs: dict[tuple[Kind, Hashable], str] = {}
         self._repetition = Repetition()
 
     # ── what arrives ─────────────────────────────────────────────────────────────────────────
 
+    def find(self, kind: Kind, key: Hashable) -> DraftPart | None:
+        """What has arrived of a kind under a key."""
+        return self.parts.get((kind, key))
+
+    def part(self, kind: Kind, key: Hashable) -> DraftPart:
+        """The same, created on first use. Raises: RefusedError for more than `MAX_CALLS` calls."""
+        if (part := self.find(kind, key)) is None:
+            self.calls += kind == "call"
+            if self.calls > MAX_CALLS:
+                raise RefusedError(
+                    f"The model asked for more than {MAX_CALLS} tool calls in one reply, and none "
+                    "was run. Try again in other words, or with another model."
+                )
+            part = self.parts[kind, key] = DraftPart(kind)
+        return part
+
     def add_text(self, key: Hashable, piece: Any) -> None:
-        if isinstance(piece, str) and piece and (whole := self._join(("text", key), piece)):
-            self.count(whole)
-            if not self.splits_thoughts:
-                return self._add_answer(key, whole)
-            for is_thought, text in self._splitters.setdefault(key, ThoughtSplitter()).split(whole):
-                self._add_split(key, text, is_thought=is_thought)
-
-    def _add_split(self, key: Hashable, text: str, *, is_thought: bool) -> None:
-        if is_thought and text:
-            self.thinking(key).pieces.append(text)
-            self.emit(ThinkingDelta(text=text))
-        elif text:
-            self._add_answer(key, text)
-
-    def _add_answer(self, key: Hashable, text: str) -> None:
-        self.text(key).pieces.append(text)
-        self.emit(TextDelta(text=text))
+        if not (text := self._count_text("text", key, piece)):
+            return
+        if not self.splits_thoughts:
+            return self._append("text", key, text)
+        for kind, split in self._splitters.setdefault(key, ThoughtSplitter()).split(text):
+            self._append(kind, key, split)
 
     def refuse(self, key: Hashable, piece: Any) -> None:
         """Handles a refusal in words: they become the text, and the reply stops as a refusal."""
-        if isinstance(piece, str) and piece:
-            self.refused = True
-            self.add_text(key, piece)
+        self.refused = self.refused or bool(piece and isinstance(piece, str))
+        self.add_text(key, piece)
 
     def begin_thinking(self, key: Hashable) -> None:
         """Notes that the model thinks: a person should know, even if nothing of it is shown."""
-        if ("thinking", key) not in self.blocks:
-            self.blocks["thinking", key] = DraftThinking()
+        if self.find("thinking", key) is None:
+            self.part("thinking", key)
             self.emit(ThinkingDelta(text=""))
 
     def add_thinking(self, key: Hashable, piece: Any) -> None:
-        if isinstance(piece, str) and piece and (whole := self._join(("thinking", key), piece)):
-            self.thinking(key).pieces.append(whole)
-            self.count(whole)
-            self.emit(ThinkingDelta(text=whole))
+        self._append("thinking", key, self._count_text("thinking", key, piece))
 
     def sign_thinking(self, key: Hashable, *, signature: Any = "", redacted: Any = "") -> None:
-        block = self.thinking(key)
-        for piece in (signature, redacted):
-            self.count(piece if isinstance(piece, str) else "")
-        block.signature += signature if isinstance(signature, str) else ""
-        block.redacted += redacted if isinstance(redacted, str) else ""
+        """Sets what proves thinking to its server, or all that the server shows of it."""
+        part = self.part("thinking", key)
+        for name, value in (("signature", signature), ("redacted", redacted)):
+            if isinstance(value, str) and value:
+                self.count(value)
+                setattr(part, name, value)
 
-    def text(self, key: Hashable) -> DraftText:
-        """The text under a key; here and below: created on first use."""
-        block = self.blocks.setdefault(("text", key), DraftText())
-        assert isinstance(block, DraftText)
-        return block
-
-    def thinking(self, key: Hashable) -> DraftThinking:
-        block = self.blocks.setdefault(("thinking", key), DraftThinking())
-        assert isinstance(block, DraftThinking)
-        return block
-
-    def block(self, kind: str, key: Hashable) -> Block | None:
-        """What has arrived as `text`, `thinking`, `call` or `item` under a key."""
-        if kind == "call" and key in self._redirected:
-            return self._redirected[key]
-        return self.blocks.get((kind, key))
-
-    def item(self, key: Hashable) -> DraftItem:
-        """What kode has no word for."""
-        block = self.blocks.setdefault(("item", key), DraftItem())
-        assert isinstance(block, DraftItem)
-        return block
-
-    def call(self, key: Hashable) -> DraftCall:
-        """Raises: RefusedError for more than `MAX_CALLS`."""
-        block = self._redirected.get(key) or self.blocks.get(("call", key))
-        if isinstance(block, DraftCall):
-            return block
-        if self.calls == MAX_CALLS:
-            raise RefusedError(
-                f"The model asked for more than {MAX_CALLS} tool calls in one reply, and none was "
-                "run. Try again in other words, or with another model."
-            )
-        self.calls += 1
-        fresh = DraftCall()
-        self.blocks["call", key] = fresh
-        return fresh
-
-    def redirect(self, key: Hashable, call: DraftCall) -> None:
-        """Assigns further pieces under a key to another call."""
-        self._redirected[key] = call
-
-    def add_arguments(self, call: DraftCall, piece: Any) -> None:
+    def add_arguments(self, call: DraftPart, piece: Any) -> None:
         """Adds a piece of argument text; some servers send the object instead."""
         if piece is None or piece == "":
             return
-        if isinstance(piece, str):
-            text = piece
-        else:
-            call.arguments.clear()
-            text = json.dumps(piece, ensure_ascii=False)
-        call.arguments.append(text)
-        self.count(text)
+        if not isinstance(piece, str):
+            call.pieces.clear()
+            piece = json.dumps(piece, ensure_ascii=False)
+        call.pieces.append(piece)
+        self.count(piece)
 
     def stopped(self, reason: Any) -> None:
         """Records the server's stop reason; the last one counts."""
@@ -248,9 +187,45 @@ class Draft:
         """Sets tokens by the names of `Usage`; later figures replace earlier ones, field by
         field."""
         for name, value in counts.items():
-            tokens = _tokens(value)
-            if tokens is not None:
-                self.usage[name] = tokens
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if is_number and math.isfinite(value) and value >= 0:
+                self.usage[name] = int(value)
+
+    def count(self, piece: str) -> None:
+        """Notes that something has arrived. Raises: RefusedError for a reply without an end."""
+        self.continues_after_stop = self.continues_after_stop or bool(piece)
+        self._repetition.add(piece)
+        self.grow(len(piece))
+
+    def grow(self, chars: int) -> None:
+        """Counts what is kept of the reply.
+
+        Raises: RefusedError beyond `MAX_CHARS`.
+        """
+        self.chars += chars
+        if self.chars > MAX_CHARS:
+            raise RefusedError(
+                f"The reply grew beyond {MAX_CHARS // 1_000_000} million characters and was ended. "
+                "Ask for less at a time, or use another model."
+            )
+
+    def _append(self, kind: Kind, key: Hashable, text: str) -> None:
+        if text:
+            self.part(kind, key).pieces.append(text)
+            self.emit(ThinkingDelta(text=text) if kind == "thinking" else TextDelta(text=text))
+
+    def _count_text(self, kind: Kind, key: Hashable, piece: Any) -> str:
+        """The piece without lone surrogates: the first half of a pair split between two chunks
+        waits for the second; a half that stays alone is replaced."""
+        if not isinstance(piece, str) or not piece:
+            return ""
+        piece = self._half_pairs.pop((kind, key), "") + piece
+        if "\ud800" <= piece[-1] <= "\udbff":
+            self._half_pairs[kind, key] = piece[-1]
+            piece = piece[:-1]
+        text = join_surrogates(piece)
+        self.count(text)
+        return text
 
     @property
     def complete(self) -> bool:
@@ -273,8 +248,8 @@ class Draft:
                 "The reply was cut off: the stream ended without a stop reason. Try again."
             )
         for key, splitter in self._splitters.items():
-            self._add_split(key, splitter.held, is_thought=bool(splitter.end))
-        calls = [block for block in self.blocks.values() if isinstance(block, DraftCall)]
+            self._append("thinking" if splitter.end else "text", key, splitter.held)
+        calls = [part for part in self.parts.values() if part.kind == "call"]
         stop = self._stop_reason(bool(calls))
         parts = self._parts(stop, set(used_ids))
         if stop == "tool_calls" and not calls:
@@ -311,85 +286,41 @@ class Draft:
 
     def _parts(self, stop: StopReason, used_ids: set[str]) -> tuple[Part, ...]:
         parts: list[Part] = []
-        for key, block in self.blocks.items():
-            held = "\ufffd" if key in self._held else ""
-            match block:
-                case DraftText():
-                    text = "".join(block.pieces) + held
-                    parts.extend([Text(text=text, own=block.own)] if text or block.own else [])
-                case DraftThinking():
-                    text = "".join(block.pieces) + held
-                    thinking = Thinking(
-                        text=text,
-                        signature=block.signature,
-                        redacted=block.redacted,
-                        own=block.own,
-                    )
-                    has_content = text or block.signature or block.redacted or block.own
-                    parts.extend([thinking] if has_content else [])
-                case DraftItem():
-                    item = ServerItem(own=block.own or {}, text=block.text)
-                    parts.extend([item] if block.own else [])
-                case DraftCall():
-                    call_id = block.id if block.id and block.id not in used_ids else new_call_id()
+        for place, draft in self.parts.items():
+            own, text = draft.own, draft.text + ("\ufffd" if place in self._half_pairs else "")
+            match draft.kind:
+                case "text" if text or own:
+                    parts.append(Text(text=text, own=own))
+                case "thinking" if text or draft.signature or draft.redacted or own:
+                    signature, redacted = draft.signature, draft.redacted
+                    part = Thinking(text=text, signature=signature, redacted=redacted, own=own)
+                    parts.append(part)
+                case "item" if own:
+                    parts.append(ServerItem(own=own, text=text))
+                case "call":
+                    call_id = draft.id if draft.id and draft.id not in used_ids else new_call_id()
                     used_ids.add(call_id)
                     # Empty arguments mean none, unless the token limit cut them off.
-                    arguments = block.text or ("" if stop == "length" else "{}")
-                    parts.append(
-                        ToolCall(
-                            id=call_id,
-                            name=block.name,
-                            arguments=join_surrogates(arguments),
-                            own=block.own if call_id == block.id else None,
-                        )
-                    )
+                    arguments = join_surrogates(text or ("" if stop == "length" else "{}"))
+                    own = own if call_id == draft.id else None
+                    call = ToolCall(id=call_id, name=draft.name, arguments=arguments, own=own)
+                    parts.append(call)
         return tuple(parts)
 
     def _usage(self) -> Usage | None:
         if not self.usage:
             return None
-        input_tokens = self.usage.get("input_tokens", 0)
-        cached = min(self.usage.get("cached_tokens", 0), input_tokens)
-        written = min(self.usage.get("cache_write_tokens", 0), input_tokens - cached)
+        count = dict.fromkeys((field.name for field in fields(Usage)), 0) | self.usage
+        cached = min(count["cached_tokens"], count["input_tokens"])
+        written = min(count["cache_write_tokens"], count["input_tokens"] - cached)
         return Usage(
-            input_tokens=input_tokens,
-            output_tokens=self.usage.get("output_tokens", 0),
+            input_tokens=count["input_tokens"],
+            output_tokens=count["output_tokens"],
             cached_tokens=cached,
             cache_write_tokens=written,
-            hour_write_tokens=min(self.usage.get("hour_write_tokens", 0), written),
-            thinking_tokens=min(
-                self.usage.get("thinking_tokens", 0), self.usage.get("output_tokens", 0)
-            ),
+            hour_write_tokens=min(count["hour_write_tokens"], written),
+            thinking_tokens=min(count["thinking_tokens"], count["output_tokens"]),
         )
-
-    def count(self, piece: str) -> None:
-        """Notes that something has arrived. Raises: RefusedError for a reply without an end."""
-        self.continues_after_stop = self.continues_after_stop or bool(piece)
-        self._repetition.add(piece)
-        self.grow(len(piece))
-
-    def grow(self, chars: int) -> None:
-        """Counts what is kept of the reply.
-
-        Raises: RefusedError beyond `MAX_CHARS`.
-        """
-        self.chars += chars
-        if self.chars > MAX_CHARS:
-            raise RefusedError(
-                f"The reply grew beyond {MAX_CHARS // 1_000_000} million characters and was ended. "
-                "Ask for less at a time, or use another model."
-            )
-
-    def _join(self, key: Hashable, piece: str) -> str:
-        """The piece without lone surrogates: the first half of a pair split between two chunks
-        waits for the second; a half that stays alone is replaced."""
-        piece = self._held.pop(key, "") + piece
-        if not _SURROGATES.search(piece):
-            return piece
-        if "\ud800" <= piece[-1] <= "\udbff":
-            self._held[key] = piece[-1]
-            piece = piece[:-1]
-        return join_surrogates(piece)
 
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -412,14 +343,6 @@ def is_whole_object(text: str) -> bool:
 
 def _no_constant(name: str) -> None:
     raise ValueError(name)
-
-
-def _tokens(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    if not math.isfinite(value) or value < 0:
-        return None
-    return int(value)
 
 
 # ── thoughts ─────────────────────────────────────────────────────────────────────────────────
@@ -447,18 +370,18 @@ class ThoughtSplitter:
         """What ends the present thought; "" outside of one."""
         self._is_answer = self._has_begun = False
 
-    def split(self, piece: str) -> Iterator[tuple[bool, str]]:
-        """Whether it is a thought, and the text, of all that can be told with another piece."""
+    def split(self, piece: str) -> Iterator[tuple[Kind, str]]:
+        """The kind and the text of all that can be told with another piece."""
         self.held += piece
         while self.held:
             if self._is_answer:
-                yield False, self.held
+                yield "text", self.held
                 self.held = ""
             elif self.end:
                 thought, end, rest = self.held.partition(self.end)
                 sizes = range(min(len(self.end), len(thought)), 0, -1)
                 cut = next((n for n in sizes if not end and self.end.startswith(thought[-n:])), 0)
-                yield True, thought[: len(thought) - cut]
+                yield "thinking", thought[: len(thought) - cut]
                 self.held = rest if end else thought[len(thought) - cut :]
                 self.end = "" if end else self.end
                 if not end:
@@ -483,19 +406,14 @@ class Repetition:
     is far beyond the rules, tables and blank lines of ordinary text."""
 
     def __init__(self) -> None:
-        self._end = ""
-        self._new: list[str] = []
-        self._new_chars = 0
+        self._end = self._new = ""
 
     def add(self, piece: str) -> None:
         """Adds a piece. Raises: RefusedError once the reply repeats itself."""
-        self._new.append(piece)
-        self._new_chars += len(piece)
-        if self._new_chars < STEP:
+        self._new += piece
+        if len(self._new) < STEP:
             return
-        self._end = (self._end + "".join(self._new))[-WINDOW:]
-        self._new.clear()
-        self._new_chars = 0
+        self._end, self._new = (self._end + self._new)[-WINDOW:], ""
         unit = find_repetition(self._end) if len(self._end) == WINDOW else ""
         if unit:
             raise RefusedError(

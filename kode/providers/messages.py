@@ -24,23 +24,34 @@ model of which nothing is known:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal
 
-from kode.messages import Image, Message, Part, ServerItem, Text, Thinking, ToolCall, ToolResult
+from kode.messages import (
+    Image,
+    Message,
+    Part,
+    ServerItem,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    results_of,
+)
 from kode.provider import Effort, Request, ToolSpec
 from kode.providers.clients import transform_schema
-from kode.providers.draft import (
-    Draft,
-    DraftCall,
-    DraftItem,
-    DraftText,
-    is_whole_object,
-    join_surrogates,
+from kode.providers.draft import Draft, Kind, is_whole_object, join_surrogates
+from kode.providers.encoding import (
+    WireForm,
+    encode_json,
+    list_of,
+    mapping_of,
+    pick,
+    sendable_arguments,
+    sendable_id,
 )
-from kode.providers.encoding import WireForm, encode_json, sendable_arguments, sendable_id
 from kode.providers.errors import Endpoint, from_status
 from kode.providers.provider import Format, HttpProvider, ReplyReader
 from kode.providers.request import Target
@@ -81,8 +92,16 @@ AN_HOUR = b',"cache_control":{"type":"ephemeral","ttl":"1h"}}'
 KODE_SOURCES = ("opening", "news")
 """Sources of text that is kode's own word; see `Text.source`."""
 
-BLOCK_TYPES = ("text", "thinking", "redacted_thinking", "tool_use")
-"""Types of blocks that kode has words for; others go back unread."""
+KINDS: Mapping[str, Kind] = {
+    "text": "text",
+    "thinking": "thinking",
+    "redacted_thinking": "thinking",
+    "tool_use": "call",
+}
+"""Types of blocks that kode has words for; others are items, which go back unread."""
+
+SIGNS = {"signature": "signature", "data": "redacted"}
+"""Fields of a block of thinking → what `Draft` calls them."""
 
 # ── the request ──────────────────────────────────────────────────────────────────────────────
 
@@ -186,32 +205,30 @@ def _tool_object(tool: ToolSpec, target: Target) -> dict[str, Any]:
 @dataclass(frozen=True)
 class Block:
     wire: bytes
+    kind: Literal["", "result", "kode", "thinking"] = ""
+    """Whether it is a result, kode's own word, or thinking."""
     holds_mark: bool = True
     """Whether a cache mark may stand on it."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The content blocks of one message. Results come first in a turn, so they are apart."""
+    """The content blocks of one message."""
 
     role: str
     blocks: tuple[Block, ...] = ()
-    """All but the results."""
-    results: tuple[Block, ...] = ()
-    kode_words: tuple[Block, ...] = ()
-    """Kode's own words, which are among the blocks too."""
-    others: tuple[Block, ...] = ()
-    """The blocks without them."""
     is_own: bool = False
     """Whether this model wrote it."""
-    thinks_first: bool = False
     paused: Blocks | None = None
     """The form of a paused reply while nothing but its continuation follows."""
 
     @cached_property
     def turn(self) -> bytes:
         """The turn that this message alone makes, without a mark."""
-        return _turn(self.role, [block.wire for block in (*self.results, *self.blocks)])
+        return _turn(self.role, [block.wire for block in self.blocks])
+
+    def holds(self, kind: str) -> bool:
+        return any(block.kind == kind for block in self.blocks)
 
 
 def blocks_of(message: Message, form: WireForm) -> Blocks:
@@ -224,31 +241,20 @@ def blocks_of(message: Message, form: WireForm) -> Blocks:
 
 
 def _of_user(message: Message, form: WireForm) -> Blocks:
-    results = [part for part in message.parts if isinstance(part, ToolResult)]
-    called = {result.call_id for result in results}
-    images: dict[str, list[Image]] = {}
-    kode_words: list[Block] = []
-    person_blocks: list[Block] = []
+    images: dict[str, list[Image]] = {result.call_id: [] for result in results_of(message)}
     blocks: list[Block] = []
     for part in message.parts:
-        if isinstance(part, Image) and part.call_id in called:
-            images.setdefault(part.call_id, []).append(part)
-        elif isinstance(part, Image):
-            person_blocks.append(_block(_image(part, form)))
-            blocks.append(person_blocks[-1])
-        elif isinstance(part, Text) and part.text.strip():
-            kind = kode_words if part.source in KODE_SOURCES else person_blocks
-            kind.append(_block({"type": "text", "text": part.text}))
-            blocks.append(kind[-1])
-    if not blocks and not results:
-        blocks = person_blocks = [_block({"type": "text", "text": "(no text)"})]
-    return Blocks(
-        "user",
-        blocks=tuple(blocks),
-        results=tuple(_result(result, images.get(result.call_id, ()), form) for result in results),
-        kode_words=tuple(kode_words),
-        others=tuple(person_blocks),
-    )
+        match part:
+            case Image() if part.call_id in images:
+                images[part.call_id].append(part)
+            case Image():
+                blocks.append(_block(_image(part, form)))
+            case Text() if part.text.strip():
+                kind: Literal["kode", ""] = "kode" if part.source in KODE_SOURCES else ""
+                blocks.append(_block({"type": "text", "text": part.text}, kind))
+    results = [_result(each, images[each.call_id], form) for each in results_of(message)]
+    empty = () if results or blocks else (_block({"type": "text", "text": "(no text)"}),)
+    return Blocks("user", (*results, *blocks, *empty))
 
 
 def _of_reply(message: Message, *, drops_thinking: bool) -> Blocks:
@@ -268,12 +274,10 @@ def _of_reply(message: Message, *, drops_thinking: bool) -> Blocks:
 
 
 def _blocks_of_reply(parts: Sequence[Part]) -> Blocks:
-    return Blocks(
-        "assistant",
-        blocks=tuple(_block(_wire_form(part), not isinstance(part, Thinking)) for part in parts),
-        is_own=True,
-        thinks_first=bool(parts) and isinstance(parts[0], Thinking),
+    blocks = (
+        _block(_wire_form(part), "thinking" if isinstance(part, Thinking) else "") for part in parts
     )
+    return Blocks("assistant", tuple(blocks), is_own=True)
 
 
 def _without_loose_ends(parts: list[Part], stop: str | None) -> list[Part]:
@@ -297,7 +301,7 @@ def _of_another(message: Message) -> Blocks:
     if not any(forms):
         texts = [part.text for part in message.parts if isinstance(part, ServerItem)]
         forms = [_plain_form(Text(text="\n".join(filter(None, texts))))]
-    return Blocks("assistant", blocks=tuple(_block(form) for form in forms if form is not None))
+    return Blocks("assistant", tuple(_block(form) for form in forms if form is not None))
 
 
 def _wire_form(part: Part) -> dict[str, Any] | None:
@@ -354,11 +358,11 @@ def _result(result: ToolResult, images: Iterable[Image], form: WireForm) -> Bloc
     }
     if result.is_error:
         block["is_error"] = True
-    return _block(block, bool(texts or pictures))
+    return Block(encode_json(block), "result", holds_mark=bool(texts or pictures))
 
 
-def _block(form: dict[str, Any] | None, holds_mark: bool = True) -> Block:
-    return Block(encode_json(form), holds_mark)
+def _block(form: dict[str, Any] | None, kind: Literal["", "kode", "thinking"] = "") -> Block:
+    return Block(encode_json(form), kind, holds_mark=kind != "thinking")
 
 
 # ── all of them ──────────────────────────────────────────────────────────────────────────────
@@ -375,7 +379,7 @@ def turns_of(messages: Sequence[Blocks]) -> list[Turn]:
         goes_on = index + 1 == len(messages) or messages[index + 1].role == "assistant"
         if message.paused is not None and goes_on:
             message = message.paused
-        if not message.blocks and not message.results:
+        if not message.blocks:
             continue
         if turns and turns[-1][0].role == message.role:
             turns[-1].append(message)
@@ -392,11 +396,11 @@ def may_think(turns: Sequence[Turn]) -> bool:
     for turn in reversed(turns):
         if turn[0].role == "assistant":
             begun = turn
-        elif not any(message.results for message in turn):
+        elif not any(message.holds("result") for message in turn):
             break
     if begun is None or turns[-1][0].role == "assistant":
         return True
-    return begun[0].thinks_first
+    return begun[0].is_own and begun[0].blocks[0].kind == "thinking"
 
 
 def wire_turns(
@@ -407,17 +411,17 @@ def wire_turns(
     and not beside results."""
     wires = []
     for index, turn in enumerate(turns):
-        words = [block for message in turn for block in message.kode_words] if index > 0 else []
+        blocks = [block for message in turn for block in message.blocks]
+        words = [block for block in blocks if block.kind == "kode" and index > 0]
+        kinds = {block.kind for block in blocks}
         if len(turn) == 1 and index not in marks and not words:
             wires.append(turn[0].turn)
-            continue
-        rest = [block for message in turn for block in message.others]
-        results = [block for message in turn for block in message.results]
-        if words and rest and later_system and not results:
-            wires.append(_turn("user", [block.wire for block in rest]))
+        elif words and later_system and "" in kinds and "result" not in kinds:
+            others = [block.wire for block in blocks if block.kind == ""]
+            wires.append(_turn("user", others))
             wires.append(_turn("system", _wires(words, marks.get(index))))
         else:
-            blocks = [*results, *(block for message in turn for block in message.blocks)]
+            blocks.sort(key=lambda block: block.kind != "result")
             wires.append(_turn(turn[0].role, _wires(blocks, marks.get(index))))
     return wires
 
@@ -429,7 +433,7 @@ def marks_of(turns: Sequence[Turn], *, is_long: bool) -> dict[int, bytes]:
     own = [index for index, turn in enumerate(turns) if any(message.is_own for message in turn)]
     ends = (*users[-1:], max(own, default=0) - 1)
     marks = {end: FIVE_MINUTES for end in ends if end >= 0}
-    asked = [index for index in users if any(message.others for message in turns[index])]
+    asked = [index for index in users if any(m.holds("") for m in turns[index])]
     if is_long and (before := [index for index in own if index < max(asked, default=0)]):
         marks[before[-1] - 1] = AN_HOUR
     return {end: mark for end, mark in marks.items() if end >= 0}
@@ -455,8 +459,10 @@ class OpenBlock:
     """A content block that is still coming."""
 
     block: dict[str, Any]
-    arguments: list[str] = field(default_factory=list)
-    """Pieces of the JSON that becomes its `input`."""
+    """As it came, with what its deltas have added."""
+    kind: Kind
+    key: Hashable
+    """Its place in the draft."""
 
 
 def read_event(
@@ -474,8 +480,7 @@ def read_event(
         kind = event.name
     match kind:
         case "message_start":
-            message = data.get("message")
-            _take_usage(message.get("usage") if isinstance(message, Mapping) else None, draft)
+            _take_usage(pick(data, "message", "usage"), draft)
         case "content_block_start":
             _start(_index(data), data.get("content_block"), draft, blocks)
         case "content_block_delta":
@@ -498,133 +503,95 @@ def _index(data: Mapping[str, Any]) -> int:
 
 def _take_message(message: Mapping[str, Any], draft: Draft, blocks: dict[int, OpenBlock]) -> None:
     """Adds a complete message, from a server that does not stream."""
-    content = message.get("content")
-    for index, block in enumerate(content if isinstance(content, list) else ()):
+    for index, block in enumerate(list_of(message.get("content"))):
         _start(index, block, draft, blocks)
         _complete(index, draft, blocks)
     _take_usage(message.get("usage"), draft)
     _take_stop(message, draft)
 
 
-def _start(key: int, block: Any, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
-    if not isinstance(block, Mapping):
+def _start(index: int, block: Any, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
+    if not isinstance(block, Mapping) or not isinstance(block.get("type"), str):
         return
-    blocks[key] = OpenBlock(dict(block))
-    match block.get("type"):
-        case "text":
-            draft.add_text(key, block.get("text"))
-        case "thinking":
-            draft.begin_thinking(key)
-            draft.add_thinking(key, block.get("thinking"))
-            draft.sign_thinking(key, signature=block.get("signature"))
-        case "redacted_thinking":
-            draft.begin_thinking(key)
-            draft.sign_thinking(key, redacted=block.get("data"))
-        case "tool_use":
-            _start_call(key, block, draft)
-        case str():
-            draft.item(key)
+    kind = KINDS.get(block["type"], "item")
+    key: Hashable = index
+    call_id, call = block.get("id"), draft.find("call", index)
+    if kind == "call" and call is not None and call.id and call_id and call_id != call.id:
+        key = ("again", index, draft.calls)  # two calls under one index
+    blocks[index] = OpenBlock(dict(block), kind, key)
+    if kind == "thinking":
+        draft.begin_thinking(key)
+    part = draft.part(kind, key)
+    if kind == "call":
+        name = block.get("name")
+        part.id = call_id if isinstance(call_id, str) else part.id
+        part.add_name(name if isinstance(name, str) else "")
+        # The format opens a block with an empty object; one with content is the full input.
+        draft.add_arguments(part, block.get("input") or "")
+    elif kind != "item":
+        _take_fields(key, block, draft)
 
 
-def _start_call(key: int, block: Mapping[str, Any], draft: Draft) -> None:
-    call = draft.call(key)
-    call_id, name = block.get("id"), block.get("name")
-    if call.id and isinstance(call_id, str) and call_id != call.id:
-        # Two calls under one index.
-        call = draft.call(("again", key, draft.calls))
-        draft.redirect(key, call)
-    call.id = call_id if isinstance(call_id, str) else call.id
-    call.add_name(name if isinstance(name, str) else "")
-    # The format opens a block with an empty object; one with content is the full input.
-    if block.get("input"):
-        draft.add_arguments(call, block["input"])
+def _take_fields(key: Hashable, fields: Mapping[str, Any], draft: Draft) -> None:
+    """Adds what kode understands of the fields of a block, or of pieces of them."""
+    draft.add_text(key, fields.get("text"))
+    draft.add_thinking(key, fields.get("thinking"))
+    if signs := {own: fields[name] for name, own in SIGNS.items() if fields.get(name)}:
+        draft.sign_thinking(key, **signs)
+    if "partial_json" in fields:
+        draft.add_arguments(draft.part("call", key), fields["partial_json"])
 
 
-def _add(key: int, delta: Any, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
-    if not isinstance(delta, Mapping):
-        return
-    coming = blocks.get(key)
-    if coming is not None:
-        _extend(coming, delta)
-        if coming.block.get("type") not in BLOCK_TYPES:
-            draft.count("".join(piece for piece in delta.values() if isinstance(piece, str)))
-            return
-    match delta.get("type"):
-        case "text_delta":
-            draft.add_text(key, delta.get("text"))
-        case "thinking_delta":
-            draft.add_thinking(key, delta.get("thinking"))
-        case "signature_delta":
-            draft.sign_thinking(key, signature=delta.get("signature"))
-        case "input_json_delta":
-            draft.add_arguments(draft.call(key), delta.get("partial_json"))
-
-
-def _extend(coming: OpenBlock, delta: Mapping[str, Any]) -> None:
+def _add(index: int, delta: Any, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
     """Applies a delta of any type: text is added to the field of the same name, a list extends it,
     anything else replaces it."""
-    block = coming.block
-    for name, value in delta.items():
-        before = block.get(name)
-        if name == "type":
-            continue
-        if name == "partial_json":
-            coming.arguments.append(value if isinstance(value, str) else json.dumps(value))
-        elif name == "citation":
-            citations = block.get("citations")
-            block["citations"] = [*(citations if isinstance(citations, list) else ()), value]
-        elif name == "signature":
-            block[name] = value
-        elif (isinstance(value, str) and isinstance(before, str)) or (
-            isinstance(value, list) and isinstance(before, list)
-        ):
-            block[name] = before + value  # type: ignore[operator]
-        else:
-            block[name] = value
+    if not isinstance(delta, Mapping):
+        return
+    coming = blocks.get(index)
+    if coming is None or coming.kind != "item":
+        _take_fields(index if coming is None else coming.key, delta, draft)
+    elif "partial_json" in delta:
+        draft.add_arguments(draft.part("item", coming.key), delta["partial_json"])
+    else:
+        draft.count("".join(piece for piece in delta.values() if isinstance(piece, str)))
+    for name, value in delta.items() if coming is not None else ():
+        if name == "citation":
+            name, value = "citations", [value]
+        before = coming.block.get(name)  # type: ignore[union-attr]
+        is_piece = type(before) is type(value) and isinstance(value, str | list)
+        if name not in ("type", "partial_json"):
+            value = before + value if is_piece and name != "signature" else value
+            coming.block[name] = value  # type: ignore[union-attr]
 
 
-def _complete(key: int, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
+def _complete(index: int, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
     """Keeps a block in its own form, unless it is broken or differs from what kode understood."""
-    coming = blocks.pop(key, None)
+    coming = blocks.pop(index, None)
     if coming is None:
         return
+    part = draft.part(coming.kind, coming.key)
     own = {
         name: join_surrogates(value) if isinstance(value, str) else value
         for name, value in coming.block.items()
     }
-    match own.get("type"):
+    match coming.kind:
         case "text":
-            text = draft.block("text", key)
-            if isinstance(text, DraftText) and own.get("text") == "".join(text.pieces):
-                text.own = own
-        case "thinking":
-            thinking = draft.thinking(key)
-            signature = own.get("signature")
-            if not isinstance(signature, str):
-                return
-            # Without its signature no server takes it back.
-            if signature and own.get("thinking") == "".join(thinking.pieces):
-                thinking.own, thinking.signature = own, signature
-        case "redacted_thinking":
-            thinking = draft.thinking(key)
-            if own.get("data") == thinking.redacted:
-                thinking.own = own
-        case "tool_use":
-            call = draft.block("call", key)
-            if not isinstance(call, DraftCall) or own.get("id") != call.id:
-                return
-            arguments = join_surrogates(call.text) or "{}"
-            if own.get("name") == call.name and is_whole_object(arguments):
-                call.own = {**own, "input": json.loads(arguments)}
-        case str():
-            _complete_item(own, "".join(coming.arguments), draft.item(key))
-
-
-def _complete_item(own: dict[str, Any], arguments: str, item: DraftItem) -> None:
-    if arguments and not is_whole_object(arguments):
-        return
-    item.own = {**own, "input": json.loads(arguments)} if arguments else own
-    item.text = _search_text(own)
+            is_whole = part.text != "" and own.get("text") == part.text
+        case "thinking" if "data" in own:
+            is_whole = own["data"] == part.redacted
+        case "thinking":  # without its signature no server takes it back
+            is_signed = part.signature != "" and own.get("signature") == part.signature
+            is_whole = is_signed and own.get("thinking") == part.text
+        case _:
+            arguments = join_surrogates(part.text)
+            is_whole = not arguments or is_whole_object(arguments)
+            if is_whole and (arguments or coming.kind == "call"):
+                own["input"] = json.loads(arguments or "{}")
+            if coming.kind == "call":
+                is_whole = is_whole and (own.get("id"), own.get("name")) == (part.id, part.name)
+            else:
+                part.pieces = [_search_text(own)]
+    part.own = own if is_whole else None
 
 
 def _search_text(block: Mapping[str, Any]) -> str:
@@ -634,46 +601,37 @@ def _search_text(block: Mapping[str, Any]) -> str:
     content = block.get("content")
     if isinstance(content, Mapping):
         return f"The web search failed: {content.get('error_code')}"
-    pages = [page for page in (content if isinstance(content, list) else ()) if _is_page(page)]
+    pages = [page for page in list_of(content) if pick(page, "url")]
     lines = (f"{page.get('title')}\n{page.get('url')}" for page in pages)
     return "\n".join(("Found on the web:", *lines)) if pages else "Nothing was found on the web."
 
 
-def _is_page(result: Any) -> bool:
-    return isinstance(result, Mapping) and bool(result.get("url"))
-
-
 def _take_stop(end: Any, draft: Draft) -> None:
     """Takes the stop reason, and the vendor's explanation of a refusal as the reply's text."""
-    if not isinstance(end, Mapping):
-        return
-    details = end.get("stop_details")
-    if end.get("stop_reason") == "refusal" and isinstance(details, Mapping):
-        category, why = details.get("category"), details.get("explanation")
+    reason, details = pick(end, "stop_reason"), mapping_of(pick(end, "stop_details"))
+    if reason == "refusal":
+        category = details.get("category")
         fallback = f"The reply was refused ({category})." if category else ""
-        draft.refuse("refusal", why if why else fallback)
-    draft.stopped(end.get("stop_reason"))
+        draft.refuse("refusal", details.get("explanation") or fallback)
+    draft.stopped(reason)
 
 
 def _take_usage(usage: Any, draft: Draft) -> None:
     """The API counts cached and written tokens separately from the input; `Usage` includes them.
     Fields missing from a later event keep their value."""
-    if not isinstance(usage, Mapping):
-        return
-    details, written = usage.get("output_tokens_details"), usage.get("cache_creation")
+    usage = mapping_of(usage)
     draft.count_usage(
         plain_tokens=usage.get("input_tokens"),
         output_tokens=usage.get("output_tokens"),
         cached_tokens=usage.get("cache_read_input_tokens"),
         cache_write_tokens=usage.get("cache_creation_input_tokens"),
-        hour_write_tokens=written.get("ephemeral_1h_input_tokens")
-        if isinstance(written, Mapping)
-        else None,
-        thinking_tokens=details.get("thinking_tokens") if isinstance(details, Mapping) else None,
+        hour_write_tokens=pick(usage, "cache_creation", "ephemeral_1h_input_tokens"),
+        thinking_tokens=pick(usage, "output_tokens_details", "thinking_tokens"),
     )
     counts = draft.usage
     parts = ("plain_tokens", "cached_tokens", "cache_write_tokens")
-    draft.count_usage(input_tokens=sum(counts.get(name, 0) for name in parts))
+    if usage:
+        draft.count_usage(input_tokens=sum(counts.get(name, 0) for name in parts))
 
 
 def _reply_reader(

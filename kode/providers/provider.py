@@ -184,7 +184,7 @@ class HttpProvider:
                 raise
             except RefusedError as refused:
                 repair = None
-                if not draft.blocks:
+                if not draft.parts:
                     prepared = self._prepare(request, emit)
                     repair = repair_request(refused, prepared, self.omitted, self.api)
                 if repair is None and isinstance(refused, ThinkingRefused):

@@ -36,8 +36,16 @@ from kode.messages import (
 )
 from kode.provider import Request, ToolSpec
 from kode.providers.chat import answer_schema
-from kode.providers.draft import Draft, DraftCall, DraftText, is_whole_object
-from kode.providers.encoding import WireForm, encode_json, sendable_arguments, sendable_id
+from kode.providers.draft import Draft, DraftPart, Kind, is_whole_object
+from kode.providers.encoding import (
+    WireForm,
+    encode_json,
+    list_of,
+    mapping_of,
+    pick,
+    sendable_arguments,
+    sendable_id,
+)
 from kode.providers.errors import Endpoint, from_status
 from kode.providers.provider import Format, HttpProvider, ReplyReader
 from kode.providers.request import Target
@@ -147,7 +155,7 @@ def message_items(message: Message, form: WireForm, custom: set[str]) -> list[Ma
         return reply_items(message, form, custom)
     if message.role == "tool":
         return result_items(message, form, custom)
-    return user_items(message.parts, form) or [_user([_text("(no text)")])]
+    return user_items(message.parts, form) or [_message("user", [_text("(no text)")])]
 
 
 def user_items(parts: tuple[Part, ...], form: WireForm) -> list[Mapping[str, Any]]:
@@ -166,7 +174,7 @@ def user_items(parts: tuple[Part, ...], form: WireForm) -> list[Mapping[str, Any
         content[opening]["prompt_cache_breakpoint"] = {"mode": "explicit"}
     items: list[Mapping[str, Any]] = [_message("developer", content)] if content else []
     rest = list(_contents([part for part in parts if part not in words], form))
-    return [*items, *([_user(rest)] if rest else [])]
+    return [*items, *([_message("user", rest)] if rest else [])]
 
 
 def result_items(message: Message, form: WireForm, custom: set[str]) -> list[Mapping[str, Any]]:
@@ -278,10 +286,6 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "input_text", "text": text}
 
 
-def _user(content: list[dict[str, Any]]) -> Mapping[str, Any]:
-    return _message("user", content)
-
-
 def _message(role: str, content: list[dict[str, Any]]) -> Mapping[str, Any]:
     return {"type": "message", "role": role, "content": content}
 
@@ -302,7 +306,7 @@ def read_event(event: Event, draft: Draft, endpoint: Endpoint) -> None:
     is_response = data.get("object") == "response"
     if "error" in (kind, data.get("object")) or (data.get("error") and not is_response):
         raise failure(data.get("error") or data, endpoint)
-    item = _mapping(data.get("item"))
+    item = mapping_of(data.get("item"))
     key = _key(data, item)
     match kind.removeprefix("response."):
         case "output_item.added":
@@ -313,18 +317,17 @@ def read_event(event: Event, draft: Draft, endpoint: Endpoint) -> None:
             draft.add_text(key, data.get("delta"))
         case "refusal.delta":
             draft.refuse(key, data.get("delta"))
-        case "reasoning_summary_part.added" if draft.block("thinking", key):
-            draft.add_thinking(key, _blank_line(draft, key))
+        case "reasoning_summary_part.added" if (part := draft.find("thinking", key)) and part.text:
+            draft.add_thinking(key, "\n\n")
         case "reasoning_summary_text.delta" | "reasoning_text.delta":
             draft.add_thinking(key, data.get("delta"))
         case "function_call_arguments.delta" | "custom_tool_call_input.delta":
-            draft.add_arguments(draft.call(key), data.get("delta"))
-        case "function_call_arguments.done":
-            _set_arguments(draft.call(key), data.get("arguments"), draft)
-        case "custom_tool_call_input.done":
-            _set_arguments(draft.call(key), data.get("input"), draft)
+            draft.add_arguments(draft.part("call", key), data.get("delta"))
+        case "function_call_arguments.done" | "custom_tool_call_input.done":
+            whole = data.get("arguments") or data.get("input")
+            _set_arguments(draft.part("call", key), whole, draft)
         case "completed" | "incomplete" | "failed" | "cancelled" | "done":
-            _take_end(_mapping(data.get("response")), kind, draft, endpoint)
+            _take_end(mapping_of(data.get("response")), kind, draft, endpoint)
         case "whole" if is_response:
             _take_end(data, "", draft, endpoint)
 
@@ -332,7 +335,7 @@ def read_event(event: Event, draft: Draft, endpoint: Endpoint) -> None:
 def failure(error: Any, endpoint: Endpoint) -> ProviderError:
     """The error for an error object, which comes with HTTP 200. One that names a code is about the
     request, unless the code says that it may pass; one without mostly passes."""
-    words = _mapping(error)
+    words = mapping_of(error)
     fault = from_status(None, {"error": error}, _headers(words.get("message")), endpoint)
     if isinstance(fault, TransientError) and not fault.status and words.get("code"):
         return from_status(400, {"error": error}, {}, endpoint)
@@ -356,100 +359,80 @@ def _key(data: Mapping[str, Any], item: Mapping[str, Any]) -> int | str:
     return item_id if isinstance(item_id, str) else 0
 
 
-KINDS: Mapping[Any, str] = {
+KINDS: Mapping[Any, Kind] = {
     "message": "text",
     "reasoning": "thinking",
     "function_call": "call",
     CUSTOM_CALL: "call",
 }
-"""Type of an item → what `Draft.block` calls it; others are "item"."""
+"""Type of an item → its kind in a draft; others are "item"."""
 
 
 def _open_item(key: int | str, item: Mapping[str, Any], draft: Draft) -> None:
     """Gives an item its place, which is before those that begin while it still comes."""
-    match item.get("type"):
-        case "message":
-            if any(
-                isinstance(block, DraftText) and block.pieces for block in draft.blocks.values()
-            ):
-                # Only shown: what a model says between two steps of thinking is an item each.
-                draft.emit(TextDelta(text="\n\n"))
-            draft.text(key)
-        case "reasoning":
-            draft.begin_thinking(key)
-        case "function_call" | "custom_tool_call":
-            _name_call(draft.call(key), item)
-        case str():
-            draft.item(key)
+    kind = KINDS.get(item.get("type"), "item")
+    if kind == "text" and any(p.kind == "text" and p.pieces for p in draft.parts.values()):
+        # Only shown: what a model says between two steps of thinking is an item each.
+        draft.emit(TextDelta(text="\n\n"))
+    if kind == "thinking":
+        draft.begin_thinking(key)
+    part = draft.part(kind, key)
+    if kind == "call":
+        _name_call(part, item)
 
 
 def _take_item(key: int | str, item: Mapping[str, Any], draft: Draft) -> None:
     """Takes an item that is complete, with what no delta has brought of it."""
-    match item.get("type"):
-        case "message":
-            text, refusal = _message_text(item.get("content"))
-            block = draft.text(key)
+    kind = KINDS.get(item.get("type"), "item")
+    part = draft.part(kind, key)
+    is_whole = item != {}
+    match kind:
+        case "text":
+            refusal = "".join(_texts(item.get("content"), "refusal"))
+            whole = "".join(_texts(item.get("content"))) + refusal
             add = draft.refuse if refusal else draft.add_text
-            add(key, _rest_of("".join((text, refusal)), block.pieces))
-            block.own = dict(item)
-        case "reasoning":
-            thinking = draft.thinking(key)
-            draft.add_thinking(key, _rest_of(_thought(item), thinking.pieces))
-            thinking.own = dict(item)
-        case "function_call" | "custom_tool_call" as kind:
-            call = draft.call(key)
-            _name_call(call, item)
-            is_custom = kind == CUSTOM_CALL
-            _set_arguments(call, item.get("input" if is_custom else "arguments"), draft)
-            call.own = dict(item) if is_custom or is_whole_object(call.text) else None
-        case str():
-            other = draft.item(key)
-            other.own, other.text = dict(item), words_of(item)
+            add(key, _remainder(whole, part))
+        case "thinking":
+            # The summary; the thinking itself, where the server shows it.
+            texts = _texts(item.get("summary")) or _texts(item.get("content"))
+            draft.add_thinking(key, _remainder("\n\n".join(texts), part))
+        case "call":
+            is_custom = item.get("type") == CUSTOM_CALL
+            _name_call(part, item)
+            _set_arguments(part, item.get("input" if is_custom else "arguments"), draft)
+            is_whole = is_custom or is_whole_object(part.text)
+        case "item":
+            part.pieces = [words_of(item)]
+    part.own = dict(item) if is_whole else None
 
 
 def _take_end(response: Mapping[str, Any], kind: str, draft: Draft, endpoint: Endpoint) -> None:
     """Takes the response as it ended: items that came in no event of their own, usage, and why."""
     status = response.get("status")
     status = status if isinstance(status, str) else kind.removeprefix("response.")
-    output = response.get("output")
-    for index, item in enumerate(output if isinstance(output, list) else ()):
-        if not isinstance(item, Mapping):
-            continue
-        block = KINDS.get(item.get("type"), "item")
-        item_id = _key({}, item)
-        key = item_id if item_id and draft.block(block, item_id) is not None else index
-        before = draft.block(block, key)
+    for index, item in enumerate(map(mapping_of, list_of(response.get("output")))):
+        part_kind, item_id = KINDS.get(item.get("type"), "item"), _key({}, item)
+        key = item_id if item_id and draft.find(part_kind, item_id) is not None else index
+        before = draft.find(part_kind, key)
         if before is None or before.own is None:
             _take_item(key, item, draft)
-    _take_usage(response.get("usage"), draft)
-    if status == "failed":
-        raise failure(response.get("error") or {}, endpoint)
-    if status == "incomplete":
-        reason = _mapping(response.get("incomplete_details")).get("reason")
-        # Whatever ended it, it is not whole, and its calls must not run.
-        status = reason if reason == "content_filter" else "max_output_tokens"
-    if status in ("queued", "in_progress"):
-        return
-    draft.stopped("completed" if status == "done" else status)
-    draft.done = True
-
-
-def _take_usage(usage: Any, draft: Draft) -> None:
-    if not isinstance(usage, Mapping):
-        return
-    read = _mapping(usage.get("input_tokens_details"))
-    written = _mapping(usage.get("output_tokens_details"))
+    usage = mapping_of(response.get("usage"))
     draft.count_usage(
         input_tokens=usage.get("input_tokens"),
         output_tokens=usage.get("output_tokens"),
-        cached_tokens=read.get("cached_tokens"),
-        cache_write_tokens=read.get("cache_write_tokens"),
-        thinking_tokens=written.get("reasoning_tokens"),
+        cached_tokens=pick(usage, "input_tokens_details", "cached_tokens"),
+        cache_write_tokens=pick(usage, "input_tokens_details", "cache_write_tokens"),
+        thinking_tokens=pick(usage, "output_tokens_details", "reasoning_tokens"),
     )
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+    if status == "failed":
+        raise failure(response.get("error") or {}, endpoint)
+    if status == "incomplete":
+        reason = pick(response, "incomplete_details", "reason")
+        # Whatever ended it, it is not whole, and its calls must not run.
+        status = reason if reason == "content_filter" else "max_output_tokens"
+    if status not in ("queued", "in_progress"):
+        draft.stopped("completed" if status == "done" else status)
+        draft.done = True
 
 
 def words_of(item: Mapping[str, Any]) -> str:
@@ -457,13 +440,10 @@ def words_of(item: Mapping[str, Any]) -> str:
     bring nothing from outside."""
     if item.get("type") != "web_search_call":
         return ""
-    action = _mapping(item.get("action"))
+    action = mapping_of(item.get("action"))
     queries = action.get("queries")
     searches = queries if isinstance(queries, list) else [action.get("query")]
-    sources = action.get("sources")
-    pages = [
-        page for page in (sources if isinstance(sources, list) else ()) if isinstance(page, dict)
-    ]
+    pages = filter(None, map(mapping_of, list_of(action.get("sources"))))
     lines = [
         f"Web search: {', '.join(filter(_is_text, searches)) or action.get('type') or 'done'}",
         *filter(_is_text, (action.get("pattern"), action.get("url"))),
@@ -476,45 +456,27 @@ def _is_text(value: Any) -> TypeGuard[str]:
     return isinstance(value, str) and bool(value)
 
 
-def _name_call(call: DraftCall, item: Mapping[str, Any]) -> None:
+def _texts(parts: Any, name: str = "text") -> list[str]:
+    """The texts under a name in the parts of a content."""
+    return list(filter(_is_text, (pick(part, name) for part in list_of(parts))))
+
+
+def _name_call(call: DraftPart, item: Mapping[str, Any]) -> None:
     call_id = item.get("call_id") or item.get("id")
     call.id = call_id if isinstance(call_id, str) else call.id
     call.name = item["name"] if _is_text(item.get("name")) else call.name
 
 
-def _set_arguments(call: DraftCall, whole: Any, draft: Draft) -> None:
+def _set_arguments(call: DraftPart, whole: Any, draft: Draft) -> None:
     """Replaces the pieces by the whole text, if it says another."""
     if whole and whole != call.text:
-        call.arguments.clear()
+        call.pieces.clear()
         draft.add_arguments(call, whole)
 
 
-def _message_text(content: Any) -> tuple[str, str]:
-    """The text and the refusal in the content of a message."""
-    parts = [p for p in (content if isinstance(content, list) else ()) if isinstance(p, Mapping)]
-    text = "".join(p["text"] for p in parts if _is_text(p.get("text")))
-    return text, "".join(p["refusal"] for p in parts if _is_text(p.get("refusal")))
-
-
-def _thought(item: Mapping[str, Any]) -> str:
-    """The summary of an item of thinking; the thinking itself, where the server shows it."""
-    for key in ("summary", "content"):
-        parts = item.get(key)
-        parts = [p for p in (parts if isinstance(parts, list) else ()) if isinstance(p, Mapping)]
-        if texts := [p["text"] for p in parts if _is_text(p.get("text"))]:
-            return "\n\n".join(texts)
-    return ""
-
-
-def _blank_line(draft: Draft, key: int | str) -> str:
-    """A blank line between two parts of a summary."""
-    return "\n\n" if draft.thinking(key).pieces else ""
-
-
-def _rest_of(whole: str, pieces: list[str]) -> str:
+def _remainder(whole: str, part: DraftPart) -> str:
     """What the pieces so far lack of the whole text."""
-    before = "".join(pieces)
-    return whole[len(before) :] if whole.startswith(before) else ""
+    return whole.removeprefix(part.text) if whole.startswith(part.text) else ""
 
 
 def _reply_reader(

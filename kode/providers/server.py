@@ -21,6 +21,7 @@ import asyncio
 import contextlib
 import importlib
 import ipaddress
+import itertools
 import json
 import math
 import re
@@ -36,6 +37,7 @@ from kode.broken_json import object_of
 from kode.config.choice import LOCAL_KEY, ProviderChoice
 from kode.errors import LOADING_PAUSE_S, MAX_LOADING_S, KodeError
 from kode.provider import EFFORTS, ThinkingType
+from kode.providers.encoding import list_of, mapping_of, pick
 from kode.providers.errors import Endpoint, plain_reason
 from kode.providers.models import info_of
 from kode.providers.refusals import names_fault
@@ -78,10 +80,8 @@ def is_near(url: str) -> bool:
 def _headers(row: ProviderRow, key: str) -> dict[str, str]:
     if not key or (key == LOCAL_KEY and not row.key_header):
         return dict(row.headers)
-    return {
-        **row.headers,
-        row.key_header or "authorization": key if row.key_header else f"Bearer {key}",
-    }
+    name, value = (row.key_header, key) if row.key_header else ("authorization", f"Bearer {key}")
+    return {**row.headers, name: value}
 
 
 # ── what an entry in a list says of its model ────────────────────────────────────────────────
@@ -104,11 +104,11 @@ _WORDS: Mapping[str, Sequence[str]] = {"efforts": EFFORTS, "thinking": get_args(
 
 def find_entry(answer: Any, model: str) -> Mapping[str, Any] | None:
     """The entry in a list of models: the one with this name, or the only one."""
-    entries = [item for item in _list(_pick(answer, "data")) if isinstance(item, Mapping)]
+    entries = [item for item in list_of(pick(answer, "data")) if isinstance(item, Mapping)]
     plain = model.partition(":")[0]  # OpenRouter's `:nitro` and `:floor` are in no list
     for name in (model, plain):
         for entry in entries:
-            if name in (entry.get("id"), *_list(entry.get("aliases"))):
+            if name in (entry.get("id"), *list_of(entry.get("aliases"))):
                 return entry
     return entries[0] if len(entries) == 1 else None
 
@@ -133,45 +133,37 @@ def _read_anthropic(entry: Mapping[str, Any], today: date) -> Facts:
     facts: Facts = {
         "context_window": entry.get("max_input_tokens"),
         "max_output_tokens": entry.get("max_tokens"),
-        "sees_images": _pick(capabilities, "image_input", "supported"),
-        "sees_pdf": _pick(capabilities, "pdf_input", "supported"),
-        "answers_by_schema": _pick(capabilities, "structured_outputs", "supported"),
-        "searches": _pick(capabilities, "server_tools", "web_search", "supported"),
+        "sees_images": pick(capabilities, "image_input", "supported"),
+        "sees_pdf": pick(capabilities, "pdf_input", "supported"),
+        "answers_by_schema": pick(capabilities, "structured_outputs", "supported"),
+        "searches": pick(capabilities, "server_tools", "web_search", "supported"),
     }
-    for field, key, inside in (("efforts", "effort", ()), ("thinking", "thinking", ("types",))):
-        capability = _pick(capabilities, key)
-        levels = _pick(capability, *inside)
-        if _pick(capability, "supported") is True:
-            facts[field] = tuple(
-                word for word in _WORDS[field] if _pick(levels, word, "supported") is True
-            )
-        elif _pick(capability, "supported") is False:
-            facts[field] = ()
+    for field, *path in (("efforts", "effort"), ("thinking", "thinking", "types")):
+        is_supported = pick(capabilities, path[0], "supported")
+        if isinstance(is_supported, bool):
+            levels = pick(capabilities, *path) if is_supported else {}
+            words = [word for word in _WORDS[field] if pick(levels, word, "supported") is True]
+            facts[field] = tuple(words)
     # Only `lifecycle` says that a model is retired, whatever the date.
     planned, now = str(entry.get("retires_at") or "")[:10], today.isoformat()
     planned = planned if _is_date(planned) else ""
-    match entry.get("lifecycle"):
-        case "retired":
-            facts["retires_on"] = min(planned or now, now)
-        case "deprecated":
-            facts["retires_on"] = planned if planned > now else ""
-        case "active":
-            facts["retires_on"] = ""
-    return facts
+    dates = {"retired": min(planned or now, now), "active": ""}
+    dates["deprecated"] = planned if planned > now else ""
+    return {**facts, "retires_on": dates.get(str(entry.get("lifecycle")))}
 
 
 def _read_openrouter(entry: Mapping[str, Any]) -> Facts:
-    windows = (entry.get("context_length"), _pick(entry, "top_provider", "context_length"))
-    inputs = _list(_pick(entry, "architecture", "input_modalities"))
-    takes = _list(entry.get("supported_parameters"))
-    levels = _pick(entry, "reasoning", "supported_efforts")
+    windows = (entry.get("context_length"), pick(entry, "top_provider", "context_length"))
+    inputs = list_of(pick(entry, "architecture", "input_modalities"))
+    takes = list_of(entry.get("supported_parameters"))
+    levels = pick(entry, "reasoning", "supported_efforts")
     if not isinstance(levels, list):
         levels = [level for level in EFFORTS if level != "max"]
-    if _pick(entry, "reasoning", "mandatory") is True:
+    if pick(entry, "reasoning", "mandatory") is True:
         levels = [level for level in levels if level != "none"]
     facts: Facts = {
         "context_window": min(filter(None, map(_tokens, windows)), default=None),
-        "max_output_tokens": _pick(entry, "top_provider", "max_completion_tokens"),
+        "max_output_tokens": pick(entry, "top_provider", "max_completion_tokens"),
         "sees_images": "image" in inputs,
         "sees_pdf": "file" in inputs,
         "answers_by_schema": "structured_outputs" in takes,
@@ -180,7 +172,7 @@ def _read_openrouter(entry: Mapping[str, Any]) -> Facts:
         "retires_on": str(entry.get("expiration_date") or "")[:10],
     }
     for key, field in _PRICES.items():
-        price = _price(_pick(entry, "pricing", key))
+        price = _price(pick(entry, "pricing", key))
         facts[field] = None if price is None else round(price * 1_000_000, 6)
     return facts
 
@@ -188,12 +180,12 @@ def _read_openrouter(entry: Mapping[str, Any]) -> Facts:
 def _read_other(entry: Mapping[str, Any]) -> Facts:
     is_lm_studio = "state" in entry
     keys = _LOADED_WINDOWS if is_lm_studio else _WINDOWS
-    windows = (_pick(entry, "meta", "n_ctx"), *(entry.get(key) for key in keys))
+    windows = (pick(entry, "meta", "n_ctx"), *(entry.get(key) for key in keys))
     sees = (
         entry["type"] == "vlm" if is_lm_studio and entry.get("type") in ("llm", "vlm") else None,
         entry.get("supports_image_in"),
         entry.get("supports_image_input"),
-        _pick(entry, "capabilities", "vision"),
+        pick(entry, "capabilities", "vision"),
     )
     return {
         "context_window": next(filter(None, map(_tokens, windows)), None),
@@ -243,26 +235,11 @@ def _is_date(value: Any) -> bool:
         return False
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _pick(value: Any, *keys: str) -> Any:
-    """What lies under the keys; None where there is no such key."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
-
-
 # ── asking for the facts of a model ──────────────────────────────────────────────────────────
 
 
 class LoadingError(Exception):
     """The server is still loading its model."""
-
-
-def ignore() -> None:
-    """Does nothing about a server that loads its model."""
 
 
 _questions: set[asyncio.Task[Facts]] = set()
@@ -273,7 +250,7 @@ async def ask_facts(
     row: ProviderRow,
     endpoint: Endpoint,
     fixed: Collection[str] = frozenset(),
-    report_loading: Callable[[], None] = ignore,
+    report_loading: Callable[[], object] = object,
     patience_s: float = PATIENCE_S,
 ) -> Facts:
     """What the server says of the model; {} if it does not say, or not in time. It is not made to
@@ -300,20 +277,19 @@ async def ask_facts(
 
 
 async def _ask_near(
-    row: ProviderRow, endpoint: Endpoint, loads: bool, report_loading: Callable[[], None]
+    row: ProviderRow, endpoint: Endpoint, loads: bool, report_loading: Callable[[], object]
 ) -> Facts:
     # Clients have errors of many families; the first request will name the fault.
     with contextlib.suppress(Exception):
         await asyncio.to_thread(importlib.import_module, "httpx2")  # the screen does not wait
         async with asyncio.timeout(MAX_LOADING_S), _open_client(row, endpoint) as client:
             server = ModelServer(client, row, endpoint, loads, report_loading)
-            with contextlib.suppress(LoadingError):
-                return await server.read_facts()
-            report_loading()
-            while True:
-                await asyncio.sleep(LOADING_PAUSE_S)
+            for attempt in itertools.count():
                 with contextlib.suppress(LoadingError):
                     return await server.read_facts()
+                if attempt == 0:
+                    report_loading()
+                await asyncio.sleep(LOADING_PAUSE_S)
     return {}
 
 
@@ -331,10 +307,9 @@ def _open_client(row: ProviderRow, endpoint: Endpoint) -> "httpx2.AsyncClient":
     """A client that asks with the key, and follows no redirect."""
     import httpx2
 
-    headers = {} if endpoint.api_key == LOCAL_KEY else _headers(row, endpoint.api_key)
     return httpx2.AsyncClient(
         timeout=ASK_TIMEOUT_S,
-        headers={**row.headers, **headers},
+        headers=_headers(row, "" if endpoint.api_key == LOCAL_KEY else endpoint.api_key),
         # Reading the trusted certificates takes longer than a question to this machine.
         verify=endpoint.base_url.startswith("https"),
     )
@@ -349,7 +324,7 @@ class ModelServer:
     endpoint: Endpoint
     loads: bool = False
     """Whether it may be made to load the model, which shows the window."""
-    report_loading: Callable[[], None] = ignore
+    report_loading: Callable[[], object] = object
 
     async def read_list(self) -> Facts:
         """What Anthropic's Models API or a list of models says. Raises: LoadingError; the client's
@@ -383,7 +358,7 @@ class ModelServer:
     async def _read_local(self) -> Facts:
         model = self.endpoint.model
         props: Any = await self.ask("/props", at_root=True)
-        if _pick(props, "role") == "router" and self.loads:
+        if pick(props, "role") == "router" and self.loads:
             props = await self._load(f"/props?model={quote(model, safe='')}")
         if facts := _read_props(props):
             return facts
@@ -391,7 +366,7 @@ class ModelServer:
         if facts := read_entry(entry or {}, date.today()):
             return facts
         running = await self.ask("/api/ps", at_root=True)
-        if not isinstance(_pick(running, "models"), list):
+        if not isinstance(pick(running, "models"), list):
             return {}
         window = _running_window(running, model)
         if window is None and self.loads:
@@ -400,10 +375,10 @@ class ModelServer:
             window = _running_window(await self.ask("/api/ps", at_root=True), model)
         about = await self.ask("/api/show", {"model": model}, at_root=True)
         if window is None and self.loads:
-            match = re.search(r"^num_ctx\s+(\d+)", str(_pick(about, "parameters")), re.MULTILINE)
+            match = re.search(r"^num_ctx\s+(\d+)", str(pick(about, "parameters")), re.MULTILINE)
             window = int(match[1]) if match else OLLAMA_DEFAULT
         facts = {"context_window": window}
-        if isinstance(abilities := _pick(about, "capabilities"), list):
+        if isinstance(abilities := pick(about, "capabilities"), list):
             # Ollama refuses an effort for a model that does not think, and turns any but `none`
             # into thinking, with levels for gpt-oss alone, which always thinks.
             levels = EFFORTS[2:5] if "gpt-oss" in model else ("none", *EFFORTS[2:5])
@@ -458,16 +433,16 @@ class ModelServer:
 
 def _read_props(props: Any) -> Facts:
     """The properties that llama.cpp tells of its model."""
-    window = _pick(props, "default_generation_settings", "n_ctx")
-    sees_images = _pick(props, "modalities", "vision")
+    window = pick(props, "default_generation_settings", "n_ctx")
+    sees_images = pick(props, "modalities", "vision")
     return check_facts({"context_window": window, "sees_images": sees_images})
 
 
 def _running_window(answer: Any, model: str) -> int | None:
     """The window of a model that Ollama has loaded; a name without a tag means `latest`."""
-    for item in _list(_pick(answer, "models")):
-        if _pick(item, "name") in (model, f"{model}:latest"):
-            return _tokens(_pick(item, "context_length"))
+    for item in list_of(pick(answer, "models")):
+        if pick(item, "name") in (model, f"{model}:latest"):
+            return _tokens(pick(item, "context_length"))
     return None
 
 
@@ -492,28 +467,21 @@ def _read_fresh(file: Path, now: datetime) -> dict[str, Any]:
     """Key → entry, of the answers that are fresh; {} for a file that cannot be used."""
     try:
         with file.open("rb") as stream:
-            models = _pick(json.loads(stream.read(MAX_BYTES)), "models")
+            models = pick(json.loads(stream.read(MAX_BYTES)), "models")
     except (OSError, ValueError, RecursionError):
         return {}
-    models = models if isinstance(models, Mapping) else {}
-    return {key: entry for key, entry in models.items() if _is_fresh(entry, now)}
+    return {key: entry for key, entry in mapping_of(models).items() if _is_fresh(entry, now)}
 
 
 def _is_fresh(entry: Any, now: datetime) -> bool:
     """Whether an entry is whole, and from the last day; not from the future, as after a clock was
     set back."""
-    facts = _pick(entry, "facts")
-    if not isinstance(entry, Mapping) or "facts" not in entry:
-        return False
-    if facts is not None and (
-        not isinstance(facts, Mapping) or len(check_facts(facts)) < len(facts)
-    ):
-        return False
     try:
-        age = now - datetime.fromisoformat(str(entry.get("asked_at")))
-    except (ValueError, TypeError):
+        facts, age = entry["facts"], now - datetime.fromisoformat(entry["asked_at"])
+        is_whole = facts is None or len(check_facts(facts)) == len(facts)
+        return is_whole and timedelta(0) <= age < (FAILED_FRESH if facts is None else FRESH)
+    except (AttributeError, KeyError, TypeError, ValueError):
         return False
-    return timedelta(0) <= age < (FAILED_FRESH if facts is None else FRESH)
 
 
 # ── whether it answers ───────────────────────────────────────────────────────────────────────
@@ -606,5 +574,5 @@ def _model_names(body: bytes) -> tuple[str, ...] | None:
 
 def _next_page(body: bytes) -> str:
     answer = object_of(body)
-    after = _pick(answer, "last_id") if _pick(answer, "has_more") is True else ""
+    after = pick(answer, "last_id") if pick(answer, "has_more") is True else ""
     return after if isinstance(after, str) else ""

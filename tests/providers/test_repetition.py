@@ -49,7 +49,7 @@ def test_ordinary_long_texts_are_none(text: str) -> None:
 
 
 def add_call(draft: Draft, piece: str) -> None:
-    draft.add_arguments(draft.call("key"), piece)
+    draft.add_arguments(draft.part("call", "key"), piece)
 
 
 @pytest.mark.parametrize(
