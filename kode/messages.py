@@ -34,8 +34,8 @@ class Text:
     since), "attachment", "outside" (one from outside the working folders), "compaction", "note",
     "instructions" (a skill or command; survives compactions). All are sent to the model."""
     section_name: str = ""
-    """Of the opening and of memory's part: which section it is, `place`, `instructions`, `skills`
-    or `memory`; "" for other texts."""
+    """Which section of the opening it is, `place`, `instructions` or `skills`; of memory's texts
+    for a small model `memory` or `recall`, see `Request.small`; "" for other texts."""
     typed: str | None = None
     """What the person typed of it, where they pasted a block or piped the text; None: all."""
     own: Own = None

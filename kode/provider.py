@@ -95,9 +95,10 @@ class Request:
     answer_schema: Mapping[str, Any] | None = None
     """The JSON schema the server must enforce on the answer, which then has no calls."""
     small: bool = False
-    """Whether the model is a weak one. It mistakes memory and other context for part of the task,
-    unless they are an answered message before it, and misspells rare names unless it takes the
-    likeliest token each time."""
+    """Whether the model is a weak one. It misspells rare names unless it takes the likeliest token
+    each time, and mistakes memory and other context for part of the task. So what was recorded for
+    one goes as an answered message before the task, whatever model reads it later: the beginning of
+    the conversation stays the same."""
     aside: bool = False
     """Whether the answer is no part of the conversation: it is the note of a compaction."""
 

@@ -102,7 +102,8 @@ async def open_context(agent: Agent, context: Context, reason: InjectReason) -> 
         now = {"memory": memory} if memory else {}
         memory, section = "", _missing_sections(session, "memory", now).get("memory", "")
     first = "\n\n".join(filter(None, (section, injection.first_user)))
-    pending = Text(text=first, source="memory", section_name="memory" if section else "")
+    name = "memory" if section else "recall" if agent.small else ""
+    pending = Text(text=first, source="memory", section_name=name)
     context.pending_memory = pending if first else None
     # Masked, because a later process has only what is on disk.
     rendered = agent.render_system({"memory": memory})

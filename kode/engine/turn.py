@@ -192,7 +192,8 @@ def _record_text(
     if any(isinstance(part, Text) and part.source == "outside" for part in attachments):
         session.append(TaintEntry(source="an attached or piped text"))
     news = tuple(Text(text=describe_news(entry), source="news") for entry in context.news)
-    memory = (Text(text=recalled, source="memory"),) if recalled else ()
+    name = "recall" if run.agent.small else ""
+    memory = (Text(text=recalled, source="memory", section_name=name),) if recalled else ()
     parts = (*missing_opening(context), *news, *memory, *notes(unreported), *attachments)
     session.begin_prompt(text, typed, parts, unreported)
     if news:

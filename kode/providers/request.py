@@ -135,7 +135,7 @@ def prepare_request(
     request: Request, tools: tuple[ToolSpec, ...], info: ModelInfo, omitted: Omissions
 ) -> Request:
     """The request as this server takes it, with its tools and a limit of output."""
-    messages = split_context_message(request.messages) if request.small else request.messages
+    messages = split_context_message(request.messages)
     limit = request.max_output_tokens or default_max_tokens(info)
     if omitted.output_tokens is not None:
         limit = min(limit, omitted.output_tokens)
@@ -239,21 +239,20 @@ def nearest_effort(wanted: Effort | None, accepted: Sequence[Effort]) -> Effort 
 
 
 def split_context_message(messages: Sequence[Message]) -> list[Message]:
-    """The messages with the context before a person's words as a separate exchange, if memory is
-    part of it; see `Request.small`."""
+    """The messages, with the memory that was recorded for a small model, and other context beside
+    it, as an exchange before the person's words; see `Request.small`."""
     split: list[Message] = []
     ahead: tuple[Part, ...] = ()
     for message in messages:
-        if message.role == "user":
+        if message.role == "user" and (ahead or any(map(_is_for_small, message.parts))):
             parts = (*ahead, *message.parts)
             begins = next((n for n, part in enumerate(parts) if not _is_context(part)), len(parts))
-            ahead, rest = parts[:begins], parts[begins:]
-            if not rest:
+            ahead, words = parts[:begins], parts[begins:]
+            if not words:
                 continue
-            if any(_source(part) == "memory" for part in ahead):
+            if any(map(_is_for_small, ahead)):
                 split += [Message(role="user", parts=ahead), CONTEXT_REPLY]
-                ahead = ()
-            message = replace(message, parts=(*ahead, *rest))
+                message = replace(message, parts=words)
         elif ahead:
             split.append(Message(role="user", parts=ahead))
         ahead = ()
@@ -262,8 +261,8 @@ def split_context_message(messages: Sequence[Message]) -> list[Message]:
 
 
 def _is_context(part: Part) -> bool:
-    return _source(part) in ("opening", "memory")
+    return isinstance(part, Text) and part.source in ("opening", "memory")
 
 
-def _source(part: Part) -> str:
-    return part.source if isinstance(part, Text) else ""
+def _is_for_small(part: Part) -> bool:
+    return isinstance(part, Text) and part.source == "memory" and part.section_name != ""

@@ -178,3 +178,21 @@ async def test_waiting_for_a_loading_server_counts_towards_the_limit(
 
     assert ended.status == "timeout"
     assert "hello" in text_of(talk.session.messages[-1])
+
+
+@pytest.mark.parametrize("profiles", [("full", "small"), ("small", "full")])
+async def test_another_profile_changes_no_earlier_message(
+    begun: Open, server: ScriptedServer, facts: Path, profiles: tuple[str, str]
+) -> None:
+    first, second = profiles
+    talk = await begun(**served_by(server), profile=first)
+    await talk.turn("When are releases cut?")
+    before = server.requests[0].json["messages"]
+    await talk.close()
+
+    talk = await begun(session_id=talk.session.id, **served_by(server), profile=second)
+    await talk.turn("And why?")
+
+    after = server.requests[-1].json["messages"]
+    assert after[: len(before)] == before
+    assert after[-1]["content"].endswith("And why?")

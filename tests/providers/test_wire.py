@@ -97,10 +97,19 @@ CONVERSATIONS = st.lists(
     st.builds(
         lambda role, sources: Message(
             role=role,
-            parts=tuple(Text(text=f"{source} {n}", source=source) for n, source in sources),
+            parts=tuple(
+                Text(text=f"{source} {name} {n}", source=source, section_name=name)
+                for n, source, name in sources
+            ),
         ),
         st.sampled_from(["user", "assistant"]),
-        st.lists(st.tuples(st.integers(), st.sampled_from(["", "opening", "memory", "note"]))),
+        st.lists(
+            st.tuples(
+                st.integers(),
+                st.sampled_from(["", "opening", "memory", "note"]),
+                st.sampled_from(["", "recall"]),
+            )
+        ),
     )
 )
 
@@ -123,9 +132,17 @@ def test_the_opening_stays_with_the_question_without_memory() -> None:
     assert split_context_message([question]) == [question]
 
 
+@given(CONVERSATIONS)
+def test_what_was_not_recorded_for_a_small_model_is_sent_as_it_was(messages: list[Message]) -> None:
+    plain = [m for m in messages if not any(getattr(p, "section_name", "") for p in m.parts)]
+
+    assert all(a is b for a, b in zip(split_context_message(plain), plain, strict=True))
+
+
 def test_words_of_the_person_stand_alone_behind_context() -> None:
     place: Part = Text(text="# Where you are", source="opening")
-    memory = Message(role="user", parts=(Text(text="facts", source="memory"),))
+    facts = Text(text="facts", source="memory", section_name="recall")
+    memory = Message(role="user", parts=(facts,))
     question = Message(role="user", parts=(place, Text(text="Which port?")))
 
     found = split_context_message([memory, question])
