@@ -29,6 +29,7 @@ from kode.errors import (
     TransientError,
 )
 from kode.provider import Api
+from kode.providers.encoding import mapping_of, pick
 from kode.providers.models import info_of, names_of, retirement_note
 from kode.providers.refusals import UNBOUND, find_rule, names_fault, read_table
 
@@ -165,8 +166,8 @@ _TRANSPORT: tuple[tuple[set[str], type[ProviderError], str, str], ...] = (
     (
         {"ProxyError"},
         TransientError,
-        "The proxy on the way to {url} failed ({detail}). Check HTTP_PROXY, "
-        "HTTPS_PROXY and NO_PROXY.",
+        "The proxy on the way to {url} failed ({detail}). Check HTTP_PROXY, HTTPS_PROXY and "
+        "NO_PROXY.",
         "",
     ),
     (
@@ -345,43 +346,37 @@ class _Words:
 def _words(body: Any) -> _Words:
     """The message and the codes of an error body in any of the shapes servers use."""
     if isinstance(body, str):
-        return _words_of_text(body)
-    if not isinstance(body, Mapping):
-        return _Words("", "")
-    inner = body.get("error")
+        if body.lstrip()[:1] != "<":
+            return _Words(body, "")
+        title = re.search(r"<title>([^<]{1,200})", body, re.IGNORECASE)
+        return _Words(f"a web page, {title[1].strip()!r}" if title else "a web page", "")
+    inner = pick(body, "error")
     if isinstance(inner, str) and inner:
         return _Words(inner, str(body.get("type") or ""))
-    error = inner if isinstance(inner, Mapping) else body
-    message = next(
-        (error[k] for k in ("message", "detail", "msg", "error_description") if error.get(k)), ""
-    )
+    error = _error_in(body)
+    keys = ("message", "detail", "msg", "error_description")
+    message = next((error[key] for key in keys if error.get(key)), "")
     text = message if isinstance(message, str) else json.dumps(message, default=str)
     kinds = (str(error[key]) for key in ("type", "code", "status") if error.get(key) is not None)
     return _Words(text, " ".join(kinds), str(error.get("param") or ""))
 
 
-def _words_of_text(text: str) -> _Words:
-    if text.lstrip()[:1] != "<":
-        return _Words(text, "")
-    title = re.search(r"<title>([^<]{1,200})", text, re.IGNORECASE)
-    return _Words(f"a web page, {title[1].strip()!r}" if title else "a web page", "")
+def _error_in(body: Any) -> Mapping[str, Any]:
+    """The error object of a body, which may be all of it."""
+    inner = pick(body, "error")
+    return inner if isinstance(inner, Mapping) else mapping_of(body)
 
 
 def _status_inside(body: Any) -> int | None:
     """The status that an error object names, as a number or as a word."""
-    if not isinstance(body, Mapping):
-        return None
-    error = body["error"] if isinstance(body.get("error"), Mapping) else body
     values = [
         source.get(key)
-        for source in (error, body)
+        for source in (_error_in(body), mapping_of(body))
         for key in ("status", "status_code", "code", "http_status", "type")
     ]
     for value in values:
-        if isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599:
-            return value
-        if isinstance(value, str) and re.fullmatch(r"[45]\d\d", value):
-            return int(value)
+        if not isinstance(value, bool) and re.fullmatch(r"[45]\d\d", str(value)):
+            return int(str(value))
     known = read_table().status_of_type
     words = (value.lower() for value in values if isinstance(value, str))
     return next((known[word] for word in words if word in known), None)
@@ -389,8 +384,7 @@ def _status_inside(body: Any) -> int | None:
 
 def _find_window(body: Any, message: str) -> int | None:
     """The window's size in tokens, if an overflow error names it."""
-    inner = body.get("error") if isinstance(body, Mapping) else None
-    tokens = inner.get("n_ctx") if isinstance(inner, Mapping) else None  # llama.cpp
+    tokens = pick(body, "error", "n_ctx")  # llama.cpp
     if isinstance(tokens, int) and tokens > 0:
         return tokens
     size = _SIZE.search(message)

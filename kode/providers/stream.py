@@ -69,33 +69,35 @@ class Deadline:
         reading: Callable[[], None] | None = None,
     ) -> None:
         self.reading = reading
-        self._reminder: asyncio.TimerHandle | None = None
-        self._is_silent = True
         self.idle_s = idle_s
         self.total_s = total_s
         self.endpoint = endpoint
-        self.soft = False
+        self._reminder: asyncio.TimerHandle | None = None
+        self._is_silent = True
         self._timeout = asyncio.timeout(None)
         self._end = 0.0
         self._soft_end = math.inf
+        """When the waiting for last words ends; infinite where the reply goes on."""
         self._soft_mark = -1
 
     async def __aenter__(self) -> "Deadline":
-        self._end = asyncio.get_running_loop().time() + self.total_s
+        loop = asyncio.get_running_loop()
+        self._end = loop.time() + self.total_s
         await self._timeout.__aenter__()
         if self.reading is None:
             self.touch()  # a server that does not answer at once is asked again
-            return self
-        self._timeout.reschedule(self._end)
-        self._reminder = asyncio.get_running_loop().call_later(self.idle_s, self.reading)
+        else:
+            self._timeout.reschedule(self._end)
+            self._reminder = loop.call_later(self.idle_s, self.reading)
         return self
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        self._stop_reminder()
+        if self._reminder is not None:
+            self._reminder.cancel()
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError:
-            if self.soft:
+            if self._soft_end < math.inf:
                 return True
             raise self._ran_out() from None
         return False
@@ -103,31 +105,25 @@ class Deadline:
     def touch(self) -> None:
         """Restarts the idle limit: something arrived."""
         self._is_silent = False
-        self._stop_reminder()
-        if self._timeout.expired():
-            return
-        idle_end = asyncio.get_running_loop().time() + self.idle_s
-        self._timeout.reschedule(min(idle_end, self._end, self._soft_end))
+        if self._reminder is not None:
+            self._reminder.cancel()
+        if not self._timeout.expired():
+            idle_end = asyncio.get_running_loop().time() + self.idle_s
+            self._timeout.reschedule(min(idle_end, self._end, self._soft_end))
 
     def soften(self, seconds: float, mark: int) -> None:
         """The reply may be complete: waits only for its last words, `seconds` from when `mark` (how
         much there is) last changed."""
-        if self.soft and mark == self._soft_mark:
-            return
-        self.soft, self._soft_mark = True, mark
-        self._soft_end = asyncio.get_running_loop().time() + seconds
-        self.touch()
+        if mark != self._soft_mark:
+            self._soft_mark = mark
+            self._soft_end = asyncio.get_running_loop().time() + seconds
+            self.touch()
 
     def harden(self) -> None:
         """The reply continues after all."""
-        if self.soft:
-            self.soft, self._soft_mark, self._soft_end = False, -1, math.inf
+        if self._soft_end < math.inf:
+            self._soft_mark, self._soft_end = -1, math.inf
             self.touch()
-
-    def _stop_reminder(self) -> None:
-        if self._reminder is not None:
-            self._reminder.cancel()
-            self._reminder = None
 
     def _ran_out(self) -> ProviderError:
         url = self.endpoint.shown_url
@@ -226,7 +222,12 @@ async def events(response: Response, deadline: Deadline) -> AsyncGenerator[Event
     if start == b"<" or kind in ("text/html", "application/xhtml+xml"):
         raise web_page(endpoint, kind)
     if start in (b"{", b"["):
-        yield _whole(await _rest(first, chunks, endpoint), endpoint)
+        body = bytearray(first)
+        async for chunk in chunks:
+            body += chunk
+            if len(body) > MAX_EVENT_BYTES:
+                raise too_large(endpoint)
+        yield _whole(bytes(body), endpoint)
         return
     decoder = Decoder(endpoint)
     for event in decoder.feed(first):
@@ -237,25 +238,19 @@ async def events(response: Response, deadline: Deadline) -> AsyncGenerator[Event
                 yield event
             if decoder.done:
                 break
-    if not decoder.done:
-        for event in decoder.end():
-            yield event
-    if not decoder.events and not decoder.done:
+    for event in decoder.end():
+        yield event
+    if decoder.done:
+        yield Event("[DONE]", {})
+        with contextlib.suppress(Exception):  # a connection read to its end can be reused
+            async with asyncio.timeout(DRAIN_S):
+                async for _ in chunks:
+                    pass
+    elif not decoder.events:
         raise TransientError(
             f"{endpoint.shown_url} answered with nothing"
             f"{f' ({kind})' if kind else ''}. If it keeps happening, check the base URL."
         )
-    if decoder.done:
-        yield Event("[DONE]", {})
-        await drain(chunks)
-
-
-async def drain(chunks: AsyncIterator[bytes]) -> None:
-    """Briefly reads what is left after the end mark; a connection read to its end can be reused."""
-    with contextlib.suppress(Exception):
-        async with asyncio.timeout(DRAIN_S):
-            async for _ in chunks:
-                pass
 
 
 class Decoder:
@@ -265,75 +260,59 @@ class Decoder:
         self.endpoint = endpoint
         self.done = False
         self.events = 0
-        self._buffer = b""
         self._pieces: list[bytes] = []
-        self._size = 0
+        """Of a line that is not complete."""
         self._name = ""
         self._data: list[bytes] = []
-        self._data_size = 0
+        self._size = 0
+        """Bytes that have come since the last event."""
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events that another piece of the stream completes."""
-        if b"\n" not in chunk and b"\r" not in chunk:
-            self._keep(chunk)
-            return
-        text = b"".join((*self._pieces, chunk))
-        # A \r at the end may be the first half of \r\n: its line is not complete yet.
-        tail = b"\r" if text.endswith(b"\r") else b""
-        if tail:
-            text = text[:-1]
-        lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        self._pieces = []
-        rest = lines.pop() + tail
-        for line in lines:
-            yield from self._line(line)
-            if self.done:
-                return
-        self._size = self._data_size
-        self._keep(rest)
-
-    def end(self) -> Iterator[Event]:
-        """The event that the end of the stream completes, if any."""
-        rest = b"".join(self._pieces).rstrip(b"\r")
-        self._pieces = []
-        for line in (rest, b""):
-            yield from self._line(line)
-
-    def _keep(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        self._size += len(piece)
+        self._pieces.append(chunk)
+        self._size += len(chunk)
+        if b"\n" in chunk or b"\r" in chunk:
+            text = b"".join(self._pieces)
+            # A \r at the end may be the first half of \r\n: its line is not complete yet.
+            end = len(text) - text.endswith(b"\r")
+            lines = text[:end].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+            self._pieces = [lines.pop() + text[end:]]
+            for line in lines:
+                yield from self._line(line)
+                if self.done:
+                    return
         if self._size > MAX_EVENT_BYTES:
             raise too_large(self.endpoint)
 
+    def end(self) -> Iterator[Event]:
+        """The event that the end of the stream completes, if any."""
+        for line in () if self.done else (b"".join(self._pieces).rstrip(b"\r"), b""):
+            yield from self._line(line)
+
     def _line(self, line: bytes) -> Iterator[Event]:
-        if not line:
-            yield from self._dispatch()
-            return
         name, _, value = line.removeprefix(b"\xef\xbb\xbf").partition(b":")
         value = value.removeprefix(b" ")
-        if name == b"data":
+        if not line:
+            yield from self._dispatch()
+        elif name == b"data":
             self._data.append(value)
-            self._data_size += len(value) + 1
-            if self._data_size > MAX_EVENT_BYTES:
-                raise too_large(self.endpoint)
         elif name == b"event":
             self._name = value.decode("utf-8", "replace")
 
     def _dispatch(self) -> Iterator[Event]:
         data, name = b"\n".join(self._data), self._name
-        self._data, self._data_size, self._name = [], 0, ""
+        self._data, self._name, self._size = [], "", sum(map(len, self._pieces))
         if not data.strip():
             return
         if data.strip().startswith(b"[DONE]"):
             self.done = True
             return
+        text = data.decode("utf-8", "replace")
         try:
-            value = json.loads(data.decode("utf-8", "replace"))
+            value = json.loads(text)
         except ValueError:
             if name == "error":
-                raise from_status(
-                    None, data.decode("utf-8", "replace"), {}, self.endpoint
-                ) from None
+                raise from_status(None, text, {}, self.endpoint) from None
             raise
         self.events += 1
         if isinstance(value, dict):
@@ -351,16 +330,6 @@ async def _touching(chunks: AsyncIterator[bytes], deadline: Deadline) -> AsyncIt
     async for chunk in chunks:
         deadline.touch()
         yield chunk
-
-
-async def _rest(first: bytes, chunks: AsyncIterator[bytes], endpoint: Endpoint) -> bytes:
-    pieces, size = [first], len(first)
-    async for chunk in chunks:
-        pieces.append(chunk)
-        size += len(chunk)
-        if size > MAX_EVENT_BYTES:
-            raise too_large(endpoint)
-    return b"".join(pieces)
 
 
 def _whole(body: bytes, endpoint: Endpoint) -> Event:
