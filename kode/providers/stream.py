@@ -268,7 +268,8 @@ class Decoder:
         """Bytes that have come since the last event."""
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
-        """The events that another piece of the stream completes."""
+        """The events that another piece of the stream completes. Raises: RefusedError for an event
+        without an end."""
         self._pieces.append(chunk)
         self._size += len(chunk)
         if b"\n" in chunk or b"\r" in chunk:

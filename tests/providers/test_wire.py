@@ -133,7 +133,7 @@ def test_the_opening_stays_with_the_question_without_memory() -> None:
 
 
 @given(CONVERSATIONS)
-def test_what_was_not_recorded_for_a_small_model_is_sent_as_it_was(messages: list[Message]) -> None:
+def test_messages_for_a_large_model_stay_as_they_were(messages: list[Message]) -> None:
     plain = [m for m in messages if not any(getattr(p, "section_name", "") for p in m.parts)]
 
     assert all(a is b for a, b in zip(split_context_message(plain), plain, strict=True))
