@@ -113,15 +113,10 @@ def _find(approvals: Approvals, name: str, *, removed: bool) -> StandingRule:
 
 def standing(rules: Rules) -> tuple[StandingRule, ...]:
     """The rules of the settings."""
-    effects: Mapping[Literal["deny", "ask", "allow"], Iterable[Rule]] = {
-        "deny": rules.deny,
-        "ask": rules.ask,
-        "allow": rules.allow,
-    }
-    return tuple(
-        StandingRule(rule=rule, effect=effect, source="settings")
-        for effect, among in effects.items()
-        for rule in among
+    return (
+        *(StandingRule(rule=rule, effect="deny", source="settings") for rule in rules.deny),
+        *(StandingRule(rule=rule, effect="ask", source="settings") for rule in rules.ask),
+        *(StandingRule(rule=rule, effect="allow", source="settings") for rule in rules.allow),
     )
 
 

@@ -62,8 +62,6 @@ class GateState:
     """What changes while a session runs; a gate shares it with its copies."""
 
     mode: PermissionMode
-    attended: bool = True
-    """Whether somebody can be asked, if at all."""
     denied: tuple[Rule, ...] = ()  # by a plug-in, while it lasts
     approved: tuple[StandingRule, ...] = ()
     """By answers for the session."""
@@ -105,10 +103,6 @@ class Gate:
         self.state.mode = mode
 
     @property
-    def _ask(self) -> Ask | None:
-        return self.ask if self.state.attended else None
-
-    @property
     def approved_in_session(self) -> tuple[str, ...]:
         """"""
         return tuple(str(approval.rule) for approval in self.state.approved if not approval.removed)
@@ -122,7 +116,8 @@ class Gate:
         return (*approvals.standing(self.rules), *self.state.approved, *self._saved())
 
     def change_approvals(self, *, remove: str = "", restore: str = "", give: str = "") -> None:
-        """See `tool.Gate`."""
+        """Changes answers, those of the session first; see `approvals.change_named`. Raises:
+        what that and `approvals.change` raise."""
         session, name = self.state.approved, remove or restore
         update = functools.partial(
             approvals.change_named, remove=remove, restore=restore, give=give
@@ -135,10 +130,10 @@ class Gate:
     def could_run(self, tool: Tool) -> bool:
         """Whether a call of this tool may come to run in this process, by a rule or a person's
         answer."""
-        if self._ask is not None or self.mode == "full" or tool.effect not in ("fetch", "delegate"):
+        if self.ask is not None or self.mode == "full" or tool.effect not in ("fetch", "delegate"):
             return True
-        rules = (*self.rules.allow, *self._approved())
-        return any(grammar.names_tool(rule, tool) for rule in rules)
+        rules = self._rules()
+        return any(grammar.names_tool(rule, tool) for rule in (*rules.allow, *rules.approved))
 
     async def judge(self, action: Action, context: ToolContext) -> Decision:
         """Decides an action, asking a person where the rules require it; one question at a time.
@@ -154,7 +149,7 @@ class Gate:
             return replace(decision, reason=advice.reason) if is_allowed else deny(advice.reason)
         if decision.outcome != "ask":
             return decision
-        if self._ask is None:
+        if self.ask is None:
             return _refuse_alone(decision)
         preview = ""
         if action.tool.preview:
@@ -186,7 +181,7 @@ class Gate:
             if not pending:
                 return decided
             joined = _join([decision for _, decision in pending])
-            if self._ask is None or not may_ask:
+            if self.ask is None or not may_ask:
                 settled = _refuse_alone(joined)
             else:
                 first_line = action.subject.strip().partition("\n")[0]
@@ -208,7 +203,7 @@ class Gate:
         if self.mode == "plan":
             return deny("Mode plan runs nothing outside the sandbox.", by="mode")
         decision = ask_outside(self._call(action), blocked)
-        if self._ask is None:
+        if self.ask is None:
             return _refuse_alone(decision)
         async with self.state.turn:
             title = "Run it again without the sandbox"
@@ -217,11 +212,11 @@ class Gate:
     async def confirm(self, tool: str, title: str, preview: str) -> bool:
         """Whether the person says yes to a question of a tool about what a call of it did. False
         if nobody can be asked, and in mode `full`, which asks nothing."""
-        if self._ask is None or self.mode == "full":
+        if self.ask is None or self.mode == "full":
             return False
         question = Question(tool=tool, title=title, preview=preview, takes_words=False)
         async with self.state.turn:
-            return (await self._ask(question)).choice != "no"
+            return (await self.ask(question)).choice != "no"
 
     def _decide_changes(
         self, tool: Tool, changes: Sequence[FileChange]
@@ -280,9 +275,7 @@ class Gate:
 
     def _call(self, action: Action) -> Call:
         tool, advice = action.tool, action.advice
-        deny = (*self.state.denied, *self.rules.deny)
-        rules = replace(self.rules, deny=deny, approved=self._approved())
-        mode = self.mode
+        rules, mode = self._rules(), self.mode
         if advice is not None and advice.run_in == "read_only":
             mode, rules = "plan", replace(rules, allow=(), approved=())
         elif advice is not None:
@@ -307,9 +300,11 @@ class Gate:
         """As the folders were at the first call: a link swapped in later widens nothing."""
         return places.path_rules(self.place)
 
-    def _approved(self) -> tuple[Rule, ...]:
+    def _rules(self) -> Rules:
         approved = (*self.state.approved, *self._saved())
-        return tuple([approval.rule for approval in approved if not approval.removed])
+        lasting = tuple([approval.rule for approval in approved if not approval.removed])
+        deny = (*self.state.denied, *self.rules.deny)
+        return replace(self.rules, deny=deny, approved=lasting)
 
     def _saved(self) -> tuple[StandingRule, ...]:
         """Read again when the file is another: beside this kode, others give and remove."""
@@ -328,7 +323,7 @@ class Gate:
     async def _ask_person(self, action: Action, decision: Decision, **fields: Any) -> Decision:
         """Asks about a decision, and says what the answer makes of it; `fields` of the question
         stand in place of the usual ones."""
-        assert self._ask is not None
+        assert self.ask is not None
         tool, consent = action.tool, decision.consent
         risk = decision.line.risk if decision.line is not None else ""
         fields = {
@@ -349,7 +344,7 @@ class Gate:
             arguments=action.arguments,
             **fields,
         )
-        answer = await self._ask(question)
+        answer = await self.ask(question)
         if answer.choice == "no":
             refusal = deny(answer.message.strip(), by="person")
             return replace(refusal, consent=Consent(decisive=consent.decisive))

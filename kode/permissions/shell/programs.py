@@ -287,37 +287,41 @@ def offer(words: Sequence[str]) -> tuple[str, ...]:
 def inner_of(words: Sequence[Word]) -> list[Inner]:
     """What a command runs in turn; empty if it runs nothing, or is not understood."""
     name = os.path.basename(words[0].text)
-    texts = [word.text for word in words[1:] if word.text != "--"]
-    is_literal = all(word.kind == "literal" for word in words)
-    if (row := _data()["wrappers"].get(name)) is not None:
-        return list(_behind_wrapper(words, row))
     if name == "find":
         return list(_executed_by_find(words))
-    if name in names("shells"):
-        at = _skip_options(words, _options(_data()["shells"]["options"]))
-        script = words[at] if at is not None and at < len(words) else None
-        is_run = any(re.fullmatch(r"-[a-z]*c[a-z]*", word.text) for word in words[1:at])
-        if is_run and script is not None and script.kind == "literal":
-            return [Inner(text=script.text, transparent=True)]
-    elif name in ("eval", "trap") and texts and is_literal:
-        return [Inner(text=" ".join(texts) if name == "eval" else texts[0])]
-    return []
-
-
-def _behind_wrapper(words: Sequence[Word], row: Mapping[str, Any]) -> Iterator[Inner]:
-    first = _skip_options(words, _options(row.get("options", "")))
-    if first is None:
-        return
-    position = first
+    if name in ("eval", "trap"):
+        texts = [word.text for word in words[1:] if word.text != "--"]
+        is_literal = all(word.kind == "literal" for word in words)
+        text = " ".join(texts) if name == "eval" else "".join(texts[:1])
+        return [Inner(text=text)] if texts and is_literal else []
+    is_shell = name in names("shells")
+    row = _data()["shells"] if is_shell else _data()["wrappers"].get(name)
+    if row is None:
+        return []
+    left = [word.text for word in reversed(words[1:])]
+    while left and left[-1].startswith("-") and left[-1] != "-":
+        word = left.pop()
+        if word == "--":
+            break
+        if _take_option(word, left, _options(row.get("options", ""))) is None:
+            return []
+    at = len(words) - len(left)
+    options, operands = words[1:at], words[at:]
+    if not operands or any(word.kind == "open" for word in options):
+        return []
+    if is_shell:
+        is_text = any(re.fullmatch(r"-[a-z]*c[a-z]*", word.text) for word in options)
+        is_text = is_text and operands[0].kind == "literal"
+        return [Inner(text=operands[0].text, transparent=True)] if is_text else []
     if row.get("assigns"):
-        is_set = [re.match(r"[A-Za-z_]\w*=", word.text) for word in words]
-        position = next((at for at in range(first, len(words)) if not is_set[at]), len(words))
-    command = tuple(words[position + row.get("skip", 0) :])
+        is_set = [re.match(r"[A-Za-z_]\w*=", word.text) for word in operands]
+        operands = operands[next((at for at, it in enumerate(is_set) if not it), len(is_set)) :]
     appends, system = row.get("appends", False), row.get("system", "")
-    if command:
-        input_words = (Word("", "open"),) if appends else ()
-        is_transparent = position == first and not appends and not system
-        yield Inner((*command, *input_words), transparent=is_transparent, system=system)
+    is_transparent = len(operands) == len(left) and not appends and not system
+    command = operands[row.get("skip", 0) :]
+    read = [Word("", "open")] if appends else []  # what it appends to them
+    inner = Inner((*command, *read), transparent=is_transparent, system=system)
+    return [inner] if command else []
 
 
 def _executed_by_find(words: Sequence[Word]) -> Iterator[Inner]:
@@ -331,19 +335,6 @@ def _executed_by_find(words: Sequence[Word]) -> Iterator[Inner]:
             command = None
         else:
             command.append(Word(word.text, "open") if "{}" in word.text else word)
-
-
-def _skip_options(words: Sequence[Word], options: Options) -> int | None:
-    """The index of the first word that is not an option; None if one is unknown."""
-    left = [word.text for word in reversed(words[1:])]
-    while left and left[-1].startswith("-") and left[-1] != "-":
-        word = left.pop()
-        if word == "--":
-            break
-        if _take_option(word, left, options) is None:
-            return None
-    count = len(words) - len(left)
-    return None if any(word.kind == "open" for word in words[1:count]) else count
 
 
 def _rules_for(name: str, whole: str) -> list[Rule]:
