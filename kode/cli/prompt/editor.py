@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from prompt_toolkit.application import Application
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer, ThreadedCompleter
+from prompt_toolkit.data_structures import Point
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
@@ -32,7 +33,7 @@ from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.submit import press, submit
 from kode.cli.screen.menu import Menu
 from kode.cli.screen.notify import FOCUS_OFF, FOCUS_ON, Notifier, way_of
-from kode.cli.screen.screen import QUIET_S
+from kode.cli.screen.screen import QUIET_S, links_work
 
 SPIN_S = 0.1  # ten frames a second look smooth
 REDRAW_S = 0.04  # a reply may stream faster than a terminal paints
@@ -66,6 +67,23 @@ def _input_waits(terminal: int) -> bool:
     except OSError:
         return False
     return any(waiting)
+
+
+class _Application(Application[None]):
+    """Finds its first row again in a terminal that wraps rows anew when its width changes."""
+
+    def _on_resize(self) -> None:
+        renderer, columns = self.renderer, self.output.get_size().columns
+        screen, cursor = renderer.last_rendered_screen, renderer._cursor_pos
+        # Those that show links are also known to wrap anew.
+        if screen is not None and links_work(os.environ):
+            rows = [screen.data_buffer[y] for y in range(cursor.y)]
+            widths = [
+                max((x for x, char in row.items() if char.char != " "), default=0) for row in rows
+            ]
+            above = sum(width // columns + 1 for width in widths)
+            renderer._cursor_pos = Point(cursor.x % columns, above + cursor.x // columns)
+        super()._on_resize()
 
 
 class Editor:
@@ -108,7 +126,7 @@ class Editor:
         # the typed text.
         with contextlib.suppress(AttributeError):
             output.enable_cpr = False  # type: ignore[attr-defined]
-        self.app: Application[None] = Application(
+        self.app = _Application(
             layout=layout_of(
                 self.buffer,
                 size=output.get_size,

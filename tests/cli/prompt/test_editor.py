@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.completion import DummyCompleter
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 
@@ -165,3 +166,20 @@ async def test_alt_and_a_key_are_no_esc() -> None:
         keys.send_text("one two\x1bb\x1bdthree\r")
 
         assert await asked == "one three"
+
+
+@pytest.mark.parametrize(("variable", "rows"), [("TMUX", 3), ("UNKNOWN_TERMINAL", 1)])
+async def test_a_narrower_terminal_is_cleared_from_the_first_row(
+    monkeypatch: pytest.MonkeyPatch, variable: str, rows: int
+) -> None:
+    for name in ("TMUX", "TERM", "TERM_PROGRAM", "VTE_VERSION", "KITTY_WINDOW_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, "1")
+    async with prompt() as (editor, keys):
+        await typed(editor, keys, "a" * 130)  # 78 of them in the first of two rows
+        editor.app._redraw()
+        output, moved = editor.app.output, list[int]()
+        monkeypatch.setattr(output, "get_size", lambda: Size(rows=24, columns=40))
+        monkeypatch.setattr(output, "cursor_up", moved.append)
+        editor.app._on_resize()
+        assert moved[0] == rows
