@@ -323,11 +323,17 @@ def _no_sandbox(why: str) -> Notice:
     return Notice(text=f"{text} `kode doctor` says what to do.")
 
 
-def _is_upkeep_due(conversation: "Conversation") -> bool:
-    """Marks the session as open until it is left. Whether leftovers are to be looked for in all of
-    the home: a kode was killed, as a mark of it shows, or nobody has looked for a day."""
-    home, session_id = conversation.place.home, conversation.session.id
+async def _remove_leftovers(conversation: "Conversation") -> None:
+    """Marks the session as open until it is left. Removes the sandboxes of killed kodes,
+    half-written files in the project and, after a kill, as its mark shows, or a day, in all of the
+    home, which holds the files of all sessions, and undo data beyond its limit."""
+    from kode.sandbox import store
+
+    home, config, undo = conversation.place.home, conversation.config, conversation.agent.undo
+    is_resumed, session_id = conversation.begun_by == "resume", conversation.session.id
     stamp, mark, is_due = paths.upkeep_stamp(home), paths.open_mark(home, session_id or ""), False
+    if conversation.settings.child is not None:
+        return
     with contextlib.suppress(OSError, StorageError):
         durable.make_folder(mark.parent)
         for other in mark.parent.iterdir():
@@ -339,18 +345,6 @@ def _is_upkeep_due(conversation: "Conversation") -> bool:
         if not stamp.exists() or abs(time.time() - stamp.stat().st_mtime) > UPKEEP_EVERY_S:
             is_due = True
             durable.replace(stamp, b"")
-    return is_due
-
-
-async def _remove_leftovers(conversation: "Conversation") -> None:
-    """Removes the sandboxes of killed kodes, half-written files in the project and, if that is due,
-    in all of the home, which holds the files of all sessions, and undo data beyond its limit."""
-    from kode.sandbox import store
-
-    home, config, undo = conversation.place.home, conversation.config, conversation.agent.undo
-    if conversation.settings.child is not None:
-        return
-    is_resumed, is_due = conversation.begun_by == "resume", _is_upkeep_due(conversation)
 
     def remove() -> None:
         store.remove_abandoned(store.places(home))
