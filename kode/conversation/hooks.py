@@ -13,7 +13,7 @@ from kode.errors import KodeError, SandboxError, UserError
 from kode.events import Notice, TurnEnded
 from kode.extensions import trust
 from kode.extensions.hook_moments import CHANGED, Hooks
-from kode.extensions.hook_protocol import goes_beside, sample_line
+from kode.extensions.hook_protocol import sample_line
 from kode.extensions.hooks import CHANGES_COUNT, Event, Hook, is_current
 from kode.extensions.places import surroundings
 from kode.sandbox.reach import NO_GRANTS
@@ -40,7 +40,7 @@ NOT_DONE = "A hook says the work is not done."  # the message of a turn that a h
 MAX_CONTINUATIONS = 5  # of a turn, by hooks: then it ends, whatever they say
 
 
-async def run_in_session(hooks: Hooks, hook: Hook, stdin: bytes, left: asyncio.Event) -> ProgramRun:
+async def run_in_session(hooks: Hooks, hook: Hook, stdin: bytes) -> ProgramRun:
     """Runs a hook of an open session that is as a person approved it. Raises: StorageError."""
     conversation, agent = hooks.conversation, hooks.conversation.agent
     try:
@@ -56,7 +56,7 @@ async def run_in_session(hooks: Hooks, hook: Hook, stdin: bytes, left: asyncio.E
         hook = replace(hook, timeout_s=min(hook.timeout_s, max(LEAST_S, left_s)))
     judge = conversation if hook.event in CHANGES_COUNT and not hook.is_async else None
     required = conversation.config.sandbox.enabled is True
-    return await run_hook(hook, stdin, agent.place, agent.sandbox, required, judge, left)
+    return await run_hook(hook, stdin, agent.place, agent.sandbox, required, judge)
 
 
 async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
@@ -100,14 +100,12 @@ async def run_hook(
     sandbox: "Sandbox | None",
     required: bool = False,
     judge: "Conversation | None" = None,
-    left: asyncio.Event | None = None,
 ) -> ProgramRun:
     """Runs a hook in the sandbox. Of its changes, those in folders that it may write in are kept;
-    the gate of `judge` decides about the others, unless the hook says that nobody is to wait for
-    it, which sets `left`. Without a sandbox, unless `required`, a project's hook runs if a person
-    approved just that. Raises nothing but CancelledError."""
+    the gate of `judge` decides about the others. Without a sandbox, unless `required`, a project's
+    hook runs if a person approved just that. Raises nothing but CancelledError."""
     item, grants, dropped = hook.item, hook.grants, list[str]()
-    left, is_free = left or asyncio.Event(), item.scope == "home" or grants.outside
+    is_free = item.scope == "home" or grants.outside
     try:
         if grants.outside or not sandbox or not await asyncio.to_thread(sandbox.is_available):
             approvals = trust.load(place.home, place.project)
@@ -130,7 +128,7 @@ async def run_hook(
             dropped.extend(await asyncio.to_thread(attempt.apply, granted))
         except (KodeError, OSError) as error:
             return (f"[All changes by the hook {item.name} were dropped: {error}]",)
-        if judge is None or left.is_set():
+        if judge is None:
             dropped.extend(c.path for c in changes if c.kind != "git" and c not in granted)
             return ()
         emit = judge.settings.emit
@@ -142,11 +140,6 @@ async def run_hook(
             if refusal.by != "person":
                 emit(Notice(text=f"The hook {item.name}: {refusal.for_person}"))
         return settled.notes
-
-    def says_it_left(line: bytes) -> bool:
-        if goes_beside(line) and not hook.guard:
-            left.set()
-        return left.is_set()
 
     folders = dict.fromkeys(("CLAUDE_PROJECT_DIR", "KODE_PROJECT_DIR"), str(place.project))
     if item.scope == "bundle":
@@ -164,7 +157,6 @@ async def run_hook(
         records_opens=hook.pins_loads,
         grants=grants,
         keep=keep_changes,
-        take_first_line=says_it_left,
     )
     stdout, *dumps = ran.stdout.split(mark)
     old, new = (dump.split("\0") for dump in (*dumps, "", "")[:2])

@@ -14,7 +14,7 @@ from kode.errors import ConfigError, ToolError
 from kode.extensions import trust
 from kode.extensions.agents import AgentDefinition, find_agents, read_agent
 from kode.extensions.commands import Command, find_commands, read_command
-from kode.extensions.hooks import Hook, find_hooks, hooks_of_bundles, said_of
+from kode.extensions.hooks import Hook, describe_grants, find_hooks, hooks_of_bundles
 from kode.extensions.mcp_config import Entry, entries_in
 from kode.extensions.mcp_server import forget
 from kode.extensions.places import Bundle, Surroundings, parts, read_each, surroundings
@@ -218,6 +218,6 @@ def _about(thing: Extension) -> tuple[str, str, tuple[str, ...]]:
             return thing.description, thing.prompt, ()
         case Hook():
             marks = [name for name, on in (("guard", thing.guard), ("async", thing.is_async)) if on]
-            marks += [f"may: {grants}"] if (grants := said_of(thing.grants)) else []
+            marks += [f"may: {grants}"] if (grants := describe_grants(thing.grants)) else []
             return redact(thing.command), "", tuple(marks)
     raise AssertionError(thing)

@@ -34,9 +34,8 @@ from kode.tools.processes import ProgramRun
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation
 
-RunHook = Callable[["Hooks", Hook, bytes, asyncio.Event], Awaitable[ProgramRun]]
-"""`await run(hooks, hook, stdin, left)` runs a hook, and sets `left` once it says that nobody is to
-wait for it. Raises: StorageError."""
+RunHook = Callable[["Hooks", Hook, bytes], Awaitable[ProgramRun]]
+"""`await run(hooks, hook, stdin)` runs a hook. Raises: StorageError."""
 
 CHANGED = (
     "has changed since you approved it, or what it loads has, so it is off until you approve it "
@@ -86,53 +85,41 @@ class Hooks:
         """Runs the hooks of an event whose matcher fits these names, one after the other, up to the
         first that refuses. What one makes of a call's input is the input for the next, and those
         before it look once more. Raises: StorageError if a run cannot be recorded."""
-        about = (hook for hook in self.hooks if hook.event == event and hook.matches(names))
-        hooks = [hook for hook in about if hook.applies(names, fields) and hook not in self._done]
+        hooks = [
+            hook
+            for hook in self.hooks
+            if hook.event == event and hook not in self._done
+            if hook.matches(names) and hook.applies(names, fields)
+        ]
         for hook in hooks:
             if hook.is_async:
-                self._start(self._heard(self._run(hook, event, dict(fields), asyncio.Event())))
+                self._start(self._run_aside(hook, event, dict(fields)))
         hooks = [hook for hook in hooks if not hook.is_async]
-        given, answers, changed_at = fields.get("tool_input"), dict[int, HookAnswer](), 0
+        original, answers, changed_at = fields.get("tool_input"), dict[int, HookAnswer](), 0
         fields = dict(fields)
         for number, hook in enumerate(hooks):
-            answers[number] = answer = await self._asked(hook, event, fields)
+            answers[number] = answer = await self._run(hook, event, fields)
             if answer.outcome == "deny":
                 break
             if answer.updated is not None:
                 fields["tool_input"], changed_at = answer.updated, number
         else:
             for number, hook in enumerate(hooks[:changed_at]):
-                again = await self._asked(hook, event, fields)
-                answers[number] = again if again.updated is None else _at_odds(hook)
+                again = await self._run(hook, event, fields)
+                if again.updated is not None:
+                    again = _refuse(
+                        again,
+                        hook,
+                        "another hook changed the call after it, and of what came out it wants "
+                        "something else again. List them in the other order",
+                    )
+                answers[number] = again
         answer = join_answers(answers.values())
-        if answer.outcome != "deny" and fields.get("tool_input") != given:
+        if answer.outcome != "deny" and fields.get("tool_input") != original:
             by = ", ".join(hooks[n].item.name for n, it in answers.items() if it.updated)
             answer = replace(answer, updated=fields["tool_input"], by=by)
-        if answer.message and event != "StatusLine":
-            self.conversation.settings.emit(Notice(text=answer.message))
+        self._tell(event, answer)
         return answer
-
-    async def _asked(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> HookAnswer:
-        left = asyncio.Event()
-        leaves = asyncio.ensure_future(left.wait())
-        work = asyncio.ensure_future(self._run(hook, event, fields, left))
-        try:
-            await asyncio.wait((work, leaves), return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
-            raise
-        finally:
-            leaves.cancel()
-        if not work.done():
-            self._start(self._heard(work))
-            return HookAnswer()
-        answer = work.result()
-        if answer.updated is None or event == "PreToolUse":
-            return answer
-        # Too late: unchanged, the call would do what the hook meant to prevent.
-        reason = f"The hook {hook.item.name} refused it: only PreToolUse hooks can change a call"
-        return replace(answer, outcome="deny", reason=reason, updated=None)
 
     @property
     def judge_calls(self) -> bool:
@@ -238,12 +225,15 @@ class Hooks:
         kind = "permission_prompt"
         await self.at("Notification", {"message": message, "notification_type": kind}, (kind,))
 
-    async def _heard(self, answering: Awaitable[HookAnswer]) -> None:
-        """Waits for a hook that decides nothing: what it says goes with the next message."""
-        answer = await answering
-        if answer.message:
-            self.conversation.settings.emit(Notice(text=answer.message))
+    async def _run_aside(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> None:
+        """Runs a hook that decides nothing: what it says goes with the next message."""
+        answer = await self._run(hook, event, fields)
+        self._tell(event, answer)
         self.note(answer.context)
+
+    def _tell(self, event: Event, answer: HookAnswer) -> None:
+        if answer.message and event != "StatusLine":
+            self.conversation.settings.emit(Notice(text=answer.message))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs hooks in the background: nobody waits for them."""
@@ -254,16 +244,10 @@ class Hooks:
     def _has(self, *events: Event) -> bool:
         return any(hook.event in events for hook in self.hooks)
 
-    async def _run(
-        self,
-        hook: Hook,
-        event: Event,
-        fields: Mapping[str, Any],
-        left: asyncio.Event,
-    ) -> HookAnswer:
+    async def _run(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> HookAnswer:
         line = line_of(event, self.common(), fields).decode("utf-8", "replace")
         stdin = self._mask(line).encode("utf-8", "replace")
-        ran = await self.run(self, hook, stdin, left)
+        ran = await self.run(self, hook, stdin)
         answer = answer_of(hook, ran)
         if hook.once and ran.exit_code == 0:
             self._done.append(hook)
@@ -271,8 +255,7 @@ class Hooks:
             if text and (hook.item.name, kind) not in self._shown:
                 self._shown.add((hook.item.name, kind))
                 self.conversation.settings.emit(Notice(text=self._mask(text)))
-        inside = ran.variables_inside
-        answer = replace(answer, variables=ran.variables, variables_inside=inside)
+        answer = replace(answer, variables=ran.variables, variables_inside=ran.variables_inside)
         if answer.updated == fields.get("tool_input"):
             answer = replace(answer, updated=None)
         if ran.notes:
@@ -292,18 +275,18 @@ class Hooks:
                 duration_ms=ran.duration_ms,
             )
         )
-        return answer
+        if answer.updated is None or event == "PreToolUse":
+            return answer
+        # Too late: unchanged, the call would do what the hook meant to prevent.
+        return _refuse(answer, hook, "only PreToolUse hooks can change a call")
 
     def _mask(self, text: str) -> str:
         return mask(text, self.conversation.agent.secrets)
 
 
-def _at_odds(hook: Hook) -> HookAnswer:
-    reason = (
-        f"The hook {hook.item.name} refused it: another hook changed the call after it, and of "
-        "what came out it wants something else again. List them in the other order"
-    )
-    return HookAnswer(outcome="deny", reason=reason)
+def _refuse(answer: HookAnswer, hook: Hook, why: str) -> HookAnswer:
+    reason = f"The hook {hook.item.name} refused it: {why}"
+    return replace(answer, outcome="deny", reason=reason, updated=None)
 
 
 def _notes(before: str, answer: HookAnswer) -> tuple[str, ...]:

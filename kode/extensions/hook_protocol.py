@@ -101,9 +101,10 @@ def call_fields(tool: str, arguments: Mapping[str, Any], cwd: Path) -> dict[str,
 def updated_call(tool: str, given: Mapping[str, Any], updated: Mapping[str, Any]) -> dict[str, Any]:
     """The unchecked arguments of a call that a hook changed. Of one that hands on tasks, whichever
     was changed counts, the tasks or what another agent knows of them."""
-    if tool == "delegate_tasks" and updated.get("tasks") == given.get("tasks"):
-        return {key: value for key, value in updated.items() if key != "tasks"}
-    extra = ("prompt", "subagent_type") if tool == "delegate_tasks" else ()
+    extra: tuple[str, ...] = ()
+    if tool == "delegate_tasks":
+        is_same = updated.get("tasks") == given.get("tasks")
+        extra = ("tasks",) if is_same else ("prompt", "subagent_type")
     return {key: value for key, value in updated.items() if key not in extra}
 
 
@@ -128,7 +129,10 @@ def _input(tool: str, given: dict[str, Any], cwd: Path) -> dict[str, Any]:
         case "read_file" | "write_file":
             return {("file_path" if key == "path" else key): v for key, v in given.items()}
         case "edit_file":
-            hunks = [_hunk(hunk) for hunk in given.get("hunks") or ()]
+            hunks = [
+                _edit({"old_text": "\n".join(hunk.old), "new_text": "\n".join(hunk.new)})
+                for hunk in given.get("hunks") or ()
+            ]
             edits = [_edit(edit) for edit in given.get("edits") or ()] or hunks
             texts = {"edits": edits} if edits else _edit(given)
             return {"file_path": given["path"], **(hunks[0] if len(hunks) == 1 else texts)}
@@ -137,7 +141,8 @@ def _input(tool: str, given: dict[str, Any], cwd: Path) -> dict[str, Any]:
             return given
         case "todo":
             items: Any = given.get("items", ())
-            return {"todos": [_todo(item["text"], item["status"]) for item in items]}
+            todos = [(item["text"], _TODO[item["status"]]) for item in items]
+            return {"todos": [{"content": t, "activeForm": t, "status": s} for t, s in todos]}
         case "delegate_tasks":
             tasks: Any = given.get("tasks", ())
             prompt = "\n\n".join(str(task["goal"]) for task in tasks)
@@ -150,21 +155,12 @@ def _input(tool: str, given: dict[str, Any], cwd: Path) -> dict[str, Any]:
     return given
 
 
-def _todo(text: str, status: str) -> dict[str, str]:
-    return {"content": text, "activeForm": text, "status": _TODO[status]}
-
-
 def _edit(given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "old_string": given.get("old_text", ""),
         "new_string": given.get("new_text", ""),
         "replace_all": bool(given.get("replace_all")),
     }
-
-
-def _hunk(hunk: Any) -> dict[str, Any]:
-    old, new = "\n".join(hunk.old), "\n".join(hunk.new)
-    return {"old_string": old, "new_string": new, "replace_all": False}
 
 
 def _plain(value: Any) -> Any:
@@ -246,11 +242,6 @@ def answer_of(hook: Hook, ran: ProgramRun) -> HookAnswer:
     return HookAnswer(context=printed[:MAX_CONTEXT_CHARS])
 
 
-def goes_beside(line: bytes) -> bool:
-    """Whether the first line of a hook's output says that nobody is to wait for it."""
-    return (object_of(line) or {}).get("async") is True
-
-
 def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
     """Merges answers: deny beats ask beats allow; all context counts."""
     answers = list(answers)
@@ -265,8 +256,8 @@ def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
         context="\n\n".join(answer.context for answer in answers if answer.context),
         message="\n".join(answer.message for answer in answers if answer.message),
         stops=any(answer.stops for answer in answers),
-        variables=_together(answer.variables for answer in answers),
-        variables_inside=_together(answer.variables_inside for answer in answers),
+        variables={k: v for answer in answers for k, v in answer.variables.items()},
+        variables_inside={k: v for answer in answers for k, v in answer.variables_inside.items()},
     )
 
 
@@ -278,21 +269,16 @@ def describe_lost(hook: Hook, ran: ProgramRun) -> str:
     if not did:
         return ""
     writes = [hit.where for hit in blocked if hit.what == "write"] + [*ran.dropped]
-    flags = [f"--write {shlex.quote(folder)}" for folder in dict.fromkeys(map(_above, writes))]
+    flags = [
+        f"--write {shlex.quote(folder)}"
+        for folder in dict.fromkeys(str(Path(path).parent) for path in writes)
+    ]
     flags += ["--network"] if any(hit.what not in ("write", "unknown") for hit in blocked) else []
     return (
         f"The hook {hook.item.name} {', '.join(first_of(did, MAX_NAMED))}: in the sandbox that has "
         f"no effect. `kode extensions approve {shlex.quote(hook.item.name)} "
         f"{' '.join(flags) or '--outside'}` lets it, from the next session on."
     )
-
-
-def _above(path: str) -> str:
-    return str(Path(path).parent)
-
-
-def _together(several: Iterable[Mapping[str, str]]) -> dict[str, str]:
-    return {name: value for values in several for name, value in values.items()}
 
 
 def _fault(ran: ProgramRun) -> str:

@@ -20,14 +20,7 @@ from typing import Any, Literal, get_args
 
 from kode import paths
 from kode.errors import ConfigError
-from kode.extensions.places import (
-    Bundle,
-    Place,
-    Surroundings,
-    bundles_in,
-    project_folders,
-    read_text,
-)
+from kode.extensions.places import Bundle, Place, Surroundings, project_folders, read_text
 from kode.extensions.trust import Item, folder_content
 from kode.paths import real_path
 from kode.sandbox.reach import Grants
@@ -122,7 +115,12 @@ def find_hooks(around: Surroundings) -> tuple[list[Hook], list[str]]:
     hooks: list[Hook] = []
     problems: list[str] = []
     for path, place in _files(around):
-        hooks.extend(_hooks_of(path, place, around, problems))
+        try:
+            settings = json.loads(read_text(path, place).strip() or "{}") if path.is_file() else {}
+        except (ConfigError, ValueError, RecursionError) as error:
+            problems.append(f"The hooks of {path} were left out: {str(error).rstrip('.')}.")
+            continue
+        hooks += _hooks_in(settings, path, place, around, problems)
     return [*hooks, *hooks_of_bundles(around.bundles, around, [])], problems
 
 
@@ -139,13 +137,9 @@ def hooks_of_bundles(
 def is_current(hook: Hook, around: Surroundings) -> bool:
     """Whether its settings, and the programs of the project that it names, are unchanged since this
     session began."""
-    if hook.item.scope == "home":
-        return True
-    files = [(path, place) for path, place in _files(around) if path == hook.item.origin]
-    hooks = [other for file in files for other in _hooks_of(*file, around, [])]
-    if hook.item.scope == "bundle":
-        hooks += hooks_of_bundles(bundles_in(around.home)[0], around, [])
-    return any(other.item == hook.item for other in hooks)
+    return hook.item.scope == "home" or any(
+        other.item == hook.item for other in find_hooks(around)[0]
+    )
 
 
 def _files(around: Surroundings) -> Iterator[tuple[Path, Place]]:
@@ -157,20 +151,6 @@ def _files(around: Surroundings) -> Iterator[tuple[Path, Place]]:
     home = Place(folder=around.user_home, scope="home", top=around.user_home)
     yield around.user_home / ".claude" / "settings.json", home
     yield paths.config_file(around.home), home
-
-
-def _hooks_of(
-    path: Path, place: Place, around: Surroundings, problems: list[str]
-) -> Iterator[Hook]:
-    """The hooks of one settings file; adds to `problems`."""
-    if not path.is_file():
-        return
-    try:
-        settings = json.loads(read_text(path, place).strip() or "{}")
-    except (ConfigError, ValueError, RecursionError) as error:
-        problems.append(f"The hooks of {path} were left out: {str(error).rstrip('.')}.")
-        return
-    yield from _hooks_in(settings, path, place, around, problems)
 
 
 def _hooks_in(
@@ -290,21 +270,21 @@ def _can(event: str, wanted: Grants, *, is_async: bool) -> str:
     """What a hook may do once it is approved, for the person."""
     counts = event in CHANGES_COUNT and not is_async
     changes = "are decided like a command's" if counts else "are dropped"
-    asks = said_of(wanted)
+    asks = describe_grants(wanted)
+    more = f" It asks for more, which approval does not give: {asks}." if asks else ""
     return (
         "It runs in the sandbox: no network, your home hidden, and its changes to the project "
-        f"{changes}."
-        + (f" It asks for more, which approval does not give: {asks}." if asks else "")
-        + " More, for it alone: `kode extensions approve NAME` with --network, --write FOLDER or "
-        "--outside."
+        f"{changes}.{more} More, for it alone: `kode extensions approve NAME` with --network, "
+        "--write FOLDER or --outside."
     )
 
 
-def said_of(grants: Grants) -> str:
+def describe_grants(grants: Grants) -> str:
     """In words; "" for none."""
     parts = ["the network"] if grants.network else []
     parts += [f"to write in {folder}" for folder in grants.write]
-    return ", ".join((*parts, *(["to run outside the sandbox"] if grants.outside else [])))
+    parts += ["to run outside the sandbox"] if grants.outside else []
+    return ", ".join(parts)
 
 
 def _programs(command: str, folders: Sequence[Path], top: Path) -> Iterator[tuple[Path, str]]:

@@ -291,12 +291,10 @@ async def run_program(
     records_opens: bool = False,
     grants: "Grants | None" = None,
     keep: 'Callable[["Attempt"], Awaitable[tuple[str, ...]]] | None' = None,
-    take_first_line: Callable[[bytes], bool] = lambda line: False,
 ) -> ProgramRun:
     """Runs a program to its end or its time limit, in `sandbox` if there is one. `records_opens`,
     `grants`: see `Sandbox.begin`; `keep` applies its permitted changes and tells what became of
-    them; `take_first_line` gets the first line that it prints, as soon as it has, and says whether
-    to leave it out of the output. Raises nothing but CancelledError, after ending the program."""
+    them. Raises nothing but CancelledError, after ending the program."""
     started = time.monotonic()
     attempt: Attempt | None = None
     try:
@@ -311,7 +309,7 @@ async def run_program(
             try:
                 async with asyncio.timeout(timeout_s):
                     await asyncio.gather(
-                        _read(process.stdout, out, take_first_line),
+                        _read(process.stdout, out),
                         _read(process.stderr, err),
                         feed(process.stdin, stdin),
                     )
@@ -374,18 +372,10 @@ async def open_program(
             transport.close()
 
 
-async def _read(
-    stream: asyncio.StreamReader | None,
-    buffer: bytearray,
-    take_first_line: Callable[[bytes], bool] | None = None,
-) -> None:
+async def _read(stream: asyncio.StreamReader | None, buffer: bytearray) -> None:
     assert stream is not None
     while data := await stream.read(READ_BYTES):
         buffer += data
-        if take_first_line is not None and b"\n" in buffer:
-            line, _, rest = bytes(buffer).partition(b"\n")
-            buffer[:] = rest if take_first_line(line) else buffer
-            take_first_line = None
         del buffer[MAX_OUTPUT_BYTES // 2 : -MAX_OUTPUT_BYTES // 2]
 
 
