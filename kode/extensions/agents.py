@@ -3,7 +3,6 @@ how it works. `kode.subagents` starts one."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from kode.errors import ConfigError
@@ -92,19 +91,15 @@ def lacking(agent: AgentDefinition, tools: Sequence[Tool], skills: Collection[st
 
 def find_agents(around: Surroundings) -> tuple[list[AgentDefinition], list[str]]:
     """The available agents, nearest first, and a sentence for each unusable one."""
-    remarks: list[str] = []
-    read = partial(read_agent, remarks)
-    definitions, problems = find_each(around, "agents", FAMILIES, _below, read)
-    return definitions, [*problems, *remarks]
+    return find_each(around, "agents", FAMILIES, _below, read_agent)
 
 
 def _below(folder: Path) -> list[tuple[str, Path]]:
     return [("", path) for path in files_below(folder, ".md")]
 
 
-def read_agent(problems: list[str], path: Path, place: Place, given: str) -> AgentDefinition:
-    """Adds to `problems` what does not hinder its use. Raises: ConfigError that says in a few words
-    why it cannot be used."""
+def read_agent(path: Path, place: Place, given: str) -> AgentDefinition:
+    """Raises: ConfigError that says in a few words why it cannot be used."""
     text = read_text(path, place)
     document = front_matter.read(text)
     if document.problem:  # without its limits it would do more than intended
@@ -113,40 +108,30 @@ def read_agent(problems: list[str], path: Path, place: Place, given: str) -> Age
     if not description or not document.body:
         raise ConfigError(f"{path} has no {'prompt' if description else 'description'}")
     name = given or document.text("name") or path.stem
-    model = document.text("model")
+    model, tools = document.text("model"), document.text("tools")
     return AgentDefinition(
         item=Item(kind="agent", name=name, origin=path, scope=place.scope, content=text),
         description=shorten(description, MAX_DESCRIPTION_CHARS),
         prompt=document.body,
-        tools=_tools(document),
+        tools=tools_of(tools) if "tools" in document.fields and tools != "*" else None,
         without=tools_of(document.text("disallowedTools")),
         servers=_names(document, "mcpServers"),
         skills=_names(document, "skills"),
         model="" if model in INHERIT else model,
-        effort=_effort(document, path, problems),
+        effort=_effort(document, path),
         mode=MODE_CALLED.get(document.text("permissionMode")),
     )
 
 
-def _effort(document: front_matter.Document, path: Path, problems: list[str]) -> Effort | None:
-    for field in ("effort", "reasoningEffort"):
-        word = document.text(field).lower()
-        if word in INHERIT:
-            continue
-        if word in EFFORTS:
-            return EFFORTS[EFFORTS.index(word)]
-        problems.append(
-            f"The agent {path.stem} thinks as much as the session: its `{field}` is {word!r}; "
-            f"the levels are {', '.join(EFFORTS)}."
-        )
-    return None
-
-
-def _tools(document: front_matter.Document) -> frozenset[str] | None:
-    tools = document.text("tools")
-    if "tools" not in document.fields or tools == "*":
+def _effort(document: front_matter.Document, path: Path) -> Effort | None:
+    words = (document.text(field).lower() for field in ("effort", "reasoningEffort"))
+    word = next((word for word in words if word not in INHERIT), None)
+    if word is None:
         return None
-    return tools_of(tools)
+    if word not in EFFORTS:
+        levels = ", ".join(EFFORTS)
+        raise ConfigError(f"{path}: its effort is {word!r}, and the levels are {levels}")
+    return EFFORTS[EFFORTS.index(word)]
 
 
 def _names(document: front_matter.Document, field: str) -> tuple[str, ...] | None:

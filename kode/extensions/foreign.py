@@ -10,25 +10,18 @@ from pathlib import Path
 
 from kode.config.foreign import ForeignSettings, find_foreign
 from kode.extensions import trust
-from kode.extensions.trust import Approvals, Item
+from kode.extensions.trust import Approvals, Item, Scope
 
 
-def items(home: Path, cwd: Path) -> Iterable[Item]:
-    """See `review.Finder`; of the person's own files none is asked about."""
+def items(home: Path, cwd: Path, scope: Scope = "project") -> list[Item]:
+    """See `review.Finder`. Nobody is asked about the person's own files, "home", which `kode
+    extensions approve` takes by name."""
     return [
         item
         for settings in find_foreign(cwd)
-        if settings.scope == "project"
+        if settings.scope == scope and (settings.allow or scope == "project")
         for item in _items(settings)
     ]
-
-
-def own_items(cwd: Path) -> list[Item]:
-    """Those of the person's own files, which `kode extensions approve` takes by name."""
-    items = (
-        settings for settings in find_foreign(cwd) if settings.scope == "home" and settings.allow
-    )
-    return [item for settings in items for item in _items(settings)]
 
 
 def _items(settings: ForeignSettings) -> Iterable[Item]:

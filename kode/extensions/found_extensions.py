@@ -4,7 +4,6 @@ picks the nearest of each name; lists them for a person.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -133,12 +132,11 @@ class BundleItems:
         around = Surroundings(
             cwd=folder, repository=None, home=home, user_home=folder, bundles=bundles
         )
-        agent = partial(read_agent, self.problems)
         self._servers = [*entries_in(bundle.servers, folder, "bundle", folder, self.problems)]
         extensions: tuple[Extension | Entry, ...] = (
             *read_each("skills", parts(bundles, "skills"), read_skill, self.problems),
             *read_each("commands", parts(bundles, "commands"), read_command, self.problems),
-            *read_each("agents", parts(bundles, "agents"), agent, self.problems),
+            *read_each("agents", parts(bundles, "agents"), read_agent, self.problems),
             *hooks_of_bundles(bundles, around, self.problems),
             *self._servers,
         )
@@ -210,7 +208,7 @@ def _about(thing: Extension) -> tuple[str, str, tuple[str, ...]]:
     """What it is, what a model gets of it, and remarks about it."""
     match thing:
         case Skill():
-            return thing.description, thing.body, thing.remarks
+            return thing.description, thing.body, ()
         case Command():
             hint = f"{thing.argument_hint}  " if thing.argument_hint else ""
             return f"{hint}{thing.description}", thing.body, ()

@@ -1,5 +1,5 @@
 """The only user of the Model Context Protocol SDK: connects to a server and returns a `Connection`.
-Its parts are `mcp_transport`, `mcp_contents` and `mcp_login`.
+Its parts are `mcp_process`, `mcp_contents` and `mcp_login`.
 
 The SDK speaks both eras of the protocol. It is imported with this module, which takes a second or
 two: import it in a thread, and only to start a server.
@@ -10,29 +10,35 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import httpx2
 import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from kode import __version__
 from kode.errors import ServerError
-from kode.extensions import mcp_process, mcp_transport
 from kode.extensions.mcp_config import Server
 from kode.extensions.mcp_contents import Listing, checked_listings, content_of, form_of
 from kode.extensions.mcp_login import Login, Tell, login
+from kode.extensions.mcp_process import Streams, run_process
 from kode.extensions.mcp_values import Content, Definition, Elicit, Form, Named, Progress
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
 
+MAX_BODY_BYTES = 32 * 1024 * 1024
+"""Limit of one answer over HTTP, streamed or not."""
+CONNECT_TIMEOUT_S = 30.0  # as a process's start
 MAX_PAGES = 50  # ends a server that always names a next page
 MAX_LISTED = 1_000
 """Limit of a list that a server sends page by page; an endless one is cut here."""
@@ -109,18 +115,9 @@ async def _connect(
         if server.url:
             names = {name.lower() for name in server.headers}
             auth = None if "authorization" in names else login(server, home, show, used)
-            carry = mcp_transport.sse if server.type == "sse" else mcp_transport.http
-            transport = carry(server, auth)
+            transport = (_open_sse if server.type == "sse" else _open_http)(server, auth)
         else:
-            process = await mcp_process.start(
-                server.name,
-                server.command,
-                wrapped=wrap(server.command),
-                environment=server.environment,
-                cwd=cwd,
-            )
-            links.push_async_callback(process.end)
-            transport = mcp_transport.stdio(process, closed)
+            transport = run_process(server, wrap(server.command), cwd, closed)
         listing = Listing()
         client = Client(
             checked_listings(transport, listing),
@@ -285,6 +282,61 @@ class Connection:
                     if cursor is None or len(items) >= MAX_LISTED:
                         break
         return items[:MAX_LISTED]
+
+
+# ── servers that are reached by HTTP ─────────────────────────────────────────────────────────
+
+
+@asynccontextmanager
+async def _open_http(server: Server, auth: httpx2.Auth | None) -> AsyncIterator[Streams]:
+    timeout = httpx2.Timeout(CONNECT_TIMEOUT_S, read=server.timeout / 1000)
+    async with _http_client(dict(server.headers), timeout, auth) as client:
+        async with streamable_http_client(server.url, http_client=client) as streams:
+            yield streams
+
+
+def _open_sse(server: Server, auth: httpx2.Auth | None) -> AbstractAsyncContextManager[Streams]:
+    """The older transport: one stream of events, and a request for each message."""
+    return sse_client(
+        server.url,
+        headers=dict(server.headers),
+        timeout=CONNECT_TIMEOUT_S,
+        sse_read_timeout=server.timeout / 1000,
+        httpx_client_factory=partial(_http_client, by_event=True),
+        auth=auth,
+    )
+
+
+def _http_client(
+    headers: dict[str, Any] | None = None,
+    timeout: httpx2.Timeout | None = None,
+    auth: httpx2.Auth | None = None,
+    by_event: bool = False,
+) -> httpx2.AsyncClient:
+    async def limit(response: httpx2.Response) -> None:
+        response.stream = _Limited(cast(httpx2.AsyncByteStream, response.stream), by_event)
+
+    hooks = {"response": [limit]}
+    return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, event_hooks=hooks)
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """A body limited to `MAX_BODY_BYTES`, or each event of one that lasts."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, by_event: bool) -> None:
+        self._stream, self._by_event = stream, by_event
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            ends_event = self._by_event and (b"\n\n" in chunk or b"\r\n\r\n" in chunk)
+            size = len(chunk) + (0 if ends_event else size)
+            if size > MAX_BODY_BYTES:
+                raise httpx2.ReadError(f"an answer of more than {MAX_BODY_BYTES // 2**20} MB")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 # ── what servers say unasked ─────────────────────────────────────────────────────────────────

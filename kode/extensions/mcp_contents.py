@@ -15,7 +15,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse, methods
 from pydantic import ValidationError
 
-from kode.extensions.mcp_transport import Streams
+from kode.extensions.mcp_process import Streams
 from kode.extensions.mcp_values import Content, Field, Form, Picture
 
 METHODS: Mapping[str, str] = {
@@ -115,11 +115,6 @@ class _Checked:
     def __init__(self, stream: Any, listing: Listing) -> None:
         self._stream = stream
         self._listing = listing
-
-    async def receive(self) -> Any:
-        received = await self._stream.receive()
-        self._listing.take(received)
-        return received
 
     def __aiter__(self) -> "_Checked":
         return self

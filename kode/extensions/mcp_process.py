@@ -1,5 +1,5 @@
-"""The process of an MCP server: starts it in the sandbox, splits its output into lines, and kills
-it with everything it started. `mcp_client` interprets the lines.
+"""The process of an MCP server: starts it in the sandbox, carries messages to it and back, and ends
+it with everything it started. Part of `mcp_client`.
 
 A server's output is limited: an endless line, or a flood of lines, ends the server; of its stderr
 only the end is kept.
@@ -8,15 +8,21 @@ only the end is kept.
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import mcp_types as types
+from mcp.shared.message import SessionMessage
 
 from kode.errors import ServerError
+from kode.extensions.mcp_config import Server
 from kode.extensions.mcp_values import SOCKET
 from kode.programs import one_deeper
-from kode.tools.processes import ProcessTree
+from kode.tools.processes import ProcessTree, open_program
 
 if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
@@ -31,7 +37,7 @@ GRACE_S = 0.5
 
 _READ_BYTES = 65_536
 """The capacity of a pipe on Linux, see pipe(7)."""
-_KEPT_ERRORS_BYTES = 2_000  # the last lines before it died
+_MAX_ERRORS_BYTES = 2_000  # the last lines before it died
 
 INHERITED = (
     "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
@@ -40,116 +46,118 @@ INHERITED = (
 """The variables every server gets; all others are named by its entry. The last say which
 certificates a machine trusts."""
 
-
-@dataclass
-class ServerProcess:
-    """A running server, created by `start`. The caller must call `end`."""
-
-    name: str
-    process: asyncio.subprocess.Process
-    tree: ProcessTree
-    fault: str = ""
-    """Why its output was given up on; "" otherwise."""
-    _errors: bytes = b""
-    _burst_bytes: int = 0
-    _burst_lines: int = 0
-    _reading_errors: "asyncio.Task[None] | None" = field(default=None)
-
-    async def lines(self) -> AsyncIterator[bytes]:
-        """Yields its output line by line, until it ends or floods."""
-        assert self.process.stdout is not None
-        rest = bytearray()
-        while data := await self.process.stdout.read(_READ_BYTES):
-            self._burst_bytes += len(data)
-            self._burst_lines += data.count(b"\n")
-            rest += data
-            if len(rest) > MAX_LINE_BYTES:
-                self.fault = f"it sent a message of more than {MAX_LINE_BYTES >> 20} MB"
-                return
-            if self._burst_bytes > MAX_BURST_BYTES:
-                self.fault = f"it sent {self._burst_bytes >> 20} MB since kode last wrote to it"
-                return
-            if self._burst_lines > MAX_BURST_LINES:
-                self.fault = f"it sent {self._burst_lines:,} messages since kode last wrote to it"
-                return
-            if b"\n" not in data:
-                continue
-            *lines, rest = rest.split(b"\n")
-            for line in filter(bytearray.strip, lines):
-                yield bytes(line)
-
-    async def send(self, line: bytes) -> None:
-        """Writes a line. Raises: OSError when the process is gone."""
-        assert self.process.stdin is not None
-        self._burst_bytes = self._burst_lines = 0
-        self.process.stdin.write(line + b"\n")
-        await self.process.stdin.drain()
-
-    @property
-    def last_words(self) -> str:
-        """The last line on stderr that names an error or a socket, else the last line; "" for
-        none."""
-        lines = self._errors.decode(errors="replace").strip().splitlines()
-        named = [line for line in lines if "error" in line.lower() or SOCKET in line]
-        return [*lines, *named][-1].strip()[:200] if lines else ""
-
-    async def end(self) -> None:
-        """Ends it with everything it started: terminates, then kills."""
-        try:
-            if self.process.stdin is not None:
-                self.process.stdin.close()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ended_quietly(), GRACE_S)
-            await self.tree.end()
-            with contextlib.suppress(TimeoutError):
-                # Unread data in the pipe keeps it open.
-                await asyncio.wait_for(self._drop_output(), GRACE_S)
-            await self.process.wait()
-        finally:
-            self.tree.kill()
-            if self._reading_errors is not None:
-                self._reading_errors.cancel()
-
-    async def _ended_quietly(self) -> None:
-        # Not `wait`, which also waits for the pipes, which a child of it may hold open.
-        while self.process.returncode is None:
-            await asyncio.sleep(0.01)
-
-    async def _drop_output(self) -> None:
-        assert self.process.stdout is not None
-        while await self.process.stdout.read(_READ_BYTES):
-            pass
-
-    async def _read_errors(self) -> None:
-        assert self.process.stderr is not None
-        while data := await self.process.stderr.read(_READ_BYTES):
-            self._errors = (self._errors + data)[-_KEPT_ERRORS_BYTES:]
+Streams = tuple[Any, Any]
+"""What the SDK reads messages from, and writes them to."""
 
 
-async def start(
-    name: str,
-    argv: tuple[str, ...],
-    *,
-    wrapped: "Attempt | None",
-    environment: Mapping[str, str],
-    cwd: Path,
-) -> ServerProcess:
-    """Starts a server. `wrapped` runs `argv` in the sandbox; None: it runs outside.
+@asynccontextmanager
+async def run_process(
+    server: Server, wrapped: "Attempt | None", cwd: Path, closed: "asyncio.Future[str]"
+) -> AsyncIterator[Streams]:
+    """Starts the program of a server, and ends it with everything it started. `wrapped` runs it in
+    the sandbox; None: it runs outside. `closed` gets the reason when it ends by itself.
 
     Raises: ServerError if there is no such program.
     """
-    tree = ProcessTree(wrapped=wrapped)
+    tree, program = ProcessTree(wrapped=wrapped), server.command[0]
     inherited = {key: os.environ[key] for key in INHERITED if key in os.environ}
-    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
-    variables = {**inherited, **environment, **one_deeper(os.environ)}
-    try:
-        process = await tree.start(*argv, environment=variables, cwd=cwd, **pipes)
-    except BaseException as error:
-        # After a cancellation during start there may be a process that is not known here.
-        tree.kill()
-        if isinstance(error, OSError | ValueError):
-            raise ServerError(f"{argv[0]} could not be started: {error}.") from error
-        raise
-    started = ServerProcess(name=name, process=process, tree=tree)
-    started._reading_errors = asyncio.ensure_future(started._read_errors())
-    return started
+    variables = {**inherited, **server.environment, **one_deeper(os.environ)}
+    async with AsyncExitStack() as stack:
+        try:
+            process = await stack.enter_async_context(
+                open_program(server.command, variables, cwd, tree=tree)
+            )
+        except (OSError, ValueError) as error:
+            raise ServerError(f"{program} could not be started: {error}.") from error
+        received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
+        pump = _Pump(process, received, sent, closed)
+        tasks = [asyncio.ensure_future(work) for work in (pump.read(), pump.write(), pump.warn())]
+        try:
+            yield incoming, outgoing
+        finally:
+            for stream in (incoming, outgoing, received, sent):
+                stream.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await pump.end()
+
+
+@dataclass
+class _Pump:
+    """Carries messages between a process and the SDK."""
+
+    process: asyncio.subprocess.Process
+    received: Any
+    sent: Any
+    closed: "asyncio.Future[str]"
+    errors: bytes = b""
+    burst_bytes: int = 0
+    burst_lines: int = 0
+
+    async def read(self) -> None:
+        """Reads messages until the output ends or floods. What is no message is skipped: many
+        servers print."""
+        fault = ""
+        try:
+            async for line in self._lines():
+                with contextlib.suppress(ValueError):
+                    message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                    await self.received.send(SessionMessage(message))
+        except ServerError as error:
+            fault = str(error)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
+            pass
+        finally:
+            if not self.closed.done():
+                self.closed.set_result(fault or f"it ended{self._last_words()}")
+            self.received.close()
+
+    async def _lines(self) -> AsyncIterator[bytes]:
+        """Raises: ServerError for a flood."""
+        assert self.process.stdout is not None
+        rest = bytearray()
+        while data := await self.process.stdout.read(_READ_BYTES):
+            self.burst_bytes += len(data)
+            self.burst_lines += data.count(b"\n")
+            rest += data
+            if len(rest) > MAX_LINE_BYTES:
+                raise ServerError(f"it sent a message of more than {MAX_LINE_BYTES >> 20} MB")
+            if self.burst_bytes > MAX_BURST_BYTES or self.burst_lines > MAX_BURST_LINES:
+                size = f"{self.burst_lines:,} lines, {self.burst_bytes >> 20} MB"
+                raise ServerError(f"it sent {size}, since kode last wrote to it")
+            if b"\n" in data:
+                *lines, rest = rest.split(b"\n")
+                for line in filter(bytearray.strip, lines):
+                    yield bytes(line)
+
+    async def write(self) -> None:
+        assert self.process.stdin is not None
+        async for session_message in self.sent:
+            line = session_message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            self.burst_bytes = self.burst_lines = 0
+            with contextlib.suppress(OSError):  # reading detects that it is gone
+                self.process.stdin.write(line.encode() + b"\n")
+                await self.process.stdin.drain()
+
+    async def warn(self) -> None:
+        assert self.process.stderr is not None
+        while data := await self.process.stderr.read(_READ_BYTES):
+            self.errors = (self.errors + data)[-_MAX_ERRORS_BYTES:]
+
+    def _last_words(self) -> str:
+        """The last line on stderr that names an error or a socket, else the last line."""
+        lines = self.errors.decode(errors="replace").strip().splitlines()
+        telling = [line for line in lines if "error" in line.lower() or SOCKET in line]
+        return f": {[*lines, *telling][-1].strip()[:200]}" if lines else ""
+
+    async def end(self) -> None:
+        """Lets it exit by itself for a moment."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GRACE_S):
+                # Not `wait`, which also waits for the pipes, which a child of it may hold open.
+                while self.process.returncode is None:
+                    await asyncio.sleep(0.01)

@@ -1,13 +1,12 @@
-"""One MCP server in a session: starts, watches and restarts it; compares its tools with the pinned
-ones.
+"""One MCP server in a session: starts and watches it; compares its tools with the pinned ones.
 
-A failure costs a line for the person and an error for the waiting call.
+A failure costs a line for the person and an error for the waiting call; the next call starts it
+again.
 """
 
 import asyncio
 import contextlib
 import json
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
@@ -24,10 +23,6 @@ from kode.extensions.trust import Approvals, Approved, Item
 if TYPE_CHECKING:
     from kode.extensions.mcp_client import Connection
 
-BACKOFF_S = (1.0, 5.0, 30.0, 120.0)
-"""Pauses between an end and the next start; after the last it stays off."""
-STEADY_S = 300.0
-"""A server that ran this long starts with the first pause again."""
 RELIST_PAUSE_S = 1.0
 """Pause between two updates of lists that a server reports as changed: it may do so endlessly."""
 
@@ -76,8 +71,9 @@ class McpServer:
         return self._connection is not None
 
     def start(self) -> None:
-        """Starts it in the background. Idempotent."""
-        if self._life is None:
+        """Starts it in the background, unless it runs, is starting, or needs a download."""
+        if self._life is None or (self._life.done() and not self.needs_download):
+            self.settled.clear()
             self._life = asyncio.ensure_future(self._live())
 
     async def stop(self) -> None:
@@ -103,38 +99,29 @@ class McpServer:
         if self._connection is not None:
             return self._connection
         why = f" ({self.fault})" if self.fault else ""
-        over = self._life is None or self._life.done()
-        then = "It stays off in this session." if over else "It is starting: try again later."
+        is_over = self._life is None or self._life.done()
+        then = "" if self.needs_download else " The next call starts it again."
+        then = then if is_over else " It is starting: try again later."
         untrusted = self.name if self.fault else ""  # a fault may be in the server's own words
         raise ServerError(
-            f"The MCP server {self.name} is not running{why}. {then}", untrusted=untrusted
-        ).about(self.setting if over else None)
+            f"The MCP server {self.name} is not running{why}.{then}", untrusted=untrusted
+        ).about(self.setting if is_over else None)
 
     async def _live(self) -> None:
-        pauses = list(BACKOFF_S)
-        while True:
-            began = time.monotonic()
-            try:
-                await self._run()
-            except mcp_cache.DownloadNeededError as error:
-                self.needs_download = True
-                self._report(f"{error.fault}. `kode mcp test {self.name}` asks whether it may")
-                self.settled.set()
-                return
-            except ServerError as error:
-                self._report(error.fault)
-            except KodeError as error:
-                self._report(str(error))
-            except Exception as error:  # a fault of the SDK must not end the session
-                self._report(f"{type(error).__name__}: {error}")
-            finally:
-                self._connection = None
+        try:
+            await self._run()
+        except mcp_cache.DownloadNeededError as error:
+            self.needs_download = True
+            self._report(f"{error.fault}. `kode mcp test {self.name}` asks whether it may")
+        except ServerError as error:
+            self._report(error.fault)
+        except KodeError as error:
+            self._report(str(error))
+        except Exception as error:  # a fault of the SDK must not end the session
+            self._report(f"{type(error).__name__}: {error}")
+        finally:
+            self._connection = None
             self.settled.set()
-            if time.monotonic() - began > STEADY_S:
-                pauses = list(BACKOFF_S)
-            if not pauses:
-                return
-            await asyncio.sleep(pauses.pop(0))
 
     async def _run(self) -> None:
         """Runs from its start to its end. Raises: ServerError, ConfigError, with the reason."""

@@ -52,8 +52,6 @@ class Skill:
     """Other files in its folder, relative to it."""
     for_model: bool = True
     """Whether the model may load it; the person always may."""
-    remarks: tuple[str, ...] = ()
-    """Deviations from the format that do not prevent its use."""
 
     @property
     def folder(self) -> Path:
@@ -81,11 +79,6 @@ def read_skill(folder: Path, place: Place, given: str = "") -> Skill:
     if not description:
         raise ConfigError(f"{folder / FILE} has no description")
     name = given or document.text("name") or folder.name
-    remarks = []
-    if not given and name != folder.name:
-        remarks.append(f"its folder is called {folder.name}")
-    if len(description) > MAX_DESCRIPTION_CHARS:
-        remarks.append(f"its description is longer than {MAX_DESCRIPTION_CHARS} characters")
     # A person's own skills are not pinned, so there is no need to read them in full at each start.
     is_whole = place.scope in FOREIGN
     content = folder_content(folder) if is_whole else text
@@ -103,7 +96,6 @@ def read_skill(folder: Path, place: Place, given: str = "") -> Skill:
         body=document.body,
         files=tuple(_files(folder)),
         for_model=not document.is_set("disable-model-invocation"),
-        remarks=tuple(remarks),
     )
 
 

@@ -55,7 +55,10 @@ async def test_their_allowances_wait_for_a_yes(world: World, opened: Open, where
     await conversation.turn("make")
     assert not (world.project / "made.txt").exists()
 
-    found = [*foreign.items(world.home, world.project), *foreign.own_items(world.project)]
+    found = [
+        *foreign.items(world.home, world.project),
+        *foreign.items(world.home, world.project, "home"),
+    ]
     trust.approve(world.home, world.project, found)
     conversation = await opened({"calls": [ASKED]}, DONE, mode="ask", **flags)
     await conversation.turn("make")

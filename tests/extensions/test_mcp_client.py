@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from kode.errors import ServerError
-from kode.extensions import mcp_client, mcp_login, mcp_server, mcp_transport
+from kode.extensions import mcp_client, mcp_login
 from kode.extensions.mcp_config import Entry, Server
 from kode.extensions.mcp_open import opener
 from kode.extensions.mcp_server import McpServer
@@ -145,13 +145,12 @@ async def test_a_cancelled_call_leaves_the_connection_usable(tmp_path):
         assert (await connection.call("add", {"a": 2, "b": 2}, print)).text == "4"
 
 
-async def test_a_returning_server_is_reached_again(home, project, place, monkeypatch):
-    monkeypatch.setattr(mcp_server, "BACKOFF_S", (0.3,) * 200)
-
+async def test_a_returning_server_is_reached_again(home, project, place):
     async def answer(one):
         while True:
             with contextlib.suppress(ServerError):
-                return (await one.connection().call("add", {"a": 1, "b": 2}, print)).text
+                connection = await one.connected()
+                return (await connection.call("add", {"a": 1, "b": 2}, print)).text
             await asyncio.sleep(0.05)
 
     async with listening("plain.py", "http") as url:
@@ -176,7 +175,7 @@ async def test_a_returning_server_is_reached_again(home, project, place, monkeyp
 
 @pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
 async def test_an_answer_by_http_that_has_no_end_is_cut(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(mcp_transport, "MAX_BODY_BYTES", 2**20)
+    monkeypatch.setattr(mcp_client, "MAX_BODY_BYTES", 2**20)
 
     async def flood(reader, writer):
         await reader.readuntil(b"\r\n\r\n")

@@ -27,7 +27,7 @@ def main(argv: Sequence[str], verb: Sequence[str] = ()) -> Answered:
     cwd, home = directory(), paths.home()
     approvals = trust.load(home, paths.project_root(cwd))
     complain([approvals.problem])
-    items = (*review.find_items(home, cwd), *foreign.own_items(cwd))
+    items = (*review.find_items(home, cwd), *foreign.items(home, cwd, "home"))
     if arguments.command == "list":
         return _list(items, approvals, as_json=arguments.json)
     if arguments.command == "revoke":

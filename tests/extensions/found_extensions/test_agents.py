@@ -58,12 +58,12 @@ def test_a_definition_may_say_how_much_it_thinks(
     assert not found.problems.get("agents")
 
 
-def test_an_unknown_level_is_named_and_the_agent_still_works(world: World) -> None:
+def test_an_agent_with_an_unknown_level_is_left_out_and_the_level_named(world: World) -> None:
     world.write("~/.claude/agents/x.md", "---\ndescription: d\neffort: huge\n---\nbody")
 
     found = world.find()
 
-    assert [agent.effort for agent in in_use(found.agents)] == [None]
+    assert in_use(found.agents) == ()
     assert "'huge'" in found.problems["agents"][0]
 
 

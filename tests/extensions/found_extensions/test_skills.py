@@ -104,14 +104,6 @@ def test_a_folder_of_skills_may_be_a_link(world: World) -> None:
     assert [item.name for item in world.find().items()] == ["pdf"]
 
 
-def test_a_skill_named_unlike_its_folder_works_with_a_remark(world: World) -> None:
-    world.write("~/.claude/skills/other/SKILL.md", PDF)
-
-    (skill,) = in_use(world.find().skills)
-
-    assert skill.remarks == ("its folder is called other",)
-
-
 def made(name: str, description: str) -> Skill:
     item = Item(kind="skill", name=name, origin=Path("/skills"), scope="home", content="")
     place = Place(folder=Path("/skills"), scope="home", top=Path("/"))
