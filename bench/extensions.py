@@ -85,9 +85,8 @@ async def _starts(values: Mapping[str, Any]) -> list[Pair]:
     """From the start of a server to its list of tools: outside, and in the sandbox with its own
     cache, where it has started before. None where it cannot be downloaded."""
     from kode.errors import ServerError
-    from kode.extensions.mcp_cache import DownloadNeededError
     from kode.extensions.mcp_config import Entry
-    from kode.extensions.mcp_open import Opener, opener
+    from kode.extensions.mcp_open import DownloadNeededError, Opener, opener
 
     with tempfile.TemporaryDirectory() as folder:
         home, project = Path(folder, "home"), Path(folder, "project")

@@ -6,8 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kode.errors import ConfigError
-from kode.extensions import front_matter
-from kode.extensions.places import Place, Surroundings, files_below, find_each, read_text
+from kode.extensions.places import (
+    Document,
+    Place,
+    Surroundings,
+    files_below,
+    find_each,
+    read_document,
+    read_text,
+)
 from kode.extensions.trust import Item
 from kode.messages import shorten
 from kode.permissions.modes import MODE_CALLED, PermissionMode
@@ -101,7 +108,7 @@ def _below(folder: Path) -> list[tuple[str, Path]]:
 def read_agent(path: Path, place: Place, given: str) -> AgentDefinition:
     """Raises: ConfigError that says in a few words why it cannot be used."""
     text = read_text(path, place)
-    document = front_matter.read(text)
+    document = read_document(text)
     if document.problem:  # without its limits it would do more than intended
         raise ConfigError(f"{path}: {document.problem}")
     description = document.text("description")
@@ -123,7 +130,7 @@ def read_agent(path: Path, place: Place, given: str) -> AgentDefinition:
     )
 
 
-def _effort(document: front_matter.Document, path: Path) -> Effort | None:
+def _effort(document: Document, path: Path) -> Effort | None:
     words = (document.text(field).lower() for field in ("effort", "reasoningEffort"))
     word = next((word for word in words if word not in INHERIT), None)
     if word is None:
@@ -134,7 +141,7 @@ def _effort(document: front_matter.Document, path: Path) -> Effort | None:
     return EFFORTS[EFFORTS.index(word)]
 
 
-def _names(document: front_matter.Document, field: str) -> tuple[str, ...] | None:
+def _names(document: Document, field: str) -> tuple[str, ...] | None:
     """The names of a list, None if there is none. A server written out counts by its name alone: a
     definition starts none."""
     given = document.fields.get(field)

@@ -12,8 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kode.errors import ConfigError
-from kode.extensions import front_matter
-from kode.extensions.places import Place, Surroundings, files_below, find_each, read_text
+from kode.extensions.places import (
+    Document,
+    Place,
+    Surroundings,
+    files_below,
+    find_each,
+    read_document,
+    read_text,
+)
 from kode.extensions.trust import Item
 from kode.messages import shorten
 from kode.permissions.rules import parse
@@ -67,7 +74,7 @@ def read_command(path: Path, place: Place, name: str) -> Command:
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{path} has a name that cannot be typed as a command")
     text = read_text(path, place)
-    document = front_matter.read(text)
+    document = read_document(text)
     if document.problem:  # without its limits it would do more than intended
         raise ConfigError(f"{path}: {document.problem}")
     first_line = document.body.partition("\n")[0].lstrip("# ")
@@ -90,7 +97,7 @@ def files_named(body: str, arguments: str, cwd: Path) -> list[str]:
     return [name for name in names if (cwd / name).is_file()][:MAX_FILES]
 
 
-def _allowed(document: front_matter.Document) -> tuple[str, ...] | None:
+def _allowed(document: Document) -> tuple[str, ...] | None:
     """The rules in `allowed-tools`; an invalid one matches nothing. Never raises."""
     if "allowed-tools" not in document.fields:
         return None

@@ -1,24 +1,31 @@
 """Opens the connection of a configured entry: variables, sandbox, cache, login. Imports the SDK in
-a thread, only when a server is about to start."""
+a thread, only when a server is about to start.
+
+A server starts without a network. If it has never started before and reached for the network, a
+person is asked for one start with it, which fills a folder of its own with what its launcher
+downloads (`npx`, `uvx`, `bunx`); from then on what lies there has to do. The folder belongs to the
+entry's content: a changed entry begins with an empty one.
+"""
 
 import asyncio
+import hashlib
 import importlib
 import json
 import os
+import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kode import extras, paths
+from kode import durable, extras, paths
 from kode.errors import ConfigError, SandboxUnknownError, ServerError
-from kode.extensions import mcp_cache, trust
-from kode.extensions.mcp_cache import DOWNLOAD_TIMEOUT_S, DownloadNeededError
+from kode.extensions import trust
 from kode.extensions.mcp_config import Entry, Server, find_servers, resolve
 from kode.extensions.mcp_values import SOCKET, Elicit
-from kode.extensions.trust import Approvals
+from kode.extensions.trust import Approvals, Item
 from kode.paths import real_path
 from kode.workplace import Workplace
 
@@ -27,12 +34,42 @@ if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
     from kode.sandbox.sandbox import Sandbox
 
+DOWNLOAD_TIMEOUT_S = 600.0  # hundreds of MB, such as a browser
+"""Time limit of the start with the network."""
+
+_FOLDERS = {
+    "npm_config_cache": "npm",
+    "npm_config_store_dir": "pnpm",
+    "YARN_CACHE_FOLDER": "yarn",
+    "BUN_INSTALL_CACHE_DIR": "bun",
+    "BUN_TMPDIR": "bunx",
+    "DENO_DIR": "deno",
+    "UV_CACHE_DIR": "uv",
+    "UV_TOOL_DIR": "uv-tools",
+    "PIPX_HOME": "pipx",
+    "PIP_CACHE_DIR": "pip",
+}
+"""Variable → folder in the cache. `XDG_CACHE_HOME`, which the sandbox sets, is the cache itself."""
+
+_QUICK = {
+    "npm_config_update_notifier": "false",
+    "npm_config_fetch_retries": "0",
+    "UV_HTTP_RETRIES": "0",
+}
+"""So that a launcher without a network ends at once, instead of trying for minutes."""
+_OFFLINE = {"npm_config_offline": "true", "UV_OFFLINE": "1"}
+"""So that it takes what it has without asking whether there is something newer."""
+
 FIRST_START_S = 25.0
 """Time limit of a first start without the network; less than `START_TIMEOUT_S`, to say why."""
 
 _NETWORK = ("socket", "lookup", "connection", "port")
 
 Tell = Callable[[str], None]
+
+
+class DownloadNeededError(ServerError):
+    """A server that never started reached for the network, which it does not have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +111,7 @@ class Opener:
                     )
                     _check(entry, approvals)
                 if start.wrapped is not None:
-                    await asyncio.to_thread(mcp_cache.keep, entry, place.home)
+                    await asyncio.to_thread(_mark_started, entry, place.home)
                 yield connection
         except (ServerError, TimeoutError) as error:
             if start.wrapped is None or not self.needs_start(entry):
@@ -90,7 +127,7 @@ class Opener:
         start = await self._start(entry, downloads=True)
         try:
             async with asyncio.timeout(DOWNLOAD_TIMEOUT_S), self._connected(start):
-                await asyncio.to_thread(mcp_cache.keep, entry, self.place.home)
+                await asyncio.to_thread(_mark_started, entry, self.place.home)
         except TimeoutError as error:
             late = f"it did not start within {DOWNLOAD_TIMEOUT_S:g} s, with the network"
             raise ServerError(late) from error
@@ -98,8 +135,8 @@ class Opener:
     def needs_start(self, entry: Entry) -> bool:
         """Whether it never started in the sandbox as its entry is now: it may need a download."""
         in_sandbox = "command" in entry.values and not entry.values.get("outside")
-        folder = mcp_cache.folder_of(entry, self.place.home)
-        return self.sandboxed and in_sandbox and not mcp_cache.is_filled(folder)
+        has_started = is_filled(cache_folder(entry, self.place.home))
+        return self.sandboxed and in_sandbox and not has_started
 
     async def _start(
         self, entry: Entry, *, pinned: bool = False, downloads: bool = False
@@ -114,15 +151,14 @@ class Opener:
             return _Start(server)
         may_leave = not self.required and _may_leave(entry, place)
         if self.sandboxed and not server.outside:
-            folder = mcp_cache.folder_of(entry, place.home)
+            folder = cache_folder(entry, place.home)
             try:
                 sandbox = await asyncio.to_thread(self._open_sandbox, server, folder)
             except ConfigError:
                 if not may_leave:
                     raise
                 return _Start(server)
-            environment = mcp_cache.environment(folder, network=server.network)
-            variables = {**environment, **server.environment}
+            variables = {**_cache_variables(folder, server.network), **server.environment}
             return _Start(server.model_copy(update={"environment": variables}), sandbox, pinned)
         if not may_leave and (server.outside or entry.scope in trust.FOREIGN):
             why = "it is to run without a sandbox" if server.outside else "the sandbox is off"
@@ -145,11 +181,13 @@ class Opener:
                 raise ConfigError(
                     f"`read` names {path}, with all of your home: name a folder in it."
                 )
+        files = folder / "files"
+        durable.make_folder(files)
         grants = Grants(
             network=server.network,
             project=server.write,
             read=shown,
-            cache=Path(real_path(mcp_cache.writable(folder))),
+            cache=Path(real_path(files)),
         )
         sandbox = Sandbox(place=self.place, grants=grants, has_layers=False, denied=self.denied)
         try:
@@ -249,3 +287,54 @@ def _check(entry: Entry, approvals: Approvals) -> None:
             "it, or what it loads, has changed since you approved it, so it stays off: "
             f"`kode mcp approve {entry.name}` shows the change."
         )
+
+
+# ── what launchers download ──────────────────────────────────────────────────────────────────
+
+
+def download_item(entry: Entry) -> Item:
+    """What a person approves: one start of this command with the network."""
+    values = entry.values
+    named = {key: values[key] for key in ("command", "args", "read") if key in values}
+    named["env"] = sorted(values.get("env", {}))
+    content = [json.dumps(named, indent=2, ensure_ascii=False), *entry.files_of_command(), ""]
+    return replace(entry.item, kind="mcp-download", content="\n".join(content))
+
+
+def cache_folder(entry: Entry, home: Path) -> Path:
+    """Where downloads of a server lie, as its entry is now; not made yet."""
+    content = trust.digest(download_item(entry))
+    return paths.mcp_cache_folder(home, f"{_cache_key(entry)}-{content[:16]}")
+
+
+def is_filled(folder: Path) -> bool:
+    """Whether its server has started before with what is in it."""
+    # Beside what the server may write to: if it could remove this, it would download again.
+    return (folder / "started").exists()
+
+
+def remove_caches(entry: Entry, home: Path, *, but: Path | None = None) -> None:
+    """Removes the folders of a server, in all forms of its entry. Never raises."""
+    for folder in paths.mcp_cache_folder(home, "x").parent.glob(f"{_cache_key(entry)}-*"):
+        if folder != but:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _mark_started(entry: Entry, home: Path) -> None:
+    """Notes that the server has started, and removes what earlier forms of its entry downloaded.
+    Raises: StorageError."""
+    folder = cache_folder(entry, home)
+    if not is_filled(folder):
+        durable.replace(folder / "started", b"")
+        remove_caches(entry, home, but=folder)
+
+
+def _cache_variables(folder: Path, network: bool) -> Mapping[str, str]:
+    """The variables that lead launchers to a folder."""
+    variables = {name: str(folder / "files" / below) for name, below in _FOLDERS.items()}
+    offline = {} if network else {**_QUICK, **(_OFFLINE if is_filled(folder) else {})}
+    return {**variables, **offline}
+
+
+def _cache_key(entry: Entry) -> str:
+    return hashlib.sha256(f"{entry.origin}\n{entry.name}".encode()).hexdigest()[:16]

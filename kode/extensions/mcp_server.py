@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from kode.errors import KodeError, ServerError, Setting
 from kode.events import Emit, Notice
-from kode.extensions import mcp_cache, trust
+from kode.extensions import trust
 from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
+from kode.extensions.mcp_open import DownloadNeededError, remove_caches
 from kode.extensions.mcp_values import Definition, Named
 from kode.extensions.trust import Approvals, Approved, Item
 
@@ -110,7 +111,7 @@ class McpServer:
     async def _live(self) -> None:
         try:
             await self._run()
-        except mcp_cache.DownloadNeededError as error:
+        except DownloadNeededError as error:
             self.needs_download = True
             self._report(f"{error.fault}. `kode mcp test {self.name}` asks whether it may")
         except ServerError as error:
@@ -242,7 +243,7 @@ def forget(home: Path, entry: Entry, approvals: Approvals) -> None:
     those = (item for item in approvals.items if item.origin == str(entry.origin))
     if gone := [item for item in those if item.name.partition(":")[0] == entry.name]:
         trust.revoke(home, entry.root, gone)
-    mcp_cache.remove(entry, home)
+    remove_caches(entry, home)
 
 
 def saved_pins(entry: Entry, approvals: Approvals) -> list[Approved]:

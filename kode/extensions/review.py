@@ -139,8 +139,8 @@ async def may(
     home: Path, project: Path, wanted: Item, *, ask: Ask | None, declined: set[str]
 ) -> bool:
     """Whether a server or hook may do what `ALONE` names: run without a sandbox (`trust.outside`),
-    or start once with the network (`mcp_cache.wish`). Asks once about each, until it changes.
-    `declined` as in `review`.
+    or start once with the network (`mcp_open.download_item`). Asks once about each, until it
+    changes. `declined` as in `review`.
 
     Raises: StorageError, BusyError if an approval cannot be saved.
     """

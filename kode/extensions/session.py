@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 from kode import paths
 from kode.errors import KodeError, UserError
 from kode.events import Emit, Notice
-from kode.extensions import mcp_cache, mcp_config, trust
+from kode.extensions import mcp_config, trust
 from kode.extensions.agents import AgentDefinition, has_all_tools, may_use
 from kode.extensions.mcp_config import Entry
-from kode.extensions.mcp_open import Opener
+from kode.extensions.mcp_open import Opener, download_item
 from kode.extensions.mcp_server import McpServer, pinned_definitions
 from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
 from kode.extensions.review import may, may_change, named, review
@@ -179,7 +179,7 @@ class Extensions:
     async def _download(self, server: McpServer) -> None:
         """Asks once for a start with the network, and starts the server again once it was."""
         entry = server.entry
-        wanted = mcp_cache.wish(entry)
+        wanted = download_item(entry)
         try:
             declined = self._declined
             if not await may(self.home, entry.root, wanted, ask=self.ask, declined=declined):

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kode.errors import ConfigError
-from kode.extensions import front_matter
 from kode.extensions.places import (
     MAX_DEPTH,
     SKIPPED,
@@ -17,6 +16,7 @@ from kode.extensions.places import (
     Surroundings,
     files_below,
     find_each,
+    read_document,
     read_text,
 )
 from kode.extensions.trust import FOREIGN, Item, folder_content
@@ -72,7 +72,7 @@ def find_skills(around: Surroundings) -> tuple[list[Skill], list[str]]:
 def read_skill(folder: Path, place: Place, given: str = "") -> Skill:
     """Reads one skill. Raises: ConfigError that says in a few words why it cannot be used."""
     text = read_text(folder / FILE, replace(place, folder=folder))
-    document = front_matter.read(text)
+    document = read_document(text)
     if document.problem:
         raise ConfigError(f"{folder / FILE}: {document.problem}")
     description = " ".join(document.text("description").split())

@@ -10,10 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from kode.errors import ConfigError, ServerError
-from kode.extensions import mcp_cache, review, trust
-from kode.extensions.mcp_cache import DownloadNeededError
+from kode.extensions import mcp_open, review, trust
 from kode.extensions.mcp_config import Entry
-from kode.extensions.mcp_open import opener
+from kode.extensions.mcp_open import DownloadNeededError, opener
 from kode.extensions.mcp_server import held_back, keep_pins
 from kode.permissions.question import Answer
 from tests.extensions.conftest import SERVERS
@@ -127,10 +126,10 @@ async def test_a_server_that_replaces_itself_is_off_again(home, servers, entry, 
 
 
 async def test_a_changed_entry_downloads_nothing_unasked(home, servers, entry, registry):
-    trust.approve(home, home, [mcp_cache.wish(entry())])
+    trust.approve(home, home, [mcp_open.download_item(entry())])
     await servers.download(entry())
     changed = entry("more")
-    assert trust.state(mcp_cache.wish(changed), trust.load(home, home)) == "changed"
+    assert trust.state(mcp_open.download_item(changed), trust.load(home, home)) == "changed"
     with pytest.raises(DownloadNeededError):
         await tools(servers, changed)
     assert registry.asked == 1
@@ -146,13 +145,13 @@ async def test_the_start_with_the_network_cannot_change_the_project(servers, ent
 async def test_a_changed_form_removes_what_the_old_one_downloaded(home, servers, entry):
     await servers.download(entry())
     await servers.download(entry("more"))
-    assert not mcp_cache.folder_of(entry(), home).exists()
-    assert mcp_cache.is_filled(mcp_cache.folder_of(entry("more"), home))
+    assert not mcp_open.cache_folder(entry(), home).exists()
+    assert mcp_open.is_filled(mcp_open.cache_folder(entry("more"), home))
 
 
 async def test_a_server_cannot_write_beside_its_cache(home, servers, entry):
     await servers.download(entry())
-    folder = mcp_cache.folder_of(entry(), home)
+    folder = mcp_open.cache_folder(entry(), home)
     async with servers(entry()) as connection:
         inside = {"path": str(folder / "files" / "a")}
         assert not (await connection.call("write", inside, print)).is_error
@@ -169,7 +168,7 @@ async def test_a_person_is_asked_once_and_shown_the_command(home, entry, registr
         asked.append(question)
         return Answer(choice="yes")
 
-    wanted = mcp_cache.wish(entry(env={"TOKEN": "hidden-value"}))
+    wanted = mcp_open.download_item(entry(env={"TOKEN": "hidden-value"}))
     for _ in range(2):
         assert await review.may(home, home, wanted, ask=ask, declined=set())
     (question,) = asked

@@ -63,7 +63,7 @@ async def test_a_flood_ends_the_server_and_the_call_says_so(server, context, how
         await call(one, context)
 
 
-async def test_a_server_that_died_in_a_call_is_started_by_the_next(server, context):
+async def test_a_server_that_died_is_started_by_the_next_call(server, context):
     one = await server("hostile", "die")
     first = one.connection()
     with pytest.raises(ToolError, match="killed by a fault"):

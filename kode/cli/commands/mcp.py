@@ -22,7 +22,7 @@ from kode.cli.parser import KINDS, Parser
 from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answer, Answered, complain
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
-from kode.extensions import mcp_cache, mcp_config, mcp_server, review, trust
+from kode.extensions import mcp_config, mcp_server, review, trust
 from kode.extensions.mcp_config import START_TIMEOUT_S, find_servers, remove, target_of
 from kode.extensions.mcp_config import Entry as McpServerEntry
 from kode.permissions.question import visible
@@ -506,7 +506,7 @@ async def _open(entry: McpServerEntry, *, unasked: bool) -> "AsyncIterator[Conne
     from kode.assembly import open_workplace
     from kode.cli.screen.question import make_elicit
     from kode.config.load import load_config
-    from kode.extensions.mcp_open import opener
+    from kode.extensions.mcp_open import DownloadNeededError, download_item, opener
 
     home, cwd = paths.home(), directory(None, "")
     config = load_config(home, cwd, environ=os.environ, flags={}).config
@@ -531,9 +531,9 @@ async def _open(entry: McpServerEntry, *, unasked: bool) -> "AsyncIterator[Conne
     async with AsyncExitStack() as stack:
         try:
             connection = await start(stack)
-        except mcp_cache.DownloadNeededError:
+        except DownloadNeededError:
             _report(review.DOWNLOADS)
-            if not await _settle(entry, [mcp_cache.wish(entry)], unasked=unasked):
+            if not await _settle(entry, [download_item(entry)], unasked=unasked):
                 raise
             await open_entry.download(entry)
             connection = await start(stack)

@@ -58,7 +58,7 @@ def test_a_definition_may_say_how_much_it_thinks(
     assert not found.problems.get("agents")
 
 
-def test_an_agent_with_an_unknown_level_is_left_out_and_the_level_named(world: World) -> None:
+def test_an_agent_with_an_unknown_level_is_left_out(world: World) -> None:
     world.write("~/.claude/agents/x.md", "---\ndescription: d\neffort: huge\n---\nbody")
 
     found = world.find()

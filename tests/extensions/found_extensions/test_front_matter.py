@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.extensions.front_matter import read
+from kode.extensions.places import read_document as read
 
 
 def test_a_file_without_a_head_is_all_body() -> None:
