@@ -257,16 +257,15 @@ class _Start:
     wrapped: "Attempt | None" = None
 
     def __call__(self, argv: tuple[str, ...]) -> "Attempt | None":
-        from kode.sandbox.sandbox import HiddenError, MissingError
+        from kode.sandbox.sandbox import ProgramError
 
         if self.sandbox is None:
             return None
         try:
             self.wrapped = self.sandbox.start_program(argv, records_opens=self.records_opens)
-        except HiddenError as error:
-            raise ServerError(f"{error}. {_shows(error.paths)}") from error
-        except MissingError as error:
-            raise ServerError(str(error)) from error
+        except ProgramError as error:
+            shows = f". {_shows(error.hidden)}" if error.hidden else ""
+            raise ServerError(f"{error}{shows}") from error
         return self.wrapped
 
 

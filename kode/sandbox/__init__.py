@@ -1,7 +1,7 @@
 """The sandbox: limits, enforced by the kernel, what a command that nobody approved can reach.
 
     sandbox.py    read this first: what the machine has, and what the commands of a session share
-    trial.py      finds out what it has, with the self-test of `probe.py`; `proof.py` shows a person
+    trial.py      finds out what it has, with the acts of `probe.py`, and proves it to a person
     attempt.py    one command in it: how it starts, what was blocked, what it changed
     reach.py      what such a command may reach, for bubblewrap and Landlock
     seatbelt.py   the same as a profile for macOS

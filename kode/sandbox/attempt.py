@@ -26,7 +26,9 @@ from kode.sandbox.loopback import Loopback
 from kode.sandbox.masks import make_mask
 from kode.sandbox.monitor import SyscallMonitor
 from kode.sandbox.reach import STAGE, Grants, Kind, Opens, Reach, find_program
+from kode.sandbox.store import remove_tree
 from kode.tool import Blocked, FileChange
+from kode.workplace import below_any
 
 if TYPE_CHECKING:
     from kode.sandbox.sandbox import Sandbox
@@ -88,7 +90,8 @@ class Attempt:
     """Set when the command and everything it started have ended."""
     started_ns: int = 0
     _monitor: SyscallMonitor | None = None
-    _descriptors: list[int] = field(default_factory=list)
+    _files: list[int] = field(default_factory=list)
+    """Descriptors of what is carried to it."""
     _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
     @cached_property
@@ -96,31 +99,46 @@ class Attempt:
         """What it reaches, before the files with keys are hidden."""
         return self.sandbox.reach(self.kind, self.grants, layered=bool(self.layers))
 
-    @property
-    def _loopback(self) -> Loopback | None:
-        return self.sandbox.loopback() if self.reach.network == "loopback" else None
-
     def wrap(self, argv: tuple[str, ...]) -> "Attempt":
         """Prepares the one start of a command, with its `argv` from then on. Whoever starts it, or
         fails to, calls `settle`. Raises: OSError."""
         self.started_ns = time.time_ns()
         if self.probe is None and self.kind != "seatbelt":
-            below = tuple(map(str, self.sandbox.trees)) if self.records_opens else ()
-            self._monitor = SyscallMonitor(self.reach, self.is_program, below, self._granted)
+            self._monitor = SyscallMonitor(
+                self.reach, self.is_program, self.records_opens, self._granted
+            )
         try:
             launcher = self._in_seatbelt() if self.kind == "seatbelt" else self._launcher()
         except BaseException:
             self.settle()
             raise
+        self.argv, self.descriptors = (*launcher, *argv), tuple(self._files)
         if self._monitor is not None:
             self._monitor.start()
+            self.descriptors += (self._monitor.descriptor,)
+        if self._loopback is not None:
+            self.descriptors += self._loopback.descriptors
         if self.probe is None:
             self.sandbox.running.append(self)
-        reporting = () if self._monitor is None else (self._monitor.descriptor,)
-        network = () if self._loopback is None else self._loopback.descriptors
-        self.argv = (*launcher, *argv)
-        self.descriptors = (*self._descriptors, *reporting, *network)
         return self
+
+    def settle(self) -> None:
+        """Is called when everything the command started has ended. Idempotent. Never raises."""
+        while self._files:
+            os.close(self._files.pop())
+        if self._monitor is not None and not self.ended.is_set():
+            with self._one_at_a_time:  # nothing may be written to a descriptor of something else
+                self._monitor.stop()
+        if self in self.sandbox.running:
+            self.sandbox.running.remove(self)
+        self.ended.set()
+
+    def close(self) -> None:
+        """Removes its layers, with everything in them that did not become real. Never raises."""
+        for layer in self.layers:
+            remove_tree(layer.holder)
+
+    # ── what it hit ──────────────────────────────────────────────────────────────────────────
 
     def blocked(self, output: str = "") -> tuple[Blocked, ...]:
         """What the sandbox blocked. `output` is the command's output, where the kernel reports
@@ -129,21 +147,47 @@ class Attempt:
             is_refused = os.strerror(errno.EPERM).lower() in output.lower()
             return (Blocked("unknown"),) if is_refused else ()
         blocked = tuple(self._monitor.blocked) if self._monitor is not None else ()
-        return (*blocked, *(Blocked("hidden", path) for path in self._find_hidden(output)))
+        hidden = self._find_hidden(output)
+        if not hidden or hidden in self.sandbox.named:
+            return blocked
+        self.sandbox.named.add(hidden)
+        return (*blocked, Blocked("hidden", hidden))
 
-    def _find_hidden(self, output: str) -> list[str]:
+    def _find_hidden(self, output: str) -> str:
         """The first path that exists, but not for the command, and that its output names as
-        missing; each is named once in a session."""
+        missing; "" for none."""
         lines = (line for line in output.splitlines() if _MISSING.search(line))
         for path in (path for line in lines for path in _PATH.findall(line)):
             with contextlib.suppress(OSError, ValueError):  # nobody may look there
                 real = real_path(path)
                 # Of homes and of kode's folders not even what exists is said.
                 if reach.is_outside(self.reach, real) and os.path.exists(path):
-                    is_new = real not in self.sandbox.named
-                    self.sandbox.named.add(real)
-                    return [real] if is_new else []
-        return []
+                    return real
+        return ""
+
+    def opened(self) -> Opens | None:
+        """What it has opened so far; None if that is not recorded."""
+        monitor = self._monitor
+        if monitor is None or not self.records_opens or not monitor.listens:
+            return None
+        trees, paths = tuple(map(str, self.sandbox.trees)), tuple(monitor.opened)
+        project = tuple(path for path in paths if below_any(path, trees))
+        return Opens(
+            project=project,
+            scripts=tuple(path for path in project if path in monitor.scripts),
+            elsewhere=tuple(path for path in paths if not below_any(path, trees)),
+        )
+
+    @property
+    def outside_text(self) -> str:
+        """The first file that it opened and that a rule shows; "" if there is none."""
+        return self._monitor.outside_text if self._monitor is not None else ""
+
+    @property
+    def _granted(self) -> tuple[str, ...]:
+        return tuple(map(str, self.grants.read)) if self.sandbox.has_layers else ()
+
+    # ── what it changed ──────────────────────────────────────────────────────────────────────
 
     def changes(self) -> tuple[FileChange, ...]:
         """The command's changes in the working folders. Raises: OSError, SandboxError."""
@@ -152,26 +196,44 @@ class Attempt:
     def files(self, change: FileChange) -> tuple[str, ...]:
         """The paths that become real with a change, a new folder's own before those in it."""
         layer = self._layer_of(change.path)
-        return (change.path,) if layer is None else layers.files(layer, change)
+        return (change.path,) if layer is None else layer.files(change)
 
     def version(self, path: str) -> Path | None:
         """Where its version of a real path lies; None for a path outside the layers."""
         layer = self._layer_of(path)
-        return layers.version(layer, path) if layer is not None else None
+        return layer.version(path) if layer is not None else None
 
     def _layer_of(self, path: str) -> Layer | None:
         return next((each for each in self.layers if Path(path).is_relative_to(each.root)), None)
 
+    def _by_layer(
+        self, changes: Iterable[FileChange]
+    ) -> "Iterable[tuple[Layer, list[FileChange]]]":
+        groups = {layer.root: (layer, list[FileChange]()) for layer in self.layers}
+        for change in changes:
+            if layer := self._layer_of(change.path):
+                groups[layer.root][1].append(change)
+        return groups.values()
+
     def apply(self, changes: Sequence[FileChange]) -> dict[str, str]:
         """Makes changes real; returns those skipped, each with the reason."""
-        left: dict[str, str] = {}
-        for layer in self.layers:
-            inside = [change for change in changes if self._layer_of(change.path) is layer]
-            left |= layers.apply(layer, inside, self.started_ns, self._hides)
-        return left
+        skipped: dict[str, str] = {}
+        for layer, inside in self._by_layer(changes):
+            skipped |= layers.apply(layer, inside, self.started_ns, self._hides)
+        return skipped
 
     def _hides(self, path: str) -> bool:
         return reach.access(self.reach, path) in ("empty", "hidden")
+
+    def carry_layer(self, changes: Sequence[FileChange]) -> None:
+        """Keeps what it wrote for the session's next commands. Never raises."""
+        carried, store = self.sandbox.carried, self.sandbox.store()
+        for layer, inside in self._by_layer(changes):
+            if inside and store is not None:
+                with contextlib.suppress(OSError):
+                    if layer.root not in carried:
+                        carried[layer.root] = layers.carry_into(store, layer.root)
+                    carried[layer.root].add(layer, inside)
 
     def refresh(self, paths: Iterable[Path]) -> None:
         """Shows the running command these files as they are now."""
@@ -182,53 +244,11 @@ class Attempt:
                     if path.is_relative_to(layer.root):
                         refresh_file(copy, layer.root, path)
 
-    def carry_layer(self, changes: Sequence[FileChange]) -> None:
-        """Keeps what it wrote for the session's next commands. Never raises."""
-        carried, store = self.sandbox.carried, self.sandbox.store()
-        for layer in self.layers:
-            inside = [change for change in changes if self._layer_of(change.path) is layer]
-            if inside and store is not None:
-                with contextlib.suppress(OSError):
-                    if layer.root not in carried:
-                        carried[layer.root] = layers.carry_into(store, layer.root)
-                    carried[layer.root].add(layer, inside)
-
-    def close(self) -> None:
-        for layer in self.layers:
-            layers.discard(layer)
-
-    def opened(self) -> Opens | None:
-        """What it has opened so far; None if that is not recorded."""
-        monitor = self._monitor
-        if monitor is None or not self.records_opens or not monitor.listens:
-            return None
-        return Opens(
-            project=tuple(monitor.opened),
-            scripts=tuple(path for path in monitor.scripts if path in monitor.opened),
-            elsewhere=tuple(monitor.elsewhere),
-        )
+    # ── how it starts ────────────────────────────────────────────────────────────────────────
 
     @property
-    def _granted(self) -> tuple[str, ...]:
-        return tuple(map(str, self.grants.read)) if self.sandbox.has_layers else ()
-
-    @property
-    def outside_text(self) -> str:
-        """Why what it printed and wrote may be text from outside: a file that it opened where a
-        rule of the person lets it read. "" for no such file, and where nothing is reported."""
-        path = self._monitor.outside_text if self._monitor is not None else ""
-        return f"the file {path}" if path else ""
-
-    def settle(self) -> None:
-        """Is called when everything the command started has ended. Idempotent. Never raises."""
-        while self._descriptors:
-            os.close(self._descriptors.pop())
-        if self._monitor is not None and not self.ended.is_set():
-            with self._one_at_a_time:  # nothing may be written to a descriptor of something else
-                self._monitor.stop()
-        if self in self.sandbox.running:
-            self.sandbox.running.remove(self)
-        self.ended.set()
+    def _loopback(self) -> Loopback | None:
+        return self.sandbox.loopback() if self.reach.network == "loopback" else None
 
     def _launcher(self) -> tuple[str, ...]:
         """The beginning of a command's argument list; keeps the descriptors it names open."""
@@ -240,16 +260,16 @@ class Attempt:
             paths=reach.to_landlock(self.reach.hide(masked) if alone else self.reach, alone=alone),
             internet=self.grants.network or not alone,
             alone=alone,
-            environment=self._environment(masked),
-            layers=[layer.mount() for layer in self.layers],
-            masks=tuple(staged) if self.layers else (),
-            cwd=str(sandbox.place.cwd),
             report_to=self._monitor.descriptor if self._monitor is not None else None,
             opens=self.records_opens or bool(self._granted),
+            environment=tuple(self._environment(masked).items()),
+            layers=tuple(layer.mount() for layer in self.layers),
+            masks=tuple(staged) if self.layers else (),
+            cwd=str(sandbox.place.cwd),
             probe=self.probe,
         )
         python = real_path(sys.executable)
-        launcher = (python, "-I", "-S", "-c", limits.BOOT, str(_carried(orders, self._descriptors)))
+        launcher = (python, "-I", "-S", "-c", limits.BOOT, self._carry(orders))
         return launcher if alone else (*self._in_bubblewrap(masks), *launcher)
 
     def _environment(self, masked: Sequence[Path]) -> dict[str, str | None]:
@@ -266,7 +286,6 @@ class Attempt:
         }
 
     def _in_bubblewrap(self, masks: Mapping[Path, str]) -> tuple[str, ...]:
-        loopback = self._loopback
         # Over layers, the launcher hides the files with keys.
         mounts = reach.to_bubblewrap(
             self.reach if self.layers else self.reach.hide(masks),
@@ -275,10 +294,9 @@ class Attempt:
             store=str(self.sandbox.store()) if self.layers else "",
             lowers={layer.root: f"{STAGE}/{layer.holder.name}/lower" for layer in self.layers},
         )
-        carried = _carried("\0".join(mounts).encode(errors="surrogateescape"), self._descriptors)
-        bubblewrap = find_program("bwrap") or "bwrap"
-        enter = () if loopback is None else loopback.enter
-        return (*enter, bubblewrap, "--args", str(carried), "--")
+        carried = self._carry("\0".join(mounts).encode(errors="surrogateescape"))
+        enter = () if self._loopback is None else self._loopback.enter
+        return (*enter, find_program("bwrap") or "bwrap", "--args", carried, "--")
 
     def _in_seatbelt(self) -> tuple[str, ...]:
         masked = self.sandbox.masked()
@@ -291,6 +309,14 @@ class Attempt:
             return launcher
         python = real_path(sys.executable)
         return (*launcher, python, "-I", "-S", "-c", RUN_PROBE, marshal.dumps(self.probe).hex())
+
+    def _carry(self, data: bytes) -> str:
+        """The number of a descriptor of a file in memory, to be read from its beginning."""
+        self._files.append(os.memfd_create("kode"))
+        with open(self._files[-1], "wb", closefd=False) as file:
+            file.write(data)
+            file.seek(0)
+        return str(self._files[-1])
 
 
 def refresh_file(view: int, root: Path, path: Path) -> None:
@@ -313,13 +339,3 @@ def refresh_file(view: int, root: Path, path: Path) -> None:
             beneath.link_in(os.readlink(name, dir_fd=real), folder, name)
         elif stat.S_ISREG(status.st_mode):
             beneath.copy_in(real, name, folder, name, stat.S_IMODE(status.st_mode) & 0o777)
-
-
-def _carried(data: bytes, descriptors: list[int]) -> int:
-    """A descriptor of an in-memory file with `data`, positioned at its beginning."""
-    descriptor = os.memfd_create("kode")
-    descriptors.append(descriptor)
-    with open(descriptor, "wb", closefd=False) as file:
-        file.write(data)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor

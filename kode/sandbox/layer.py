@@ -16,6 +16,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from kode import beneath, paths
@@ -24,7 +25,7 @@ from kode.git import git_record, ignored_names, run_git
 from kode.paths import real_path
 from kode.permissions import places
 from kode.sandbox.reach import STAGE
-from kode.sandbox.store import give_rights, let_in, remove_tree
+from kode.sandbox.store import give_rights, let_in
 from kode.tool import ChangeKind, FileChange
 from kode.workplace import GitFolder
 
@@ -55,8 +56,22 @@ class Layer:
     def mount(self) -> tuple[str, str, str]:
         """What the launcher mounts: the mount point, the real folder, the options."""
         lower = f"../{self.below.holder.name}/upper:lower" if self.below is not None else "lower"
-        options = f"userxattr,lowerdir={lower},upperdir=upper,workdir=work,volatile"
+        options = f"userxattr,volatile,lowerdir={lower},upperdir=upper,workdir=work"
         return f"{STAGE}/{self.holder.name}", str(self.root), options
+
+    def version(self, path: str) -> Path:
+        """Where the command's version of a real path lies."""
+        return self.upper / Path(path).relative_to(self.root)
+
+    def files(self, change: FileChange) -> tuple[str, ...]:
+        """The real paths that a change is of: of a new folder also those that come with it."""
+        version = self.version(change.path)
+        inside = (
+            self.root / Path(folder, name).relative_to(self.upper)
+            for folder, folders, names in (os.walk(version) if _is_folder(version) else ())
+            for name in (*folders, *names)
+        )
+        return (change.path, *map(str, inside))
 
 
 def make_layer(
@@ -68,14 +83,8 @@ def make_layer(
     holder = store / secrets.token_hex(6)
     for name in ("upper", "work", "lower"):
         (holder / name).mkdir(parents=True, mode=0o700)
-    status = root.stat()
-    os.chmod(holder / "upper", stat.S_IMODE(status.st_mode))
+    os.chmod(holder / "upper", stat.S_IMODE(root.stat().st_mode))
     return Layer(root=root, holder=holder, below=below, git=git)
-
-
-def discard(layer: Layer) -> None:
-    """Removes a layer with everything the command wrote. Never raises."""
-    remove_tree(layer.holder)
 
 
 # ── what a command changed ───────────────────────────────────────────────────────────────────
@@ -96,94 +105,58 @@ def changes(layer: Layer) -> tuple[FileChange, ...]:
 
 
 def _list_changes(layer: Layer) -> tuple[FileChange, ...]:
-    file_changes: list[FileChange] = []
     try:
-        for path, change in _walk(layer, Path()):
-            file_changes.append(_change(layer, path, change))
-            if len(file_changes) > MAX_CHANGES:
-                raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
+        pairs = sorted(islice(_walk(layer, Path()), MAX_CHANGES + 1), key=lambda pair: pair[0])
     except RecursionError:
         raise SandboxError("It nested folders too deeply.") from None
-    changed = [change for change in file_changes if not _is_index_as_it_was(layer, change)]
-    return _set_kinds(layer, sorted(changed, key=lambda change: change.path))
+    if len(pairs) > MAX_CHANGES:
+        raise SandboxError(f"It changed more than {MAX_CHANGES:,} files.")
+    listed = [_describe(layer, path, change) for path, change in pairs]
+    return _set_kinds(layer, [change for change in listed if not _is_same_index(layer, change)])
 
 
-def _change(layer: Layer, path: Path, change: str) -> FileChange:
-    above = layer.upper / path
-    real = str(layer.root / path)
-    file_change = FileChange(
-        path=real,
-        change=change,
-        runs_later=places.runs_later(real, layer.git),
-        kind="git" if git_record(layer.git, real) else "work",
-    )
-    if change == "deleted":
-        return file_change
-    if above.is_symlink() or not above.is_dir():
-        return replace(file_change, is_link=above.is_symlink())
-    return replace(file_change, files=sum(len(names) for _, _, names in os.walk(above)))
+def _walk(layer: Layer, folder: Path, *, hides: bool = False) -> Iterator[tuple[str, str]]:
+    """Real paths that differ, each with what was done to it. `hides`: whether nothing of the real
+    folder is seen through this one."""
+    upper, real = layer.upper / folder, layer.root / folder
+    let_in(upper)
+    names = set(os.listdir(upper))
+    for name in names | (set(os.listdir(real)) if hides and _is_folder(real) else set()):
+        path, version = real / name, upper / name
+        after, before = _status(version), _status(path)
+        if after is None or _is_whiteout(after):
+            if before is not None:
+                yield from _list_deleted(str(path))
+            elif after is not None:  # it hid what an earlier command left
+                version.unlink()
+        elif stat.S_ISDIR(after.st_mode):
+            if before is not None and not stat.S_ISDIR(before.st_mode):
+                yield str(path), "deleted"
+                before = None
+            is_whole = before is None
+            if is_whole and (_is_dependency(layer, folder / name) or places.is_cache(name)):
+                give_rights(version)
+            else:
+                for inner in _walk(layer, folder / name, hides=hides or _is_opaque(version)):
+                    is_whole = False
+                    yield inner
+            if is_whole:
+                yield str(path), "created"
+        elif is_plain(after):
+            if before is None:
+                yield str(path), "created"
+            elif stat.S_ISDIR(before.st_mode):
+                yield from _list_deleted(str(path))
+                yield str(path), "created"
+            elif _differs(version, path, after, before):
+                yield str(path), "changed"
 
 
-def files(layer: Layer, change: FileChange) -> tuple[str, ...]:
-    """The real paths that a change is of: of a new folder also those that come with it."""
-    files, above = [change.path], version(layer, change.path)
-    for folder, folders, names in os.walk(above) if _is_folder(above) else ():
-        real = layer.root / Path(folder).relative_to(layer.upper)
-        files += (str(real / name) for name in (*folders, *names))
-    return tuple(files)
-
-
-def version(layer: Layer, path: str) -> Path:
-    """Where the command's version of a real path lies."""
-    return layer.upper / Path(path).relative_to(layer.root)
-
-
-def _walk(layer: Layer, folder: Path, *, opaque: bool = False) -> Iterator[tuple[Path, str]]:
-    """`opaque`: whether the real folder and its subfolders are hidden."""
-    above, real = layer.upper / folder, layer.root / folder
-    let_in(above)
-    if opaque and real.is_dir() and not real.is_symlink():
-        for name in os.listdir(real):
-            if not os.path.lexists(above / name):
-                yield from _deleted(layer.root, folder / name)
-    with os.scandir(above) as entries:
-        for entry in entries:
-            path = folder / entry.name
-            status = entry.stat(follow_symlinks=False)
-            before = _status(real / entry.name)
-            if is_whiteout(status):
-                if before is not None:
-                    yield from _deleted(layer.root, path)
-            elif stat.S_ISDIR(status.st_mode):
-                yield from _changes_of_folder(layer, path, before, opaque)
-            elif before is None:
-                if is_plain(status):
-                    yield path, "created"
-            elif is_plain(status) and _differs(above / entry.name, layer.root / path, before):
-                if stat.S_ISDIR(before.st_mode):
-                    yield from _deleted(layer.root, path)
-                    yield path, "created"
-                else:
-                    yield path, "changed"
-
-
-def _changes_of_folder(
-    layer: Layer, path: Path, before: os.stat_result | None, opaque: bool
-) -> Iterator[tuple[Path, str]]:
-    if before is not None and not stat.S_ISDIR(before.st_mode):
-        yield path, "deleted"
-        before = None
-    is_installed = _is_dependency(layer, path) or places.is_cache(path.name)
-    if is_installed and before is None:
-        give_rights(layer.upper / path)
-        yield path, "created"
-        return
-    empty = True
-    for inner in _walk(layer, path, opaque=opaque or is_opaque(layer.upper / path)):
-        empty = False
-        yield inner
-    if empty and before is None:
-        yield path, "created"
+def _list_deleted(path: str) -> Iterator[tuple[str, str]]:
+    """A folder after everything in it."""
+    for name in os.listdir(path) if _is_folder(path) else ():
+        yield from _list_deleted(f"{path}/{name}")
+    yield path, "deleted"
 
 
 def _status(path: Path) -> os.stat_result | None:
@@ -192,13 +165,8 @@ def _status(path: Path) -> os.stat_result | None:
     return None
 
 
-def _deleted(root: Path, path: Path) -> Iterator[tuple[Path, str]]:
-    """A folder after everything in it."""
-    real = root / path
-    if os.path.isdir(real) and not os.path.islink(real):
-        for name in os.listdir(real):
-            yield from _deleted(root, path / name)
-    yield path, "deleted"
+def _is_folder(path: str | Path) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def is_plain(status: os.stat_result) -> bool:
@@ -206,48 +174,53 @@ def is_plain(status: os.stat_result) -> bool:
     return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
 
 
-def is_whiteout(status: os.stat_result) -> bool:
+def _is_whiteout(status: os.stat_result) -> bool:
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 
-def is_opaque(path: Path) -> bool:
-    try:
+def _is_opaque(path: Path) -> bool:
+    with contextlib.suppress(OSError):
         return os.getxattr(path, "user.overlay.opaque", follow_symlinks=False) == b"y"
-    except OSError:
-        return False
+    return False
 
 
-def _differs(version: Path, real: Path, before: os.stat_result) -> bool:
-    status = os.lstat(version)
-    if stat.S_IFMT(status.st_mode) != stat.S_IFMT(before.st_mode):
+def _differs(version: Path, real: Path, after: os.stat_result, before: os.stat_result) -> bool:
+    if after.st_mode != before.st_mode or after.st_size != before.st_size:
         return True
-    if stat.S_ISLNK(status.st_mode):
+    if stat.S_ISLNK(after.st_mode):
         return os.readlink(version) != os.readlink(real)
-    if (status.st_size, status.st_mode) != (before.st_size, before.st_mode):
-        return True
-    try:
+    with contextlib.suppress(OSError):
         return not filecmp.cmp(version, real, shallow=False)
-    except OSError:
-        return True
+    return True
 
 
-def _set_kinds(layer: Layer, file_changes: list[FileChange]) -> tuple[FileChange, ...]:
+def _describe(layer: Layer, path: str, change: str) -> FileChange:
+    version, is_deleted = layer.version(path), change == "deleted"
+    is_folder = not is_deleted and _is_folder(version)
+    return FileChange(
+        path=path,
+        change=change,
+        runs_later=places.runs_later(path, layer.git),
+        kind="git" if git_record(layer.git, path) else "work",
+        is_link=not is_deleted and version.is_symlink(),
+        files=sum(len(names) for _, _, names in os.walk(version)) if is_folder else 1,
+    )
+
+
+def _set_kinds(layer: Layer, listed: Sequence[FileChange]) -> tuple[FileChange, ...]:
     """Says what kind each change is of, and marks those in what git ignores."""
-    steps = {
-        change.path: () if change.kind == "git" else tuple(_steps_to(layer, change))
-        for change in file_changes
-    }
-    each = sorted({step for those in steps.values() for step in those})
+    steps = {each: tuple(_steps_to(layer, each)) for each in listed if each.kind != "git"}
+    names = sorted({step for path_steps in steps.values() for step in path_steps})
     try:
-        ignored = ignored_names(layer.root, each)
+        ignored = ignored_names(layer.root, names)
+        changes_rules = any(os.path.basename(each.path) == _RULES for each in listed)
     except GitError:
-        ignored = _ignored_by_rules(layer, each)
-    else:
-        if any(os.path.basename(change.path) == _RULES for change in file_changes):
-            ignored |= _ignored_by_rules(layer, each)
-    gone = {change.path for change in file_changes if change.change == "deleted"}
+        ignored, changes_rules = frozenset(), True
+    if changes_rules:
+        ignored |= _ignored_by_rules(layer, names)
+    gone = {change.path for change in listed if change.change == "deleted"}
     kinds: dict[str, ChangeKind] = dict.fromkeys(ignored, "work")
-    for step in each:
+    for step in names:
         path = Path(step)
         is_vendor = path.name == "vendor" and step in ignored
         # Tools drop entries of their caches; to delete all of one is somebody's wish.
@@ -258,12 +231,12 @@ def _set_kinds(layer: Layer, file_changes: list[FileChange]) -> tuple[FileChange
 
     def mark(change: FileChange) -> FileChange:
         for kind in ("cache", "dependency", "work"):
-            outermost = next((s for s in steps[change.path] if kinds.get(s) == kind), "")
-            if outermost:
-                return replace(change, kind=kind, ignored=f"{layer.root}/{outermost}")
+            for step in steps.get(change, ()):
+                if kinds.get(step) == kind:
+                    return replace(change, kind=kind, ignored=f"{layer.root}/{step}")
         return change
 
-    return tuple(map(mark, file_changes))
+    return tuple(map(mark, listed))
 
 
 def _steps_to(layer: Layer, change: FileChange) -> Iterator[str]:
@@ -272,8 +245,9 @@ def _steps_to(layer: Layer, change: FileChange) -> Iterator[str]:
     path = Path(change.path).relative_to(layer.root)
     for above in reversed(path.parents[:-1]):
         yield f"{above}/"
-    there = Path(change.path) if change.change == "deleted" else version(layer, change.path)
-    yield f"{path}/" if there.is_dir() and not there.is_symlink() else str(path)
+    is_deleted = change.change == "deleted"
+    is_folder = _is_folder(change.path if is_deleted else layer.version(change.path))
+    yield f"{path}/" if is_folder else str(path)
 
 
 def _is_dependency(layer: Layer, folder: Path) -> bool:
@@ -284,14 +258,14 @@ def _is_dependency(layer: Layer, folder: Path) -> bool:
     )
 
 
-def _is_index_as_it_was(layer: Layer, change: FileChange) -> bool:
+def _is_same_index(layer: Layer, change: FileChange) -> bool:
     """Git writes its index to note when it looked at files: what is staged may be the same. Where
     it is not, the index belongs to the commit that wrote it."""
     trees = (git.worktree for git in layer.git if change.path == f"{git.path}/index")
     tree = next(filter(None, trees), "")
     if change.change != "changed" or not tree:
         return False
-    new = {"GIT_INDEX_FILE": str(version(layer, change.path))}
+    new = {"GIT_INDEX_FILE": str(layer.version(change.path))}
     listing = ["ls-files", "--stage", "-v", "-z"]
     try:
         return run_git(Path(tree), listing, environ=new) == run_git(Path(tree), listing)
@@ -305,8 +279,8 @@ def _ignored_by_rules(layer: Layer, names: Sequence[str]) -> frozenset[str]:
     rules = layer.holder / "rules"
     rules.mkdir(exist_ok=True)
     for folder in {"", *(name for name in names if name.endswith("/"))}:
-        above = layer.upper / folder / _RULES
-        source = above if os.path.lexists(above) else layer.root / folder / _RULES
+        version = layer.upper / folder / _RULES
+        source = version if os.path.lexists(version) else layer.root / folder / _RULES
         with contextlib.suppress(OSError):
             if source.is_file() and not source.is_symlink():
                 (rules / folder).mkdir(parents=True, exist_ok=True)
@@ -328,20 +302,20 @@ def apply(
     """Applies changes; returns those skipped, each with the reason. A file that somebody else
     changed since `started_ns` (time of day) is skipped. So is a link to a path that `is_hidden`
     from commands: others would read it for them."""
-    left: dict[str, str] = {}
+    skipped: dict[str, str] = {}
     ordered = sorted(wanted, key=lambda change: change.path)
     gone = [change for change in reversed(ordered) if change.change == "deleted"]
     for change in (*gone, *(change for change in ordered if change.change != "deleted")):
         try:
-            why = _apply_one(layer, change, started_ns, is_hidden)
+            reason = _apply_change(layer, change, started_ns, is_hidden)
         except OSError as error:
-            why = error.strerror or str(error)
-        if why:
-            left[change.path] = why
-    return left
+            reason = error.strerror or str(error)
+        if reason:
+            skipped[change.path] = reason
+    return skipped
 
 
-def _apply_one(
+def _apply_change(
     layer: Layer, change: FileChange, started_ns: int, is_hidden: Callable[[str], bool]
 ) -> str:
     """Applies one change; returns why it was skipped, or ""."""
@@ -349,7 +323,7 @@ def _apply_one(
     is_deleted = change.change == "deleted"
 
     def mode(step: int) -> int:
-        return stat.S_IMODE(os.lstat(layer.upper.joinpath(*parents[: step + 1])).st_mode) & 0o777
+        return os.lstat(layer.upper.joinpath(*parents[: step + 1])).st_mode & 0o777
 
     with contextlib.ExitStack() as opened:
         try:
@@ -378,61 +352,42 @@ def _apply_one(
             return "someone else deleted it meanwhile"
         upper = opened.enter_context(beneath.open_folder(layer.upper))
         new = opened.enter_context(beneath.open_below(upper, parents))
-        move = _Move(Path(change.path).parent, new, folder, is_hidden)
-        if stat.S_ISDIR(os.lstat(name, dir_fd=new).st_mode):
-            move.folder(name)
-        elif move.leads_to_hidden(name):
-            return "it leads to a place hidden from commands"
-        else:
-            if is_folder:
-                os.rmdir(name, dir_fd=folder)
-            move.file(name)
-    return ""
+        return _move(Path(change.path), new, folder, is_hidden)
 
 
-@dataclass(frozen=True)
-class _Move:
-    """From a folder of the layer to the real one, both open."""
-
-    path: Path
-    """Of the real folder, to say where a link leads."""
-    new: int
-    real: int
-    is_hidden: Callable[[str], bool]
-
-    def leads_to_hidden(self, name: str) -> bool:
-        if not stat.S_ISLNK(os.lstat(name, dir_fd=self.new).st_mode):
-            return False
-        return self.is_hidden(real_path(self.path / os.readlink(name, dir_fd=self.new)))
-
-    def folder(self, name: str) -> None:
-        """Moves a folder that is new, file by file; what is no file or link stays behind."""
-        mode = stat.S_IMODE(os.lstat(name, dir_fd=self.new).st_mode) & 0o777
+def _move(path: Path, new: int, real: int, is_hidden: Callable[[str], bool]) -> str:
+    """Moves the new version of `path` from a folder of the layer to the real one, both open; a new
+    folder file by file. What is no file or link, or leads to a hidden place, stays behind; returns
+    why, or ""."""
+    name = path.name
+    status = os.lstat(name, dir_fd=new)
+    mode = stat.S_IMODE(status.st_mode)
+    if stat.S_ISDIR(status.st_mode):
         with (
-            beneath.open_below(self.new, [name]) as new,
-            beneath.open_below(self.real, [name], make=lambda _: mode) as real,
+            beneath.open_below(new, [name]) as inner,
+            beneath.open_below(real, [name], make=lambda _: mode & 0o777) as folder,
         ):
-            below = _Move(self.path / name, new, real, self.is_hidden)
-            for inner in sorted(os.listdir(new)):
-                status = os.lstat(inner, dir_fd=new)
-                if stat.S_ISDIR(status.st_mode):
-                    below.folder(inner)
-                elif is_plain(status) and not below.leads_to_hidden(inner):
-                    below.file(inner)
-
-    def file(self, name: str) -> None:
-        """Moves one file without overlay attributes and setuid bits."""
-        mode = os.lstat(name, dir_fd=self.new).st_mode
-        if not stat.S_ISLNK(mode):
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            with open(os.open(name, flags, dir_fd=self.new), "rb") as file:
-                if mode & (stat.S_ISUID | stat.S_ISGID):
-                    os.fchmod(file.fileno(), stat.S_IMODE(mode) & 0o1777)
-                with contextlib.suppress(OSError):
-                    for attribute in os.listxattr(file.fileno()):
-                        if attribute.startswith("user.overlay."):
-                            os.removexattr(file.fileno(), attribute)
-        beneath.move_in(self.new, name, self.real, name)
+            for each in sorted(os.listdir(inner)):
+                _move(path / each, inner, folder, is_hidden)
+        return ""
+    if not is_plain(status):
+        return "it is no file"
+    if stat.S_ISLNK(status.st_mode):
+        if is_hidden(real_path(path.parent / os.readlink(name, dir_fd=new))):
+            return "it leads to a place hidden from commands"
+    else:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with open(os.open(name, flags, dir_fd=new), "rb") as file:
+            if mode & (stat.S_ISUID | stat.S_ISGID):
+                os.fchmod(file.fileno(), mode & 0o1777)
+            with contextlib.suppress(OSError):
+                for attribute in os.listxattr(file.fileno()):
+                    if attribute.startswith("user.overlay."):
+                        os.removexattr(file.fileno(), attribute)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.rmdir(name, dir_fd=real)  # a folder whose content was deleted before
+    beneath.move_in(new, name, real, name)
+    return ""
 
 
 # ── what the next command finds ──────────────────────────────────────────────────────────────
@@ -452,28 +407,26 @@ class CarriedLayer:
     def upper(self) -> Path:
         return self.holder / "upper"
 
-    def add(self, layer: Layer, file_changes: Iterable[FileChange]) -> None:
+    def add(self, layer: Layer, listed: Iterable[FileChange]) -> None:
         """Moves changed files out of a layer."""
-        for change in file_changes:
+        for change in listed:
             path = Path(change.path).relative_to(self.root)
             with contextlib.suppress(OSError):
-                self.whiteouts.update(_whiteouts(layer.upper, path))
-                _merge(layer.upper / path, self.upper / path)
+                (self.upper / path).parent.mkdir(parents=True, exist_ok=True)
+                if change.change == "deleted":
+                    os.rename(layer.upper / path, self.upper / path)
+                    self.whiteouts.add(path)
+                else:
+                    _merge(layer.upper / path, self.upper / path)
 
     def drop_idle_whiteouts(self) -> None:
         """Drops those that hide nothing of the real folder: where no folder lies under theirs, the
         kernel shows them as broken files."""
-        for path in [path for path in self.whiteouts if not self._hides(path)]:
+        for path in [path for path in self.whiteouts if not os.path.lexists(self.root / path)]:
             self.whiteouts.remove(path)
-            with contextlib.suppress(OSError):
-                if is_whiteout(os.lstat(self.upper / path)):
-                    (self.upper / path).unlink()
-
-    def _hides(self, path: Path) -> bool:
-        real = self.root / path
-        if not os.path.lexists(real) or real_path(real.parent) != str(real.parent):
-            return False
-        return not any(is_opaque(self.upper / above) for above in path.parents[:-1])
+            status = _status(self.upper / path)
+            if status is not None and _is_whiteout(status):
+                (self.upper / path).unlink()
 
     def drop_replaced(self, layer: Layer, folder: Path = Path()) -> None:
         """Drops what the command of a layer deleted or replaced."""
@@ -481,10 +434,10 @@ class CarriedLayer:
             for entry in entries:
                 path = folder / entry.name
                 is_folder = entry.is_dir(follow_symlinks=False) and _is_folder(self.upper / path)
-                if is_folder and not is_opaque(layer.upper / path):
+                if is_folder and not _is_opaque(layer.upper / path):
                     self.drop_replaced(layer, path)
-                elif os.path.lexists(self.upper / path):
-                    _remove(self.upper / path)
+                else:
+                    beneath.remove_tree(self.upper / path)
 
     def move_into(self, layer: Layer, folders: Iterable[str]) -> bool:
         """Moves what lies in these folders into a layer, where that has nothing and no real file is
@@ -493,22 +446,8 @@ class CarriedLayer:
         inside = [folder for folder in inside if _is_folder(self.upper / folder)]
         for folder in inside:
             with contextlib.suppress(OSError):
-                self._fill(layer, folder)
+                _merge(self.upper / folder, layer.upper / folder, real=self.root / folder)
         return bool(inside)
-
-    def _fill(self, layer: Layer, folder: Path) -> None:
-        for path in [folder / name for name in os.listdir(self.upper / folder)]:
-            new, real = layer.upper / path, _status(self.root / path)
-            is_folder = _is_folder(self.upper / path)
-            if is_folder and (_is_folder(new) or (real is not None and stat.S_ISDIR(real.st_mode))):
-                new.mkdir(exist_ok=True)
-                self._fill(layer, path)
-            elif os.path.lexists(new):
-                continue
-            elif real is None or real.st_ctime_ns <= os.lstat(self.upper / path).st_ctime_ns:
-                os.rename(self.upper / path, new)
-        if not os.listdir(self.upper / folder):
-            (self.upper / folder).rmdir()
 
 
 def carry_into(store: Path, root: Path) -> CarriedLayer:
@@ -518,34 +457,23 @@ def carry_into(store: Path, root: Path) -> CarriedLayer:
     return carried
 
 
-def _whiteouts(upper: Path, path: Path) -> Iterator[Path]:
-    status = os.lstat(upper / path)
-    if is_whiteout(status):
-        yield path
-    elif stat.S_ISDIR(status.st_mode):
-        with os.scandir(upper / path) as entries:
-            for entry in entries:
-                if not entry.is_file(follow_symlinks=False):
-                    yield from _whiteouts(upper, path / entry.name)
-
-
-def _merge(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if _is_folder(source) and _is_folder(target):
+def _merge(source: Path, target: Path, *, real: Path | None = None) -> None:
+    """Moves a file or folder from one layer to another. With `real`, its place in the real folder,
+    nothing is replaced, and nothing hides what is newer there."""
+    before = _status(real) if real is not None else None
+    is_real_folder = before is not None and stat.S_ISDIR(before.st_mode)
+    if _is_folder(source) and (_is_folder(target) or is_real_folder):
+        target.mkdir(exist_ok=True)
         for name in os.listdir(source):
-            _merge(source / name, target / name)
-        return
-    if os.path.lexists(target):
-        _remove(target)
-    os.rename(source, target)
-
-
-def _remove(path: Path) -> None:
-    if _is_folder(path):
-        shutil.rmtree(path)
-    else:
-        path.unlink()
-
-
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
+            _merge(source / name, target / name, real=real and real / name)
+        with contextlib.suppress(OSError):  # something stays in it
+            source.rmdir()
+    elif real is None and _is_whiteout(os.lstat(source)):
+        source.unlink()  # it hid what an earlier command left
+    elif real is None:
+        beneath.remove_tree(target)
+        os.rename(source, target)
+    elif not os.path.lexists(target) and (
+        before is None or before.st_ctime_ns <= os.lstat(source).st_ctime_ns
+    ):
+        os.rename(source, target)

@@ -9,7 +9,7 @@ import json
 import marshal
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from types import CodeType
@@ -32,51 +32,40 @@ def launch(
     paths: LandlockPaths,
     internet: bool,
     alone: bool,
-    environment: Mapping[str, str | None],
-    layers: Sequence[tuple[str, str, str]] = (),
-    masks: Sequence[tuple[str, str]] = (),
-    cwd: str = "",
-    report_to: int | None = None,
-    opens: bool = False,
-    probe: tuple[CodeType, Any] | None = None,
+    report_to: int | None,
+    opens: bool,
+    **orders: Any,
 ) -> bytes:
     """The launcher and its orders, as `BOOT` reads them.
 
     paths         what may be read, executed and changed, and nothing else
     internet      whether internet sockets may be made; unix sockets never
     alone         whether there is no bubblewrap around it
-    environment   variables to set, or to leave out where the value is None
-    layers        see `layer.Layer.mount`; `masks`: what is then hidden, each with the empty file in
-                  its place ("" for a folder); `cwd`: the folder to be in after that
     report_to     a socket to send the listening end of the monitor through, see `monitor`
     opens         whether it also learns of every file that is opened or run
+
+    Of the other `orders`, which the launcher alone understands:
+
+    environment   pairs: variables to set, or to leave out where the value is None
+    layers        see `layer.Layer.mount`; `masks`: what is then hidden, each with the empty file in
+                  its place ("" for a folder); `cwd`: the folder to be in after that
     probe         code to run instead of a command, and the arguments of its function `run`
 
     Raises: KeyError for a machine whose system calls are not known.
     """
-    version = landlock_version()
-    machine = os.uname().machine
+    version, machine = landlock_version(), os.uname().machine
     # Without a network of its own, no internet socket may be created: with a listener, it answers
     # no to the report; otherwise the filter denies.
     answered = alone and not internet
-    orders = {
+    watch = watching(machine, sockets=answered, opens=opens)
+    orders |= {
         "files": _attributes(version, paths.read is not None) if version else None,
         "rules": _rules(version, paths) if version else [],
         "filter": seccomp_filter(machine, internet=internet, alone=alone),
         "filter_of_reported": seccomp_filter(machine, internet=internet or answered, alone=alone),
-        "report": None
-        if report_to is None
-        else (
-            report_to,
-            watching(machine, sockets=answered, opens=opens),
-        ),
-        "layers": list(layers),
-        "masks": list(masks),
-        "cwd": cwd,
+        "report": None if report_to is None else (report_to, watch),
         "ids": (os.getuid(), os.getgid()),
         "alone": alone,
-        "environment": list(environment.items()),
-        "probe": probe,
     }
     return marshal.dumps((code_of("launcher"), orders))
 
@@ -105,31 +94,26 @@ _SCOPES = 3
 """Abstract unix sockets and signals stay inside."""
 
 
-def _handled(version: int, reads: bool) -> int:
-    changes = _WRITE_FILE | _REMOVE_AND_MAKE
-    changes |= _REFER if version >= 2 else 0
-    changes |= _TRUNCATE if version >= 3 else 0
-    return changes | (_READS if reads else 0)
+def _changes(version: int) -> int:
+    refer, truncate = (_REFER if version >= 2 else 0), (_TRUNCATE if version >= 3 else 0)
+    return _WRITE_FILE | _REMOVE_AND_MAKE | refer | truncate
 
 
 def _attributes(version: int, reads: bool) -> bytes:
-    files = struct.pack("Q", _handled(version, reads))
+    files = struct.pack("Q", _changes(version) | (_READS if reads else 0))
     return files + struct.pack("QQ", 0, _SCOPES) if version >= SUFFICES_ALONE else files
 
 
 def _rules(version: int, paths: LandlockPaths) -> list[tuple[str, int, bool]]:
     """Path, rights, and whether the path must not be a link. The kernel refuses folder rights for a
-    file."""
-    changes = _handled(version, False)  # who may change a folder may not read all files in it
-
-    def rights(all_rights: int, is_folder: bool) -> int:
-        return all_rights if is_folder else all_rights & _OF_FILES
-
-    return [
-        *((path, rights(changes, is_folder), True) for path, is_folder in paths.write),
-        *((path, rights(_READS, is_folder), False) for path, is_folder in paths.read or ()),
-        *((path, _READ_DIR, True) for path in paths.listed),
+    file. Who may change a folder may not read all files in it."""
+    kinds = ((paths.write, _changes(version), True), (paths.read or (), _READS, False))
+    rules = [
+        (path, rights if is_folder else rights & _OF_FILES, is_real)
+        for places, rights, is_real in kinds
+        for path, is_folder in places
     ]
+    return [*rules, *((path, _READ_DIR, True) for path in paths.listed)]
 
 
 # ── seccomp ──────────────────────────────────────────────────────────────────────────────────
@@ -240,6 +224,10 @@ def seccomp_filter(machine: str, *, internet: bool, alone: bool) -> bytes:
         _deny(_EPERM),
         (_RETURN, 0, 0, _ALLOW),
     ]
+    return _assemble(program)
+
+
+def _assemble(program: Iterable[Step]) -> bytes:
     return b"".join(struct.pack("=HBBI", *step) for step in program)
 
 
@@ -247,11 +235,13 @@ def _deny(error: int) -> Step:
     return (_RETURN, 0, 0, 0x00050000 | error)
 
 
-def _judged(number: int, denied: Sequence[tuple[int, int, int]]) -> list[Step]:
-    """Denies a call by its arguments: offset, comparison, operand. Other calls continue behind
-    it."""
-    body = [(_RETURN, 0, 0, _ALLOW), _deny(_EPERM)]
-    for argument, code, value in reversed(denied):
+def _judged(
+    number: int, tests: Sequence[tuple[int, int, int]], verdict: Step | None = None
+) -> list[Step]:
+    """Denies a call by its arguments, or does what the verdict says: offset, comparison, operand.
+    Other calls continue behind it."""
+    body = [(_RETURN, 0, 0, _ALLOW), verdict or _deny(_EPERM)]
+    for argument, code, value in reversed(tests):
         test = [(_EQUAL if code == _IN_FAMILY else code, len(body) - 1, 0, value)]
         if code == _IN_FAMILY:
             test.insert(0, (_AND, 0, 0, 0xFF00))
@@ -277,29 +267,17 @@ class Reported(NamedTuple):
     """The argument that must have a bit for the call to count; None: it always does."""
 
 
-_REPORTED: Mapping[str, Reported] = {
-    "open": Reported(path=0, flags=1),
-    "openat": Reported(path=1, folder=0, flags=2),
-    "openat2": Reported(path=1, folder=0),
-    "creat": Reported(path=0),
-    "truncate": Reported(path=0),
-    "mkdir": Reported(path=0),
-    "mkdirat": Reported(path=1, folder=0),
-    "rmdir": Reported(path=0),
-    "unlink": Reported(path=0),
-    "unlinkat": Reported(path=1, folder=0),
-    "rename": Reported(path=1),
-    "renameat": Reported(path=3, folder=2),
-    "renameat2": Reported(path=3, folder=2),
-    "link": Reported(path=1),
-    "linkat": Reported(path=3, folder=2),
-    "symlink": Reported(path=1),
-    "symlinkat": Reported(path=2, folder=1),
-    "connect": Reported(path=1),
-    "sendto": Reported(path=4, flags=4),
-    "execve": Reported(path=0),
-    "execveat": Reported(path=1, folder=0),
+_OF_PATHS: Mapping[Reported, str] = {
+    Reported(path=0, flags=1): "open",
+    Reported(path=1, folder=0, flags=2): "openat",
+    Reported(path=0): "creat truncate mkdir rmdir unlink execve",
+    Reported(path=1): "rename link symlink connect",
+    Reported(path=1, folder=0): "openat2 mkdirat unlinkat execveat",
+    Reported(path=2, folder=1): "symlinkat",
+    Reported(path=3, folder=2): "renameat renameat2 linkat",
+    Reported(path=4, flags=4): "sendto",
 }
+_REPORTED = {name: call for call, names in _OF_PATHS.items() for name in names.split()}
 RUNS = ("execve", "execveat")
 """Reported only together with all opened files."""
 OPENS = ("open", "openat")
@@ -319,30 +297,15 @@ def watching(machine: str, *, sockets: bool, opens: bool = False) -> bytes:
     internet sockets, which are then denied; `opens`: also files opened for reading, and programs
     run."""
     numbers = _numbers(machine)
+    report, families = (_RETURN, 0, 0, _NOTIFY), [(_FIRST, _EQUAL, it) for it in (_INET, _INET6)]
     program: list[Step] = [(_LOAD, 0, 0, _NUMBER_AT)]
-    if sockets:
-        program += [
-            (_EQUAL, 0, 5, numbers["socket"]),
-            (_LOAD, 0, 0, _FIRST),
-            (_EQUAL, 1, 0, _INET),
-            (_EQUAL, 0, 1, _INET6),
-            (_RETURN, 0, 0, _NOTIFY),
-            (_RETURN, 0, 0, _ALLOW),
-        ]
+    program += _judged(numbers["socket"], families, report) if sockets else []
     for name, call in _REPORTED.items():
-        number = numbers.get(name)
-        if number is None or (name in RUNS and not opens):
+        if name not in numbers or (name in RUNS and not opens):
             continue
         if call.flags is None or (opens and name in OPENS):
-            program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _NOTIFY)]
-            continue
-        bits = 0xFFFFFFFF if name == "sendto" else OPENS_FOR_WRITING
-        program += [
-            (_EQUAL, 0, 4, number),
-            (_LOAD, 0, 0, _FIRST + 8 * call.flags),
-            (_ANY_BIT, 0, 1, bits),
-            (_RETURN, 0, 0, _NOTIFY),
-            (_RETURN, 0, 0, _ALLOW),
-        ]
-    program.append((_RETURN, 0, 0, _ALLOW))
-    return b"".join(struct.pack("=HBBI", *step) for step in program)
+            program += [(_EQUAL, 0, 1, numbers[name]), report]
+        else:
+            bits = 0xFFFFFFFF if name == "sendto" else OPENS_FOR_WRITING
+            program += _judged(numbers[name], [(_FIRST + 8 * call.flags, _ANY_BIT, bits)], report)
+    return _assemble([*program, (_RETURN, 0, 0, _ALLOW)])

@@ -38,48 +38,37 @@ def make_loopback() -> Loopback | None:
     bubblewrap, nsenter = map(find_program, ("bwrap", "nsenter"))
     if bubblewrap is None or nsenter is None:
         return None
-    descriptors: list[int] = []
-    try:
-        descriptors += _made(bubblewrap)
-        user, net = descriptors
-        loopback = Loopback(
-            enter=(
-                *(nsenter, f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{net}"),
-                *("--preserve-credentials", "--"),
-            ),
-            descriptors=(user, net),
-        )
-        subprocess.run(
-            [*loopback.enter, bubblewrap, *_WHOLE, "--unshare-pid", "--", "/bin/sh", "-c", ":"],
-            pass_fds=descriptors,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=TIMEOUT_S,
-            check=True,
-        )
-    except (OSError, ValueError, KeyError, subprocess.SubprocessError):
-        for descriptor in descriptors:
-            os.close(descriptor)
-        return None
-    return loopback
+    with contextlib.ExitStack() as opened:
+        try:
+            user, net = _open_namespaces(bubblewrap, opened)
+            names = (f"--user=/proc/self/fd/{user}", f"--net=/proc/self/fd/{net}")
+            enter = (nsenter, *names, "--preserve-credentials", "--")
+            subprocess.run(
+                [*enter, bubblewrap, *_WHOLE, "--unshare-pid", "--", "/bin/sh", "-c", ":"],
+                pass_fds=(user, net),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=TIMEOUT_S,
+                check=True,
+            )
+        except (OSError, ValueError, KeyError, subprocess.SubprocessError):
+            return None
+        opened.pop_all()
+        return Loopback(enter=enter, descriptors=(user, net))
 
 
-def _made(bubblewrap: str) -> tuple[int, int]:
-    """Descriptors of a new network with its loopback up, and before it of the user namespace that
-    owns it."""
+def _open_namespaces(bubblewrap: str, opened: contextlib.ExitStack) -> tuple[int, int]:
+    """Descriptors of the user namespace that owns a new network, and of that network, with its
+    loopback up. Raises: OSError, ValueError, KeyError."""
     # Not a pipe: bubblewrap writes to it before it lets its child go on, and ended by SIGPIPE, as
     # where kode was just killed, it would leave that child waiting for ever.
-    told = os.memfd_create("bubblewrap")
-    try:
+    with open(os.memfd_create("bubblewrap"), "rb") as status:
+        argv = [bubblewrap, *_WHOLE, "--unshare-net", "--json-status-fd", str(status.fileno())]
         with subprocess.Popen(
             # It ends when its input does, so with kode at the latest.
-            [
-                *(bubblewrap, *_WHOLE, "--unshare-net", "--json-status-fd", str(told)),
-                *("--", "/bin/sh", "-c", "echo; read end"),
-            ],
+            [*argv, "--", "/bin/sh", "-c", "echo; read end"],
             env={"PATH": SYSTEM_PATH},
-            pass_fds=(told,),
+            pass_fds=(status.fileno(),),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -87,15 +76,11 @@ def _made(bubblewrap: str) -> tuple[int, int]:
             assert process.stdout is not None
             if not process.stdout.readline():  # it has started, so its network is complete
                 raise OSError("no network namespace")
-            pid = json.loads(os.pread(told, 4096, 0).partition(b"\n")[0])["child-pid"]
-            net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                user = fcntl.ioctl(net, _OWNER)
-            except BaseException:
-                os.close(net)
-                raise
-            with contextlib.suppress(OSError):
-                process.kill()
+            line = os.pread(status.fileno(), 4096, 0).partition(b"\n")[0]
+            path = f"/proc/{json.loads(line)['child-pid']}/ns/net"
+            net = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            opened.callback(os.close, net)
+            user = fcntl.ioctl(net, _OWNER)
+            opened.callback(os.close, user)
+            process.kill()
             return user, net
-    finally:
-        os.close(told)

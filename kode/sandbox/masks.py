@@ -9,10 +9,10 @@ import contextlib
 import os
 import stat
 import time
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from kode import paths
 from kode.errors import GitError
@@ -27,16 +27,15 @@ MAX_ENTRIES = 50_000
 _TICK_NS = 2_000_000_000  # file systems that count times in steps of two seconds
 
 
-@dataclass(frozen=True)
-class _Folder:
+class _Folder(NamedTuple):
     """One folder when it was scanned."""
 
-    at: tuple[int, int]
+    stamp: tuple[int, int]
     """Its inode and change time, which no program can set."""
-    folders: tuple[str, ...] = ()
-    candidates: tuple[str, ...] = ()
-    """Names that may hold keys, or that a rule denies."""
-    entries: int = 0
+    folders: list[str]
+    candidates: list[str]
+    """Paths that may hold keys, or that a rule denies."""
+    entries: int
 
 
 @dataclass
@@ -50,42 +49,42 @@ class Masks:
     """Folders that are not searched, as those of git."""
     _scanned: dict[str, _Folder] = field(default_factory=dict)
 
-    def paths(self) -> tuple[Path, ...]:
+    def paths(self) -> list[Path]:
         """The current files and folders with keys."""
-        masked, left = list[Path](), MAX_ENTRIES
-        waiting, folders = deque([str(self.root)]), dict[str, _Folder]()
-        while waiting and left > 0:
-            path = waiting.popleft()
+        masked, left, waiting = list[Path](), MAX_ENTRIES, [str(self.root)]
+        folders = dict[str, _Folder]()
+        for path in waiting:  # which grows meanwhile
+            if left <= 0:
+                break
             with contextlib.suppress(OSError):
                 folder = folders[path] = self._scan(path)
                 left -= folder.entries
-                masked += [Path(found) for found in folder.candidates if self._holds(found)]
-                waiting.extend(folder.folders)
+                masked += [Path(each) for each in folder.candidates if self._holds_keys(each)]
+                waiting += folder.folders
         self._scanned = folders
-        return tuple(masked)
+        return masked
 
     def _scan(self, path: str) -> _Folder:
-        status = os.stat(path, follow_symlinks=False)
-        at = (status.st_ino, status.st_ctime_ns)
-        if path in self._scanned and self._scanned[path].at == at:
+        status = os.lstat(path)
+        stamp = (status.st_ino, status.st_ctime_ns)
+        if path in self._scanned and self._scanned[path].stamp == stamp:
             return self._scanned[path]
-        # A folder that is changing now may change again within the same clock tick.
-        at = (0, 0) if time.time_ns() - status.st_ctime_ns < _TICK_NS else at
+        if time.time_ns() - status.st_ctime_ns < _TICK_NS:  # it may change again within the tick
+            stamp = (0, 0)
         folders, candidates = list[str](), list[str]()
-        entries = 0
         with os.scandir(path) as iterator:
-            for entries, entry in enumerate(iterator, 1):  # noqa: B007
-                if entry.is_symlink():
-                    continue  # its target is masked where it lies, or hidden
-                is_folder = entry.is_dir(follow_symlinks=False)
-                is_named = places.is_named_like_keys(entry.path, is_folder=is_folder)
-                if is_named or self.also(entry.path):
-                    candidates.append(entry.path)
-                elif is_folder and entry.path not in self.skipped:
-                    folders += [] if places.is_made_by_tools(entry.name) else [entry.path]
-        return _Folder(at, tuple(folders), tuple(candidates), entries)
+            entries = list(iterator)
+        for entry in entries:
+            if entry.is_symlink():
+                continue  # its target is masked where it lies, or hidden
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if places.is_named_like_keys(entry.path, is_folder=is_folder) or self.also(entry.path):
+                candidates.append(entry.path)
+            elif is_folder and entry.path not in self.skipped:
+                folders += [] if places.is_made_by_tools(entry.name) else [entry.path]
+        return _Folder(stamp, folders, candidates, len(entries))
 
-    def _holds(self, path: str) -> bool:
+    def _holds_keys(self, path: str) -> bool:
         if self.also(path) or os.path.isdir(path):
             return os.path.exists(path)
         return os.path.isfile(path) and places.holds_keys(path)
@@ -98,7 +97,7 @@ def make_mask(store: Path | None, path: Path) -> str:
     if path.is_dir():
         return ""
     try:
-        status = os.stat(path, follow_symlinks=False)
+        status = os.lstat(path)
         name = f"mask-{status.st_dev}-{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
         mask = (store or Path(os.devnull)) / name
         if not mask.exists():
@@ -115,18 +114,17 @@ def settle_indexes(masked: Iterable[Path], git: Iterable[GitFolder]) -> None:
     """Makes git examine, outside the sandbox, masked files as new as its index, as in every fresh
     clone: otherwise it would examine them again and again, and report each as changed. Never
     raises: a file that cannot be settled shows as changed."""
-    known = {folder.worktree: folder.path for folder in git}
+    records = {folder.worktree: folder.path for folder in git}
     newest: dict[Path, float] = {}
     for path in masked:
-        root = paths.repository_root(path.parent)
-        if root is not None:
+        if root := paths.repository_root(path.parent):
             with contextlib.suppress(OSError):
                 newest[root] = max(newest.get(root, 0.0), os.lstat(path).st_mtime)
-    for root, at in newest.items():
-        index = Path(known.get(str(root), f"{root}/.git"), "index")
+    for root, time_of_newest in newest.items():
+        index = Path(records.get(str(root), f"{root}/.git"), "index")
         with contextlib.suppress(OSError, GitError):
             status = index.stat()
             # A link may lead to anybody's index; git would wait for a pipe.
             is_own = stat.S_ISREG(status.st_mode) and real_path(index) == str(index)
-            if is_own and int(status.st_mtime) <= at:
+            if is_own and int(status.st_mtime) <= time_of_newest:
                 run_git(root, ["update-index", "-q", "--refresh", "--force-write-index"])

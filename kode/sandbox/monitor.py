@@ -23,24 +23,25 @@ from dataclasses import dataclass, field
 
 from kode.paths import real_path
 from kode.permissions.shell.programs import script_of
-from kode.sandbox.limits import OPENS, OPENS_FOR_WRITING, RUNS, SOCKET, WATCHED, Reported
+from kode.sandbox.limits import OPENS, OPENS_FOR_WRITING, RUNS, SOCKET, WATCHED
 from kode.sandbox.reach import Reach, access
 from kode.tool import Blocked
 from kode.workplace import below_any
 
 MAX_HITS = 20  # more do not help a person decide
-MAX_OPENED = 20_000  # a large build; bounds memory
+MAX_OPENED = 40_000  # a large build; bounds memory
 _RECEIVE, _ANSWER = 0xC0502100, 0xC0182101  # SECCOMP_IOCTL_NOTIF_* of linux/seccomp.h
 _CONTINUE = 1  # SECCOMP_USER_NOTIF_FLAG_CONTINUE
 _CALL = struct.Struct("=QIIiIQ6Q")
 _REPLY = struct.Struct("=QqiI")
-_PATH_BYTES = 4096
-"""PATH_MAX of linux/limits.h."""
-_ADDRESS = struct.Struct("=Q")
+_PAGE_BYTES = 4096
+"""Also PATH_MAX of linux/limits.h."""
 _MAX_WORDS = 32
 """Of a command line: a program stands at its beginning."""
 _MAX_SENT = 100
 """Descriptors that the launcher may send."""
+_HERE = (1 << 64) - 100
+"""AT_FDCWD."""
 _WITHOUT_HARM = re.compile(
     r"/(?:__pycache__|\.pytest_cache|pytest-cache-files-[^/]*|\.mypy_cache|\.ruff_cache|\.hypothesis"
     r"|\.cache|var/cache)(?:/|$)"
@@ -53,26 +54,22 @@ _MAKES = ("mkdir", "link", "symlink")
 
 @dataclass
 class SyscallMonitor:
-    """Listens while one command runs. Each of `blocked` is there once."""
+    """Listens while one command runs."""
 
     reach: Reach
     """What the command reaches: what it may change, and whether it has a network."""
     counts_home: bool = False
     """Whether a write to an empty home is blocked: what is written there is lost."""
-    opens_below: tuple[str, ...] = ()
-    """Folders of which to record what it opens or runs."""
+    records_opens: bool = False
     granted: tuple[str, ...] = ()
     """Folders that a rule shows: what lies there may be text from outside."""
     outside_text: str = ""
     """The first path below `granted` that it opened."""
     blocked: dict[Blocked, None] = field(default_factory=dict)
     opened: dict[str, None] = field(default_factory=dict)
-    """Absolute paths below `opens_below`, as they were named, whether they were there
-    or not; at most `MAX_OPENED`, as of the following."""
-    scripts: dict[str, None] = field(default_factory=dict)
+    """Absolute paths as they were named, whether they were there or not; at most `MAX_OPENED`."""
+    scripts: set[str] = field(default_factory=set)
     """Those that were executed, or given to an interpreter as its program."""
-    elsewhere: dict[str, None] = field(default_factory=dict)
-    """Paths that are not below `opens_below`."""
     listens: bool = False
     """Whether the kernel reports anything."""
     copies: list[int] = field(default_factory=list)
@@ -99,52 +96,39 @@ class SyscallMonitor:
             self._thread.join()
         self._theirs.close()
         self._ours.close()
-        os.close(self._stop)
-        while self.copies:
-            os.close(self.copies.pop())
+        for descriptor in (self._stop, *self.copies):
+            os.close(descriptor)
+        self.copies.clear()
 
     def _listen(self) -> None:
-        listener = self._receive()
-        if listener < 0:
+        if not self._waits_for(self._ours.fileno()):
             return
+        _, descriptors, _, _ = socket.recv_fds(self._ours, 1, _MAX_SENT)
+        if not descriptors:
+            return
+        listener, *self.copies[:] = descriptors
         self.listens = True
-        try:
-            poll = select.poll()
-            poll.register(listener, select.POLLIN)
-            poll.register(self._stop, select.POLLHUP)
-            while True:
-                ready = dict(poll.poll())
-                # A process whose end was missed must not keep this loop running.
-                if self._stop in ready or not ready.get(listener, 0) & select.POLLIN:
-                    return
-                self._take(listener)
-        finally:
-            os.close(listener)
+        while self._waits_for(listener):
+            self._take(listener)
+        os.close(listener)
 
-    def _receive(self) -> int:
+    def _waits_for(self, descriptor: int) -> bool:
+        """Whether there is something to read before this is stopped, or the other end closed: a
+        process whose end was missed must not keep it running."""
         poll = select.poll()
-        poll.register(self._ours, select.POLLIN)
+        poll.register(descriptor, select.POLLIN)
         poll.register(self._stop, select.POLLHUP)
-        if self._ours.fileno() not in dict(poll.poll()):
-            return -1
-        size = array.array("i").itemsize
-        _, ancillary, _, _ = self._ours.recvmsg(1, socket.CMSG_SPACE(size * _MAX_SENT))
-        for level, kind, data in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                sent = array.array("i", data[: len(data) - len(data) % size])
-                self.copies += sent[1:]
-                return int(sent[0])
-        return -1
+        ready = dict(poll.poll())
+        return self._stop not in ready and bool(ready.get(descriptor, 0) & select.POLLIN)
 
     def _take(self, listener: int) -> None:
-        asked = bytearray(_CALL.size)
+        request = bytearray(_CALL.size)
         with contextlib.suppress(OSError):  # it was interrupted, or has ended
-            fcntl.ioctl(listener, _RECEIVE, asked, True)
-            call = _CALL.unpack(asked)
+            fcntl.ioctl(listener, _RECEIVE, request, True)
+            call = _CALL.unpack(request)
             with contextlib.suppress(Exception):  # what cannot be understood is not reported
                 self._note(call[1], call[3], call[6:])
-            denied = call[3] == SOCKET
-            answer = (-errno.EPERM, 0) if denied else (0, _CONTINUE)
+            answer = (-errno.EPERM, 0) if call[3] == SOCKET else (0, _CONTINUE)
             fcntl.ioctl(listener, _ANSWER, _REPLY.pack(call[0], 0, *answer))
 
     def _note(self, pid: int, number: int, arguments: Sequence[int]) -> None:
@@ -156,75 +140,54 @@ class SyscallMonitor:
             address, size = arguments[1:3] if name == "connect" else arguments[4:6]
             self._add(self._of_address(pid, _read(pid, address, min(size, 128))))
             return
-        path = _path_of(pid, call, arguments)
+        folder = _HERE if call.folder is None else arguments[call.folder]
+        path = _resolve(pid, folder, _text(pid, arguments[call.path]))
         if name in (*OPENS, *RUNS, "openat2"):
-            self._note_open(pid, path, _words_of(pid, call, arguments) if name in RUNS else None)
-        reads = call.flags is not None and not arguments[call.flags] & OPENS_FOR_WRITING
-        if name not in RUNS and not (name in OPENS and reads):
-            is_there = name.startswith(_MAKES) and os.path.lexists(path)
-            self._add(None if is_there else self._of_path(path))
+            self._note_open(pid, path)
+        if name in RUNS and self.records_opens and len(self.scripts) < MAX_OPENED:
+            script = script_of(_words(pid, arguments[call.path + 1]))
+            self.scripts |= {path, _resolve(pid, _HERE, script)}
+        is_read = call.flags is not None and not arguments[call.flags] & OPENS_FOR_WRITING
+        is_there = name.startswith(_MAKES) and os.path.lexists(path)
+        if name not in RUNS and not is_there and not (name in OPENS and is_read):
+            self._add(self._of_path(path))
 
     def _add(self, blocked: Blocked | None) -> None:
         if blocked is not None and len(self.blocked) < MAX_HITS:
             self.blocked[blocked] = None
 
-    def _note_open(self, pid: int, path: str, words: Sequence[str] | None) -> None:
-        """`words`: the command line of a program that is started."""
+    def _note_open(self, pid: int, path: str) -> None:
         if self.granted and not self.outside_text:
             real = _real_path_of(pid, path)
             self.outside_text = real if below_any(real, self.granted) else ""
-        if not self.opens_below:
-            return
-        if not self._keep(path, self.opened) and len(self.elsewhere) < MAX_OPENED:
-            self.elsewhere[path] = None
-        if words is not None:
-            self._keep(path, self.scripts)
-            self._keep(_resolve(pid, _HERE, script_of(words)), self.scripts)
-
-    def _keep(self, path: str, paths: dict[str, None]) -> bool:
-        """Whether the path is below `opens_below`; it is kept then."""
-        is_inside = below_any(path, self.opens_below)
-        if is_inside and len(paths) < MAX_OPENED:
-            paths[path] = None
-        return is_inside
+        if self.records_opens and len(self.opened) < MAX_OPENED:
+            self.opened[path] = None
 
     def _of_path(self, path: str) -> Blocked | None:
         if not path or _WITHOUT_HARM.search(path):
             return None
         folder, name = os.path.split(path)
         real = os.path.join(real_path(folder), name)
-        if self._may_change(real):
+        may_change = access(self.reach, real)
+        if may_change in ("writable", "private") or below_any(real, ("/dev", "/proc")):
+            return None
+        if may_change == "empty" and not self.counts_home:
             return None
         # Not blocked by the sandbox: it could not change this outside either.
         target = real if os.path.lexists(real) else os.path.dirname(real)
         return Blocked("write", _display_path(path)) if os.access(target, os.W_OK) else None
 
-    def _may_change(self, path: str) -> bool:
-        match access(self.reach, path):
-            case "writable" | "private":
-                return True
-            case "empty":
-                return not self.counts_home
-        return below_any(path, ("/dev", "/proc"))
-
     def _of_address(self, pid: int, address: bytes) -> Blocked | None:
-        if self.reach.network == "all" or len(address) < 8:
+        family = int.from_bytes(address[:2], "little")
+        begin, end = {2: (4, 8), 10: (8, 24)}.get(family, (0, 0))  # AF_INET, AF_INET6 of Linux
+        if self.reach.network == "all" or not end or len(address) < end:
             return None
-        family, port = struct.unpack("=H", address[:2])[0], struct.unpack(">H", address[2:4])[0]
-        if family == socket.AF_INET:
-            host: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.IPv4Address(
-                address[4:8]
-            )
-        elif family == socket.AF_INET6 and len(address) >= 24:
-            host = ipaddress.IPv6Address(address[8:24])
-        else:
-            return None
+        port, host = int.from_bytes(address[2:4], "big"), ipaddress.ip_address(address[begin:end])
         if port == 53:
             return Blocked("lookup")
         if host.is_loopback or host.is_unspecified:
-            if port in listening_ports() - listening_ports(pid):
-                return Blocked("port", str(port))
-            return None
+            is_outside = port in listening_ports() - listening_ports(pid)
+            return Blocked("port", str(port)) if is_outside else None
         return Blocked("connection", f"{host}:{port}") if port else None
 
 
@@ -232,16 +195,6 @@ def _display_path(path: str) -> str:
     """The command chose the name: it must not add lines to a question, nor fill the screen."""
     text = path if path.isprintable() else ascii(path)[1:-1]
     return text if len(text) <= _MAX_SHOWN else f"…{text[-_MAX_SHOWN:]}"
-
-
-_HERE = (1 << 64) - 100
-"""AT_FDCWD."""
-
-
-def _path_of(pid: int, call: Reported, arguments: Sequence[int]) -> str:
-    """The path that a reported call names; "" for none."""
-    folder = _HERE if call.folder is None else arguments[call.folder]
-    return _resolve(pid, folder, _text(pid, arguments[call.path]))
 
 
 def _real_path_of(pid: int, path: str) -> str:
@@ -256,19 +209,16 @@ def _real_path_of(pid: int, path: str) -> str:
         os.close(descriptor)
 
 
-def _words_of(pid: int, call: Reported, arguments: Sequence[int]) -> list[str]:
-    """The first words of the command line of a call of `RUNS`."""
-    data = _read(pid, arguments[call.path + 1], _MAX_WORDS * _ADDRESS.size)
-    words = []
-    for (address,) in _ADDRESS.iter_unpack(data[: len(data) - len(data) % _ADDRESS.size]):
-        if not address:
-            break
-        words.append(_text(pid, address))
-    return words
+def _words(pid: int, address: int) -> list[str]:
+    """The first words of a command line in the memory of a process."""
+    data = _read(pid, address, 8 * _MAX_WORDS)
+    addresses = array.array("Q", data[: len(data) // 8 * 8])
+    end = addresses.index(0) if 0 in addresses else len(addresses)
+    return [_text(pid, each) for each in addresses[:end]]
 
 
 def _text(pid: int, address: int) -> str:
-    return os.fsdecode(_read(pid, address, _PATH_BYTES).partition(b"\0")[0])
+    return os.fsdecode(_read(pid, address, _PAGE_BYTES).partition(b"\0")[0])
 
 
 def _resolve(pid: int, folder: int, text: str) -> str:
@@ -281,17 +231,14 @@ def _resolve(pid: int, folder: int, text: str) -> str:
 
 
 def _read(pid: int, address: int, size: int) -> bytes:
-    """Reads memory of another process, at most up to the end of its page."""
-    descriptor = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        room = 4096 - address % 4096
-        data = os.pread(descriptor, min(size, room), address)
-        if size > room and b"\0" not in data:
+    """Reads memory of another process, of a second page only what it needs and can have."""
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as file:
+        in_page = _PAGE_BYTES - address % _PAGE_BYTES
+        data = os.pread(file.fileno(), min(size, in_page), address)
+        if size > in_page and b"\0" not in data:
             with contextlib.suppress(OSError):
-                data += os.pread(descriptor, size - room, address + room)
+                data += os.pread(file.fileno(), size - in_page, address + in_page)
         return data
-    finally:
-        os.close(descriptor)
 
 
 def listening_ports(of: int | str = "self") -> frozenset[int]:
@@ -299,9 +246,7 @@ def listening_ports(of: int | str = "self") -> frozenset[int]:
     ports = set()
     for name in (f"/proc/{of}/net/tcp", f"/proc/{of}/net/tcp6"):
         with contextlib.suppress(OSError, ValueError), open(name) as file:
-            next(file, "")
-            for line in file:
-                fields = line.split()
+            for fields in map(str.split, list(file)[1:]):
                 if fields[3] == "0A":
                     ports.add(int(fields[1].rpartition(":")[2], 16))
     return frozenset(ports)

@@ -11,7 +11,7 @@ import pwd
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from glob import glob
@@ -209,19 +209,19 @@ def tool_chains() -> tuple[Path, ...]:
     """Folders with programs and libraries that lie in a home or elsewhere: the well-known ones, and
     those that PATH and the variables of tool chains name."""
     homes = own_homes()
-    shown = [home / name for home in homes for name in SHOWN_IN_HOME]
-    shown += map(Path, (os.environ.get(name) or "/" for name in _TOOL_CHAINS))
+    shown = [_real(home / name) for home in homes for name in SHOWN_IN_HOME]
+    shown += [_real(Path(os.environ.get(name) or "/")) for name in _TOOL_CHAINS]
     for folder in map(_real, map(Path, filter(os.path.isabs, os.get_exec_path()))):
         prefix = folder.parent
-        is_prefix = any((prefix / mark).exists() for mark in _MARKS_OF_PREFIX)
-        shown.append(prefix if is_prefix and not (prefix / ".git").exists() else folder)
+        is_prefix = any(os.path.exists(prefix / mark) for mark in _MARKS_OF_PREFIX)
+        shown.append(prefix if is_prefix and not os.path.exists(prefix / ".git") else folder)
         if folder.name == "bin" and prefix not in homes:
-            shown += (prefix / "lib", prefix / "libexec")
+            shown += map(_real, (prefix / "lib", prefix / "libexec"))
         python = _real(folder / "python3")  # of a virtual environment: a link to the real one
-        if python.name.startswith("python") and python.is_file():
-            shown += (python.parent, python.parent.parent / "lib")
-    there = {path for path in map(_real, shown) if path.exists() and _is_for_all(path, homes)}
-    outermost = (path for path in there if there.isdisjoint(path.parents))
+        if python.name.startswith("python") and os.path.isfile(python):
+            shown += (python.parent, _real(python.parent.parent / "lib"))
+    existing = {path for path in shown if os.path.exists(path) and _is_for_all(path, homes)}
+    outermost = (path for path in existing if existing.isdisjoint(path.parents))
     return tuple(sorted(path for path in outermost if not below_any(str(path), SYSTEM)))
 
 
@@ -243,10 +243,9 @@ def find_siblings(place: Workplace) -> tuple[Path, ...]:
 
 def _is_for_all(path: Path, homes: Sequence[Path]) -> bool:
     """Whether a folder may be shown: not all, none with a home in it, nor one of keys."""
-    around = [home for home in homes if path.is_relative_to(home)]
-    keys = [str(home / name) for home in around for name in names("key_folders")]
+    keys = (home / name for home in homes for name in names("key_folders"))
     holds_all = any(home.is_relative_to(path) for home in (*homes, Path("/")))
-    return not holds_all and not below_any(str(path), keys)
+    return not holds_all and not any(map(path.is_relative_to, keys))
 
 
 def make_reach(
@@ -271,6 +270,7 @@ def make_reach(
     fixed = [folder / name for folder in sorted(records) for name in RUN_BY_GIT]
     read = [path for path in grants.read if _is_for_all(path, homes)]
     outputs = [place.outputs] if place.outputs.is_dir() else []
+    patterns = (path for name in place.readable for path in sorted(name.parent.glob(name.name)))
     listed: list[tuple[Access, Iterable[Path]]] = [
         ("hidden", [Path("/")]),
         ("readable", map(Path, SYSTEM)),
@@ -285,7 +285,7 @@ def make_reach(
         ("writable", (folder for folder in map(Path, grants.write) if folder.is_dir())),
         ("hidden", _keys_in(homes, (*folders, *read))),
         ("hidden", place.protected),
-        ("readable", (*outputs, *_readable(place))),
+        ("readable", (*outputs, *(path for path in patterns if not path.is_symlink()))),
         ("writable", [grants.cache] if grants.cache else ()),
         ("writable", [Path(temporary)] if alone else ()),
     ]
@@ -297,24 +297,20 @@ def make_reach(
     return replace(reach, places=(*every, *(Place(path=p, access="readable") for p in own)))
 
 
-def _readable(place: Workplace) -> list[Path]:
-    """What exists of the readable files in kode's folders, whose names may be patterns."""
-    each = (path for name in place.readable for path in sorted(name.parent.glob(name.name)))
-    return [path for path in each if not path.is_symlink()]
-
-
 def _git_settings(homes: Iterable[Path]) -> list[Path]:
     """Those without a key, which may have come into them since the last command."""
     settings = (home / name for home in homes for name in _GIT_SETTINGS)
-    return [path for path in settings if path.exists() and not _KEY_IN_SETTINGS.search(_read(path))]
+    return [
+        path
+        for path in settings
+        if os.path.exists(path) and not _KEY_IN_SETTINGS.search(_read(path))
+    ]
 
 
 def _keys_in(homes: Iterable[Path], folders: Sequence[Path]) -> list[Path]:
     """Folders of keys that a home in or around these folders has."""
-    around = frozenset(folders)
-    keys = [home / name for home in homes for name in names("key_folders")]
-    inside = [path for path in keys if not around.isdisjoint((path, *path.parents))]
-    return list(filter(_is_plain_folder, inside))
+    keys = (home / name for home in homes for name in names("key_folders"))
+    return [key for key in keys if any(map(key.is_relative_to, folders)) and _is_plain_folder(key)]
 
 
 @cache
@@ -342,14 +338,12 @@ def to_bubblewrap(
     finds each working folder where `lowers` says.
     """
     words = [word for place in reach.places for word in _mount(reach, place, masks, lowers)]
-    for path in reach.of("hidden"):  # read-only once everything inside them is mounted
-        if _is_plain_folder(path):
-            words += ("--remount-ro", str(path))
+    for path in filter(_is_plain_folder, reach.of("hidden")):
+        words += ("--remount-ro", str(path))  # once everything inside them is mounted
     if store:  # what the launcher makes layers of
         words += ("--bind", store, STAGE)
-        words += (
-            word for root, lower in lowers.items() for word in ("--ro-bind", str(root), lower)
-        )
+        for root, lower in lowers.items():
+            words += ("--ro-bind", str(root), lower)
     # No cgroup namespace: Java fails if the names in /proc and in /sys differ.
     words += ("--unshare-user-try", "--unshare-pid", "--unshare-ipc", "--unshare-uts")
     words += ["--unshare-net"] if reach.network == "none" else []
@@ -364,21 +358,23 @@ def _mount(
 ) -> Iterable[str]:
     """What is seen at a place."""
     path = str(place.path)
-    match path:
-        case "/" if place.access == "hidden":
+    match path, place.access:
+        case "/", "hidden":
             return ()  # it begins as an empty folder
-        case "/tmp" | "/dev" if place.access == "private":
-            return ("--dev", path) if path == "/dev" else ("--bind", reach.temporary, path)
-        case "/proc":
+        case "/dev", "private":
+            return ("--dev", path)
+        case "/tmp", "private":
+            return ("--bind", reach.temporary, path)
+        case "/proc", _:
             # Root could change system-wide settings.
             settings = ("--ro-bind-try", "/proc/sys", "/proc/sys") if os.geteuid() == 0 else ()
             return ("--proc", path, *settings)
-    if place.access == "readable" and real_path(path) != path and path in SYSTEM:
-        return ("--symlink", os.readlink(path), path)
-    if place.access == "writable" and place.path not in lowers:
-        return ("--bind", path, path)
-    if place.access in ("readable", "writable"):
-        return ("--ro-bind-try", path, path)  # may be gone by now
+        case _, "readable" if path in SYSTEM and real_path(path) != path:
+            return ("--symlink", os.readlink(path), path)
+        case _, "writable" if place.path not in lowers:
+            return ("--bind", path, path)
+        case _, "readable" | "writable":
+            return ("--ro-bind-try", path, path)  # may be gone by now
     if _is_plain_folder(place.path):
         return ("--tmpfs", path)
     if place.path in masks:
@@ -422,19 +418,15 @@ def _list_beside(folder: str, hidden: frozenset[str]) -> list[tuple[str, bool]]:
     """Everything except the hidden entries. Links are left out, because their targets would be
     allowed with them."""
     beside: list[tuple[str, bool]] = []
-    for entry in _entries(folder):
-        if entry.is_symlink() or entry.path in hidden:
-            continue
-        if inside := frozenset(path for path in hidden if below(path, entry.path)):
-            beside += _list_beside(entry.path, inside)
-        else:
-            beside.append((entry.path, entry.is_dir(follow_symlinks=False)))
-    return beside if len(beside) <= MAX_BESIDE else []
-
-
-def _entries(folder: str) -> "Iterator[os.DirEntry[str]]":
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
-        yield from entries
+        for entry in entries:
+            if entry.is_symlink() or entry.path in hidden:
+                continue
+            if inside := frozenset(path for path in hidden if below(path, entry.path)):
+                beside += _list_beside(entry.path, inside)
+            else:
+                beside.append((entry.path, entry.is_dir(follow_symlinks=False)))
+    return beside if len(beside) <= MAX_BESIDE else []
 
 
 def _is_plain_folder(path: Path) -> bool:

@@ -15,6 +15,7 @@ import contextlib
 import os
 import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -58,16 +59,12 @@ WrapCommand = Callable[[tuple[str, ...]], "Attempt"]
 """Turns a command's argument list into what runs it in the sandbox. Raises: OSError."""
 
 
-class HiddenError(SandboxError):
-    """A program exists, and commands in the sandbox cannot see it, at `paths`."""
+class ProgramError(SandboxError):
+    """There is no such program, or commands in the sandbox cannot see it, at the `hidden` paths."""
 
-    def __init__(self, program: str, paths: Sequence[str]) -> None:
-        super().__init__(f"{program} cannot be started: the sandbox hides {' and '.join(paths)}")
-        self.paths = paths
-
-
-class MissingError(SandboxError):
-    """There is no such program."""
+    def __init__(self, message: str, hidden: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.hidden = hidden
 
 
 @dataclass(eq=False, kw_only=True)
@@ -87,15 +84,14 @@ class Sandbox:
     """The commands in it that have not ended."""
     carried: "dict[Path, CarriedLayer]" = field(default_factory=dict)
     """Working folder → what commands of this session wrote there and is not real."""
+    named: set[str] = field(default_factory=set)
+    """Hidden paths that the person and the model were told of."""
     _support: "Support | None" = None
     _is_unknown: bool = False
     """Whether the last self-test ran out of time."""
     _temporary: str = ""
     _store: "Store | None" = None
-    _masks: "tuple[Masks, ...]" = ()
     _loopback: "Loopback | None" = None
-    named: set[str] = field(default_factory=set)
-    """Hidden paths that the person and the model were told of."""
     _can_share: bool = True
     """Whether to try for a network that its commands share: False once that has failed."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -104,6 +100,8 @@ class Sandbox:
 
     def __post_init__(self) -> None:
         self.place = resolve_workplace(self.place)
+
+    # ── what its commands reach ──────────────────────────────────────────────────────────────
 
     @cached_property
     def folders(self) -> tuple[Path, ...]:
@@ -124,8 +122,23 @@ class Sandbox:
         return tuple(p for p in siblings if not any(p.is_relative_to(f) for f in self.folders))
 
     @cached_property
-    def _tool_chains(self) -> tuple[Path, ...]:
-        return tool_chains()
+    def _shown(self) -> tuple[Path, ...]:
+        return (*tool_chains(), *self.siblings)
+
+    @cached_property
+    def _masks(self) -> "tuple[Masks, ...]":
+        from kode.sandbox.masks import Masks
+
+        git = frozenset(folder.path for folder in self.place.git)
+        # What the entry of a server names is meant with its keys.
+        granted = self.grants.read if self.has_layers else ()
+        trees = (*self.trees, *self.siblings, *granted)
+        return tuple(Masks(tree, self.denied, git) for tree in trees)
+
+    def masked(self) -> list[Path]:
+        """The files and folders with keys in the working folders and in what else is shown of
+        projects, as they are now."""
+        return [path for masks in self._masks for path in masks.paths()]
 
     def reach(self, kind: Kind, grants: Grants | None = None, *, layered: bool = False) -> Reach:
         """What a command reaches in one kind of sandbox, before the files with keys are hidden."""
@@ -135,19 +148,22 @@ class Sandbox:
         return make_reach(
             self.place,
             grants,
-            shown=(*self._tool_chains, *self.siblings),
+            shown=self._shown,
             temporary=self.temporary_folder(),
             network=network,
             layered=layered,
             alone=kind == "landlock",
         )
 
-    def hidden_paths(self, path: str, kind: Kind = "bubblewrap") -> list[str]:
+    def hidden_paths(self, path: str) -> list[str]:
         """What a command would not find of an existing path: the path, and where its links lead."""
-        reach = self.reach(kind)
-        ways = dict.fromkeys((os.path.abspath(path), real_path(path)))
-        there = ways if os.path.exists(path) else ()
-        return [way for way in there if access(reach, way) not in ("readable", "writable")]
+        reach = self.reach("bubblewrap")
+        spellings = dict.fromkeys((os.path.abspath(path), real_path(path)))
+        return [
+            spelling
+            for spelling in (spellings if os.path.exists(path) else ())
+            if access(reach, spelling) not in ("readable", "writable")
+        ]
 
     def shows(self, path: str) -> bool:
         """Whether commands read an absolute path, and everything below it."""
@@ -168,12 +184,9 @@ class Sandbox:
             if self._support is None:
                 from kode.sandbox.trial import find_support
 
-                try:
-                    self._support = find_support(self)
-                except SandboxUnknownError:
-                    self._is_unknown = True
-                    raise
-                self._is_unknown = False
+                self._is_unknown = True
+                self._support = find_support(self)
+            self._is_unknown = False
             return self._support
 
     def is_available(self) -> bool:
@@ -182,7 +195,7 @@ class Sandbox:
 
     def kind(self) -> SandboxKind:
         """Where commands can be tried, as far as is known; tries once if nobody has."""
-        with contextlib.suppress(SandboxUnknownError):
+        with self._lock, contextlib.suppress(SandboxUnknownError):
             if not self._is_unknown and (support := self.support()).kind != "none":
                 return "layered" if support.layered else "plain"
         return "unknown" if self._is_unknown else "none"
@@ -229,14 +242,15 @@ class Sandbox:
 
     def start_program(self, argv: tuple[str, ...], *, records_opens: bool = False) -> "Attempt":
         """Starts an attempt at a program that runs beside the session, as an MCP server. Raises:
-        OSError, HiddenError, MissingError, SandboxUnknownError."""
+        OSError, ProgramError, SandboxUnknownError."""
         # The launcher does not search for programs; it becomes the one that is named.
         path = shutil.which(argv[0], path=self.place.environment.get("PATH"))
         program = path or str(self.place.cwd / argv[0])
         if path is None and ("/" not in argv[0] or not os.path.exists(program)):
-            raise MissingError(f"there is no program {argv[0]}: install it, or correct the name")
-        if hidden := self.hidden_paths(program, self.support().kind):
-            raise HiddenError(argv[0], hidden)
+            raise ProgramError(f"there is no program {argv[0]}: install it, or correct the name")
+        if hidden := self.hidden_paths(program):
+            message = f"{argv[0]} cannot be started: the sandbox hides {' and '.join(hidden)}"
+            raise ProgramError(message, hidden)
         return self.begin(records_opens=records_opens).wrap((program, *argv[1:]))
 
     def attempt(
@@ -256,23 +270,21 @@ class Sandbox:
 
         if probe is None:  # before it counts as somebody else's change
             masks.settle_indexes(self.masked(), self.place.git)
-        layers: tuple[Layer, ...] = ()
-        if layered and kind == "bubblewrap":
-            if (store := self.store()) is None:
+        layers, store = list[Layer](), self.store()
+        for root in self.folders if layered else ():
+            if store is None:
                 raise OSError("there is no place for a copy of the project")
-            carried = {} if records_opens else self.carried
-            layers = tuple(
-                make_layer(store, root, carried.get(root), self.place.git) for root in self.folders
-            )
-        all_grants = self.grants
+            carried = None if records_opens else self.carried.get(root)
+            layers.append(make_layer(store, root, carried, self.place.git))
+        allowed = self.grants
         if grants is not None:
-            network, read = all_grants.network or grants.network, (*all_grants.read, *grants.read)
-            all_grants = replace(grants, network=network, read=read)
+            network = allowed.network or grants.network
+            allowed = replace(grants, network=network, read=(*allowed.read, *grants.read))
         return Attempt(
             sandbox=self,
             kind=kind,
-            layers=layers,
-            grants=all_grants,
+            layers=tuple(layers),
+            grants=allowed,
             is_program=grants is not None,
             probe=probe,
             records_opens=records_opens,
@@ -294,23 +306,6 @@ class Sandbox:
 
     # ── what they share ──────────────────────────────────────────────────────────────────────
 
-    def masked(self) -> list[Path]:
-        """The files and folders with keys in the working folders and in what else is shown of
-        projects, as they are now."""
-        with self._lock:
-            if not self._masks:
-                from kode.sandbox.masks import Masks
-
-                git = frozenset(folder.path for folder in self.place.git)
-                # What the entry of a server names is meant with its keys.
-                trees = (
-                    *self.trees,
-                    *self.siblings,
-                    *(self.grants.read if self.has_layers else ()),
-                )
-                self._masks = tuple(Masks(tree, self.denied, git) for tree in trees)
-        return [path for masks in self._masks for path in masks.paths()]
-
     def private_tmp(self) -> Path | None:
         """The folder that its commands see as `/tmp`; None where they see the machine's or none.
         The first call may try the sandbox."""
@@ -327,15 +322,12 @@ class Sandbox:
         """One folder for all commands of a process, because one leaves files for the next."""
         with self._lock:
             if not os.path.isdir(self._temporary):  # never created, or deleted
-                store = self.store()
-                if store is None:
-                    import tempfile
-
-                    self._temporary = real_path(tempfile.mkdtemp(prefix="kode-sandbox-"))
-                    atexit.register(shutil.rmtree, self._temporary, ignore_errors=True)
-                else:
+                if store := self.store():
                     (store / "tmp").mkdir(mode=0o700, exist_ok=True)
                     self._temporary = real_path(store / "tmp")
+                else:
+                    self._temporary = real_path(tempfile.mkdtemp(prefix="kode-sandbox-"))
+                    atexit.register(shutil.rmtree, self._temporary, ignore_errors=True)
             return self._temporary
 
     def loopback(self) -> "Loopback | None":
@@ -355,15 +347,16 @@ class Sandbox:
 
         with self._lock:
             if self._store is None:
-                outside = (
+                places_outside = (
                     place
                     for place in places(self.place.home)
                     if not any(place.is_relative_to(folder) for folder in self.folders)
                 )
-                self._store = open_store(outside)
-                if self._store is not None:
-                    atexit.register(self._store.close)
-            return None if self._store is None else self._store.folder
+                if (store := open_store(places_outside)) is None:
+                    return None
+                self._store = store
+                atexit.register(store.close)
+            return self._store.folder
 
     def close(self) -> None:
         """Removes its `/tmp` and copies, unless a command still runs in it. It can be used
@@ -375,10 +368,9 @@ class Sandbox:
             if self._store is not None:
                 atexit.unregister(self._store.close)
                 self._store.close()
-                self._store = None
             if self._loopback is not None:
                 self._loopback.close()
-                self._loopback = None
+            self._store = self._loopback = None
 
 
 def missing_protection() -> str:

@@ -5,16 +5,20 @@ text: each is a parameter. Seatbelt compares real paths, as the file system spel
 loopback of its own, so only `all` gives a network: the machine's loopback has its services.
 """
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from pathlib import Path
 
-from kode.sandbox.reach import RUN_BY_GIT, SEATBELT, Place, Reach
-from kode.workplace import below
+from kode.sandbox.reach import RUN_BY_GIT, SEATBELT, Access, Reach
 
 ENV = "/usr/bin/env"
 
 _READ = "file-read* file-read-metadata file-test-existence"
 _LOOK = "file-read-metadata file-test-existence"
+_RULES: dict[Access, tuple[str, ...]] = {
+    "writable": (f"allow {_READ} file-write*",),
+    "readable": (f"allow {_READ}", "deny file-write*"),
+}
+"""What holds in a place; in any other nothing is allowed."""
 
 
 def _each(kind: str, values: str) -> str:
@@ -61,73 +65,6 @@ _NETWORK = f"""(allow network-outbound (remote ip "*:*"))
 """No unix sockets but that for names: those of Docker and ssh-agent lead out of the sandbox."""
 
 
-def command(reach: Reach) -> tuple[str, ...]:
-    """The beginning of the argument list of a command that may reach this and nothing else."""
-    text, parameters = profile(reach)
-    given = (word for name, path in parameters.items() for word in ("-D", f"{name}={path}"))
-    return (SEATBELT, "-p", text, *given)
-
-
-def profile(reach: Reach) -> tuple[str, dict[str, str]]:
-    """The profile and its parameters, name → path. Touches no file."""
-    names: dict[str, str] = {}
-
-    def filters(paths: Iterable[str], *kinds: str) -> str:
-        found = [
-            (kind, names.setdefault(path, f"P{len(names)}")) for path in paths for kind in kinds
-        ]
-        return " ".join(f'({kind} (param "{name}"))' for kind, name in found)
-
-    rules = [_BASE]
-    for place in reach.places:
-        rules += _rules(place, filters([str(place.path)], "literal", "subpath"))
-    rules.append(_DEVICES)
-    writable = [*map(str, reach.of("writable"))]
-    temporary = filters([reach.temporary], "literal", "subpath")
-    rules.append(f"(allow {_READ} file-write* {temporary})")
-    rules.append(f"(allow {_LOOK} {filters(_above(reach), 'literal')})")
-    rules.append(f"(deny file-write-unlink {filters(_held(reach, writable), 'literal')})")
-    for path in writable:
-        inside = filters([path], "subpath")
-        rules += [
-            f'(deny file-write* (require-all {inside} (regex #"{_OF_GIT}")))',
-            "(deny file-write-create file-write-data file-write-unlink "
-            f'(require-all {inside} (regex #"{_GIT}$")))',
-        ]
-    rules.append(_NETWORK if reach.network == "all" else "(deny network*)")
-    return "\n".join(rules), {name: path for path, name in names.items()}
-
-
-def _rules(place: Place, filters: str) -> Sequence[str]:
-    match place.access:
-        case "writable":
-            return (f"(allow {_READ} file-write* {filters})",)
-        case "readable":
-            return (f"(allow {_READ} {filters})", f"(deny file-write* {filters})")
-        case _:
-            return (f"(deny {_READ} file-write* {filters})",)
-
-
-def _above(reach: Reach) -> list[str]:
-    """The folders above what may be read, which programs look up to find the real path of a file;
-    the names in them stay hidden."""
-    shown = (*map(str, reach.of("readable", "writable")), reach.temporary)
-    return list(dict.fromkeys(parent for path in shown for parent in _parents(path)))
-
-
-def _held(reach: Reach, writable: Sequence[str]) -> list[str]:
-    """The writable folders, and the folders in them above a place that is not writable: moved
-    away, that would have another path, and other rules."""
-    others = map(str, reach.of("readable", "empty", "private", "hidden"))
-    inside = [p for path in others for p in _parents(path) if any(below(p, w) for w in writable)]
-    return list(dict.fromkeys((reach.temporary, *writable, *inside)))
-
-
-def _parents(path: str) -> list[str]:
-    parent = os.path.dirname(path)
-    return [] if parent == path else [*_parents(parent), parent]
-
-
 def _any_case(name: str) -> str:
     """A regular expression: most volumes ignore case."""
     return "".join(f"[{c.lower()}{c.upper()}]" if c.isalpha() else f"[{c}]" for c in name)
@@ -136,3 +73,43 @@ def _any_case(name: str) -> str:
 _GIT = f"/{_any_case('.git')}"
 # To the file system, some letters beyond ASCII equal a plain one: git needs none there.
 _OF_GIT = f"{_GIT}/(.*/)?({'|'.join(map(_any_case, RUN_BY_GIT))}|[^/]*[^ -~][^/]*)(/|$)"
+
+
+def command(reach: Reach) -> tuple[str, ...]:
+    """The beginning of the argument list of a command that may reach this and nothing else."""
+    text, parameters = profile(reach)
+    options = (word for name, path in parameters.items() for word in ("-D", f"{name}={path}"))
+    return (SEATBELT, "-p", text, *options)
+
+
+def profile(reach: Reach) -> tuple[str, dict[str, str]]:
+    """The profile and its parameters, name → path. Touches no file."""
+    names: dict[Path, str] = {}
+
+    def filters(paths: Iterable[Path], *kinds: str) -> str:
+        pairs = ((kind, names.setdefault(p, f"P{len(names)}")) for p in paths for kind in kinds)
+        return " ".join(f'({kind} (param "{name}"))' for kind, name in pairs)
+
+    rules, temporary = [_BASE], Path(reach.temporary)
+    for place in reach.places:
+        each = _RULES.get(place.access, (f"deny {_READ} file-write*",))
+        rules += [f"({rule} {filters([place.path], 'literal', 'subpath')})" for rule in each]
+    rules += [_DEVICES, f"({_RULES['writable'][0]} {filters([temporary], 'literal', 'subpath')})"]
+    # Programs look up the folders above what is shown; the names in them stay hidden.
+    shown = (*reach.of("readable", "writable"), temporary)
+    above = dict.fromkeys(parent for path in shown for parent in path.parents)
+    rules.append(f"(allow {_LOOK} {filters(above, 'literal')})")
+    # Moved away, what is in a writable folder, but not writable, would have another path.
+    writable = reach.of("writable")
+    fixed = reach.of("readable", "empty", "private", "hidden")
+    held = {p for path in fixed for p in path.parents if any(p.is_relative_to(w) for w in writable)}
+    rules.append(f"(deny file-write-unlink {filters((temporary, *writable, *held), 'literal')})")
+    for path in writable:
+        inside = filters([path], "subpath")
+        rules += [
+            f'(deny file-write* (require-all {inside} (regex #"{_OF_GIT}")))',
+            "(deny file-write-create file-write-data file-write-unlink "
+            f'(require-all {inside} (regex #"{_GIT}$")))',
+        ]
+    rules.append(_NETWORK if reach.network == "all" else "(deny network*)")
+    return "\n".join(rules), {name: str(path) for path, name in names.items()}

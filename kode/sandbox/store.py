@@ -29,6 +29,12 @@ class Store:
         os.close(self.lock)
 
 
+def places(home: Path) -> list[Path]:
+    """Where stores may lie, the best first, for a kode home."""
+    temporary = (Path(real_path(folder)) for folder in ("/tmp", "/dev/shm"))
+    return [paths.sandbox_folder(home), *(path / f"kode-{os.getuid()}" for path in temporary)]
+
+
 def open_store(parents: Iterable[Path]) -> Store | None:
     """Opens a store below the first writable of `parents`; None if there is none. Removes leftovers
     of killed processes."""
@@ -40,12 +46,6 @@ def open_store(parents: Iterable[Path]) -> Store | None:
                 folder.mkdir(mode=0o700)
                 return Store(folder=folder, lock=_lock(folder, fcntl.LOCK_EX))
     return None
-
-
-def places(home: Path) -> list[Path]:
-    """Where stores may lie, the best first, for a kode home."""
-    temporary = (Path(real_path(folder)) for folder in ("/tmp", "/dev/shm"))
-    return [paths.sandbox_folder(home), *(path / f"kode-{os.getuid()}" for path in temporary)]
 
 
 def remove_abandoned(parents: Iterable[Path]) -> None:
@@ -90,22 +90,21 @@ def _lock(folder: Path, how: int) -> int:
 
 def remove_tree(folder: Path) -> None:
     """Removes a folder. Never raises; what cannot be removed stays."""
+    with contextlib.suppress(OSError):
+        give_rights(folder)
     try:
-        with contextlib.suppress(OSError):
-            give_rights(folder)
         shutil.rmtree(folder, ignore_errors=True)
     except RecursionError:
-        for words in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
-            subprocess.run([*words, "--", str(folder)], capture_output=True, check=False)
+        subprocess.run(["rm", "-rf", "--", str(folder)], capture_output=True, check=False)
 
 
 def give_rights(folder: Path) -> None:
     """The kernel's own folders, and those of a command, may be unreadable."""
-    let_in(folder)
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                give_rights(Path(entry.path))
+    folders = [folder]
+    for each in folders:  # which grows meanwhile
+        let_in(each)
+        with os.scandir(each) as entries:
+            folders += [Path(entry) for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def let_in(folder: Path) -> None:

@@ -21,7 +21,6 @@ NO_FILE = "no file"
 BY_PATH: dict[str, dict[str, str]] = {
     "cli/commands/demo.py": {"scratch": NEW},
     "cli/commands/plugin.py": {"_begin": NAMED},
-    "sandbox/proof.py": {"_furnish": NEW, "_list_tries": NEW},
     "plugins/detached/holder.py": {"hold": HOME, "main": HOME},
     "plugins/detached/places.py": {"make": HOME},
     "plugins/fleet/trees.py": {"_make": "a folder of its own, whose place is checked afterwards"},
@@ -44,7 +43,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     "providers/stream.py": dict.fromkeys(("__aenter__", "_touching", "harden", "soften"), NO_FILE),
     "plugins/replay/recording.py": {"read_cassette": NEW},
     "sandbox/layer.py": dict.fromkeys(
-        "_fill _ignored_by_rules _merge _remove carry_into drop_idle_whiteouts make_layer".split(),
+        "_ignored_by_rules _merge _walk add carry_into drop_idle_whiteouts make_layer".split(),
         PRIVATE,
     ),
     "sandbox/masks.py": {"make_mask": PRIVATE},
@@ -53,6 +52,7 @@ BY_PATH: dict[str, dict[str, str]] = {
     ),
     "sandbox/sandbox.py": {"forget": PRIVATE, "temporary_folder": PRIVATE},
     "sandbox/store.py": {"let_in": PRIVATE, "open_store": PRIVATE, "remove_tree": PRIVATE},
+    "sandbox/trial.py": {"_list_escapes": NEW, "prove": NEW},
     "session/imports.py": {"import_file": HOME},
     "session/log.py": {"_open_locked": HOME, "close": HOME},
     "session/upkeep.py": {"delete": HOME},

@@ -273,9 +273,10 @@ def sandbox(case: Case) -> Finding:
 
 def sandbox_proofs() -> Iterator[Finding]:
     """Whether the sandbox of this machine holds, one finding for each of its promises."""
-    from kode.sandbox.proof import prove
+    from kode.sandbox.sandbox import Sandbox
+    from kode.sandbox.trial import prove
 
-    return (Finding(**vars(proof)) for proof in prove())
+    return (Finding(**vars(proof)) for proof in prove(Sandbox))
 
 
 def foreign_settings(cwd: Path) -> Iterator[Finding]:
