@@ -32,7 +32,7 @@ from kode.cli.prompt.layout import PLAIN_STYLE, STYLE, Lines, layout_of
 from kode.cli.prompt.state import PROMPT_ALIASES, PromptState
 from kode.cli.prompt.submit import press, submit
 from kode.cli.screen.menu import Menu
-from kode.cli.screen.notify import FOCUS_OFF, FOCUS_ON, Notifier, way_of
+from kode.cli.screen.notify import FOCUS_OFF, FOCUS_ON, Notifier, takes_texts
 from kode.cli.screen.screen import QUIET_S, links_work
 
 SPIN_S = 0.1  # ten frames a second look smooth
@@ -107,7 +107,7 @@ class Editor:
         self.last_key_at = float("-inf")
         self._typed_ahead_until = float("-inf")
         self._interrupted_at = self._escaped_at = self._answered_at = float("-inf")
-        self.notifier = Notifier(self.control, lambda: self.last_key_at, way_of(os.environ))
+        self.notifier = Notifier(self.control, lambda: self.last_key_at, takes_texts(os.environ))
         self._question: _Question | None = None
         self._repaint: asyncio.TimerHandle | None = None
         self._repainted_at = float("-inf")

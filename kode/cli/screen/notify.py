@@ -27,37 +27,22 @@ without support ignore it."""
 
 BELL = "\a"
 
-Way = Literal["osc9", "osc99", "osc777", "bell"]
 Setting = bool | Literal["bell"]
 
 
-def way_of(environ: Mapping[str, str]) -> Way:
-    """How this terminal notifies. Inside tmux or screen by the bell, which they pass on."""
+def takes_texts(environ: Mapping[str, str]) -> bool:
+    """Whether this terminal shows a text as a notification (OSC 9). Inside tmux or screen only the
+    bell is passed on."""
     term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
     if environ.get("TMUX") or environ.get("STY") or term.startswith(("screen", "tmux")):
-        return "bell"
-    if environ.get("KITTY_WINDOW_ID") or term == "xterm-kitty":
-        return "osc99"
-    if program in ("iTerm.app", "WezTerm", "ghostty"):
-        return "osc9"
-    if term.startswith(("foot", "rxvt-unicode")):
-        return "osc777"
-    return "bell"
+        return False
+    named = program in ("iTerm.app", "WezTerm", "ghostty") or environ.get("KITTY_WINDOW_ID")
+    return bool(named) or term.startswith(("foot", "xterm-kitty"))
 
 
-def sequence(way: Way, text: str) -> str:
+def sequence(text: str) -> str:
     """The escape sequence that shows `text`, cleaned and shortened, as a notification of kode."""
-    message = clip(one_line(text), MAX_COLUMNS)
-    match way:
-        case "osc9":
-            return f"\x1b]9;kode: {message}\x1b\\"
-        case "osc99":
-            return f"\x1b]99;;kode: {message}\x1b\\"
-        case "osc777":
-            # A semicolon would end the text here.
-            return f"\x1b]777;notify;kode;{message.replace(';', ',')}\x1b\\"
-        case "bell":
-            return BELL
+    return f"\x1b]9;kode: {clip(one_line(text), MAX_COLUMNS)}\x1b\\"
 
 
 @dataclass
@@ -67,7 +52,8 @@ class Notifier:
     send: Callable[[str], None]
     """Writes a sequence of kode's own to the terminal."""
     last_key_at: Callable[[], float]
-    way: Way = "bell"
+    shows_text: bool = False
+    """Whether the terminal takes more than a bell."""
     setting: Setting = True
     clock: Callable[[], float] = time.monotonic
     in_front: bool | None = None
@@ -85,7 +71,7 @@ class Notifier:
         if self.setting is False or not self.away:
             return
         with contextlib.suppress(OSError):  # a closed terminal
-            self.send(sequence("bell" if self.setting == "bell" else self.way, text))
+            self.send(sequence(text) if self.shows_text and self.setting != "bell" else BELL)
 
 
 def notify_terminal(terminal: str, text: str, setting: Setting) -> None:
@@ -101,4 +87,4 @@ def notify_terminal(terminal: str, text: str, setting: Setting) -> None:
         finally:
             os.close(descriptor)
 
-    Notifier(send, lambda: float("-inf"), way_of(os.environ), setting).tell(text)
+    Notifier(send, lambda: float("-inf"), takes_texts(os.environ), setting).tell(text)
