@@ -120,8 +120,6 @@ class Parser(argparse.ArgumentParser):
 
     takes_more = False
     """Whether plug-ins add flags, which are looked up when one is unknown or help is wanted."""
-    replaced: Mapping[str, str] = {}
-    """Flags that the command had once → what to do instead, a sentence."""
     describing = False
     """If True, `parse` raises Described, which gives `completion` every command's flags."""
 
@@ -208,8 +206,6 @@ class Parser(argparse.ArgumentParser):
         return "kode run" if self.prog == "kode" else self.prog
 
     def _instead(self, flag: str) -> str:
-        if flag in self.replaced:
-            return f" {self.replaced[flag]}"
         hint = FLAG_HINTS.get(flag)
         if hint and "--permission-mode" in self._option_string_actions:
             return f" {hint}"

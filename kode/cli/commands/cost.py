@@ -25,7 +25,6 @@ from kode.session.index import find, newest, read, session_path
 from kode.session.spending import Spending, Spent, find_requests
 
 HEADS = ("uncached", "cached", "written", "output", "cost")
-_BY_TIME = "`--since` takes a date or a time: `--since 1d`; `kode view` shows projects and days."
 _AGO = re.compile(r"(\d{1,5})([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
@@ -41,7 +40,6 @@ def main(argv: Sequence[str]) -> Answer:
     add("--since", metavar="WHEN", help="all since a date or a time: 12h, 7d, 2w")
     add("--json", action="store_true", help="one JSON object")
     add("--cwd", metavar="DIR", help="the project whose last session and prices to use")
-    parser.replaced = {"--day": _BY_TIME, "--project": _BY_TIME}
     arguments = parser.parse(argv)
     if arguments.since is None:
         return _show_session(arguments)

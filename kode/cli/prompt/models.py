@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kode.cli.parser import nearest
 from kode.cli.prompt.pickers import choose
 from kode.cli.prompt.state import PromptState
-from kode.cli.screen.lines import count, explain, one_line
+from kode.cli.screen.lines import count, one_line
 from kode.cli.screen.menu import Choice
 from kode.errors import UserError
 from kode.provider import EFFORTS, Effort, Provider, Request
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 SHOWN_MODELS = 8
-"""Listed of each provider, where all are listed."""
+"""Named of a server's models, where one that it lacks is refused."""
 
 
 async def use_model(state: PromptState, argument: str) -> None:
-    """Lists the models, or switches from the next request on; a provider's name lists all of its
-    models. A model that a local server lacks is refused: the session would depend on a model that
-    fails."""
+    """Switches to a model from the next request on: to the one named, or picked from those of all
+    providers. A model that a local server lacks is refused: the session would depend on a model
+    that fails."""
     if not argument:
         _say_current(state)
         if not (argument := await _choose_model(state)):
@@ -34,10 +34,6 @@ async def use_model(state: PromptState, argument: str) -> None:
     offered = await asyncio.to_thread(state.offers, ask=False)
     if argument not in offered[0].models:
         offered = await asyncio.to_thread(state.offers, ask=True)
-    chosen = next((offer for offer in offered if offer.provider == argument), None)
-    if chosen is not None and argument not in offered[0].models:
-        _show_one(state, chosen)
-        return
     _switch(state, offered, argument)
 
 
@@ -84,42 +80,19 @@ def _say_current(state: PromptState) -> None:
 
 
 async def _choose_model(state: PromptState) -> str:
-    """The model that the person picks from a menu of all; "" for none, and where there is no menu,
-    after a list of the providers with their first models."""
+    """The model that the person picks; "" for none. Says of a provider why it cannot be used."""
     offered = await asyncio.to_thread(state.offers, ask=True)
-    if state.screen.editor is not None:
-        names = [
-            f"{offer.provider}/{name}" if number else name
-            for number, offer in enumerate(offered)
-            for name in offer.models
-            if not offer.problem
-        ]
-        return await choose(state.screen, "Choose a model", [Choice(name, name) for name in names])
-    rows = [(offer.provider, _shortened(offer)) for offer in offered]
-    state.screen.print(explain(rows, state.screen.width))
-    others = "/model PROVIDER/NAME switches to another provider's; " if len(offered) > 1 else ""
-    state.screen.print(f"/model NAME switches; {others}/model PROVIDER lists all of its.", "dim")
-    return ""
-
-
-def _shortened(offer: "Offer") -> str:
-    if offer.problem:
-        return offer.problem
-    names = ", ".join(map(one_line, offer.models[:SHOWN_MODELS])) or "no models"
-    more = len(offer.models) - SHOWN_MODELS
-    listed = f"{names} and {more} more" if more > 0 else names
-    return listed if offer.is_listed else f"{listed} (as kode knows them)"
-
-
-def _show_one(state: PromptState, offer: "Offer") -> None:
-    """All models of one provider, as they are typed to switch to them."""
-    if offer.problem:
-        raise UserError(offer.problem)
-    is_current = offer.provider == state.conversation.agent.provider.name
-    before = "" if is_current else f"{offer.provider}/"
-    state.screen.print(f"{offer.title}:")
-    for name in offer.models:
-        state.screen.print(f"  {before}{one_line(name)}")
+    for offer in offered:
+        if offer.problem:
+            state.screen.print(f"{offer.provider}: {offer.problem}", "dim")
+    names = [
+        f"{offer.provider}/{name}" if number else name
+        for number, offer in enumerate(offered)
+        for name in offer.models
+        if not offer.problem
+    ]
+    choices = [Choice(name, name) for name in names]
+    return await choose(state.screen, "Choose a model", choices) if choices else ""
 
 
 def _similar(model: str, names: Sequence[str]) -> str:
@@ -135,17 +108,17 @@ DEFAULT = "default"
 async def use_effort(state: PromptState, argument: str) -> None:
     """Shows how much the model thinks and what it accepts, or sets it from the next request on."""
     conversation = state.conversation
-    if not argument and state.screen.editor is not None:
-        levels = [Choice(*pair) for pair in effort_choices(conversation)]
-        levels = [Choice(it.value, f"{it.value:<8}  {it.text}".rstrip()) for it in levels]
+    if not argument:
+        levels = [
+            Choice(level, f"{level:<8}  {what}".rstrip())
+            for level, what in effort_choices(conversation)
+        ]
         argument = await choose(state.screen, "How much the model thinks", levels)
     if argument:
         conversation.use_effort(_level(argument))
     first, *more = effort_lines(conversation.agent.effort, conversation.agent.provider)
     for line in (f"Effort: {first}", *more):
         state.screen.print(one_line(line))
-    if not argument:
-        state.screen.print(f"/effort LEVEL switches; /effort {DEFAULT} leaves it to kode.", "dim")
 
 
 def effort_lines(wanted: Effort | None, provider: Provider) -> list[str]:

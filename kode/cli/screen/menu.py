@@ -11,6 +11,8 @@ from kode.plain_text import clean
 
 MAX_PREVIEW = 8
 """Maximum lines of the highlighted choice's preview."""
+MAX_PLAIN = 40
+"""Maximum lines of a list that can be searched, where nothing can be redrawn."""
 WRITING = "Write what to do instead, then Enter. Esc goes back to the choices."
 OPENED = "Press its number, or choose with the arrows and Enter. Esc goes back."
 
@@ -122,6 +124,8 @@ class Menu:
     def plain_lines(self) -> list[str]:
         """The choices where lines are typed."""
         rows = [f"  [{word}] {clean(choice.text)}" for word, choice in self._by_word().items()]
+        if self.find is not None and len(rows) > MAX_PLAIN:
+            rows[MAX_PLAIN:] = [f"  … {len(rows) - MAX_PLAIN} more: type a name"]
         words = "or type what to do instead" if self.takes_words else ""
         below = self.hint if self.writing else words
         return [*rows, f"  {below}"] if below else rows

@@ -91,7 +91,6 @@ def test_a_period_has_the_requests_of_all_sessions_since(home: Path, capsys) -> 
         (["--since", "0001-01-01"], "not '0001-01-01'"),
         (["--since", "7d", "--why"], "are about one session"),
         (["2026", "--since", "7d"], "are about one session"),
-        (["--day"], "--since"),
         ([], "session list --all"),
     ],
 )

@@ -416,17 +416,8 @@ async def test_every_provider_lists_its_models_or_its_hindrance(chat):
     text = await chat.type("/model")
 
     assert "qwen2.5-coder:latest" in text
-    assert "openai/gpt-oss-120b, kimi" in text
-    assert BROKEN.problem in text
-
-
-async def test_naming_a_provider_lists_its_models_as_typed(chat):
-    chat.state.listing = Offered(OWN, GROQ)
-
-    text = await chat.type("/model groq")
-
     assert "groq/openai/gpt-oss-120b" in text
-    assert chat.talk.model == "big-model"
+    assert BROKEN.problem in text
 
 
 @pytest.mark.parametrize("typed", ["groq/openai/gpt-oss-120b", "openai/gpt-oss-120b"])
