@@ -66,7 +66,9 @@ def open_provider(
 
     Raises: ConfigError for an unknown name, a missing model or a bad script.
     """
-    row = _row(name) if isinstance(name, str) else name
+    row = provider_row(name) if isinstance(name, str) else name
+    if row is None:
+        raise ConfigError(no_such_provider(str(name)))
     # Imported here: a caller that only lists providers should not wait for pydantic.
     from kode.config.model import Retry
 
@@ -119,10 +121,3 @@ def warm_up(provider: Provider) -> None:
 
     if isinstance(provider, HttpProvider):
         provider.warm_up()
-
-
-def _row(name: str) -> ProviderRow:
-    row = provider_row(name)
-    if row is None:
-        raise ConfigError(no_such_provider(name))
-    return row

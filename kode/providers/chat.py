@@ -21,14 +21,20 @@ from kode.messages import (
     Text,
     Thinking,
     ToolCall,
-    ToolResult,
     calls_of,
     images_of,
+    results_of,
 )
 from kode.provider import Effort, Request, ToolSpec
 from kode.providers.chat_stream import ReplyStream
 from kode.providers.draft import Draft
-from kode.providers.encoding import WireForm, encode_json, sendable_arguments, sendable_id
+from kode.providers.encoding import (
+    WireForm,
+    encode_json,
+    mapping_of,
+    sendable_arguments,
+    sendable_id,
+)
 from kode.providers.errors import Endpoint
 from kode.providers.provider import Format, HttpProvider, ReplyReader
 from kode.providers.request import Target
@@ -192,17 +198,13 @@ def _is_strict(schema: Any) -> bool:
 
 
 def message_bytes(message: Message, form: WireForm) -> bytes:
-    """The objects of one message, joined by commas: a tool message has one object per result."""
-    return b",".join(encode_json(value) for value in message_objects(message, form))
-
-
-def message_objects(message: Message, form: WireForm) -> list[Object]:
-    """The same for a message in every request: nothing depends on what stands around it."""
+    """The objects of one message, joined by commas: a tool message has one object per result. The
+    same in every request: nothing depends on what stands around it."""
     if message.role == "user":
-        return [_user(message, _text_of(message) or "(no text)", form)]
-    if message.role == "tool":
-        return _results(message, form)
-    return _assistant(message, form)
+        values = [_user(message, _text_of(message) or "(no text)", form)]
+    else:
+        values = (_results if message.role == "tool" else _assistant)(message, form)
+    return b",".join(map(encode_json, values))
 
 
 def _text_of(message: Message) -> str:
@@ -219,13 +221,12 @@ def _user(message: Message, text: str, form: WireForm) -> Object:
 
 def _results(message: Message, form: WireForm) -> list[Object]:
     results: list[Object] = []
-    for part in message.parts:
-        if isinstance(part, ToolResult):
-            name = {"name": part.name or "unnamed"} if form.dialect.names_results else {}
-            text = part.text or ("(no output)" if form.marks else "")
-            content = [_part(text)] if form.marks else text
-            answers = {"tool_call_id": wire_id(part.call_id, form.dialect)}
-            results.append({"role": "tool", **answers, **name, "content": content})
+    for part in results_of(message):
+        name = {"name": part.name or "unnamed"} if form.dialect.names_results else {}
+        text = part.text or ("(no output)" if form.marks else "")
+        content = [_part(text)] if form.marks else text
+        answers = {"tool_call_id": wire_id(part.call_id, form.dialect)}
+        results.append({"role": "tool", **answers, **name, "content": content})
     text, images = _text_of(message), images_of(message)
     if not text and not images:
         return results
@@ -258,14 +259,13 @@ def _assistant(message: Message, form: WireForm) -> list[Object]:
     content = _content(message, is_own=is_own)
     calls = list(_calls(message, form, is_own=is_own))
     if not content and not calls:
-        # An empty answer says nothing, and many servers refuse it.
-        return []
+        return []  # an empty answer says nothing, and many servers refuse it
     fields = _fields(message, form) if is_own else {}
     stand_in, names = form.dialect.empty_thinking, form.dialect.thinks_in
     if stand_in is not None and not any(fields.get(name) for name in names):
         fields[names[0]] = stand_in
-    call_fields = {"tool_calls": calls} if calls else {}
-    return [{"role": "assistant", "content": content or None, **fields, **call_fields}]
+    fields |= {"tool_calls": calls} if calls else {}
+    return [{"role": "assistant", "content": content or None, **fields}]
 
 
 def _content(message: Message, *, is_own: bool) -> str | list[Any]:
@@ -312,25 +312,20 @@ def thinking_fields(part: Thinking, dialect: Dialect) -> Object:
 
 
 def _calls(message: Message, form: WireForm, *, is_own: bool) -> Iterator[Object]:
+    signature = form.dialect.stands_for_signature
     for number, call in enumerate(calls_of(message)):
         wire = plain_call(call, form.dialect)
         if is_own and call.own is not None:
             own = dict(call.own)
-            wire = {**own, **wire, "function": {**_function(own), **wire["function"]}}
+            wire = {
+                **own,
+                **wire,
+                "function": {**mapping_of(own.get("function")), **wire["function"]},
+            }
             wire["id"] = wire_id(call.id, form.dialect)
-        elif (
-            number == 0
-            and form.dialect.stands_for_signature
-            and not form.model.startswith(form.dialect.older_models)
-        ):
-            signature = {"thought_signature": form.dialect.stands_for_signature}
-            wire["extra_content"] = {"google": signature}
+        elif number == 0 and signature and not form.model.startswith(form.dialect.older_models):
+            wire["extra_content"] = {"google": {"thought_signature": signature}}
         yield wire
-
-
-def _function(own: Mapping[str, Any]) -> Mapping[str, Any]:
-    function = own.get("function")
-    return function if isinstance(function, Mapping) else {}
 
 
 def plain_call(call: ToolCall, dialect: Dialect) -> Object:

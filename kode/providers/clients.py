@@ -108,32 +108,28 @@ def _open_anthropic(
     import anthropic
 
     key, url = endpoint.api_key or None, endpoint.base_url or None
-    match row.client:
-        case "bedrock":
-            region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-            url = url or os.environ.get("ANTHROPIC_BEDROCK_MANTLE_BASE_URL") or None
-            if not region and not (url and key):
-                region = _required("AWS_REGION", "Amazon Bedrock", "us-east-1")
-            if not key:
-                extras.require("bedrock")
-            return anthropic.AsyncAnthropicBedrockMantle(
-                aws_region=region, api_key=key, base_url=url, **options
-            )
-        case "vertex":
-            region = _required("CLOUD_ML_REGION", "Vertex AI", "global")
-            project = _required("ANTHROPIC_VERTEX_PROJECT_ID", "Vertex AI", "my-project")
-            if not key:
-                extras.require("vertex")
-            return anthropic.AsyncAnthropicVertex(
-                region=region, project_id=project, access_token=key, base_url=url, **options
-            )
-        case "foundry" if not key:
+    if row.client == "bedrock":
+        region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        url = url or os.environ.get("ANTHROPIC_BEDROCK_MANTLE_BASE_URL") or None
+        if not region and not (url and key):
+            region = _required("AWS_REGION", "Amazon Bedrock", "us-east-1")
+        if not key:
+            extras.require("bedrock")
+        account: dict[str, Any] = {"aws_region": region, "api_key": key, "base_url": url}
+        return anthropic.AsyncAnthropicBedrockMantle(**account, **options)
+    if row.client == "vertex":
+        region = _required("CLOUD_ML_REGION", "Vertex AI", "global")
+        project = _required("ANTHROPIC_VERTEX_PROJECT_ID", "Vertex AI", "my-project")
+        if not key:
+            extras.require("vertex")
+        account = {"region": region, "project_id": project, "access_token": key, "base_url": url}
+        return anthropic.AsyncAnthropicVertex(**account, **options)
+    if row.client == "foundry":
+        if not key:
             raise missing_key(endpoint)
-        case "foundry" if url:
-            return anthropic.AsyncAnthropicFoundry(base_url=url, api_key=key, **options)
-        case "foundry":
-            resource = _required("ANTHROPIC_FOUNDRY_RESOURCE", "Microsoft Foundry", "my-resource")
-            return anthropic.AsyncAnthropicFoundry(resource=resource, api_key=key, **options)
+        resource = ("ANTHROPIC_FOUNDRY_RESOURCE", "Microsoft Foundry", "my-resource")
+        place: dict[str, Any] = {"base_url": url} if url else {"resource": _required(*resource)}
+        return anthropic.AsyncAnthropicFoundry(api_key=key, **place, **options)
     # None: the SDK looks for another credential, a token or a profile.
     key = key or (None if needs_key else "none")
     client = anthropic.AsyncAnthropic(base_url=endpoint.base_url, api_key=key, **options)

@@ -179,54 +179,51 @@ def pricing(
 # ── the table ────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(name: str) -> bytes:
-    return resources.files("kode.providers").joinpath(name).read_bytes()
-
-
 @functools.cache
-def _data() -> Mapping[str, Any]:
-    data: Mapping[str, Any] = json.loads(_read("models.json"))
+def _read(name: str) -> Mapping[str, Any]:
+    data: Mapping[str, Any] = json.loads(
+        resources.files("kode.providers").joinpath(name).read_bytes()
+    )
     return data
-
-
-@functools.cache
-def _more() -> Mapping[str, Mapping[str, Fields]]:
-    more: Mapping[str, Mapping[str, Fields]] = json.loads(_read("more_models.json"))
-    return more
 
 
 @functools.cache
 def open_weights() -> Mapping[str, ModelInfo]:
     """What is known of models whose names begin so, whoever hosts them."""
-    return {prefix: _info(fields) for prefix, fields in _more()["open"].items()}
+    return {prefix: _info(fields) for prefix, fields in _read("more_models.json")["open"].items()}
 
 
 @functools.cache
 def _table() -> Mapping[str, Mapping[str, Fields]]:
     """Vendor → name → fields."""
-    table = {"anthropic": dict(_more()["retired"])}
-    for name, fields in _data()["models"].items():
+    table = {"anthropic": dict(_read("more_models.json")["retired"])}
+    for name, fields in _read("models.json")["models"].items():
         vendor, _, own = name.partition("/")
         table.setdefault(vendor, {})[own] = fields
     return table
 
 
 @functools.cache
-def _closed() -> Mapping[str, Fields]:
-    """Name → fields, for models whose name is enough."""
-    rows = [_table().get(vendor, {}) for vendor in _CLOSED]
-    return {name: fields for row in rows for name, fields in row.items()}
+def _rows(vendors: tuple[str, ...]) -> Mapping[str, Fields]:
+    """Name → fields of the models of some vendors; of those with open weights without what holds
+    for their makers' servers."""
+    left_out = _OF_THE_OFFER | _OF_THE_SERVER if vendors == _MAKERS else ()
+    return {
+        name: {key: value for key, value in fields.items() if key not in left_out}
+        for vendor in vendors
+        for name, fields in _table().get(vendor, {}).items()
+    }
 
 
 @functools.cache
-def _of_makers() -> Mapping[str, Fields]:
-    """Name → fields of models with open weights, without what holds for their makers' servers."""
-    left_out = _OF_THE_OFFER | _OF_THE_SERVER
-    return {
-        name: {key: value for key, value in fields.items() if key not in left_out}
-        for vendor in _MAKERS
-        for name, fields in _table().get(vendor, {}).items()
-    }
+def _families(vendors: tuple[str, ...]) -> Mapping[str, tuple[float, Fields]]:
+    """Family → its newest version, and the row of that."""
+    newest: dict[str, tuple[float, Fields]] = {}
+    for name, fields in _rows(vendors).items():
+        family, version = _family(name), _version(name)
+        if family and version >= newest.get(family, (0.0, fields))[0]:
+            newest[family] = (version, fields)
+    return newest
 
 
 def _info(fields: Fields, known: bool = True) -> ModelInfo:
@@ -276,16 +273,16 @@ def _find_info(names: tuple[str, ...], provider: str) -> ModelInfo | None:
     rows = _table().get(provider, {})
     if (name := _find_key(names, rows)) is not None:
         return _info(rows[name])
-    if (name := _find_key(names, _closed())) is not None:
-        info = _info(_closed()[name])
+    if (name := _find_key(names, _rows(_CLOSED))) is not None:
+        info = _info(_rows(_CLOSED)[name])
         # Clouds that sell a vendor's models retire them on days of their own.
         return replace(info, retires_on="", successor="") if provider else info
     fitting = _matching_rows(names, open_weights())
-    maker_key = _find_key(names, _of_makers())
+    maker_key = _find_key(names, _rows(_MAKERS))
     # The longer name says more; of the same, the weights' own window holds wherever they are.
     if fitting and (maker_key is None or len(fitting[-1][0]) >= len(maker_key)):
         return fitting[-1][1]
-    return None if maker_key is None else _info(_of_makers()[maker_key])
+    return None if maker_key is None else _info(_rows(_MAKERS)[maker_key])
 
 
 def _guess(names: tuple[str, ...]) -> ModelInfo | None:
@@ -293,13 +290,13 @@ def _guess(names: tuple[str, ...]) -> ModelInfo | None:
     for name in names:
         for piece, rest in _pieces(name):
             # What follows could be a version: `claude-opus-5` says nothing of `claude-opus-5-7`.
-            fields = None if re.match(r"\d{1,2}(?![\da-z])", rest) else _closed().get(piece)
-            if fields is None and (newest := _closed_families().get(_family(piece))):
+            fields = None if re.match(r"\d{1,2}(?![\da-z])", rest) else _rows(_CLOSED).get(piece)
+            if fields is None and (newest := _families(_CLOSED).get(_family(piece))):
                 fields = newest[1]
             if fields is not None:
                 return _without_offer(fields)
     for name in names:
-        newest = _makers_families().get(_family(name))
+        newest = _families(_MAKERS).get(_family(name))
         # An older one may have been smaller.
         if newest is not None and _version(name) > newest[0]:
             return _without_offer(newest[1])
@@ -317,26 +314,6 @@ def _pieces(name: str) -> Iterator[tuple[str, str]]:
     words = name.split("-")
     for end in range(min(len(words), _MAX_WORDS), 0, -1):
         yield "-".join(words[:end]), "-".join(words[end:])
-
-
-@functools.cache
-def _closed_families() -> Mapping[str, tuple[float, Fields]]:
-    return _families(_closed())
-
-
-@functools.cache
-def _makers_families() -> Mapping[str, tuple[float, Fields]]:
-    return _families(_of_makers())
-
-
-def _families(rows: Mapping[str, Fields]) -> Mapping[str, tuple[float, Fields]]:
-    """Family → its newest version, and the row of that."""
-    newest: dict[str, tuple[float, Fields]] = {}
-    for name, fields in rows.items():
-        family, version = _family(name), _version(name)
-        if family and version >= newest.get(family, (0.0, fields))[0]:
-            newest[family] = (version, fields)
-    return newest
 
 
 def _family(name: str) -> str:

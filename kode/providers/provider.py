@@ -174,13 +174,8 @@ class HttpProvider:
                 break
             except ContextOverflow as overflow:
                 if overflow.window and overflow.window < self.info.context_window:
-                    output = min(self.info.max_output_tokens, max(1, overflow.window // 2))
-                    self.info = replace(
-                        self.info,
-                        context_window=overflow.window,
-                        max_output_tokens=output,
-                        known=True,
-                    )
+                    window = {"context_window": overflow.window}
+                    self.info = refine_info(self.info, window, self.model)
                 raise
             except RefusedError as refused:
                 repair = None
@@ -192,8 +187,8 @@ class HttpProvider:
                     self.omitted = replace(self.omitted, parts=refusals)
                 if repair is None:
                     raise explain_images(refused, request) from refused
-                self.omitted = repair.omitted
-                emit(Notice(text=repair.note))
+                self.omitted, note = repair
+                emit(Notice(text=note))
         message = draft.finish(self.model, used_ids(request.messages) if draft.calls else ())
         parts = tuple(map(self.drop_redundant_form, message.parts))
         message = replace(message, parts=parts)
@@ -282,8 +277,8 @@ class HttpProvider:
         if self._reports_reading:
             self._reports_reading = False
             url, limit_s = self._endpoint.shown_url, self._settings.total_timeout_s
-            text = f"{url} has sent nothing yet: it may still read the request or load the model. "
-            text += (
+            text = (
+                f"{url} has sent nothing yet: it may still read the request or load the model. "
                 f"kode waits for it, at most {limit_s:g} s (`retry.total_timeout_s` in the config)."
             )
             emit(Notice(text=text, level="info"))

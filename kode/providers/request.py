@@ -107,14 +107,6 @@ class Target:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Repair:
-    """What else to leave out, and the sentence that says so."""
-
-    omitted: Omissions
-    note: str
-
-
 def fit_tools(
     tools: Sequence[ToolSpec], form: SchemaForm, omitted: Omissions
 ) -> tuple[tuple[ToolSpec, ...], tuple[str, ...]]:
@@ -157,13 +149,12 @@ def crowd_out(messages: Sequence[Message]) -> frozenset[str]:
 
 def repair_request(
     refused: RefusedError, request: Request, omitted: Omissions, api: Api
-) -> Repair | None:
-    """What to leave out after a refusal; None where that does not help, or was tried."""
+) -> tuple[Omissions, str] | None:
+    """What to leave out from now on after a refusal, and the sentence that says so; None where that
+    does not help, or was tried."""
     if tool := _refused_tool(refused, [tool.name for tool in request.tools]):
-        return Repair(
-            omitted=replace(omitted, tools=omitted.tools | {tool}),
-            note=f"{refused} kode continues without the tool {tool}.",
-        )
+        note = f"{refused} kode continues without the tool {tool}."
+        return replace(omitted, tools=omitted.tools | {tool}), note
     name = refused.part
     part = read_table().parts.get(name)
     if part is None or not part.then or (isinstance(refused, ThinkingRefused) and api != "chat"):
@@ -173,17 +164,17 @@ def repair_request(
         images = {image.kept_in for m in request.messages for image in images_of(m)}
         if images <= omitted.images:
             return None
-        return Repair(omitted=replace(omitted, images=omitted.images | images), note=note)
+        return replace(omitted, images=omitted.images | images), note
     if name == "output_limit":
         rules = (rule for rule in read_table().rules if rule.means == name)
         match = next(filter(None, (rule.search(refused.said) for rule in rules)), None)
         tokens = int(match["tokens"]) if match else 0
         if not 0 < tokens < (omitted.output_tokens or request.max_output_tokens or 0):
             return None
-        return Repair(omitted=replace(omitted, output_tokens=tokens), note=note)
+        return replace(omitted, output_tokens=tokens), note
     if name in omitted.parts:
         return None
-    return Repair(omitted=replace(omitted, parts=omitted.parts | {name}), note=note)
+    return replace(omitted, parts=omitted.parts | {name}), note
 
 
 def _refused_tool(refused: RefusedError, names: Sequence[str]) -> str:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import groupby
 from typing import Any, TypeGuard
 
 from kode.errors import ProviderError, TransientError
@@ -241,35 +242,27 @@ def plain_items(message: Message) -> list[Mapping[str, Any]]:
     """A reply without ids and thinking. Its text keeps its phase: without it a model takes what it
     said between calls for a final answer."""
     items: list[Mapping[str, Any]] = []
+    plain = {"type": "message", "role": "assistant"}
     for part in message.parts:
         if isinstance(part, Text) and part.text:
-            phase = part.own.get("phase") if part.own else None
-            plain = {"type": "message", "role": "assistant", "content": part.text}
-            items.append({**plain, "phase": phase} if isinstance(phase, str) else plain)
+            phase = pick(part.own, "phase")
+            phase_field = {"phase": phase} if isinstance(phase, str) else {}
+            items.append({**plain, "content": part.text, **phase_field})
         elif isinstance(part, ToolCall):
             call_id = sendable_id(part.id, strict=False)
             call_fields = {"name": part.name, "arguments": sendable_arguments(part)}
             items.append({"type": "function_call", "call_id": call_id, **call_fields})
-    if items:
-        return items
-    texts = [p.text for p in message.parts if isinstance(p, ServerItem) and p.text]
-    plain = {"type": "message", "role": "assistant", "content": "\n\n".join(texts)}
-    return [plain] if texts else []
+    text = "\n\n".join(p.text for p in message.parts if isinstance(p, ServerItem) and p.text)
+    return items or ([{**plain, "content": text}] if text else [])
 
 
 def _contents(parts: list[Part], form: WireForm) -> Iterator[dict[str, Any]]:
     """Pictures, and texts joined where one follows another."""
-    texts: list[str] = []
-    for part in parts:
-        if isinstance(part, Text) and part.text:
-            texts.append(part.text)
-        elif isinstance(part, Image):
-            if texts:
-                yield _text("\n\n".join(texts))
-            texts = []
-            yield _image(part, form)
-    if texts:
-        yield _text("\n\n".join(texts))
+    for is_picture, group in groupby(parts, lambda part: isinstance(part, Image)):
+        if is_picture:
+            yield from (_image(part, form) for part in group if isinstance(part, Image))
+        elif text := "\n\n".join(p.text for p in group if isinstance(p, Text) and p.text):
+            yield _text(text)
 
 
 def _image(image: Image, form: WireForm) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kode.providers.encoding import list_of, mapping_of
+
 Schema = dict[str, Any]
 
 MAX_DEPTH = 24  # what people write has fewer than ten levels
@@ -145,12 +147,12 @@ class _Fitting:
         if isinstance(ref, str) and ref not in refs:
             merged = {**(self._resolve_reference(ref) or {}), **merged}
             return self._without_alternatives(merged, (*refs, ref))
-        properties = {name: [value] for name, value in _object(merged.get("properties")).items()}
+        properties = {name: [value] for name, value in mapping_of(merged.get("properties")).items()}
         required = _required(merged)
         notes = [merged.get("description")]
         for keyword in _ALTERNATIVES:
             branches = [
-                self._without_alternatives(each, refs) for each in _list(merged.get(keyword))
+                self._without_alternatives(each, refs) for each in list_of(merged.get(keyword))
             ]
             for branch in branches:
                 notes.append(branch.get("description"))
@@ -197,12 +199,12 @@ class _Fitting:
             elif name in _ONE and isinstance(value, Mapping | bool):
                 is_word = isinstance(value, bool) and name != "items"
                 fitted[name] = value if is_word else self._fit(value, refs, depth + 1)
-            elif name in _LISTS and _list(value):
+            elif name in _LISTS and list_of(value):
                 fitted[name] = [self._fit(element, refs, depth + 1) for element in value]
             elif name in _MAPS and (depth == 0 or name not in _DEFINITIONS):
                 fitted[name] = {
                     key: self._fit(part, refs, depth + 1)
-                    for key, part in _object(value).items()
+                    for key, part in mapping_of(value).items()
                     if name != "patternProperties" or _is_pattern(key)
                 }
         if required := _required(schema):
@@ -217,7 +219,7 @@ class _Fitting:
         for step in ref[1:].split("/")[1:]:
             step = step.replace("~1", "/").replace("~0", "~")
             is_place = isinstance(node, list) and step.isdecimal() and int(step) < len(node)
-            node = node[int(step)] if is_place else _object(node).get(step)
+            node = node[int(step)] if is_place else mapping_of(node).get(step)
         return node if isinstance(node, Mapping) else None
 
     def _in_openapi(self, schema: Schema) -> Schema:
@@ -322,19 +324,11 @@ def _kinds(schema: Mapping[str, Any]) -> list[str]:
 
 def _required(schema: Mapping[str, Any]) -> list[str]:
     """The names of a list, and those of properties that say it of themselves, as in draft 3."""
-    names = [name for name in _list(schema.get("required")) if isinstance(name, str)]
-    for name, value in _object(schema.get("properties")).items():
-        names += [name] if _object(value).get("required") is True else []
+    names = [name for name in list_of(schema.get("required")) if isinstance(name, str)]
+    for name, value in mapping_of(schema.get("properties")).items():
+        names += [name] if mapping_of(value).get("required") is True else []
     return list(dict.fromkeys(names))
 
 
 def _is_definition(ref: str) -> bool:
     return re.fullmatch(r"#/(\$defs|definitions)/[^/]+", ref) is not None
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -48,7 +48,7 @@ from kode.errors import ConfigError, RefusedError
 from kode.events import Emit, TextDelta, ThinkingDelta
 from kode.messages import Message, Part, Text, Thinking, ToolCall, ToolResult, Usage, new_call_id
 from kode.provider import Request
-from kode.providers.encoding import EncodedMessages, used_ids
+from kode.providers.encoding import used_ids
 from kode.providers.errors import Endpoint, from_status
 from kode.registry import ProviderSettings
 
@@ -166,7 +166,6 @@ class Scripted:
         self._next = 0
         self._following: dict[str, ScriptedReply] = {}
         """Call id → the reply that follows its result."""
-        self._sizes: EncodedMessages[int] = EncodedMessages(_chars_of)
 
     async def reply(self, request: Request, emit: Emit) -> Message:
         """Makes one attempt at one reply; see `kode.provider.Provider`. Raises: the error of the
@@ -216,7 +215,8 @@ class Scripted:
             )
         reply = self._ordered[self._next]
         self._next += 1
-        if reply.expect.last_user_contains not in _last_user_text(request):
+        users = [message for message in request.messages if message.role == "user"]
+        if reply.expect.last_user_contains not in (_text(users[-1]) if users else ""):
             raise RefusedError(
                 f"Reply {self._next} of the script expects the user's last message to contain "
                 f"{reply.expect.last_user_contains!r}, and it does not. Change the script or the "
@@ -240,7 +240,7 @@ class Scripted:
             yield ToolCall(id=call_id, name=call.name, arguments=call.arguments)
 
     def _estimate_usage(self, request: Request, reply: ScriptedReply) -> Usage:
-        sent = len(request.system) + sum(self._sizes.of(request.messages))
+        sent = len(request.system) + sum(map(_chars_of, request.messages))
         sent += sum([len(tool.description) + 200 for tool in request.tools])
         chars = len(reply.text) + len(reply.thinking)
         chars += sum(len(call.name) + len(call.arguments) + 20 for call in reply.calls)
@@ -268,20 +268,21 @@ def _read_reply(value: Any, where: str) -> ScriptedReply:
         return ScriptedReply.model_validate(value)
     except ValidationError as error:
         fault = error.errors()[0]
-        places = [str(part + 1) if isinstance(part, int) else part for part in fault["loc"]]
-        fault_in = f"`{'.'.join(places)}`: " if places else ""
-        if fault["type"] in ("missing", "extra_forbidden"):
-            parents = [part for part in fault["loc"][:-1] if isinstance(part, str)]
-            allowed = _FIELDS[parents[-1] if parents else "then"].model_fields
-            kind = "is missing" if fault["type"] == "missing" else "is no key"
-            text = f"{where}: `{'.'.join(places)}` {kind}; allowed are {', '.join(allowed)}."
-            raise ConfigError(text) from None
-        if fault["type"] == "model_type":
-            raise ConfigError(f"{where}: {fault_in}this must be a JSON object.") from None
-        words = fault["msg"].removeprefix("Value error, ")
-        raise ConfigError(
-            f"{where}: {fault_in}{repr(fault['input'])[:80]} cannot be used: {words}."
-        ) from None
+        keys = [str(key + 1) if isinstance(key, int) else key for key in fault["loc"]]
+        match fault["type"]:
+            case "missing":
+                words = " is missing"
+            case "extra_forbidden":
+                parents = [key for key in fault["loc"][:-1] if isinstance(key, str)]
+                allowed = _FIELDS[parents[-1] if parents else "then"].model_fields
+                words = f" is no key; allowed are {', '.join(allowed)}"
+            case "model_type":
+                words = " must be a JSON object"
+            case _:
+                reason = fault["msg"].removeprefix("Value error, ")
+                words = f": {repr(fault['input'])[:80]} cannot be used: {reason}"
+        place = f"`{'.'.join(keys)}`" if keys else "the reply"
+        raise ConfigError(f"{where}: {place}{words}.") from None
 
 
 _FIELDS: dict[str, type[ScriptPart]] = {
@@ -316,12 +317,6 @@ def _parse(text: str, path: Path, line: int) -> Any:
         ) from error
 
 
-def _last_user_text(request: Request) -> str:
-    users = (message for message in reversed(request.messages) if message.role == "user")
-    last = next(users, None)
-    return _text(last) if last is not None else ""
-
-
 def _text(message: Message) -> str:
     """What a script may match: everything except the workplace, which differs from run to run."""
     texts = (part for part in message.parts if isinstance(part, Text) and part.source != "opening")
@@ -329,14 +324,12 @@ def _text(message: Message) -> str:
 
 
 def _chars_of(message: Message) -> int:
-    chars = 0
-    for part in message.parts:
-        match part:
-            case Text() | Thinking() | ToolResult():
-                chars += len(part.text)
-            case ToolCall():
-                chars += len(part.name) + len(part.arguments)
-    return chars + 16
+    return 16 + sum(
+        len(part.name + part.arguments)
+        if isinstance(part, ToolCall)
+        else len(getattr(part, "text", ""))
+        for part in message.parts
+    )
 
 
 def _pieces(text: str) -> Iterator[str]:

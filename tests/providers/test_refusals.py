@@ -95,7 +95,7 @@ def test_a_refused_part_is_left_out_once(refused: RefusedError, omitted: Omissio
     repair = repair_request(refused, SHOWN, Omissions(), "chat")
 
     assert repair is not None
-    assert repair.omitted == omitted
+    assert repair[0] == omitted
     assert repair_request(refused, SHOWN, omitted, "chat") is None
 
 
