@@ -89,40 +89,6 @@ FORMATS: Mapping[str, Callable[[Transcript], str | ExportFile]] = {
 SHOWN = 20
 """Lines of a list for people; `--all` and `--json` show every session."""
 
-COMMANDS = {
-    "list": "list sessions, the last used first",
-    "search": "search the text of all sessions",
-    "show": "a transcript",
-    "delete": "delete one session",
-    "trim": "keep only the last N messages",
-    "cleanup": "delete sessions unused for DAYS days",
-    "fork": "copy this session into a new one",
-    "export": "write one JSON, Markdown or HTML document, or a cassette",
-    "import": "import sessions of Claude Code and Codex",
-    "check": "check for damage; --repair fixes it",
-}
-
-
-def main(argv: Sequence[str]) -> Answered:
-    """Runs `kode session ...`. Raises: SessionError, ConfigError."""
-    if (of_plugin := installed.command("session", *argv[:1])) is not None:
-        return of_plugin(argv[1:])
-    commands = {**COMMANDS, **installed.subcommands("session")}
-    command, parser, rest = Parser.of_group("session", commands, argv)
-    run: dict[str, Callable[[Parser, Sequence[str]], Answered]] = {
-        "list": _list,
-        "search": _search,
-        "show": _show,
-        "delete": _delete,
-        "trim": _trim,
-        "cleanup": _cleanup,
-        "fork": _fork,
-        "export": export,
-        "import": _import,
-        "check": _check,
-    }
-    return run[command](parser, rest)
-
 
 def _list(parser: Parser, argv: Sequence[str]) -> Answer:
     parser.add_argument(
@@ -262,3 +228,27 @@ def _check(parser: Parser, argv: Sequence[str]) -> Answer:
         lines=[*lines, f"{plural(len(checked), 'session')} checked: {outcome}"],
         exit_code=EXIT_FAILED if left else EXIT_OK,
     )
+
+
+COMMANDS: Mapping[str, tuple[Callable[[Parser, Sequence[str]], Answered], str]] = {
+    "list": (_list, "list sessions, the last used first"),
+    "search": (_search, "search the text of all sessions"),
+    "show": (_show, "a transcript"),
+    "delete": (_delete, "delete one session"),
+    "trim": (_trim, "keep only the last N messages"),
+    "cleanup": (_cleanup, "delete sessions unused for DAYS days"),
+    "fork": (_fork, "copy this session into a new one"),
+    "export": (export, "write one JSON, Markdown or HTML document, or a cassette"),
+    "import": (_import, "import sessions of Claude Code and Codex"),
+    "check": (_check, "check for damage; --repair fixes it"),
+}
+
+
+def main(argv: Sequence[str]) -> Answered:
+    """Runs `kode session ...`. Raises: SessionError, ConfigError."""
+    if (of_plugin := installed.command("session", *argv[:1])) is not None:
+        return of_plugin(argv[1:])
+    about = {name: text for name, (_, text) in COMMANDS.items()}
+    every = about | installed.subcommands("session")
+    command, parser, rest = Parser.of_group("session", every, argv)
+    return COMMANDS[command][0](parser, rest)
