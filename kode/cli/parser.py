@@ -16,7 +16,7 @@ COMMANDS = {
     name: (f"kode.cli.commands.{module or name}", about)
     for name, module, about in (
         ("run", "", "run one task, print the answer, exit"),
-        ("continue", "resume", "resume the newest session of this directory"),
+        ("continue", "interactive:continue_newest", "resume the newest session of this directory"),
         ("session", "", "list, search, show, fork, export, check sessions"),
         ("memory", "", "show, search, change and undo what kode remembers"),
         ("cost", "", "show tokens and cost, and why a cache was lost"),
@@ -38,7 +38,7 @@ COMMANDS = {
         ("hooks", "extensions:hooks", ""),
         ("trust", "", ""),
         ("exec", "run", ""),
-        ("resume", "resume:by_id", ""),
+        ("resume", "interactive:by_id", ""),
     )
 }
 """Name → the module, or the function in it, and what it does; "" for the name that another agent

@@ -8,7 +8,7 @@ from typing import Any
 from kode import paths
 from kode.cli.flags import directory
 from kode.cli.parser import Parser, nearest
-from kode.cli.screen.output import DEFAULTS, settings_rows
+from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import Answer
 from kode.config.choice import is_url
 from kode.config.files import read_document, write_document
@@ -25,6 +25,11 @@ COMMANDS = {
     "set": "set a key in your own config file: KEY VALUE",
     "unset": "remove a key from your own config file",
 }
+FIRST_KEYS = tuple(
+    "model provider effort base_url permissions.mode permissions.allow permissions.deny "
+    "sandbox.enabled memory.system max_budget_usd".split()
+)
+"""The keys that people set most, in the order in which they are shown."""
 
 
 def main(argv: Sequence[str]) -> Answer:
@@ -67,13 +72,21 @@ def _path() -> Answer:
 
 
 def _show(loaded: Loaded, *, every: bool, as_json: bool) -> Answer:
+    """Without `every` only the first keys, and those that are set."""
     values = {key: display_value(key, value) for key, value in flat(loaded.config).items()}
     whole = {key: {"value": value, "from": loaded.origins[key]} for key, value in values.items()}
+    is_set = (key for key in values if loaded.origins[key] != "default")
+    rows = []
+    for key in values if every else dict.fromkeys((*FIRST_KEYS, *is_set)):
+        text = one_line(json.dumps(values[key], ensure_ascii=False))
+        origin = loaded.origins[key]
+        rows.append((key, text if origin == "default" else f"{text}  ({origin})"))
+    more = "" if every else " Every key: `kode config show --all`."
     return Answer(
         value=whole,
         as_json=as_json,
-        rows=settings_rows(loaded, "" if every else None),
-        lines=["", DEFAULTS + ("" if every else " Every key: `kode config show --all`.")],
+        rows=rows,
+        lines=["", f"Values without a source are defaults.{more}"],
         faults=() if as_json else loaded.warnings,
     )
 

@@ -1,23 +1,18 @@
 """The output of `kode run` and `kode continue TASK`: text, one JSON object, or a JSON line per
-event; and the settings as rows for people.
+event.
 
 The answer goes to stdout, everything else to stderr. `docs/scripts.md` lists every event.
 """
 
 import dataclasses
 import itertools
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import complain, print_line, to_json
 from kode.errors import KodeError
 from kode.events import EXIT_CODES, Event, Notice, ToolFinished, TurnEnded, result_object
-
-if TYPE_CHECKING:
-    from kode.config.load import Loaded
 
 
 def event_object(event: Event) -> dict[str, Any]:
@@ -66,30 +61,3 @@ def failure_object(argv: Sequence[str], error: KodeError) -> str:
     ended = TurnEnded(status=status, error=str(error), setting=error.setting)
     kind = {"type": "result"} if wanted_format(argv) == "stream-json" else {}
     return to_json({**kind, **result_object(ended, None, Path())})
-
-
-FIRST_KEYS = tuple(
-    "model provider effort base_url permissions.mode permissions.allow permissions.deny "
-    "sandbox.enabled memory.system max_budget_usd".split()
-)
-"""The keys that people set most, in the order in which they are shown."""
-
-DEFAULTS = "Values without a source are defaults."
-
-
-def settings_rows(loaded: "Loaded", beginning: str | None = None) -> list[tuple[str, str]]:
-    """(key, value with its source) of each key that begins with `beginning`; without one, of
-    `FIRST_KEYS` and of every key that is set. Secrets are masked."""
-    from kode.config.model import display_value, flat
-
-    values = flat(loaded.config)
-    if beginning is None:
-        keys = [*FIRST_KEYS, *(key for key in values if loaded.origins[key] != "default")]
-    else:
-        keys = [key for key in values if key.startswith(beginning)]
-    rows = []
-    for key in dict.fromkeys(keys):
-        text = one_line(json.dumps(display_value(key, values[key]), ensure_ascii=False))
-        origin = loaded.origins[key]
-        rows.append((key, text if origin == "default" else f"{text}  ({origin})"))
-    return rows
