@@ -236,11 +236,12 @@ def newest(home: Path, cwd: Path) -> tuple[str, tuple[Summary, ...]]:
     """The session of this directory that was used last, and those used since that cannot be
     continued: damaged, or without a task. Raises: SessionError."""
     passed: list[Summary] = []
-    for summary in _last_used_first(home, cwd):
-        if summary.turns and not summary.parent and not summary.damaged:
+    for summary in (each for each in _last_used_first(home, cwd) if not each.parent):
+        if summary.turns and not summary.damaged:
             return summary.id, tuple(passed)
-        if not summary.parent:
-            passed.append(summary)
+        passed.append(summary)
+    if whole := [each for each in passed if not each.damaged]:  # a kill has torn its first message
+        return whole[0].id, tuple(each for each in passed if each is not whole[0])
     others = "`kode session list --all` shows those of other directories"
     raise SessionError(f"There is no session of {cwd} yet. Start one with `kode`; {others}.")
 
