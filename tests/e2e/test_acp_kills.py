@@ -4,13 +4,12 @@ and no silence, and load shows the same afterwards.
 
 import asyncio
 import json
-import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.e2e.command import KODE, Place
+from tests.e2e.command import Place
 from tests.e2e.editor import Editor, editor
 from tests.scripted_server import ScriptedServer
 
@@ -92,27 +91,6 @@ async def test_everything_recorded_before_a_kill_is_loaded_after_it(
         else:
             assert after["status"] in ("failed", "completed")
     assert again.said().endswith("On we go.")
-
-
-async def test_a_client_that_no_longer_reads_ends_kode(place: Place) -> None:
-    """Though its end of standard input stays open."""
-    reading, writing = os.pipe()
-    process = await asyncio.create_subprocess_exec(
-        KODE,
-        "acp",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=writing,
-        stderr=asyncio.subprocess.DEVNULL,
-        env=place.environ,
-        cwd=place.project,
-    )
-    os.close(writing)
-    os.close(reading)
-    assert process.stdin is not None
-    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
-    process.stdin.write(json.dumps(hello).encode() + b"\n")
-
-    assert await asyncio.wait_for(process.wait(), 60) == 0
 
 
 def recorded(place: Place) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import stat
 import subprocess
 import sys
@@ -14,9 +13,7 @@ import pytest
 from tests.e2e.background import (
     Background,
     background,
-    holder_of,
     processes,
-    prompt_of,
     until,
     working_in,
 )
@@ -171,31 +168,6 @@ def test_stopping_a_session_ends_everything_it_started(
     one = sessions.listed()[id]
     assert (one["state"], one["status"]) == ("ended", "interrupted")
     assert not working_in(sessions.place.project)
-
-
-def test_a_question_that_waited_at_a_kill_did_not_run(
-    sessions: Background, serve: Callable[..., ScriptedServer]
-) -> None:
-    serve(EDIT)
-    id = sessions.start("do it", "--permission-mode", "ask")
-    sessions.does(id, "asks")
-    for pid in [end(sessions.folder(id)) for end in (holder_of, prompt_of)]:
-        os.kill(pid, signal.SIGKILL)
-    assert sessions.over(id)["state"] == "killed"
-
-    server = serve(DONE)
-    with sessions.attach(id) as terminal:
-        terminal.until("this did not run")
-        one = until(lambda: (s := sessions.listed()[id])["state"] == "idle" and s)
-        assert one["question"] is None
-        for command in ("stop", "answer"):
-            assert sessions.place.run(command, id).code == 3
-        terminal.type("go on", "enter")
-        terminal.until("All is done.")
-        terminal.type("\x04")
-        assert terminal.ended() == 0
-    assert "Not run: " in messages(server)
-    assert sessions.over(id)["state"] == "ended"
 
 
 def test_foreseeable_errors_are_said_by_the_command_itself(

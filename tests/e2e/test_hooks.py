@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from tests.e2e.command import Place, needs_a_whole_sandbox
 from tests.e2e.test_found_extensions import write
 from tests.scripted_server import ScriptedServer
@@ -78,20 +76,3 @@ def test_settings_of_two_other_agents_count_or_are_explained(place: Place) -> No
     doctor = place.run("doctor", "--json").out
     for part in ("approval_policy", "defaultMode", "1 denied", "1 allowed once you approve it"):
         assert part in doctor
-
-
-@pytest.mark.slow
-def test_a_slow_hook_at_the_end_is_named_and_ended(place: Place) -> None:
-    needs_a_whole_sandbox(place)
-    write(place, "../kode-home/config.json", json.dumps({"memory": {"exit_wait_s": 1}}))
-    bring(place, "SessionEnd", "sleep 60; touch ended")
-    assert place.run("trust", "approve", "--yes").code == 0
-
-    with ScriptedServer([{"text": "done"}]) as server:
-        place.url = server.openai_url
-        done = place.run("run", "go", "--no-memory")
-
-    assert done.code == 0
-    assert "Running hooks; kode ends in 1 s at most" in done.err
-    assert "memory;" not in done.err
-    assert "hook SessionEnd" in done.err

@@ -14,7 +14,6 @@ from tests.scripted_server import ScriptedServer
 Request = dict[str, Any]
 Script = Sequence[dict[str, Any]] | Callable[[Request], dict[str, Any]]
 
-OLD, NEW = "The server listens on port 80", "The server listens on port 81"
 FACT = "Releases are cut on Fridays"
 NOTE = {"narrative": "Agreed on the day of releases.", "facts": [{"fact": FACT, "quote": FACT}]}
 
@@ -103,16 +102,6 @@ def test_memory_that_is_off_is_neither_read_nor_written(place: Place) -> None:
 # ── the review ───────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture
-def pair(place: Place) -> Place:
-    """A memory with a fact of the person that a model contradicts, and one that expired."""
-    assert place.run("memory", "add", "user", OLD).code == 0
-    replace = call("memory", action="replace", target="user", old_text="port 80", content=NEW)
-    run(place, [replace, {"text": "ok"}], "run", "look at the port")
-    assert place.run("memory", "add", "user", "away", "--until", "2020-03-06").code == 0
-    return place
-
-
 def facts(place: Place) -> set[str]:
     return set((place.home / "memory/facts/user.md").read_text().split("\n§\n"))
 
@@ -121,24 +110,3 @@ def review(place: Place) -> Terminal:
     return Terminal(
         sys.executable, ["-m", "kode", "memory", "review"], cwd=place.project, env=place.environ
     )
-
-
-@pytest.mark.filterwarnings("ignore:.*forkpty.*:DeprecationWarning")
-def test_one_key_decides_and_another_undoes(pair: Place) -> None:
-    before = facts(pair)
-    with review(pair) as terminal:
-        terminal.until("contradict each other (2 waiting)", "q  quit")
-        terminal.type("2")
-        terminal.until("may no longer be true (1 waiting)", "q  quit")
-        assert OLD not in facts(pair)
-        terminal.type("u")
-        terminal.until_count("contradict each other (2 waiting)", 2)
-        assert facts(pair) == before
-        terminal.type("w", "1")
-        terminal.until_count("may no longer be true (1 waiting)", 2)
-        terminal.type("r")
-        terminal.until("Nothing else is pending.", "q  quit")
-        terminal.type("q")
-        terminal.until("2 decisions; 0 still pending.")
-        assert terminal.ended() == 0
-    assert facts(pair) == {OLD}

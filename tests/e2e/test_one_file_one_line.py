@@ -1,8 +1,6 @@
 """The pages on adding a tool, a provider and a memory system, followed to the letter in a copy of
 the tree: each block becomes the file that the words above it name, or goes into it."""
 
-import json
-import os
 import re
 import shutil
 import subprocess
@@ -101,38 +99,3 @@ def test_the_pages_pass_the_tests_of_what_they_add(tree: Path) -> None:
         *(f"tests/{name}" for name in tests),
         *("-k", "count_lines or adding_a_tool or acme or plain or explained"),
     )
-
-
-def test_a_provider(run: Run) -> None:
-    assert run("run", "--provider", "echo", "hello there") == "hello there\n"
-
-
-def test_a_tool(run: Run, place: Place) -> None:
-    (place.project / "a.txt").write_text("one\n\ntwo\n")
-    script = write_script(place, {"name": "count_lines", "arguments": {"path": "a.txt"}})
-
-    assert run("run", "--provider", "scripted", "--script", script, "count") == "Done.\n"
-    (session,) = place.session_files
-    assert "a.txt has 3 lines." in session.read_text()
-
-
-def test_a_memory_system(run: Run, place: Place) -> None:
-    place.home.mkdir()
-    config = place.home / "config.json"
-    config.write_text(json.dumps({"memory": {"system": "plain"}}))
-    os.chmod(config, 0o600)
-    script = write_script(place)
-
-    run("memory", "add", "facts", "Answer in German")
-    run("run", "--provider", "scripted", "--script", script, "rename the parser")
-
-    (session,) = place.session_files
-    assert session.read_text().count("Answer in German") == 1
-
-
-def write_script(place: Place, *calls: dict[str, object]) -> str:
-    """A file with the replies of a model that makes these calls and ends."""
-    script = place.folder / "script.json"
-    replies = [*({"text": "", "calls": [call]} for call in calls), {"text": "Done."}]
-    script.write_text(json.dumps(replies))
-    return str(script)

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.pictures import png
-
 ROOT = Path(__file__).parents[2]
 
 pytestmark = [
@@ -189,17 +187,6 @@ def test_tab_and_enter_complete_commands_and_files(repl):
     terminal.until("> see @calculator.py")
 
 
-def test_a_dropped_picture_goes_with_the_message(repl, tmp_path):
-    (tmp_path / "my shot.png").write_bytes(png())
-    terminal = repl()
-
-    terminal.type("look ", f"\x1b[200~{tmp_path}/my\\ shot.png\x1b[201~", " and")
-    terminal.until("> look [image my shot.png] and")
-    terminal.type("enter")
-
-    terminal.until("with the image my shot.png, 4×3, 1 KB", "I see my shot.png.")
-
-
 def test_the_keys_of_vi_where_the_config_says_so(repl):
     terminal = repl(VI_MODE="1")
 
@@ -229,39 +216,6 @@ def test_keys_typed_before_a_question_do_not_answer_it(repl):
     text = terminal.until("The answer was no")
     assert "Allowed" not in text
     terminal.until("> y\n")
-
-
-def test_rewind_picks_a_prompt_and_puts_it_back(repl):
-    terminal = repl()
-    for prompt in ("echo", "count a"):
-        terminal.type(prompt, "enter")
-        terminal.until(f"> {prompt}", "$0.0123")
-        terminal.until_gone("Ctrl-C stops")
-
-    terminal.type("/rewind", "enter")
-    terminal.until("Rewind to", "› 2  count a", "1  echo")
-    terminal.type("ech")
-    terminal.until("› 1  echo\n  changed since: calc.py, notes.txt")
-    terminal.type("enter")
-    terminal.until("changed since: calc.py, notes.txt\n› b  files and conversation")
-    terminal.type("c")
-
-    terminal.until("back before 1: files False, conversation True", "\n> echo\nask ·")
-
-
-def test_ctrl_t_unfolds_and_folds_the_thinking(repl, tmp_path):
-    terminal = repl(width=100)
-    terminal.type("ponder", "enter")
-    terminal.until("Thinking…", "so on. At last.")
-    assert "First the beginning" not in "\n".join(terminal.screen.display)
-
-    terminal.type("\x14")
-    terminal.until("First the beginning of it.", "Ctrl-T folds")
-    terminal.type("\x14")
-    terminal.until("Ctrl-T unfolds")
-
-    (tmp_path / "project" / "go").touch()
-    terminal.until("Thought", "Pondered.")
 
 
 def test_output_of_the_model_cannot_control_the_terminal(repl):

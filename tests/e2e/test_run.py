@@ -428,18 +428,3 @@ def test_pictures_go_with_the_task_and_its_continuation(
             assert base64.b64encode(data).decode() in body
         # The chat format of a server of one's own takes no such file.
         assert (base64.b64encode(paper).decode() in body) is (provider == "anthropic")
-
-
-def test_a_picture_for_a_blind_model_is_refused_or_told(
-    place: Place, server: ScriptedServer
-) -> None:
-    (place.project / "shot.png").write_bytes(png())
-    server.play([{"text": "ok"}])
-    blind = ("--model", "gpt-3.5-turbo")
-    asked = place.run("run", "x", "--ctx", "shot.png", *blind)
-    named = place.run("run", "Rename @shot.png", *blind)
-
-    assert asked.code == 3
-    assert "gpt-3.5-turbo cannot see images, so shot.png is not sent" in asked.err
-    assert named.code == 0
-    assert "cannot see images" in named.err
