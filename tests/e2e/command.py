@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.terminal import Terminal
 from tests.needs import lacking, skip_without
 from tests.warm import KODE, Warm, can_start
 
@@ -85,6 +86,10 @@ class Place:
         with self.start(*arguments, **options) as process:
             out, err = process.communicate(stdin, timeout=LONGEST_S)
             return Finished(process.returncode, out, err)
+
+    def terminal(self, *arguments: str, **size: int) -> Terminal:
+        """kode at a terminal."""
+        return Terminal(KODE, list(arguments), cwd=self.project, env=self.environ, **size)
 
     @property
     def session_files(self) -> list[Path]:

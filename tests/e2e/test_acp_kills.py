@@ -56,26 +56,26 @@ def after_updates(number: int) -> Callable[[Editor], object]:
     ],
 )
 async def test_everything_recorded_before_a_kill_is_loaded_after_it(
-    place: Place, script: list[dict[str, Any]], holds: Callable[[Editor], object]
+    place: Place,
+    server: ScriptedServer,
+    script: list[dict[str, Any]],
+    holds: Callable[[Editor], object],
 ) -> None:
-    with ScriptedServer(script) as server:
-        place.url = server.openai_url
-        async with editor(place, "--no-memory") as client:
-            client.holds_questions = holds is in_a_question
-            session = await client.open()
-            turn = asyncio.ensure_future(client.prompt(session, "do it"))
-            await client.until(lambda: holds(client) or turn.done())
-            client.process.kill()
-            ended = (await asyncio.gather(turn, return_exceptions=True))[0]
-            assert isinstance(ended, ConnectionError) or ended.stop_reason == "end_turn"
+    server.play(script)
+    async with editor(place, "--no-memory") as client:
+        client.holds_questions = holds is in_a_question
+        session = await client.open()
+        turn = asyncio.ensure_future(client.prompt(session, "do it"))
+        await client.until(lambda: holds(client) or turn.done())
+        client.process.kill()
+        ended = (await asyncio.gather(turn, return_exceptions=True))[0]
+        assert isinstance(ended, ConnectionError) or ended.stop_reason == "end_turn"
 
-        server.play([{"text": "On we go."}])
-        async with editor(place, "--no-memory") as again:
-            await again.agent.load_session(
-                cwd=str(place.project), session_id=session, mcp_servers=[]
-            )
-            loaded = list(again.updates)
-            await again.prompt(session, "go on")
+    server.play([{"text": "On we go."}])
+    async with editor(place, "--no-memory") as again:
+        await again.agent.load_session(cwd=str(place.project), session_id=session, mcp_servers=[])
+        loaded = list(again.updates)
+        await again.prompt(session, "go on")
 
     assert again.said("user_message_chunk") == "do it"
     sent = json.dumps([update for _, update in loaded])

@@ -64,24 +64,3 @@ async def test_a_clients_server_is_asked_about_and_not_saved(
     assert (place.home / "config.json").read_text() == before
     assert not (place.home / "trust").exists()
     assert not (place.project / ".mcp.json").exists()
-
-
-async def test_a_servers_prompts_are_commands_and_its_forms_are_asked(
-    zed: tuple[Editor, ScriptedServer],
-) -> None:
-    client, server = zed
-    client.filled = {"colour": "blue"}
-    server.play([*called("mcp__here__paint"), {"text": "hello Ann"}])
-    session = await client.open(mcp_servers=[plain("here")])
-
-    await client.prompt(session, "paint it")
-
-    (form,) = client.forms
-    assert "Which colour?" in form["message"]
-    assert "colour" in str(form["requestedSchema"])
-    assert "blue" in str(client.call()["content"])
-    offered = client.of("available_commands_update")[-1]["availableCommands"]
-    assert "mcp__here__greet" in {one["name"] for one in offered}
-
-    await client.prompt(session, "/mcp__here__greet Ann")
-    assert "Say hello to Ann." in str(server.requests[-1].json["messages"])

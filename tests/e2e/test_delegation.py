@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from kode.events import silent
 from kode.permissions.question import Answer, Question
 from kode.subagents import records
 from tests.e2e import command
+from tests.e2e.background import until
 from tests.scripted_server import ScriptedServer
 
 ORPHANS_GONE_S = 5.0
@@ -73,12 +73,9 @@ class Place(command.Place):
 
     def wait_until_alone(self) -> None:
         """Waits until no process of a subagent is left."""
-        deadline = time.monotonic() + ORPHANS_GONE_S
         folders = (self.home / "sessions").glob("*/agents")
         agents = [record for folder in folders for record in records.read_records(folder)]
-        while orphans := [record.id for record in agents if record.is_alive]:
-            assert time.monotonic() < deadline, f"orphans: {orphans}"
-            time.sleep(0.02)
+        until(lambda: not any(record.is_alive for record in agents), ORPHANS_GONE_S)
 
 
 @pytest.fixture
@@ -105,13 +102,6 @@ def sleeps(goal: str, messages: list[dict[str, Any]]) -> Reply:
     return (
         {"text": "slept"} if messages else shell(f"(setsid sleep 61.5 &); touch {goal}; sleep 61.5")
     )
-
-
-def wait_for(path: Path, timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} did not appear"
-        time.sleep(0.02)
 
 
 def test_one_budget_of_steps_holds_for_the_whole_tree(place: Place) -> None:
@@ -184,8 +174,8 @@ async def test_children_are_asked_about_by_name_and_session_answers_hold(
 def test_stopping_the_parent_ends_the_tree_and_the_model_learns(place: Place) -> None:
     place.play(["a", "b"], sleeps)
     process = place.begin("run", "delegate this")
-    wait_for(place.project / "a")
-    wait_for(place.project / "b")
+    until((place.project / "a").exists)
+    until((place.project / "b").exists)
 
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
@@ -240,9 +230,8 @@ def test_continue_reports_the_children_of_a_killed_parent_once(place: Place, mod
 
     place.play(["quick", "slow"], child)
     process = place.begin("run", "--permission-mode", mode, "delegate this")
-    wait_for(place.project / "slow")
-    while not [r for r in place.agents() if r.result is not None]:
-        time.sleep(0.05)
+    until((place.project / "slow").exists)
+    until(lambda: any(record.result for record in place.agents()))
 
     process.kill()
     process.communicate(timeout=30)

@@ -5,7 +5,7 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -40,22 +40,9 @@ DONE = {"text": "All is done."}
 
 
 @pytest.fixture
-def serve(place: Place) -> Iterator[Callable[..., ScriptedServer]]:
-    servers: list[ScriptedServer] = []
-
-    def begin(*replies: dict[str, Any]) -> ScriptedServer:
-        servers.append(ScriptedServer(list(replies), repeat_last=True).__enter__())
-        place.url = servers[-1].openai_url
-        return servers[-1]
-
+def sessions(place: Place, server: ScriptedServer) -> Iterator[Background]:
     (place.project / "a.txt").write_text("one\n")
-    yield begin
-    for server in servers:
-        server.__exit__(None, None, None)
-
-
-@pytest.fixture
-def sessions(place: Place) -> Iterator[Background]:
+    server.repeat_last = True
     with background(place) as found:
         yield found
 
@@ -66,9 +53,9 @@ def messages(server: ScriptedServer) -> str:
 
 @pytest.mark.parametrize("face", [(), ("--plain",)], ids=["rich", "plain"])
 def test_a_persons_answer_from_elsewhere_reaches_the_question(
-    sessions: Background, serve: Callable[..., ScriptedServer], face: tuple[str, ...]
+    sessions: Background, server: ScriptedServer, face: tuple[str, ...]
 ) -> None:
-    serve(READ, EDIT, DONE)
+    server.play([READ, EDIT, DONE])
     place = sessions.place
     id = sessions.start("do it", *face)
     sessions.does(id, "asks")
@@ -88,32 +75,10 @@ def test_a_persons_answer_from_elsewhere_reaches_the_question(
     assert (place.project / "a.txt").read_text() == "two\n"
 
 
-def test_a_plan_is_answered_from_elsewhere_and_never_for_longer(
-    sessions: Background, serve: Callable[..., ScriptedServer]
-) -> None:
-    plan = {"text": "# Plan\n\n- [ ] Change a.txt\n"}
-    server = serve(plan, plan, READ, EDIT, DONE)
-    id = sessions.start("do it", "--permission-mode", "plan")
-    first = sessions.does(id, "asks")["question"]
-    assert first["tool"] == "plan"
-    assert "Change a.txt" in sessions.place.run("answer", id).out
-
-    # At the keys it would choose a mode that lasts.
-    assert sessions.place.run("answer", id, "no", "a").code == 0
-    until(lambda: (sessions.said(id)["question"] or first)["number"] > first["number"])
-    assert sessions.place.run("answer", id, "yes").code == 0
-    until(lambda: (sessions.said(id)["question"] or first)["tool"] == "edit_file")
-
-    assert "no, a" in messages(server)
-    assert sessions.place.run("answer", id, "yes").code == 0
-    assert sessions.over(id)["status"] in ("success", "incomplete")
-    assert (sessions.place.project / "a.txt").read_text() == "two\n"
-
-
 def test_an_attached_terminal_is_the_prompt_and_detaches(
-    sessions: Background, serve: Callable[..., ScriptedServer]
+    sessions: Background, server: ScriptedServer
 ) -> None:
-    serve(READ, EDIT, DONE)
+    server.play([READ, EDIT, DONE])
     id = sessions.start("do it")
     sessions.does(id, "asks")
 
@@ -136,9 +101,9 @@ def test_an_attached_terminal_is_the_prompt_and_detaches(
 
 
 def test_two_terminals_see_the_same_and_both_type(
-    sessions: Background, serve: Callable[..., ScriptedServer]
+    sessions: Background, server: ScriptedServer
 ) -> None:
-    serve(READ, EDIT, DONE)
+    server.play([READ, EDIT, DONE])
     id = sessions.start("do it")
     sessions.does(id, "asks")
 
@@ -156,9 +121,9 @@ def test_two_terminals_see_the_same_and_both_type(
 
 
 def test_stopping_a_session_ends_everything_it_started(
-    sessions: Background, serve: Callable[..., ScriptedServer]
+    sessions: Background, server: ScriptedServer
 ) -> None:
-    serve(SLEEP, DONE)
+    server.play([SLEEP, DONE])
     id = sessions.start("do it", "--permission-mode", "full")
     until(lambda: (sessions.place.project / "begun").exists())
 
@@ -171,10 +136,10 @@ def test_stopping_a_session_ends_everything_it_started(
 
 
 def test_foreseeable_errors_are_said_by_the_command_itself(
-    sessions: Background, serve: Callable[..., ScriptedServer]
+    sessions: Background, server: ScriptedServer
 ) -> None:
     place = sessions.place
-    serve(DONE)
+    server.play([DONE])
     for words in (
         ["--nonsense", "do it"],
         ["--cwd", "nowhere", "do it"],
@@ -196,11 +161,11 @@ def test_foreseeable_errors_are_said_by_the_command_itself(
 
 
 def test_a_session_waits_for_its_background_commands(
-    sessions: Background, serve: Callable[..., ScriptedServer]
+    sessions: Background, server: ScriptedServer
 ) -> None:
     waits = "touch begun; while [ ! -e go ]; do sleep 0.1; done; touch gone"
     begin = {"calls": [{"name": "shell", "arguments": {"command": waits, "background": True}}]}
-    serve(begin, DONE)
+    server.play([begin, DONE])
     id = sessions.start("do it", "--permission-mode", "full")
     until(lambda: sessions.said(id)["turns"] == 1)
     assert processes(sessions.folder(id))
@@ -212,10 +177,10 @@ def test_a_session_waits_for_its_background_commands(
 
 
 def test_a_session_is_recorded_replayed_and_has_values(
-    sessions: Background, serve: Callable[..., ScriptedServer]
+    sessions: Background, server: ScriptedServer
 ) -> None:
     place = sessions.place
-    serve(READ, EDIT, {"text": '{"n": 7}'})
+    server.play([READ, EDIT, {"text": '{"n": 7}'}])
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     flags = ("--permission-mode", "auto-edit", "--json-schema", json.dumps(schema))
     recorded = sessions.start("do it", *flags, "--record", "cassette.json")
@@ -228,10 +193,8 @@ def test_a_session_is_recorded_replayed_and_has_values(
     assert sessions.over(replayed)["structured"] == {"n": 7}
 
 
-def test_a_key_of_a_task_reaches_no_file(
-    sessions: Background, serve: Callable[..., ScriptedServer]
-) -> None:
-    server = serve(READ, EDIT, DONE)
+def test_a_key_of_a_task_reaches_no_file(sessions: Background, server: ScriptedServer) -> None:
+    server.play([READ, EDIT, DONE])
     keys = ["sk-proj-" + "Zk3vQ9xT1mLw8RbY" * 3, "ghp_" + "a8Kd0ZqLw3RbYv7NmTxE2uHsJ4cP6gQ1fWoI"]
     text = f"or {keys[1]}\n" + "a line from elsewhere\n" * 4_000  # more than a pipe holds
 
@@ -260,9 +223,9 @@ print(made.recv(4096))
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to be another user")
 def test_another_user_gets_nothing_even_through_an_open_folder(
-    sessions: Background, serve: Callable[..., ScriptedServer]
+    sessions: Background, server: ScriptedServer
 ) -> None:
-    serve(READ, EDIT, DONE)
+    server.play([READ, EDIT, DONE])
     id = sessions.start("do it")
     sessions.does(id, "asks")
     folder = sessions.folder(id)
@@ -282,14 +245,12 @@ def test_another_user_gets_nothing_even_through_an_open_folder(
 
 
 @needs("git")
-def test_a_worktree_is_merged_or_dropped(
-    sessions: Background, serve: Callable[..., ScriptedServer]
-) -> None:
+def test_a_worktree_is_merged_or_dropped(sessions: Background, server: ScriptedServer) -> None:
     project = sessions.place.project
     git(project, "init", "-q")
     git(project, "add", ".")
     git(project, "commit", "-qm", "begin")
-    serve(READ, EDIT, DONE, READ, EDIT, DONE)
+    server.play([READ, EDIT, DONE, READ, EDIT, DONE])
     flags = ("--worktree", "--permission-mode", "auto-edit")
     merged = sessions.start("do it", *flags)
     assert sessions.over(merged)["files_changed"] == ["a.txt"]
@@ -317,12 +278,12 @@ def git(project: Any, *words: str) -> str:
 
 @pytest.mark.parametrize("reached", [True, False])
 def test_the_list_says_how_a_goal_ended(
-    sessions: Background, serve: Callable[..., ScriptedServer], reached: bool
+    sessions: Background, server: ScriptedServer, reached: bool
 ) -> None:
     """Not how its turns did: the first ends with a check of the model's own that fails."""
     needs_a_whole_sandbox(sessions.place)
     check = {"calls": [{"name": "shell", "arguments": {"command": "pytest --version; false"}}]}
-    serve(check, DONE, *((READ, EDIT) if reached else ()), DONE)
+    server.play([check, DONE, *((READ, EDIT) if reached else ()), DONE])
     goal = ("--goal", "it says two", "--verify", "grep -rq two .")
     mode = ("--permission-mode", "full")
     started = sessions.place.run("start", *goal, *mode, "--output-format", "json")

@@ -4,12 +4,13 @@ import json
 
 import pytest
 
-from tests.e2e.command import KODE, Place
-from tests.e2e.terminal import Terminal
+from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
 
-def test_other_agents_call_names_run_and_go_back_unchanged(place: Place) -> None:
+def test_other_agents_call_names_run_and_go_back_unchanged(
+    place: Place, server: ScriptedServer
+) -> None:
     (place.project / "a.txt").write_text("one\n")
     replies = [
         {"calls": [{"name": "Read", "arguments": {"file_path": "a.txt"}}]},
@@ -24,10 +25,9 @@ def test_other_agents_call_names_run_and_go_back_unchanged(place: Place) -> None
         },
         {"text": "done"},
     ]
-    with ScriptedServer(replies) as server:
-        place.url = server.openai_url
-        done = place.run("run", "x", "--permission-mode", "auto-edit", "--output-format", "json")
-        sent = server.requests[-1].json["messages"]
+    server.play(replies)
+    done = place.run("run", "x", "--permission-mode", "auto-edit", "--output-format", "json")
+    sent = server.requests[-1].json["messages"]
     assert (place.project / "a.txt").read_text() == "two\n"
     assert (done.json["files_changed"], done.json["denials"]) == (["a.txt"], [])
     calls = [call["function"] for message in sent for call in message.get("tool_calls", ())]
@@ -37,17 +37,18 @@ def test_other_agents_call_names_run_and_go_back_unchanged(place: Place) -> None
 
 
 @pytest.mark.parametrize("words", [["-r"], ["--resume"], ["resume"]])
-def test_resuming_without_an_id_opens_a_menu_of_sessions(place: Place, words: list[str]) -> None:
-    with ScriptedServer([{"text": "first"}, {"text": "second"}]) as server:
-        place.url = server.openai_url
-        place.run("run", "the older task")
-        place.run("run", "the newer task")
-        with Terminal(KODE, words, cwd=place.project, env=place.environ) as terminal:
-            text = terminal.until("› today", "the older task", "type to search")
-            assert text.index("the newer task") < text.index("the older task")
-            terminal.type("older")
-            terminal.until_gone("the newer task")
-            terminal.type("enter")
-            terminal.until("Resumed", "> the older task", "first")
-            terminal.type("exit", "enter")
-            assert terminal.ended() == 0
+def test_resuming_without_an_id_opens_a_menu_of_sessions(
+    place: Place, server: ScriptedServer, words: list[str]
+) -> None:
+    server.play([{"text": "first"}, {"text": "second"}])
+    place.run("run", "the older task")
+    place.run("run", "the newer task")
+    with place.terminal(*words) as terminal:
+        text = terminal.until("› today", "the older task", "type to search")
+        assert text.index("the newer task") < text.index("the older task")
+        terminal.type("older")
+        terminal.until_gone("the newer task")
+        terminal.type("enter")
+        terminal.until("Resumed", "> the older task", "first")
+        terminal.type("exit", "enter")
+        assert terminal.ended() == 0

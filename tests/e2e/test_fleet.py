@@ -4,12 +4,12 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.e2e.background import until
 from tests.e2e.command import Finished, Place
 from tests.needs import skip_without
 
@@ -65,12 +65,6 @@ class FleetPlace(Place):
         rows = self.run("fleet", "status", "--json").lines
         return {row["task"]: row for row in rows}
 
-    def wait_for(self, path: Path) -> None:
-        deadline = time.monotonic() + 60
-        while not path.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-
 
 def last(finished: Finished) -> dict[str, Any]:
     return finished.lines[-1]
@@ -107,7 +101,7 @@ def test_killed_tasks_are_continued_and_ended_ones_never_rerun(
 ) -> None:
     tasks = fleet.tasks("Write one", WAITS)
     with fleet.start("fleet", "run", tasks, "--jobs", "1", *fleet.flags) as driver:
-        fleet.wait_for(fleet.project / "begun")
+        until((fleet.project / "begun").exists)
         if killed == "all at once":
             os.kill(driver.pid, signal.SIGSTOP)
             for pid in Path(f"/proc/{driver.pid}/task/{driver.pid}/children").read_text().split():
@@ -131,7 +125,7 @@ def test_killed_tasks_are_continued_and_ended_ones_never_rerun(
 def test_a_worker_joins_a_driver_that_ctrl_c_ends(fleet: FleetPlace) -> None:
     tasks = fleet.tasks(WAITS, "Write one")
     with fleet.start("fleet", "run", tasks, "--jobs", "1", *fleet.flags) as driver:
-        fleet.wait_for(fleet.project / "begun")
+        until((fleet.project / "begun").exists)
         assert fleet.run("fleet", "worker", "--index", "1").code == 0
         driver.send_signal(signal.SIGINT)
         out, _ = driver.communicate(timeout=60)
@@ -151,7 +145,7 @@ def test_a_worker_joins_a_driver_that_ctrl_c_ends(fleet: FleetPlace) -> None:
 def test_cancel_ends_what_runs(fleet: FleetPlace) -> None:
     tasks = fleet.tasks(WAITS, "Write one")
     with fleet.start("fleet", "run", tasks, "--jobs", "1", *fleet.flags) as driver:
-        fleet.wait_for(fleet.project / "begun")
+        until((fleet.project / "begun").exists)
         assert fleet.run("fleet", "cancel").code == 0
         driver.communicate(timeout=60)
     assert driver.returncode == 1

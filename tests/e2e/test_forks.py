@@ -3,23 +3,16 @@ what a fork sends first, what it may not do, and how it is told and stopped."""
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.e2e.command import Place
-from tests.e2e.test_vendors import ROUTES, Life, Route, spoken
-from tests.strict_server import StrictServer
+from tests.e2e.test_vendors import ROUTES, Route, beginning, living, spoken, unmarked
 
 Reply = dict[str, Any]
 
-MARK = re.compile(rb',"(?:cache_control|prompt_cache_breakpoint)":\{[^{}]*\}')
 FIRST, SECOND = "Count the reds.", "Count the blues."
-
-
-def said(message: dict[str, Any]) -> str:
-    return json.dumps(message, ensure_ascii=False)
 
 
 def goal_in(request: dict[str, Any]) -> str:
@@ -34,7 +27,7 @@ def script(request: dict[str, Any]) -> Reply:
     if not request.get("tools"):
         return {"text": "Nothing to keep."}
     messages = spoken(request)
-    last = said(messages[-1])
+    last = json.dumps(messages[-1])
     if goal := goal_in(request):
         if "There is no tool" in last:
             return {"thinking": "Well.", "text": f"Did it: {goal}"}
@@ -60,62 +53,30 @@ def script(request: dict[str, Any]) -> Reply:
     return {"thinking": "First the file.", "text": "I look.", "calls": [look]}
 
 
-@pytest.fixture
-def life(place: Place, route: Route) -> Iterator[Life]:
-    place.extra["KODE_MODEL"] = ""
-    for name in ("one", "two"):
-        (place.project / f"{name}.txt").write_text(f"R-E-S-U-L-T of {name}\n" * 40)
-    with StrictServer(script, vendor=route.vendor) as server:
-        lived = Life(place, server, route)
-        lived.configure()
-        yield lived
-    assert server.refusals == []
-    assert server.soft_faults == []
-
-
-def conversation(body: bytes) -> dict[str, bytes]:
-    """What the model reads of a request, as raw bytes, without cache marks: each field as it was
-    sent, lists without their end."""
-    plain = MARK.sub(b"", body)
-    decoder, text = json.JSONDecoder(), plain.decode()
-    found = {}
-    for name in ("tools", "system", "instructions", "messages", "input"):
-        if (start := text.find(f'"{name}":')) >= 0:
-            start += len(name) + 3
-            _, end = decoder.raw_decode(text, start)
-            found[name] = text[start:end].removesuffix("]").encode()
-    return found
+def texts(request: dict[str, Any]) -> list[str]:
+    return [json.dumps(unmarked(message)) for message in spoken(request)]
 
 
 @pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
-def test_a_fork_sends_its_parents_bytes_first(life: Life, route: Route) -> None:
-    life.run("run", "Look, then count.", "--allow", "delegate")
+def test_a_fork_sends_what_its_parent_sent_first(place: Place, route: Route) -> None:
+    with living(place, route, script) as life:
+        life.run("run", "Look, then count.", "--allow", "delegate")
+        assert life.server.soft_faults == []
 
-    asked = life.turns()
-    children = [one for one in asked if goal_in(one.json)]
-    parent = [one for one in asked if not goal_in(one.json)]
-    forking = max(at for at, one in enumerate(parent) if "I fork." not in one.body.decode())
-    before = conversation(parent[forking].body)
-    firsts = [one for one in children if "There is no tool" not in one.body.decode()]
-    assert {goal_in(one.json) for one in firsts} == {FIRST, SECOND}
+    asked = [one.json for one in life.turns()]
+    children = [one for one in asked if goal_in(one)]
+    parents = [one for one in asked if not goal_in(one)]
+    *_, before = (one for one in parents if "I fork." not in json.dumps(one))
+    firsts = [one for one in children if "There is no tool" not in json.dumps(one)]
+    assert {goal_in(one) for one in firsts} == {FIRST, SECOND}
     for one in firsts:
-        after = conversation(one.body)
-        assert after.keys() == before.keys()
-        for name, text in before.items():
-            assert after[name].startswith(text)
-            assert name in ("messages", "input") or after[name] == text
-        if route.vendor == "anthropic":  # the parent's last mark stands there again
-            end = parent[forking].body.rfind(b'"cache_control"')
-            assert parent[forking].body[end - 200 : end + 30] in one.body
+        assert beginning(one) == beginning(before)
+        assert texts(one)[: len(texts(before))] == texts(before)
     # Siblings differ in nothing before their goal.
-    texts = [conversation(one.body)["input" if "input" in before else "messages"] for one in firsts]
-    assert len({text.partition(b"# Goal")[0] for text in texts}) == 1
+    assert len({"".join(texts(one)).partition("# Goal")[0] for one in firsts}) == 1
     # One name, by which a server finds what it has read.
-    keys = {one.json.get("prompt_cache_key") for one in asked}
-    assert len(keys) == 1
+    assert len({one.get("prompt_cache_key") for one in asked}) == 1
     results = [record.result for record in life.agents()]
-    assert [result.status for result in results if result] == ["success", "success"]
-    assert [result.summary for result in results if result] == [
-        f"Did it: {FIRST}",
-        f"Did it: {SECOND}",
+    assert [(one.status, one.summary) for one in results if one] == [
+        ("success", f"Did it: {goal}") for goal in (FIRST, SECOND)
     ]

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import KODE, Place
-from tests.e2e.terminal import Terminal
+from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
 MOMENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd")
@@ -91,35 +90,57 @@ def test_changed_extensions_are_off_again_and_the_rest_stay(
     assert {one.split()[0] for one in result["untrusted"]} == {kind}
 
 
-def test_one_question_at_the_prompt_approves_a_repositorys_extensions(place: Place) -> None:
+def test_one_question_at_the_prompt_approves_a_repositorys_extensions(
+    place: Place, server: ScriptedServer
+) -> None:
     bring(place)
-    with ScriptedServer([{"text": "first"}, {"text": "second"}]) as server:
-        place.url = server.openai_url
-        with Terminal(
-            KODE, [], cwd=place.project, env=place.environ, width=100, height=60
-        ) as terminal:
-            terminal.until("ask ·")
-            terminal.type("hello", "enter")
-            terminal.until("Use this repository's extensions")
-            terminal.type("n")
-            terminal.until("first")
-            terminal.type("/skills", "enter")
-            terminal.until("new  mark", "kode extensions approve")
-            terminal.type("/quit", "enter")
-            assert terminal.ended() == 0
-        assert "MARK" not in json.dumps(server.requests[0].json)
+    server.play([{"text": "first"}, {"text": "second"}])
+    with place.terminal(width=100, height=60) as terminal:
+        terminal.until("ask ·")
+        terminal.type("hello", "enter")
+        terminal.until("Use this repository's extensions")
+        terminal.type("n")
+        terminal.until("first")
+        terminal.type("/skills", "enter")
+        terminal.until("new  mark", "kode extensions approve")
+        terminal.type("/quit", "enter")
+        assert terminal.ended() == 0
+    assert "MARK" not in json.dumps(server.requests[0].json)
 
-        place.run("trust", "approve", "--yes")
-        with Terminal(
-            KODE, [], cwd=place.project, env=place.environ, width=100, height=60
-        ) as terminal:
-            terminal.until("ask ·")
-            terminal.type("/mar")
-            terminal.until("/mark  MARK command")
-            terminal.type("k 12", "enter")
-            terminal.until("second")
-            terminal.type("/quit", "enter")
-            assert terminal.ended() == 0
-        told = json.dumps(server.requests[1].json)
-        assert "MARK command" in told
-        assert "ARGUMENTS: 12" in told
+    place.run("trust", "approve", "--yes")
+    with place.terminal(width=100, height=60) as terminal:
+        terminal.until("ask ·")
+        terminal.type("/mar")
+        terminal.until("/mark  MARK command")
+        terminal.type("k 12", "enter")
+        terminal.until("second")
+        terminal.type("/quit", "enter")
+        assert terminal.ended() == 0
+    told = json.dumps(server.requests[1].json)
+    assert "MARK command" in told
+    assert "ARGUMENTS: 12" in told
+
+
+def test_settings_of_two_other_agents_count_or_are_explained(
+    place: Place, server: ScriptedServer
+) -> None:
+    permissions = {"deny": ["Bash(rm:*)"], "allow": ["Bash"], "defaultMode": "bypassPermissions"}
+    write(place, ".git/HEAD", "ref: refs/heads/main\n")
+    write(place, ".claude/settings.json", json.dumps({"permissions": permissions, "model": "x"}))
+    codex = place.folder / ".codex"
+    codex.mkdir()
+    (codex / "config.toml").write_text(
+        'approval_policy = "never"\n[shell_environment_policy]\nset = { STAGE = "codex" }\n'
+    )
+    write(place, "kept.txt", "kept")
+    lines = ("rm kept.txt", "printenv STAGE")
+    calls = [{"name": "shell", "arguments": {"command": line}} for line in lines]
+    server.play([{"calls": calls}, {"text": "done"}])
+
+    place.run("run", "go", "--permission-mode", "full")
+
+    assert (place.project / "kept.txt").exists()
+    assert "codex\\n" in json.dumps(server.requests[1].json)
+    doctor = place.run("doctor", "--json").out
+    for part in ("approval_policy", "defaultMode", "1 denied", "1 allowed once you approve it"):
+        assert part in doctor

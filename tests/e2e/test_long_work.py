@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kode.subagents import records
-from tests.e2e.command import KODE, Place
+from tests.e2e.command import Place
 from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
@@ -36,7 +36,7 @@ def repl(place: Place, server: ScriptedServer) -> Iterator[Callable[..., Termina
     def open_repl(script: Any, *arguments: str) -> Terminal:
         server.play(script)
         words = list(arguments or FULL)
-        opened.append(Terminal(KODE, words, cwd=place.project, env=place.environ, width=100))
+        opened.append(place.terminal(*words, width=100))
         if words[0] != "run":
             opened[-1].until(" · gpt-")
         return opened[-1]

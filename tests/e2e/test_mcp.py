@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import KODE, Place
-from tests.e2e.terminal import Terminal
+from tests.e2e.command import Place
 from tests.needs import PLAIN_PYTHON
 from tests.scripted_server import ScriptedServer
 
@@ -80,9 +79,7 @@ def test_one_question_approves_a_server_and_calls_are_asked_about(
         return CALL if "mcp__files__read" in str(request["tools"]) else late
 
     server.play(model)
-    with Terminal(
-        KODE, ["--model", "m", "--no-memory"], cwd=place.project, env=place.environ, height=60
-    ) as terminal:
+    with place.terminal("--model", "m", "--no-memory", height=60) as terminal:
         terminal.until("ask · m")
         terminal.type("read a", "enter")
         terminal.until("Use this repository's extensions", "hostile.py", "yes, until it changes")

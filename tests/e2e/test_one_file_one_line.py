@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ PAGES = ("adding-a-tool.md", "adding-a-provider.md", "adding-a-memory-system.md"
 STEP = re.compile(r"((?:^[^\n]+\n)+)\n```(?:python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """A paragraph, and the block below it."""
 LEFT_OUT = (".git", ".venv*", ".*_cache", ".hypothesis", "__pycache__")
-Run = Callable[..., str]
 
 
 def follow(page: str, tree: Path) -> None:
@@ -55,11 +53,35 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-@pytest.fixture
-def run(tree: Path, place: Place) -> Run:
-    """Runs the copy's `kode` with these arguments and gives its answer."""
+def test_the_pages_pass_the_tests_of_what_they_add(tree: Path) -> None:
+    tests = (
+        *("tools/test_count_lines.py", "tools/test_adding_a_tool.py", "test_config.py"),
+        *("contracts/test_tool_contract.py", "providers/test_chat_dialects.py"),
+        *("memory/test_commands.py", "memory/test_operations.py"),
+    )
+    done = subprocess.run(
+        [
+            *(Path(sys.executable).parent / "pytest", "-n", "0", "-p", "no:cacheprovider"),
+            *("-m", "not slow", *(f"tests/{name}" for name in tests)),
+            *("-k", "count_lines or adding_a_tool or acme or plain or explained"),
+        ],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_the_pages_add_works(tree: Path, place: Place) -> None:
+    (place.project / "a.txt").write_text("one\n\ntwo\n")
+    script = place.folder / "script.json"
+    count = {"name": "count_lines", "arguments": {"path": "a.txt"}}
+    script.write_text(json.dumps([{"calls": [count]}, {"text": "Done."}]))
+    place.home.mkdir(mode=0o700)
+    (place.home / "config.json").write_text('{"memory": {"system": "plain"}}')
 
     def run(*arguments: str) -> str:
+        """The answer of the copy's `kode`."""
         done = subprocess.run(
             [sys.executable, "-m", "kode", *arguments],
             cwd=place.project,
@@ -72,30 +94,9 @@ def run(tree: Path, place: Place) -> Run:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    return run
-
-
-def assert_passes(tree: Path, program: str, *arguments: str) -> None:
-    """Asserts that a program of this environment has nothing to say against the copy."""
-    done = subprocess.run(
-        [Path(sys.executable).parent / program, *arguments],
-        cwd=tree,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_the_pages_pass_the_tests_of_what_they_add(tree: Path) -> None:
-    tests = (
-        *("tools/test_count_lines.py", "tools/test_adding_a_tool.py", "test_config.py"),
-        *("contracts/test_tool_contract.py", "providers/test_chat_dialects.py"),
-        *("memory/test_commands.py", "memory/test_operations.py"),
-    )
-    assert_passes(
-        tree,
-        *("pytest", "-n", "0", "-p", "no:cacheprovider", "-m", "not slow"),
-        *(f"tests/{name}" for name in tests),
-        *("-k", "count_lines or adding_a_tool or acme or plain or explained"),
-    )
+    assert run("run", "--no-session", "--provider", "echo", "hello there") == "hello there\n"
+    run("memory", "add", "facts", "Answer in German")
+    assert run("run", "--script", str(script), "count") == "Done.\n"
+    (session,) = place.session_files
+    assert "a.txt has 3 lines." in session.read_text()
+    assert session.read_text().count("Answer in German") == 1

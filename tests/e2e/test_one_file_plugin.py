@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.command import KODE, Place
-from tests.e2e.terminal import Terminal
+from tests.e2e.command import Place
 from tests.e2e.test_plugins_page import PAGE
 from tests.scripted_server import ScriptedServer
 
@@ -28,15 +27,16 @@ def standup(tmp_path: Path) -> str:
     return str(file)
 
 
-def test_a_file_guards_calls_where_nobody_is(place: Place, standup: str) -> None:
+def test_a_file_guards_calls_where_nobody_is(
+    place: Place, server: ScriptedServer, standup: str
+) -> None:
     replies = [PUSH, write("uv.lock"), write("a.txt"), {"text": "Two were refused."}]
-    with ScriptedServer(replies) as server:
-        place.url = server.openai_url
-        ran = place.run(
-            *("run", "--plugin", standup, "--output-format", "json"),
-            *("--permission-mode", "full", "Push, and write."),
-        )
-        tools = [tool["function"]["name"] for tool in server.requests[0].json["tools"]]
+    server.play(replies)
+    ran = place.run(
+        *("run", "--plugin", standup, "--output-format", "json"),
+        *("--permission-mode", "full", "Push, and write."),
+    )
+    tools = [tool["function"]["name"] for tool in server.requests[0].json["tools"]]
 
     assert "notes" in tools
     assert ran.json["status"] == "incomplete"
@@ -48,20 +48,21 @@ def test_a_file_guards_calls_where_nobody_is(place: Place, standup: str) -> None
 
 
 @pytest.mark.parametrize("answer", ["y", "n"])
-def test_a_file_asks_the_person_at_the_prompt(place: Place, standup: str, answer: str) -> None:
-    with ScriptedServer([PUSH, {"text": "The end."}]) as server:
-        place.url = server.openai_url
-        arguments = ["--plugin", standup, "--permission-mode", "full"]
-        with Terminal(KODE, arguments, cwd=place.project, env=place.environ, height=40) as terminal:
-            terminal.until("kode in", timeout_s=60)
-            terminal.type("/note standup at nine\r")
-            assert "Warning" not in terminal.until("1 notes", timeout_s=60)
-            terminal.type("Push it\r")
-            terminal.until("answer:", timeout_s=60)
-            assert "The plug-in standup: Everybody sees a push." in " ".join(terminal.text.split())
-            terminal.type(f"{answer}\r")
-            terminal.until("The end.", timeout_s=60)
-            result = json.dumps(server.requests[-1].json["messages"][-1])
+def test_a_file_asks_the_person_at_the_prompt(
+    place: Place, server: ScriptedServer, standup: str, answer: str
+) -> None:
+    server.play([PUSH, {"text": "The end."}])
+    arguments = ["--plugin", standup, "--permission-mode", "full"]
+    with place.terminal(*arguments, height=40) as terminal:
+        terminal.until("kode in", timeout_s=60)
+        terminal.type("/note standup at nine\r")
+        assert "Warning" not in terminal.until("1 notes", timeout_s=60)
+        terminal.type("Push it\r")
+        terminal.until("answer:", timeout_s=60)
+        assert "The plug-in standup: Everybody sees a push." in " ".join(terminal.text.split())
+        terminal.type(f"{answer}\r")
+        terminal.until("The end.", timeout_s=60)
+        result = json.dumps(server.requests[-1].json["messages"][-1])
 
     assert ("The person refused this." in result) is (answer == "n")
     [session] = place.session_files

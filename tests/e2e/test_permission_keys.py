@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.e2e.command import KODE, Place
+from tests.e2e.command import Place
 from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
@@ -19,9 +19,7 @@ def asked(place: Place, *replies: dict[str, object]) -> Iterator[tuple[Terminal,
     """A terminal that shows the first question."""
     with ScriptedServer([*replies, {"text": "The end."}]) as server:
         place.url = server.openai_url
-        with Terminal(
-            KODE, ["Write the files"], cwd=place.project, env=place.environ, height=60
-        ) as terminal:
+        with place.terminal("Write the files", height=60) as terminal:
             terminal.until("answer:", timeout_s=60)
             yield terminal, server
 
@@ -82,9 +80,7 @@ def test_run_asks_at_a_terminal_only_if_it_was_said(place: Place) -> None:
     for flags, written in ((["--ask"], True), ([], False)):
         with ScriptedServer([edit("a.py"), {"text": "The end."}]) as server:
             place.url = server.openai_url
-            with Terminal(
-                KODE, ["run", *flags, "Write it"], cwd=place.project, env=place.environ
-            ) as terminal:
+            with place.terminal("run", *flags, "Write it") as terminal:
                 if flags:
                     terminal.until("answer:", timeout_s=60)
                     terminal.type("y")  # one key answers

@@ -80,17 +80,14 @@ def test_a_task_edits_a_file_over_either_wire_format(place: Place, provider: str
     ],
 )
 def test_checks_of_a_turn_are_in_its_result(
-    place: Place, tail: str, checked: str, checks: list[bool]
+    place: Place, server: ScriptedServer, tail: str, checked: str, checks: list[bool]
 ) -> None:
     needs_a_whole_sandbox(place)
     (place.project / "test_x.py").write_text("raise SystemExit(3)\n")
     command = {"calls": [{"name": "shell", "arguments": {"command": tail}}]}
-    with ScriptedServer([command, {"text": "All tests pass."}]) as server:
-        place.url = server.openai_url
-        done = place.run(
-            "run", "check", "--permission-mode", "auto-edit", "--output-format", "json"
-        )
-        told = str(server.requests[1].json["messages"][-1])
+    server.play([command, {"text": "All tests pass."}])
+    done = place.run("run", "check", "--permission-mode", "auto-edit", "--output-format", "json")
+    told = str(server.requests[1].json["messages"][-1])
 
     outcome = (1, "incomplete") if checked == "failed" else (0, "success")
     assert (done.code, done.json["status"]) == outcome
@@ -99,13 +96,12 @@ def test_checks_of_a_turn_are_in_its_result(
     assert ("`python3 test_x.py` 3]" in told) == (checked == "failed")
 
 
-def test_a_pipe_left_open_does_not_hold_up_a_task(place: Place) -> None:
-    with ScriptedServer([{"text": "ok"}]) as server:
-        place.url = server.openai_url
-        with place.start("run", "hi", stdin=subprocess.PIPE) as process:
-            assert process.stderr is not None
-            noticed = process.stderr.readline()
-            assert process.wait(30) == 0
+def test_a_pipe_left_open_does_not_hold_up_a_task(place: Place, server: ScriptedServer) -> None:
+    server.play([{"text": "ok"}])
+    with place.start("run", "hi", stdin=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        noticed = process.stderr.readline()
+        assert process.wait(30) == 0
     assert "--ctx" in noticed
 
 
@@ -145,35 +141,35 @@ def test_wrong_input_is_one_sentence_and_exit_3(
 
 
 @pytest.mark.smoke
-def test_the_session_goes_on_after_kill_9_in_a_call(place: Place) -> None:
+def test_the_session_goes_on_after_kill_9_in_a_call(place: Place, server: ScriptedServer) -> None:
     replies = [
         {"calls": [{"name": "shell", "arguments": {"command": "sleep 30"}}]},
         {"text": "I see it was interrupted."},
     ]
-    with ScriptedServer(replies) as server:
-        place.url = server.openai_url
-        with place.start("run", "sleep", "--permission-mode", "full") as process:
-            deadline = time.monotonic() + 30
-            while time.monotonic() < deadline and not (
-                place.session_files and '"tool_call"' in place.session_files[0].read_text()
-            ):
-                time.sleep(0.02)
-            process.kill()
-            process.communicate()
-        done = place.run("continue", "what happened?")
-        assert done.out == "I see it was interrupted.\n"
-        assert "unknown" in str(server.requests[-1].json["messages"])
-        assert len(server.requests) == 2
+    server.play(replies)
+    with place.start("run", "sleep", "--permission-mode", "full") as process:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and not (
+            place.session_files and '"tool_call"' in place.session_files[0].read_text()
+        ):
+            time.sleep(0.02)
+        process.kill()
+        process.communicate()
+    done = place.run("continue", "what happened?")
+    assert done.out == "I see it was interrupted.\n"
+    assert "unknown" in str(server.requests[-1].json["messages"])
+    assert len(server.requests) == 2
 
 
 @pytest.mark.smoke
-def test_run_and_two_continues_are_one_session_of_three_turns(place: Place) -> None:
-    with ScriptedServer([{"text": f"answer {n}"} for n in range(3)]) as server:
-        place.url = server.openai_url
-        session_id = place.run("run", "one", "--output-format", "json").json["session_id"]
-        place.run("continue", "two")
-        place.run("continue", "--id", session_id[:12], "three")
-        assert len(server.requests[2].json["messages"]) == 6
+def test_run_and_two_continues_are_one_session_of_three_turns(
+    place: Place, server: ScriptedServer
+) -> None:
+    server.play([{"text": f"answer {n}"} for n in range(3)])
+    session_id = place.run("run", "one", "--output-format", "json").json["session_id"]
+    place.run("continue", "two")
+    place.run("continue", "--id", session_id[:12], "three")
+    assert len(server.requests[2].json["messages"]) == 6
     exported = json.loads(place.run("session", "export", session_id).out)
     assert [m["role"] for m in exported["messages"]] == ["system"] + ["user", "assistant"] * 3
     assert exported["turns"] == 3
@@ -190,7 +186,7 @@ def test_run_and_two_continues_are_one_session_of_three_turns(place: Place) -> N
     ],
 )
 def test_no_secret_of_the_environment_reaches_disk_or_commands(
-    place: Place, canary: str, sandbox: tuple[str, ...]
+    place: Place, server: ScriptedServer, canary: str, sandbox: tuple[str, ...]
 ) -> None:
     place.extra = {"OPENAI_API_KEY": canary, "MY_SECRET_TOKEN": "hush-hush-hush"}
     look = (
@@ -218,13 +214,12 @@ def test_no_secret_of_the_environment_reaches_disk_or_commands(
         {"text": f"the child says {canary}"},
         {"text": f"your key is {canary}"},
     ]
-    with ScriptedServer(replies) as server:
-        place.url = server.openai_url
-        done = place.run(
-            *("run", f"my key is {canary}", "--output-format", "stream-json", *sandbox),
-            *("--permission-mode", "full"),
-        )
-        told = [str(request.json["messages"][-1]) for request in server.requests]
+    server.play(replies)
+    done = place.run(
+        *("run", f"my key is {canary}", "--output-format", "stream-json", *sandbox),
+        *("--permission-mode", "full"),
+    )
+    told = [str(request.json["messages"][-1]) for request in server.requests]
     assert done.code == 0, done.err
     assert "hush-hush-hush" not in "".join(told)
     assert not any(canary in text for text in told[1:])
@@ -257,15 +252,14 @@ def assert_no_file_has(place: Place, secret: str) -> None:
             assert path.stat().st_mode & 0o077 == 0, path
 
 
-def test_two_kodes_on_one_session_do_not_mix(place: Place) -> None:
+def test_two_kodes_on_one_session_do_not_mix(place: Place, server: ScriptedServer) -> None:
     slow = {"text": "slow", "delay_s": 3}
-    with ScriptedServer([{"text": "one"}, slow, {"text": "late"}]) as server:
-        place.url = server.openai_url
-        place.run("run", "first")
-        with place.start("continue", "second") as process:
-            server.wait_for_requests(2)
-            other = place.run("continue", "third")
-            process.communicate(timeout=30)
+    server.play([{"text": "one"}, slow, {"text": "late"}])
+    place.run("run", "first")
+    with place.start("continue", "second") as process:
+        server.wait_for_requests(2)
+        other = place.run("continue", "third")
+        process.communicate(timeout=30)
     assert other.code == 3
     assert roles(place) == ["user", "assistant"] * 2
 

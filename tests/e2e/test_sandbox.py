@@ -5,15 +5,16 @@ import subprocess
 
 import pytest
 
-from tests.e2e.command import KODE, Place, needs_a_whole_sandbox
-from tests.e2e.terminal import Terminal
+from tests.e2e.command import Place, needs_a_whole_sandbox
 from tests.needs import needs
 from tests.scripted_server import ScriptedServer
 
 AUTO_EDIT = ("--permission-mode", "auto-edit")
 
 
-def test_unknown_commands_run_unasked_and_reach_only_the_project(place: Place) -> None:
+def test_unknown_commands_run_unasked_and_reach_only_the_project(
+    place: Place, server: ScriptedServer
+) -> None:
     needs_a_whole_sandbox(place)
     (place.project / "run.sh").write_text(
         "echo in > made\necho out > ~/out\ncat $KODE_HOME/config.json ~/.kode/*\n"
@@ -26,10 +27,9 @@ def test_unknown_commands_run_unasked_and_reach_only_the_project(place: Place) -
         {"calls": [{"name": "shell", "arguments": {"command": "curl http://x.test"}}]},
         {"text": "done"},
     ]
-    with ScriptedServer(replies) as server:
-        place.url = server.openai_url
-        done = place.run("run", "work", "--sandbox", "--permission-mode", "auto-edit")
-        told = [str(request.json["messages"][-1]["content"]) for request in server.requests]
+    server.play(replies)
+    done = place.run("run", "work", "--sandbox", "--permission-mode", "auto-edit")
+    told = [str(request.json["messages"][-1]["content"]) for request in server.requests]
 
     assert done.code == 1, done.err  # something was refused
     assert (place.project / "made").read_text() == "in\n"
@@ -40,7 +40,9 @@ def test_unknown_commands_run_unasked_and_reach_only_the_project(place: Place) -
 
 
 @needs("git")
-def test_things_that_run_later_stay_in_the_session_unless_asked(place: Place) -> None:
+def test_things_that_run_later_stay_in_the_session_unless_asked(
+    place: Place, server: ScriptedServer
+) -> None:
     needs_a_whole_sandbox(place)
     for command in ("init -q .", "config core.fsmonitor tools/watch"):
         subprocess.run(["git", *command.split()], cwd=place.project, check=True)
@@ -58,10 +60,9 @@ def test_things_that_run_later_stay_in_the_session_unless_asked(place: Place) ->
         {"text": "done"},
     ]
     allowed = ["--allow", "edit(./build/**)"]
-    with ScriptedServer(replies) as server:
-        place.url = server.openai_url
-        done = place.run("run", "work", "--sandbox", "--permission-mode", "auto-edit", *allowed)
-        told = [str(request.json["messages"][-1]["content"]) for request in server.requests]
+    server.play(replies)
+    done = place.run("run", "work", "--sandbox", "--permission-mode", "auto-edit", *allowed)
+    told = [str(request.json["messages"][-1]["content"]) for request in server.requests]
 
     assert done.code == 1, done.err  # something was refused
     found = {str(path.relative_to(place.project)) for path in place.project.rglob("*")}
@@ -77,7 +78,9 @@ def test_things_that_run_later_stay_in_the_session_unless_asked(place: Place) ->
 
 
 @needs("git")
-def test_ignored_folders_are_kept_after_one_yes_and_undone(place: Place) -> None:
+def test_ignored_folders_are_kept_after_one_yes_and_undone(
+    place: Place, server: ScriptedServer
+) -> None:
     needs_a_whole_sandbox(place)
     subprocess.run(["git", "init", "-q", "."], cwd=place.project, check=True)
     (place.project / ".gitignore").write_text("node_modules/\n")
@@ -88,26 +91,27 @@ def test_ignored_folders_are_kept_after_one_yes_and_undone(place: Place) -> None
         {"text": "installed"},
     ]
     arguments = ["--sandbox", "--permission-mode", "auto-edit"]
-    with ScriptedServer(replies) as server:
-        place.url = server.openai_url
-        with Terminal(KODE, arguments, cwd=place.project, env=place.environ) as terminal:
-            terminal.until("auto-edit")
-            terminal.type("install it", "enter")
-            terminal.until("node_modules", "answer:")
-            terminal.type("a1", "enter")
-            terminal.until("installed")
-            folder = place.project / "node_modules"
-            assert [(folder / name).read_text() for name in ("a/x.js", "y.js")] == ["1\n", "2\n"]
-            assert (place.project / "empty").is_dir()
-            terminal.type("/undo", "enter")
-            terminal.until("emoved")
-            terminal.type("exit", "enter")
-            assert terminal.ended() == 0
+    server.play(replies)
+    with place.terminal(*arguments) as terminal:
+        terminal.until("auto-edit")
+        terminal.type("install it", "enter")
+        terminal.until("node_modules", "answer:")
+        terminal.type("a1", "enter")
+        terminal.until("installed")
+        folder = place.project / "node_modules"
+        assert [(folder / name).read_text() for name in ("a/x.js", "y.js")] == ["1\n", "2\n"]
+        assert (place.project / "empty").is_dir()
+        terminal.type("/undo", "enter")
+        terminal.until("emoved")
+        terminal.type("exit", "enter")
+        assert terminal.ended() == 0
     assert sorted(path.name for path in place.project.iterdir()) == [".git", ".gitignore"]
 
 
 @pytest.mark.parametrize("last", ["touch /tmp/ready; sleep 60", "touch /tmp/ready"])
-def test_a_run_tells_what_became_of_background_changes(place: Place, last: str) -> None:
+def test_a_run_tells_what_became_of_background_changes(
+    place: Place, server: ScriptedServer, last: str
+) -> None:
     needs_a_whole_sandbox(place)
     command = f"echo 1 > log.txt; mkdir node_modules; echo > node_modules/x; {last}"
     waits = "until [ -e /tmp/ready ]; do sleep 0.02; done"
@@ -120,9 +124,8 @@ def test_a_run_tells_what_became_of_background_changes(place: Place, last: str) 
         },
         {"text": "Done."},
     ]
-    with ScriptedServer(replies) as server:
-        place.url = server.openai_url
-        done = place.run("run", "x", *AUTO_EDIT, "--output-format", "json")
+    server.play(replies)
+    done = place.run("run", "x", *AUTO_EDIT, "--output-format", "json")
 
     assert (done.code, done.json["status"]) == (1, "incomplete")
     assert done.json["files_changed"] == ["log.txt"]

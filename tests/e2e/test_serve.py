@@ -4,12 +4,12 @@ import json
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from tests.e2e.background import until
 from tests.e2e.command import Place
 from tests.scripted_server import ScriptedServer
 
@@ -59,20 +59,6 @@ KNOWN = {"name": "a test", "version": "1"}
 
 
 @pytest.fixture
-def model(place: Place) -> Iterator[Callable[..., ScriptedServer]]:
-    servers: list[ScriptedServer] = []
-
-    def start(*replies: dict[str, Any]) -> ScriptedServer:
-        servers.append(ScriptedServer(list(replies)).__enter__())
-        place.url = servers[-1].openai_url
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.__exit__(None, None, None)
-
-
-@pytest.fixture
 def serve(place: Place) -> Iterator[Callable[..., Served]]:
     started: list[subprocess.Popen[str]] = []
 
@@ -86,13 +72,6 @@ def serve(place: Place) -> Iterator[Callable[..., Served]]:
         process.communicate(timeout=20)
 
 
-def until(holds: Callable[[], object], timeout_s: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-
-
 def prompts(place: Place) -> list[str]:
     (session,) = place.session_files
     lines = map(json.loads, session.read_text().splitlines())
@@ -101,9 +80,9 @@ def prompts(place: Place) -> list[str]:
 
 
 def test_a_person_takes_up_a_session_that_a_client_began(
-    place: Place, model: Any, serve: Any
+    place: Place, server: ScriptedServer, serve: Any
 ) -> None:
-    model(WRITING, {"text": "made it"}, {"text": "I am still here"})
+    server.play([WRITING, {"text": "made it"}, {"text": "I am still here"}])
     client = serve()
 
     state = client.call("kode_start", prompt="make it", cwd=str(place.project))
@@ -122,9 +101,9 @@ def test_a_person_takes_up_a_session_that_a_client_began(
 
 @pytest.mark.parametrize("leave", ["eof", "term"])
 def test_a_turn_whose_client_leaves_is_interrupted_and_kept(
-    place: Place, model: Any, serve: Any, leave: str
+    place: Place, server: ScriptedServer, serve: Any, leave: str
 ) -> None:
-    model(RUNNING)
+    server.play([RUNNING])
     client = serve()
     client.call("kode_start", prompt="make it", cwd=str(place.project), mode="auto-edit", wait_s=0)
     until(lambda: calls(place))
@@ -148,10 +127,10 @@ def calls(place: Place) -> list[str]:
 
 @pytest.mark.parametrize("moment", ["stream", "call", "question"])
 def test_a_kill_at_any_moment_loses_nothing_and_work_continues(
-    place: Place, model: Any, serve: Any, moment: str
+    place: Place, server: ScriptedServer, serve: Any, moment: str
 ) -> None:
     replies = {"stream": STREAM, "call": RUNNING, "question": WRITING}
-    server = model(replies[moment])
+    server.play([replies[moment]])
     client = serve()
     given = {"prompt": "make it", "cwd": str(place.project), "mode": "ask", "wait_s": 0}
     state = client.call("kode_start", **given)
@@ -167,7 +146,7 @@ def test_a_kill_at_any_moment_loses_nothing_and_work_continues(
     before = place.session_files[0].read_text()
     assert prompts(place) == ["make it"]
 
-    model({"text": "back again"})
+    server.play([{"text": "back again"}])
     (second := serve()).call("kode_sessions")
     (row,) = second.call("kode_sessions")["sessions"]
     assert (row["session"], row["status"], row["task"]) == (session, "closed", "make it")

@@ -6,13 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.e2e.background import until
 from tests.e2e.command import KODE, Place
 from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
@@ -23,13 +22,6 @@ SLEEP = {
     ]
 }
 BOTH = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-
-
-def until(holds: Callable[[], object], timeout_s: float = 20.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
 
 
 def last_turn(place: Place) -> dict[str, Any]:
@@ -93,7 +85,7 @@ def test_a_signal_at_the_prompt_leaves_the_terminal_as_before(
     place: Place, server: ScriptedServer, number: signal.Signals
 ) -> None:
     server.play([{"text": "one line\n\n" * 200, "wire": {"chunk_delay_s": 0.25}}])
-    with Terminal(KODE, [], cwd=place.project, env=place.environ) as prompt:
+    with place.terminal() as prompt:
         prompt.until("/help", " · ")
         prompt.type("hi", "enter")
         prompt.until("one line")
@@ -110,7 +102,7 @@ def test_a_closed_terminal_ends_the_turn_and_its_command(
 ) -> None:
     server.play([SLEEP])
     full = ["--permission-mode", "full"]
-    with Terminal(KODE, full, cwd=place.project, env=place.environ) as prompt:
+    with place.terminal(*full) as prompt:
         prompt.until("/help", " · ")
         prompt.type("hi", "enter")
         until(lambda: prompt.read() and (place.project / "begun").exists())

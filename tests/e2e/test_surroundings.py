@@ -7,7 +7,6 @@ import subprocess
 import pytest
 
 from tests.e2e.command import KODE, Place
-from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
 LATIN = "Größe 💡"
@@ -75,26 +74,25 @@ def test_a_vanished_working_directory_ends_the_turn_in_a_report(place: Place) ->
     assert session.read_text().count('"is_error":true') >= 2
 
 
-def test_a_narrow_terminal_may_change_its_size_in_a_stream(place: Place) -> None:
+def test_a_narrow_terminal_may_change_its_size_in_a_stream(
+    place: Place, server: ScriptedServer
+) -> None:
     words = [f"word{number}" for number in range(60)]
-    with ScriptedServer([{"text": " ".join(words), "wire": {"chunk_delay_s": 0.1}}]) as server:
-        place.url = server.openai_url
-        with Terminal(
-            KODE, [], cwd=place.project, env=place.environ, width=20, height=5
-        ) as terminal:
-            terminal.until("kode in", "ask")
-            terminal.type("hi", "enter")
-            for word, height, width in ((b"word2", 10, 40), (b"word6", 5, 20)):
-                while word not in terminal.raw and terminal.read():
-                    pass
-                terminal.process.setwinsize(height, width)
-                terminal.screen.resize(height, width)
-                terminal.read()
-            while not (b"word59" in terminal.raw and b"step" in terminal.raw) and terminal.read():
+    server.play([{"text": " ".join(words), "wire": {"chunk_delay_s": 0.1}}])
+    with place.terminal(width=20, height=5) as terminal:
+        terminal.until("kode in", "ask")
+        terminal.type("hi", "enter")
+        for word, height, width in ((b"word2", 10, 40), (b"word6", 5, 20)):
+            while word not in terminal.raw and terminal.read():
                 pass
-            terminal.type("ctrl-d")
-            assert terminal.ended() == 0
-            shown = terminal.raw.decode()
+            terminal.process.setwinsize(height, width)
+            terminal.screen.resize(height, width)
+            terminal.read()
+        while not (b"word59" in terminal.raw and b"step" in terminal.raw) and terminal.read():
+            pass
+        terminal.type("ctrl-d")
+        assert terminal.ended() == 0
+        shown = terminal.raw.decode()
 
     assert "Traceback" not in shown
     assert [word for word in words if word not in shown] == []

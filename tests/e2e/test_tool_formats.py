@@ -45,22 +45,14 @@ def run(place: Place, vendor: str, model: str, *flags: str) -> Finished:
     )
 
 
-def names(server: StrictServer) -> list[str]:
-    return [tool.get("function", tool)["name"] for tool in server.requests[0].json["tools"]]
-
-
-def patching(patch: str = PATCH) -> list[dict[str, Any]]:
-    return [{"calls": [{"name": "apply_patch", "arguments": patch}]}, {"text": "done"}]
-
-
 def test_a_trained_models_patch_is_free_text(place: Place) -> None:
-    with strict(place, "openai", [*patching(), {"text": "more"}]) as server:
+    patch = {"calls": [{"name": "apply_patch", "arguments": PATCH}]}
+    with strict(place, "openai", [patch, {"text": "done"}]) as server:
         done = run(place, "openai", "gpt-6.1-sol")
         assert done.code == 0, done.err
-        again = place.run("continue", "go on", "--provider", "openai", "--model", "gpt-6.1-sol")
-        assert again.code == 0, again.err
-        last = server.requests[-1].json
-    assert {"apply_patch"} == {"apply_patch", "edit_file", "write_file"} & set(names(server))
+        first, last = (request.json for request in server.requests)
+    names = {tool.get("function", tool)["name"] for tool in first["tools"]}
+    assert {"apply_patch"} == {"apply_patch", "edit_file", "write_file"} & names
     (call,) = [item for item in last["input"] if item["type"] == "custom_tool_call"]
     assert call["input"] == PATCH
     assert sorted(done.json["files_changed"]) == ["a.py", "c.py", "new/b.py"]

@@ -7,9 +7,11 @@ further processes, a kill, memory written meanwhile, another day's mode, another
 old output dropped, a compaction, a rewind, a subagent, an answer by a schema.
 """
 
+import base64
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,10 @@ import pytest
 from bench.prefix import asks_for_note
 from kode.subagents.records import Record, read_records
 from tests.e2e.command import Finished, Place
+from tests.pictures import png
 from tests.strict_server import Asked, StrictServer
 
+SHOT = png(7, 5)
 SCHEMA = {
     "type": "object",
     "properties": {"count": {"type": "integer"}},
@@ -114,7 +118,7 @@ def script(request: dict[str, Any]) -> dict[str, Any]:
             break
     asked, results = since[-1], sum("R-E-S-U-L-T" in text for text in since)
     if "LOOK" in asked and results < 2:
-        paths = ["one.txt"] if not results else ["two.txt", "three.txt"]
+        paths = ["one.txt"] if not results else ["two.txt", "three.txt", "shot.png"]
         calls = [{"name": "read_file", "arguments": {"path": path}} for path in paths]
         return {"thinking": f"Step {results}. é", "text": "I look." * (not results), "calls": calls}
     if "COUNT" in asked:
@@ -124,16 +128,24 @@ def script(request: dict[str, Any]) -> dict[str, Any]:
     return {"thinking": "That is all.", "text": "Seen."}
 
 
-@pytest.fixture
-def life(place: Place, route: Route) -> Iterator[Life]:
+@contextmanager
+def living(place: Place, route: Route, play: Callable[[Any], Any] = script) -> Iterator[Life]:
+    """A life in which nothing is refused."""
     place.extra["KODE_MODEL"] = ""
     for name in ("one", "two", "three"):
         (place.project / f"{name}.txt").write_text(f"R-E-S-U-L-T of {name}\n" * 40)
-    with StrictServer(script, vendor=route.vendor) as server:
-        lived = Life(place, server, route)
-        lived.configure()
-        yield lived
+    (place.project / "shot.png").write_bytes(SHOT)
+    with StrictServer(play, vendor=route.vendor) as server:
+        life = Life(place, server, route)
+        life.configure()
+        yield life
     assert server.refusals == []
+
+
+@pytest.fixture
+def life(place: Place, route: Route) -> Iterator[Life]:
+    with living(place, route) as life:
+        yield life
 
 
 def beginning(request: dict[str, Any]) -> list[Any]:
@@ -182,6 +194,8 @@ def test_a_session_keeps_one_beginning_and_nothing_is_refused(life: Life, route:
     assert all(beginning(one) == beginning(own[0]) for one in own)
     assert all(marks_of(one) <= 4 for one in requests)
     told = json.dumps(unmarked(spoken(own[-1])))
+    seen = base64.b64encode(SHOT).decode() in told
+    assert seen or "this model cannot see images" in told
     assert told.count("Redis on port 6379") == 1
     for before, after in itertools.pairwise(own):
         old, new = unmarked(spoken(before)), unmarked(spoken(after))

@@ -100,7 +100,7 @@ def ask(kode: Path, place: Place, *arguments: str) -> "subprocess.CompletedProce
     )
 
 
-def test_the_core_alone_does_a_task(bare: Path, place: Place) -> None:
+def test_the_core_alone_does_a_task(bare: Path, place: Place, server: ScriptedServer) -> None:
     (place.project / "a.py").write_text("x = 1\n")
     edit = {"path": "a.py", "old_text": "x = 1", "new_text": "x = 2"}
     replies = [
@@ -109,18 +109,18 @@ def test_the_core_alone_does_a_task(bare: Path, place: Place) -> None:
         {"calls": [{"name": "run_command", "arguments": {"command": "cat a.py"}}]},
         {"text": "x is 2 now."},
     ]
-    with ScriptedServer(replies) as server:
-        place.url = server.openai_url
-        done = ask(bare, place, "run", "set x to 2", "--permission-mode", "auto-edit")
+    server.play(replies)
+    done = ask(bare, place, "run", "set x to 2", "--permission-mode", "auto-edit")
 
     assert (done.returncode, done.stdout) == (0, "x is 2 now.\n")
     assert (place.project / "a.py").read_text() == "x = 2\n"
 
 
-def test_a_command_names_the_extra_it_lacks(bare: Path, place: Place) -> None:
-    with ScriptedServer([{"text": "Hello."}]) as server:
-        place.url = server.openai_url
-        ask(bare, place, "run", "hello")
+def test_a_command_names_the_extra_it_lacks(
+    bare: Path, place: Place, server: ScriptedServer
+) -> None:
+    server.play([{"text": "Hello."}])
+    ask(bare, place, "run", "hello")
     session = place.session_files[0].stem
     commands = {
         "acp": "acp",
