@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -185,42 +184,6 @@ def test_stopping_the_parent_ends_the_tree_and_the_model_learns(place: Place) ->
     statuses = [record.result and record.result.status for record in place.agents()]
     assert statuses == ["interrupted"] * 2
     assert place.result("continue", "go on")["result"].count(": interrupted, ") == 2
-
-
-def test_a_child_at_its_limit_reports_and_resumes_by_id(place: Place) -> None:
-    place.config(subagent={"max_steps": 2})
-
-    def script(request: dict[str, Any]) -> Reply:
-        messages = [m for m in request["messages"] if m["role"] != "system"]
-        said = [text_of(m) for m in messages]
-        if goal_of(messages[0]) is not None:
-            if "(max_steps)" in said[-1]:
-                return {"text": "Half is found."}
-            again = "# Goal\nthe rest" in said[-1]
-            return {"text": "All is found."} if again else {"calls": [{"name": "list_files"}]}
-        resumed = re.search(r"`resume`: (\S+)\]", said[-1])
-        if messages[-1]["role"] == "user" or resumed:
-            task = {"goal": "the rest", "resume": resumed[1]} if resumed else {"goal": "find"}
-            return {"calls": [{"name": "delegate_tasks", "arguments": {"tasks": [task]}}]}
-        return {"text": "Done."}
-
-    place.server.play(script)
-
-    assert place.result("run", "delegate this")["status"] == "success"
-
-    of_child = [r.json["messages"] for r in place.server.requests if b"# Goal" in r.body]
-    parent = place.server.requests[-1].json["messages"]
-    told = [text_of(m) for m in parent if m["role"] == "tool"]
-    assert "2 steps (max_steps)" in told[0]
-    assert "Half is found." in told[0]
-    assert "All is found." in told[1]
-    assert len(of_child) == 4
-    assert "2 steps" in text_of(of_child[0][1])
-    # What it knew is still there, from the first byte on.
-    assert of_child[3][: len(of_child[2])] == of_child[2]
-    (record,) = place.agents()
-    assert record.result is not None
-    assert record.result.status == "success"
 
 
 @pytest.mark.parametrize("mode", ["full", "auto-edit"])

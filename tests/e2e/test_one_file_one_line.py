@@ -1,6 +1,7 @@
 """The pages on adding a tool, a provider and a memory system, followed to the letter in a copy of
 the tree: each block becomes the file that the words above it name, or goes into it."""
 
+import json
 import re
 import shutil
 import subprocess

@@ -118,9 +118,11 @@ def script(request: dict[str, Any]) -> dict[str, Any]:
             break
     asked, results = since[-1], sum("R-E-S-U-L-T" in text for text in since)
     if "LOOK" in asked and results < 2:
-        paths = ["one.txt"] if not results else ["two.txt", "three.txt", "shot.png"]
+        paths = ["one.txt"] if not results else ["two.txt", "three.txt"]
         calls = [{"name": "read_file", "arguments": {"path": path}} for path in paths]
         return {"thinking": f"Step {results}. é", "text": "I look." * (not results), "calls": calls}
+    if "SHOW" in asked and len(since) == 1:
+        return {"calls": [{"name": "read_file", "arguments": {"path": "shot.png"}}]}
     if "COUNT" in asked:
         return {"thinking": "Three.", "text": '{"count": 3}'}
     if "WAIT" in asked and "go on" not in asked:
@@ -194,8 +196,7 @@ def test_a_session_keeps_one_beginning_and_nothing_is_refused(life: Life, route:
     assert all(beginning(one) == beginning(own[0]) for one in own)
     assert all(marks_of(one) <= 4 for one in requests)
     told = json.dumps(unmarked(spoken(own[-1])))
-    seen = base64.b64encode(SHOT).decode() in told
-    assert seen or "this model cannot see images" in told
+
     assert told.count("Redis on port 6379") == 1
     for before, after in itertools.pairwise(own):
         old, new = unmarked(spoken(before)), unmarked(spoken(after))
@@ -223,7 +224,9 @@ def test_compaction_is_never_refused(life: Life, route: Route) -> None:
 def test_rewind_subagent_and_schema_answers_are_accepted(
     life: Life, route: Route, tmp_path: Path
 ) -> None:
-    life.run("run", "SAYS LOOK at it")
+    life.run("run", "SAYS SHOW it")
+    sent = json.dumps(life.turns()[-1].json)
+    assert base64.b64encode(SHOT).decode() in sent or "this model cannot see images" in sent
     life.run("continue", "SAYS and this?")
     messages = [e for e in life.entries if e["type"] == "message" and e["role"] == "user"]
     (path,) = life.place.session_files
