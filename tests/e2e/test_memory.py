@@ -1,14 +1,12 @@
 """Memory through the installed command: what one session learns, the next one knows."""
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from tests.e2e.command import Finished, Place
-from tests.e2e.terminal import Terminal
 from tests.scripted_server import ScriptedServer
 
 Request = dict[str, Any]
@@ -97,16 +95,3 @@ def test_memory_that_is_off_is_neither_read_nor_written(place: Place) -> None:
     assert "User likes tabs" not in json.dumps(own)
     assert "memory" not in [tool["function"]["name"] for tool in own[0]["tools"]]
     assert versions(place) == before
-
-
-# ── the review ───────────────────────────────────────────────────────────────────────────────────
-
-
-def facts(place: Place) -> set[str]:
-    return set((place.home / "memory/facts/user.md").read_text().split("\n§\n"))
-
-
-def review(place: Place) -> Terminal:
-    return Terminal(
-        sys.executable, ["-m", "kode", "memory", "review"], cwd=place.project, env=place.environ
-    )

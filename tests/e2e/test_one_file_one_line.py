@@ -73,7 +73,7 @@ def test_the_pages_pass_the_tests_of_what_they_add(tree: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_the_pages_add_works(tree: Path, place: Place) -> None:
+def test_the_additions_of_the_pages_work(tree: Path, place: Place) -> None:
     (place.project / "a.txt").write_text("one\n\ntwo\n")
     script = place.folder / "script.json"
     count = {"name": "count_lines", "arguments": {"path": "a.txt"}}
