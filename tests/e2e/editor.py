@@ -9,7 +9,6 @@ from typing import Any
 import acp
 from acp.schema import (
     AllowedOutcome,
-    ClientCapabilities,
     DeniedOutcome,
     PermissionOption,
     PromptResponse,
@@ -31,11 +30,8 @@ class Editor:
     """(session, update as on the wire), oldest first."""
     asked: list[dict[str, Any]] = field(default_factory=list)
     """The calls that permission was asked for, each with its `options`."""
-    forms: list[dict[str, Any]] = field(default_factory=list)
     choose: Callable[[dict[str, Any]], str | None] = lambda call: "once"
     """The id of an option for a question; None dismisses it."""
-    filled: dict[str, Any] | None = None
-    """What is filled into forms; None declines them."""
     holds_questions: bool = False
     """Whether questions are never answered."""
     agent: Any = None
@@ -71,12 +67,6 @@ class Editor:
         return RequestPermissionResponse(
             outcome=AllowedOutcome(outcome="selected", option_id=chosen)
         )
-
-    async def create_elicitation(self, message: str, mode: Any, **_: Any) -> dict[str, Any]:
-        self.forms.append({"message": message, **mode.model_dump(by_alias=True)})
-        if self.filled is None:
-            return {"action": "decline"}
-        return {"action": "accept", "content": self.filled}
 
     # ── called by tests ──────────────────────────────────────────────────────────────────────
 
@@ -127,9 +117,7 @@ class Editor:
 
 
 @asynccontextmanager
-async def editor(
-    place: Place, *flags: str, can: ClientCapabilities | None = None
-) -> AsyncIterator[Editor]:
+async def editor(place: Place, *flags: str) -> AsyncIterator[Editor]:
     """Starts `kode acp` in the folder beside the project, and initializes it."""
     client = Editor(place)
     log = place.folder / "stderr.txt"
@@ -152,7 +140,7 @@ async def editor(
     )
     client.agent, client.process = connection, process
     try:
-        await connection.initialize(1, client_capabilities=can)
+        await connection.initialize(1)
         yield client
     finally:
         process.stdin.close()

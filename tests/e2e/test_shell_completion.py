@@ -11,7 +11,7 @@ from kode.cli.parser import COMMANDS, of_plugins
 from kode.messages import user_message
 from kode.session import log
 from kode.session.entries import Header
-from tests.e2e.command import Place
+from tests.e2e.command import LONGEST_S, Place
 from tests.e2e.terminal import Terminal
 from tests.needs import needs
 
@@ -77,7 +77,7 @@ def test_bash_knows_commands_flags_and_what_they_take(
         env=environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LONGEST_S,
     )
     assert not done.stderr
     first, *told = done.stdout.splitlines()
@@ -115,7 +115,7 @@ def test_fish_offers_words_with_what_they_mean(place: Place, environ: dict[str, 
             env=environ,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=LONGEST_S,
         )
         assert not done.stderr
         return done.stdout.splitlines()
