@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode.git import git_folder_above
-from kode.messages import RefusedBy
+from kode.messages import RefusedBy, shorten
 from kode.permissions import places
 from kode.permissions import rules as grammar
 from kode.permissions.modes import PermissionMode
@@ -502,10 +502,8 @@ def _ask_about(call: Call, parts: Sequence["Part"]) -> Decision:
     is_clear = not any(part.secret or part.risk == "unknown" for part in parts)
     decisive = instead = ""
     if decides := next((part for part in parts if _asks_at_once(call, part)), None):
-        text = " ".join(decides.text.split())
-        text = text if len(text) <= MAX_NAMED_CHARS else f"{text[:MAX_NAMED_CHARS]}…"
-        is_secret = decides.secret
-        reason = "names a file that is likely to hold keys" if is_secret else decides.reason
+        text = shorten(decides.text, MAX_NAMED_CHARS)
+        reason = "names a file that is likely to hold keys" if decides.secret else decides.reason
         decisive, instead = f"`{text}` {reason}.", _INSTEAD.get(decides.leaves, "")
         if instead and len(parts) > 1:
             instead = f"{instead} The rest of the line can run without it."

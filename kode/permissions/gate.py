@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kode import paths
 from kode.errors import KodeError, SandboxUnknownError
 from kode.events import Emit, Notice, silent
-from kode.messages import first_of, plural
+from kode.messages import first_of, plural, shorten
 from kode.paths import real_path
 from kode.permissions import approvals, places
 from kode.permissions import rules as grammar
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 MAX_RULES = 3
 """A question offers at most so many rules."""
+MAX_NAMED_CHARS = 60  # a title of one line
 MAX_REASONS = 10
 """A refusal names at most so many reasons and flags."""
 
@@ -184,18 +185,21 @@ class Gate:
             if self.ask is None or not may_ask:
                 settled = _refuse_alone(joined)
             else:
-                first_line = action.subject.strip().partition("\n")[0]
-                first_line = first_line if len(first_line) <= 60 else first_line[:59] + "…"
+                first_line = shorten(action.subject.strip().partition("\n")[0], MAX_NAMED_CHARS)
                 settled = await self._ask_person(
                     action,
                     joined,
                     title=f"Keep what `{first_line}` changed",
+                    reason=_COPIED if joined.consent.only_mode_asks else joined.reason,
                     preview="\n\n".join(filter(None, (self._name_changes(pending), diff))),
                     diff=diff,
                     kind="keep",
                     of="changes",
                 )
-            return [(it, settled if one.outcome == "ask" else one) for it, one in decided]
+            return [
+                (change, settled if decision.outcome == "ask" else decision)
+                for change, decision in decided
+            ]
 
     async def judge_outside(self, action: Action, blocked: Sequence[Blocked]) -> Decision:
         """Decides whether a command that failed in the sandbox because of what was blocked there
@@ -372,6 +376,7 @@ _TITLES = {
     "delegate": "Start subagents",
 }
 
+_COPIED = "It ran on a copy of the project: /undo undoes what you keep."
 _SEVERITY = ("allow", "ask", "deny")
 
 GO_WITHOUT = "Continue without it, or say in your answer what is needed."

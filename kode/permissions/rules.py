@@ -139,13 +139,10 @@ def never_matches(rule: Rule) -> str | None:
     pattern = rule.pattern
     if rule.kind in ("edit", "read") and pattern.endswith("/"):
         return f"it names a folder, not files: write {rule.name}({pattern}**)"
-    if rule.kind == "fetch" and "/" in pattern:
-        host = host_of(pattern if "://" in pattern else f"https://{pattern}") or "HOST"
-        return f"a host stands alone, without scheme and path: write fetch({host})"
-    if rule.kind == "fetch" and "*" in pattern and not re.fullmatch(r"\*\.[^*]+", pattern):
-        return "`*` may only stand first, as in fetch(*.python.org)"
-    if rule.kind == "fetch" and re.search("[: ]", pattern):
-        return "a host has no port and no spaces"
+    if rule.kind == "fetch" and pattern and not re.fullmatch(r"(\*\.)?[^*/: ]+", pattern):
+        host = host_of(pattern if "://" in pattern else f"https://{pattern}")
+        host = "*.HOST" if "*" in host else host or "HOST"
+        return f"a host stands alone, and `*.` only first in it: write fetch({host})"
     if rule.kind != "shell" or not pattern:
         return None
     words, prefix = _words(pattern)

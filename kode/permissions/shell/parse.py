@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 MAX_PARSE_S = 0.015
 """CPU time. The parser's error recovery is quadratic."""
 
-MAX_BYTES_AT_ONCE = 1_000
-"""Parsed without a look at the clock."""
-
 MAX_NODES = 4_000  # bounds the time for one line
 MAX_CHILDREN = 1_000  # bounds the time for one line
 
@@ -309,8 +306,6 @@ def _parse_tree(text: str) -> "Node":
     source = re.sub(r"[^\x00-\x7f]", "x", text).encode()
     parser = _parser()
     parser.reset()
-    if len(source) <= MAX_BYTES_AT_ONCE:
-        return parser.parse(source).root_node
     deadline = time.thread_time() + MAX_PARSE_S
     try:
         return parser.parse(
