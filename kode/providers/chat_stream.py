@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kode.providers.draft import Draft, DraftPart, is_whole_object, join_surrogates
+from kode.providers.draft import Draft, DraftPart, Kind, is_whole_object, join_surrogates
 from kode.providers.encoding import list_of, mapping_of, pick
 from kode.providers.errors import Endpoint, from_status
 from kode.providers.stream import Event
@@ -151,8 +151,8 @@ class ReplyStream:
         """Gives the draft's parts the form in which they came."""
         self.calls.finish()
         for index, content in enumerate(self._parts, start=1):
-            kind = "thinking" if content.get("type") == "thinking" else "text"
-            if (part := self.draft.find(kind, index)) is not None:  # type: ignore[arg-type]
+            kind: Kind = "thinking" if content.get("type") == "thinking" else "text"
+            if (part := self.draft.find(kind, index)) is not None:
                 part.own = join_all(content)
         if fields := self._fields_to_return():
             self.draft.part("thinking", "thinking").own = fields
@@ -286,13 +286,9 @@ class CallSorter:
             call = self.last = self._call_of(fragment, name, arguments, touched)
             call.add_name(name)
             self.draft.add_arguments(call, arguments)
-            extras = {
-                key: {k: v for k, v in value.items() if k not in _NOT_OF_A_CALL}
-                if key == "function" and isinstance(value, Mapping)
-                else value
-                for key, value in fragment.items()
-                if key not in _NOT_OF_A_CALL
-            }
+            extras = _without_known(fragment)
+            if "function" in extras:
+                extras["function"] = _without_known(function)
             self.draft.grow(len(repr(extras)))
             call.own = merge(call.own, extras)
             touched.append(call)
@@ -334,5 +330,7 @@ class CallSorter:
         return arguments is not None and begins and is_whole_object(call.text)
 
 
-_NOT_OF_A_CALL = ("index", "id", "type", "name", "arguments")
-"""Fields of a fragment, or of its function, that are no unknown ones."""
+def _without_known(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a fragment, or of its function, that kode does not know."""
+    known = ("index", "id", "type", "name", "arguments")
+    return {name: value for name, value in fields.items() if name not in known}

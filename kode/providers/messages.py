@@ -548,20 +548,22 @@ def _add(index: int, delta: Any, draft: Draft, blocks: dict[int, OpenBlock]) -> 
     if not isinstance(delta, Mapping):
         return
     coming = blocks.get(index)
-    if coming is None or coming.kind != "item":
-        _take_fields(index if coming is None else coming.key, delta, draft)
+    if coming is None:
+        return _take_fields(index, delta, draft)
+    if coming.kind != "item":
+        _take_fields(coming.key, delta, draft)
     elif "partial_json" in delta:
         draft.add_arguments(draft.part("item", coming.key), delta["partial_json"])
     else:
         draft.count("".join(piece for piece in delta.values() if isinstance(piece, str)))
-    for name, value in delta.items() if coming is not None else ():
+    for name, value in delta.items():
         if name == "citation":
             name, value = "citations", [value]
-        before = coming.block.get(name)  # type: ignore[union-attr]
+        before = coming.block.get(name)
         is_piece = type(before) is type(value) and isinstance(value, str | list)
         if name not in ("type", "partial_json"):
-            value = before + value if is_piece and name != "signature" else value
-            coming.block[name] = value  # type: ignore[union-attr]
+            is_added = before is not None and is_piece and name != "signature"
+            coming.block[name] = before + value if is_added else value
 
 
 def _complete(index: int, draft: Draft, blocks: dict[int, OpenBlock]) -> None:
