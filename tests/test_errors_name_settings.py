@@ -15,7 +15,7 @@ from kode.config.load import load_config, locate
 from kode.conversation import Settings, open_conversation
 from kode.errors import EXIT_NOT_STARTED, KodeError, ServerError, Setting
 from kode.events import silent
-from kode.extensions.hook_protocol import answer_of
+from kode.extensions.hook_runs import answer_of
 from kode.extensions.hooks import Hook
 from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_server import McpServer

@@ -48,7 +48,7 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.events import ToolStarted
-    from kode.extensions.hook_moments import Hooks
+    from kode.extensions.hook_runs import Hooks
     from kode.memory.statement import Outcome
     from kode.sandbox.reach import Opens
     from kode.session.spending import Spending

@@ -19,7 +19,7 @@ from kode.messages import Text
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation
-    from kode.extensions.hook_moments import Hooks
+    from kode.extensions.hook_runs import Hooks
 
 
 def find_extensions(cwd: Path, trust_project: bool = False) -> FoundExtensions:
@@ -106,7 +106,7 @@ def _extend(
     hooks = None
     if active := (*in_use(found.hooks), *guards):
         from kode.conversation.hooks import run_in_session
-        from kode.extensions.hook_moments import Hooks
+        from kode.extensions.hook_runs import Hooks
 
         hooks = Hooks(conversation=conversation, hooks=active, run=run_in_session)
         agent = replace(

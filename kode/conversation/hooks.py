@@ -1,5 +1,5 @@
 """Hooks of a conversation: how one runs, and when a conversation calls those that
-`kode.extensions.hook_moments` does not: it handles calls and questions."""
+`kode.extensions.hook_runs` does not: it handles calls and questions."""
 
 import asyncio
 import secrets
@@ -12,8 +12,7 @@ from kode.engine.command import Command, settle_changes
 from kode.errors import KodeError, SandboxError, UserError
 from kode.events import Notice, TurnEnded
 from kode.extensions import trust
-from kode.extensions.hook_moments import CHANGED, Hooks
-from kode.extensions.hook_protocol import sample_line
+from kode.extensions.hook_runs import CHANGED, Hooks, sample_line
 from kode.extensions.hooks import CHANGES_COUNT, Event, Hook, is_current
 from kode.extensions.places import surroundings
 from kode.sandbox.reach import NO_GRANTS

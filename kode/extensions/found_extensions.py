@@ -17,7 +17,7 @@ from kode.extensions.hooks import Hook, describe_grants, find_hooks, hooks_of_bu
 from kode.extensions.mcp_config import Entry, entries_in
 from kode.extensions.mcp_server import forget
 from kode.extensions.places import Bundle, Surroundings, parts, read_each, surroundings
-from kode.extensions.skills import Skill, find_skills, read_skill
+from kode.extensions.skills import CHARS_PER_TOKEN, Skill, find_skills, read_skill
 from kode.extensions.trust import Approvals, Item
 from kode.messages import columns, shorten
 from kode.permissions.question import visible
@@ -148,21 +148,17 @@ class BundleItems:
             forget(self._home, entry, trust.load(self._home, entry.root))
 
 
-CHARS_PER_TOKEN = 4
-"""OpenAI's rule of thumb for English text."""
 HASH_CHARS = 12  # enough to tell versions apart
 ABOUT_CHARS = 100  # one line
 
 _READ: Mapping[Kind, str] = {
-    "skills": ".agents/skills, .claude/skills and .kode/skills",
-    "commands": ".claude/commands and .kode/commands",
-    "agents": ".claude/agents and .kode/agents",
-    "hooks": "`hooks` in .claude/settings.json and kode.json",
+    "skills": ".agents/skills, .claude/skills and .kode/skills, of the project and of your home",
+    "commands": ".claude/commands and .kode/commands, of the project and of your home",
+    "agents": ".claude/agents and .kode/agents, of the project and of your home",
+    "hooks": "`hooks` in .claude/settings.json, of the project and of your home, and in "
+    "$KODE_HOME/config.json",
 }
-NONE: Mapping[Kind, str] = {
-    kind: f"No {kind} here. kode reads {places}, of the project and of your home."
-    for kind, places in _READ.items()
-}
+NONE = {kind: f"No {kind} here. kode reads {places}." for kind, places in _READ.items()}
 """Shown if there is none."""
 
 

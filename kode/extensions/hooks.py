@@ -4,7 +4,7 @@ The shape is Claude Code's: `{"hooks": {EVENT: [{"matcher": "Bash|Edit", "hooks"
 "command", "command": "...", "timeout": 60}]}]}}`. kode adds `guard`, for a hook that must have run,
 and `sandbox`, which only `$KODE_HOME/config.json` may set to false.
 
-`hook_moments` runs them; `hook_protocol` builds their input and reads their answer.
+`hook_runs` runs them.
 """
 
 import contextlib

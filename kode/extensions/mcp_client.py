@@ -67,12 +67,48 @@ async def connect(
 
     Raises: ServerError.
     """
+    news, closed = asyncio.Event(), asyncio.get_running_loop().create_future()
+    used = asyncio.Event()
+
+    async def show(page: str) -> bool:
+        if tell is not None:
+            tell(page)
+            return True
+        # The start of a server waits for nobody; a call may.
+        if elicit is None or not used.is_set():
+            return False
+        asked = "To go on with this call, it wants you to log in, at this page on this machine:"
+        if await elicit(Form(server=server.name, message=asked, url=page)) is None:
+            raise ServerError("it wants you to log in for this call, and you said no")
+        return True
+
+    async def open_client(links: contextlib.AsyncExitStack) -> Connection:
+        auth = None
+        with _as_server_errors(server.name, closed=closed):
+            if server.url:
+                names = {name.lower() for name in server.headers}
+                auth = None if "authorization" in names else login(server, home, show, used)
+                transport = (_open_sse if server.type == "sse" else _open_http)(server, auth)
+            else:
+                transport = run_process(server, wrap(server.command), cwd, closed)
+            listing = Listing()
+            client = Client(
+                checked_listings(transport, listing),
+                client_info=types.Implementation(name="kode", version=__version__),
+                message_handler=_news_handler(news),
+                elicitation_callback=None if elicit is None else _elicitor(server.name, elicit),
+            )
+            await links.enter_async_context(client)
+        listening = asyncio.ensure_future(_listen(client, news))
+        links.callback(listening.cancel)
+        return Connection(server, client, listing, news, closed, used, auth)
+
     failed: Exception | None = None
     try:
         # Closed in order, so that the SDK, which cancels this task when a connection breaks, also
         # undoes its cancellation.
         async with contextlib.AsyncExitStack() as links:
-            connection = await _connect(links, server, wrap, cwd, home, tell, elicit)
+            connection = await open_client(links)
             try:
                 yield connection
             except Exception as error:
@@ -87,58 +123,6 @@ async def connect(
         raise failed
 
 
-async def _connect(
-    links: contextlib.AsyncExitStack,
-    server: Server,
-    wrap: "Callable[[tuple[str, ...]], Attempt | None]",
-    cwd: Path,
-    home: Path,
-    tell: Tell | None,
-    elicit: Elicit | None,
-) -> "Connection":
-    news, closed = asyncio.Event(), asyncio.get_running_loop().create_future()
-    used, auth = asyncio.Event(), None
-
-    async def show(page: str) -> bool:
-        if tell is not None:
-            tell(page)
-            return True
-        # The start of a server waits for nobody; a call may.
-        if elicit is None or not used.is_set():
-            return False
-        asked = "To go on with this call, it wants you to log in, at this page on this machine:"
-        if await elicit(Form(server=server.name, message=asked, url=page)) is None:
-            raise ServerError("it wants you to log in for this call, and you said no")
-        return True
-
-    with _as_server_errors(server.name, closed=closed):
-        if server.url:
-            names = {name.lower() for name in server.headers}
-            auth = None if "authorization" in names else login(server, home, show, used)
-            transport = (_open_sse if server.type == "sse" else _open_http)(server, auth)
-        else:
-            transport = run_process(server, wrap(server.command), cwd, closed)
-        listing = Listing()
-        client = Client(
-            checked_listings(transport, listing),
-            client_info=types.Implementation(name="kode", version=__version__),
-            message_handler=_news_handler(news),
-            elicitation_callback=None if elicit is None else _elicitor(server.name, elicit),
-        )
-        await links.enter_async_context(client)
-    listening = asyncio.ensure_future(_listen(client, news))
-    links.callback(listening.cancel)
-    return Connection(
-        server=server,
-        client=client,
-        listing=listing,
-        news=news,
-        closed=closed,
-        used=used,
-        auth=auth,
-    )
-
-
 @dataclass
 class Connection:
     """An open connection to one server. Every method raises ServerError."""
@@ -147,7 +131,9 @@ class Connection:
     client: Client
     listing: Listing
     news: asyncio.Event
+    """Set when the server says that its lists have changed."""
     closed: "asyncio.Future[str]"
+    """Gets the reason when the connection ends."""
     used: asyncio.Event
     """Set with the first call: from then on a person can be asked to log in."""
     auth: Login | None
@@ -172,13 +158,7 @@ class Connection:
             whole = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
             if tool.name in self.listing.output_schemas:
                 whole["outputSchema"] = self.listing.output_schemas[tool.name]
-            definition = Definition(
-                name=tool.name,
-                description=tool.description or "",
-                parameters=tool.input_schema,
-                whole=whole,
-            )
-            definitions.setdefault(tool.name, definition)
+            definitions.setdefault(tool.name, Definition(whole))
         return definitions
 
     async def call(self, tool: str, arguments: Mapping[str, Any], report: Progress) -> Content:
@@ -242,15 +222,6 @@ class Connection:
             async with asyncio.timeout(LIST_TIMEOUT_S):
                 result = await self.client.get_prompt(name, dict(arguments))
         return content_of(message.content for message in result.messages)
-
-    async def wait_for_news(self) -> None:
-        """Returns when the server says that its lists have changed."""
-        await self.news.wait()
-        self.news.clear()
-
-    async def wait_closed(self) -> str:
-        """Returns the reason when the connection has ended."""
-        return await asyncio.shield(self.closed)
 
     @contextlib.contextmanager
     def _guarded(self, limit_s: float) -> Iterator[None]:

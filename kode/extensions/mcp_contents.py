@@ -172,16 +172,13 @@ def form_of(server: str, params: types.ElicitRequestParams) -> Form:
     """The form that an elicitation asks for."""
     if isinstance(params, types.ElicitRequestURLParams):
         return Form(server=server, message=params.message, url=params.url)
-    return Form(server=server, message=params.message, fields=_fields(params.requested_schema))
-
-
-def _fields(schema: Mapping[str, Any]) -> tuple[Field, ...]:
-    required = schema.get("required", ())
-    return tuple(
-        _field(name, part, required=name in required)
+    schema: Mapping[str, Any] = params.requested_schema
+    fields = tuple(
+        _field(name, part, required=name in schema.get("required", ()))
         for name, part in schema.get("properties", {}).items()
         if isinstance(part, dict)
     )
+    return Form(server=server, message=params.message, fields=fields)
 
 
 def _field(name: str, schema: Mapping[str, Any], *, required: bool) -> Field:

@@ -223,18 +223,12 @@ class _Return:
             writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Type: text/plain\r\n")
             writer.write(b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(page) + page)
             await writer.drain()
-            if ours and self._result is not None and not self._result.done():
-                self._settle(query)
+            if not ours or self._result is None or self._result.done():
+                pass
+            elif "code" in query:
+                answer = {key: query.get(key) for key in ("code", "state", "iss")}
+                self._result.set_result(AuthorizationCodeResult.model_validate(answer))
+            else:
+                reason = query.get("error_description") or query["error"]
+                self._result.set_exception(ServerError(f"the login was refused: {reason[:200]}"))
         writer.close()
-
-    def _settle(self, given: dict[str, str]) -> None:
-        assert self._result is not None
-        if "code" not in given:
-            reason = given.get("error_description") or given["error"]
-            self._result.set_exception(ServerError(f"the login was refused: {reason[:200]}"))
-            return
-        self._result.set_result(
-            AuthorizationCodeResult(
-                code=given["code"], state=given.get("state"), iss=given.get("iss")
-            )
-        )

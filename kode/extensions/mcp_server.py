@@ -139,18 +139,18 @@ class McpServer:
                 ) from error
             self._connection, self.fault = connection, ""
             self.settled.set()
-            closed = asyncio.ensure_future(connection.wait_closed())
-            try:
-                while not closed.done():
-                    news = asyncio.ensure_future(connection.wait_for_news())
-                    await asyncio.wait((closed, news), return_when=asyncio.FIRST_COMPLETED)
-                    news.cancel()
-                    if not closed.done():
-                        await self._look_at(connection)
-                        await asyncio.sleep(RELIST_PAUSE_S)
-                raise ServerError(closed.result())
-            finally:
-                closed.cancel()
+            closed, news = connection.closed, connection.news
+            while not closed.done():
+                change = asyncio.ensure_future(news.wait())
+                try:
+                    await asyncio.wait((closed, change), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    change.cancel()
+                if not closed.done():
+                    news.clear()
+                    await self._look_at(connection)
+                    await asyncio.sleep(RELIST_PAUSE_S)
+            raise ServerError(closed.result())
 
     async def _look_at(self, connection: "Connection") -> None:
         tools = await connection.tools()
@@ -158,20 +158,13 @@ class McpServer:
         self.resources = await connection.resources()
         for what in connection.left_out:
             if what not in self.left_out:
-                text = f"The MCP server {self.name} is used without its {what}."
-                self.emit(Notice(text=text))
+                self.emit(Notice(text=f"The MCP server {self.name} is used without its {what}."))
         self.left_out = connection.left_out
         held = await asyncio.to_thread(self._held, tools)
-        self.definitions = {
-            name: definition for name, definition in tools.items() if name not in held
-        }
+        self.definitions = {name: tool for name, tool in tools.items() if name not in held}
         if held and held != self.held:
-            self.emit(
-                Notice(
-                    text=f"The MCP server {self.name} has changed tools you approved: "
-                    f"{', '.join(held)}. They are off until `kode mcp approve {self.name}`."
-                )
-            )
+            text = f"The MCP server {self.name} has changed tools you approved: {', '.join(held)}. "
+            self.emit(Notice(text=f"{text}They are off until `kode mcp approve {self.name}`."))
         self.held = held
 
     def _held(self, tools: Mapping[str, Definition]) -> tuple[str, ...]:
@@ -195,16 +188,8 @@ class McpServer:
 
 def pinned_definitions(entry: Entry, approvals: Approvals) -> Mapping[str, Definition]:
     """The approved tools of a server, by name; empty for one that never ran."""
-    definitions = (json.loads(pin.content) for pin in saved_pins(entry, approvals))
-    return {
-        definition["name"]: Definition(
-            name=definition["name"],
-            description=definition.get("description", ""),
-            parameters=definition.get("inputSchema", {}),
-            whole=definition,
-        )
-        for definition in definitions
-    }
+    pins = (Definition(json.loads(pin.content)) for pin in saved_pins(entry, approvals))
+    return {definition.name: definition for definition in pins}
 
 
 def held_back(

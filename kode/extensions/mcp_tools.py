@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 from kode import images, paths
@@ -142,7 +141,10 @@ async def _call(
     try:
         connection = await server.connected()
         if name in server.held:
-            raise _changed(server, name)
+            raise ToolError(
+                f"{name} of the MCP server {server.name} has changed since the person approved it, "
+                f"and is off until they run `kode mcp approve {server.name}`. Do without it."
+            )
         if name not in server.definitions:
             names = ", ".join(map(visible, server.definitions))
             raise ToolError(
@@ -159,25 +161,14 @@ async def _call(
     text = content.text or ("(an image)" if content.pictures else "(no text)")
     if content.is_error:
         raise ToolError(text, untrusted=source(server.name))
-    kept_images: list[Image] = []
+    # Beside the session, as for images that a person attaches.
+    folder, pictures = paths.images_folder(context.place.outputs.parent), list[Image]()
     for picture in content.pictures:
         try:
-            kept_images.append(images.keep(_pictures_folder(context), picture.name, picture.data))
+            pictures.append(images.keep(folder, picture.name, picture.data))
         except (UserError, StorageError) as error:
             text += f"\n[An image is left out: {error}]"
-    return ToolOutput(text=text, pictures=tuple(kept_images), untrusted=source(server.name))
-
-
-def _changed(server: McpServer, name: str) -> ToolError:
-    return ToolError(
-        f"{name} of the MCP server {server.name} has changed since the person approved it, "
-        f"and is off until they run `kode mcp approve {server.name}`. Do without it."
-    )
-
-
-def _pictures_folder(context: ToolContext) -> Path:
-    """Beside the session, as for images that a person attaches."""
-    return paths.images_folder(context.place.outputs.parent)
+    return ToolOutput(text=text, pictures=tuple(pictures), untrusted=source(server.name))
 
 
 def _search(servers: Sequence[McpServer], query: str) -> ToolOutput:
@@ -201,7 +192,10 @@ def _search(servers: Sequence[McpServer], query: str) -> ToolOutput:
         for server, definition in shown
     ]
     idle = [server for server in servers if not server.runs]
-    lines += [f"[{_unready(server)}]" for server in idle]
+    lines += [
+        f"[{server.name} does not run: {server.fault or 'it is not started yet'}]"
+        for server in idle
+    ]
     head = "" if ranked else "No tool matches these words. Some that are there:\n"
     heard = [*(server for server, _ in shown), *(server for server in idle if server.fault)]
     named = ", ".join(dict.fromkeys(source(server.name) for server in heard))
@@ -210,7 +204,3 @@ def _search(servers: Sequence[McpServer], query: str) -> ToolOutput:
         summary=f"{len(ranked)} found",
         untrusted=named,
     )
-
-
-def _unready(server: McpServer) -> str:
-    return f"{server.name} does not run: {server.fault or 'it is not started yet'}"

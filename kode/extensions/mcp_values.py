@@ -10,16 +10,25 @@ SOCKET = ".sock"
 """How programs name a unix socket that they cannot reach."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Definition:
     """A tool as its server describes it."""
 
-    name: str
-    description: str
-    parameters: Mapping[str, Any]
-    """A JSON schema of an object."""
     whole: Mapping[str, Any]
     """Everything the server says about it, its hints included: what is pinned."""
+
+    @property
+    def name(self) -> str:
+        return str(self.whole["name"])
+
+    @property
+    def description(self) -> str:
+        return str(self.whole.get("description", ""))
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """A JSON schema of an object."""
+        return self.whole.get("inputSchema") or {}
 
     @property
     def content(self) -> str:

@@ -6,6 +6,7 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kode import paths
@@ -75,24 +76,61 @@ def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
     return tuple(item for find in FINDERS for item in find(home, cwd))
 
 
-async def review(
-    home: Path, cwd: Path, *, trust_project: bool, ask: Ask | None, declined: set[str]
-) -> tuple[Item, ...]:
-    """Asks once about everything new or changed; without a person it stays off. `declined` holds
-    the digests that the person refused in this process, and is extended. Returns what stays off.
+@dataclass(frozen=True)
+class Reviewer:
+    """Asks a person, each question once in this process."""
 
-    Raises: StorageError, BusyError if an approval cannot be saved.
-    """
-    project = paths.project_root(cwd)
-    approvals = trust.load(home, project, trust_project=trust_project)
-    items = await asyncio.to_thread(find_items, home, cwd)
-    pending = [item for item in items if trust.state(item, approvals) != "trusted"]
-    asked = [item for item in pending if trust.digest(item) not in declined]
-    if asked and ask is not None:
-        refused = await settle(home, asked, approvals, ask)
-        declined.update(map(trust.digest, refused))
-        pending = [item for item in pending if item not in asked or item in refused]
-    return tuple(pending)
+    home: Path
+    ask: Ask | None
+    """None: nobody can be asked, and what is not approved stays off."""
+    declined: set[str] = field(default_factory=set)
+    """What the person refused."""
+
+    async def review(self, cwd: Path, *, trust_project: bool = False) -> tuple[Item, ...]:
+        """Asks about everything new or changed at once; returns what stays off.
+
+        Raises: StorageError, BusyError if an approval cannot be saved.
+        """
+        project = paths.project_root(cwd)
+        approvals = trust.load(self.home, project, trust_project=trust_project)
+        items = await asyncio.to_thread(find_items, self.home, cwd)
+        pending = [item for item in items if trust.state(item, approvals) != "trusted"]
+        asked = [item for item in pending if trust.digest(item) not in self.declined]
+        if asked and self.ask is not None:
+            refused = await settle(self.home, asked, approvals, self.ask)
+            self.declined.update(map(trust.digest, refused))
+            pending = [item for item in pending if item not in asked or item in refused]
+        return tuple(pending)
+
+    async def may_change(self, project: Path, item: Item) -> bool:
+        """Whether an item that changed within a session may be used as it is now; asks about each
+        change. Raises: as `review`."""
+        approvals = trust.load(self.home, project)
+        refusal = question([item], approvals).preview
+        if self.ask is None or refusal in self.declined:
+            return False
+        if refused := await settle(self.home, [item], approvals, self.ask):
+            self.declined.add(refusal)
+        return not refused
+
+    async def may(self, project: Path, wanted: Item) -> bool:
+        """Whether a server or hook may do what `ALONE` names: run without a sandbox
+        (`trust.outside`), or start once with the network (`mcp_open.download_item`). Asks about
+        each, until it changes. Raises: as `review`."""
+        approvals = trust.load(self.home, project)
+        if trust.state(wanted, approvals) == "trusted":
+            return True
+        refusal = f"{named(wanted)} {trust.digest(wanted)}"
+        if self.ask is None or refusal in self.declined:
+            return False
+        title, reason = ALONE[wanted.kind]
+        preview = visible(shown(wanted, approvals))
+        answer = await self.ask(_question(visible(named(wanted)), title, preview, reason))
+        if answer.choice == "no":
+            self.declined.add(refusal)
+            return False
+        trust.approve(self.home, project, [wanted])
+        return True
 
 
 async def settle(
@@ -116,48 +154,6 @@ async def settle(
             trust.approve(home, approvals.project, [item, *with_it], given)
         asked = [item for item in asked if all(item is not it for it, _ in chosen)]
     return asked
-
-
-async def may_change(
-    home: Path, project: Path, item: Item, *, ask: Ask | None, declined: set[str]
-) -> bool:
-    """Whether an item that changed within a session may be used as it is now; asks once about each
-    change. `declined` as in `review`.
-
-    Raises: StorageError, BusyError if an approval cannot be saved.
-    """
-    approvals = trust.load(home, project)
-    refusal = question([item], approvals).preview
-    if ask is None or refusal in declined:
-        return False
-    refused = await settle(home, [item], approvals, ask)
-    declined.update(refusal for _ in refused)
-    return not refused
-
-
-async def may(
-    home: Path, project: Path, wanted: Item, *, ask: Ask | None, declined: set[str]
-) -> bool:
-    """Whether a server or hook may do what `ALONE` names: run without a sandbox (`trust.outside`),
-    or start once with the network (`mcp_open.download_item`). Asks once about each, until it
-    changes. `declined` as in `review`.
-
-    Raises: StorageError, BusyError if an approval cannot be saved.
-    """
-    approvals = trust.load(home, project)
-    if trust.state(wanted, approvals) == "trusted":
-        return True
-    refusal = f"{named(wanted)} {trust.digest(wanted)}"
-    if ask is None or refusal in declined:
-        return False
-    title, reason = ALONE[wanted.kind]
-    preview = visible(shown(wanted, approvals))
-    answer = await ask(_question(visible(named(wanted)), title, preview, reason))
-    if answer.choice == "no":
-        declined.add(refusal)
-        return False
-    trust.approve(home, project, [wanted])
-    return True
 
 
 def parts_of(items: Sequence[Item], home: Path, project: Path) -> list[Part]:

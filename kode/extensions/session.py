@@ -4,6 +4,7 @@ Modules per kind define what an extension is; `kode.cli` and plug-ins ask here.
 """
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from kode.extensions.mcp_config import Entry
 from kode.extensions.mcp_open import Opener, download_item
 from kode.extensions.mcp_server import McpServer, pinned_definitions
 from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
-from kode.extensions.review import may, may_change, named, review
+from kode.extensions.review import Reviewer, named
 from kode.extensions.trust import Approvals, Item
 from kode.permissions.question import Ask
 from kode.tool import Tool
@@ -68,8 +69,10 @@ class Extensions:
     reachable: tuple[Tool, ...] = ()
     """Every tool of the servers, and the pair for all: a session goes on with those that its
     requests began with."""
-    _declined: set[str] = field(default_factory=set)
-    _said: set[str] = field(default_factory=set)
+    _notices: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._reviewer = Reviewer(self.home, self.ask)
 
     def begin(self) -> None:
         """Loads the trusted servers, and starts those whose tools are unknown: the others can wait
@@ -83,18 +86,18 @@ class Extensions:
         for entry in (*self.given, *config.entries):
             if entry.name in self.servers or trust.state(entry.item, approvals) != "trusted":
                 continue
-            project = self.opener.trust_project and entry.scope == "project"
-            pins = not project and entry.scope != "client"
-            known = trust.load(self.home, entry.root) if pins else Approvals()
-            server = McpServer(
+            is_pinned = entry.scope != "client" and not (
+                self.opener.trust_project and entry.scope == "project"
+            )
+            pins = trust.load(self.home, entry.root) if is_pinned else Approvals()
+            self.servers[entry.name] = server = McpServer(
                 entry=entry,
                 home=self.home,
                 open=self.opener,
                 emit=self.emit,
-                pins=pins,
-                definitions=pinned_definitions(entry, known),
+                pins=is_pinned,
+                definitions=pinned_definitions(entry, pins),
             )
-            self.servers[entry.name] = server
             if not server.definitions and not self._waits(server):
                 server.start()
 
@@ -118,20 +121,13 @@ class Extensions:
         """Asks about what is new or changed, waits briefly for servers, and returns the tools of
         this session: later ones are reached through `mcp_call`, if it is among them."""
         try:
-            waiting = await review(
-                self.home,
-                self.cwd,
-                trust_project=self.opener.trust_project,
-                ask=self.ask,
-                declined=self._declined,
-            )
+            waiting = await self._reviewer.review(self.cwd, trust_project=self.opener.trust_project)
         except KodeError as error:
             self.emit(Notice(text=f"This repository's extensions stay off. {error}"))
         else:
             self.untrusted = tuple(map(named, waiting))
             # Of instructions their reader says it, also where nobody is asked.
-            off = [named(item) for item in waiting if item.kind != "instructions"]
-            if off:
+            if off := [named(item) for item in waiting if item.kind != "instructions"]:
                 once = "" if self.opener.trust_project else ", --trust-project trusts it for once"
                 self._say(
                     f"Not used, because not approved: {', '.join(off)}. "
@@ -139,22 +135,16 @@ class Extensions:
                 )
             self.begin()
         servers = list(self.servers.values())
-        own = [server for server in servers if "command" in server.entry.values]
-        await self.ask_outside(
-            [server.entry.item for server in own if server.entry.values.get("outside")], always=True
-        )
-        await self.ask_outside([server.entry.item for server in own])
-        unknown = [
-            server
-            for server in servers
-            if not server.definitions or self.opener.needs_start(server.entry)
-        ]
-        for server in unknown:
+        programs = [server.entry for server in servers if "command" in server.entry.values]
+        await self.ask_outside([e.item for e in programs if e.values.get("outside")], always=True)
+        await self.ask_outside([entry.item for entry in programs])
+        new = [server for server in servers if self.opener.needs_start(server.entry)]
+        unlisted = [s for s in servers if not s.definitions and s not in new]
+        for server in (*unlisted, *new):
             server.start()
-        await _settled([server for server in unknown if not self.opener.needs_start(server.entry)])
-        new = [server for server in unknown if self.opener.needs_start(server.entry)]
-        await _settled(new, FIRST_START_WAITS_S)
-        for server in unknown:
+        await _wait_for(unlisted, FIRST_TURN_WAITS_S)
+        await _wait_for(new, FIRST_START_WAITS_S)
+        for server in new:
             if server.needs_download:
                 await self._download(server)
         self.reachable = (*tools_of(servers), *(pair_of(servers) if servers else ()))
@@ -162,7 +152,10 @@ class Extensions:
 
     def _offered(self, servers: Sequence[McpServer], window_tokens: int) -> tuple[Tool, ...]:
         tools = tools_of(servers)
-        if servers and self._defers(tools, window_tokens):
+        is_asked_for = any(server.entry.values.get("deferred") is True for server in servers)
+        is_large = tokens_of(tools) > window_tokens * SHARE_OF_WINDOW
+        defers = is_asked_for or is_large if self.deferred == "auto" else self.deferred
+        if servers and defers:
             return pair_of(servers)
         absent = [server for server in servers if not server.definitions and not server.runs]
         return (*tools, *(pair_of(absent) if absent else ()))
@@ -179,17 +172,15 @@ class Extensions:
     async def _download(self, server: McpServer) -> None:
         """Asks once for a start with the network, and starts the server again once it was."""
         entry = server.entry
-        wanted = download_item(entry)
         try:
-            declined = self._declined
-            if not await may(self.home, entry.root, wanted, ask=self.ask, declined=declined):
+            if not await self._reviewer.may(entry.root, download_item(entry)):
                 return
             text = f"The MCP server {server.name} starts with the network, once."
             self.emit(Notice(text=text, level="info"))
             await self.opener.download(entry)
             await server.stop()
             server.start()
-            await _settled([server], FIRST_START_WAITS_S)
+            await _wait_for([server], FIRST_START_WAITS_S)
         except KodeError as error:
             self.emit(Notice(text=f"The MCP server {server.name} stays off: {error}"))
 
@@ -204,10 +195,9 @@ class Extensions:
         sandbox = None if always else self.sandbox
         if sandbox is not None and await asyncio.to_thread(sandbox.kind) != "none":
             return
-        project, declined = paths.project_root(self.cwd), self._declined
         for item in items:
             try:
-                await may(self.home, project, trust.outside(item), ask=self.ask, declined=declined)
+                await self._reviewer.may(paths.project_root(self.cwd), trust.outside(item))
             except KodeError as error:
                 self.emit(Notice(text=f"{item.name} stays off. {error}"))
 
@@ -216,8 +206,7 @@ class Extensions:
 
         Raises: StorageError, BusyError.
         """
-        project = paths.project_root(self.cwd)
-        return await may_change(self.home, project, item, ask=self.ask, declined=self._declined)
+        return await self._reviewer.may_change(paths.project_root(self.cwd), item)
 
     async def close(self) -> None:
         """Ends all servers with everything they started."""
@@ -275,23 +264,13 @@ class Extensions:
         content = await connection.prompt(known.key, given)
         return Outside(text=content.text, source=f"{source(server.name)}, prompt {known.key}")
 
-    def _defers(self, tools: tuple[Tool, ...], window_tokens: int) -> bool:
-        if self.deferred != "auto":
-            return self.deferred
-        asked_for = any(
-            server.entry.values.get("deferred") is True for server in self.servers.values()
-        )
-        return asked_for or tokens_of(tools) > window_tokens * SHARE_OF_WINDOW
-
     def _say(self, text: str) -> None:
-        if text and text not in self._said:
-            self._said.add(text)
+        if text and text not in self._notices:
+            self._notices.add(text)
             self.emit(Notice(text=text))
 
 
-async def _settled(servers: list[McpServer], timeout_s: float = FIRST_TURN_WAITS_S) -> None:
-    waiting = [asyncio.ensure_future(server.settled.wait()) for server in servers]
-    if waiting:
-        _, late = await asyncio.wait(waiting, timeout=timeout_s)
-        for task in late:
-            task.cancel()
+async def _wait_for(servers: list[McpServer], timeout_s: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await asyncio.gather(*(server.settled.wait() for server in servers))

@@ -4,7 +4,8 @@ descriptions in the system prompt, and a body on request.
 A skill's script runs like any other command, by the model and through the gate.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -66,7 +67,7 @@ class Skill:
 
 def find_skills(around: Surroundings) -> tuple[list[Skill], list[str]]:
     """The available skills, nearest first, and a sentence for each unusable one."""
-    return find_each(around, "skills", FAMILIES, _below, read_skill)
+    return find_each(around, "skills", FAMILIES, _list_skills, read_skill)
 
 
 def read_skill(folder: Path, place: Place, given: str = "") -> Skill:
@@ -82,6 +83,7 @@ def read_skill(folder: Path, place: Place, given: str = "") -> Skill:
     # A person's own skills are not pinned, so there is no need to read them in full at each start.
     is_whole = place.scope in FOREIGN
     content = folder_content(folder) if is_whole else text
+    names = (path.relative_to(folder).as_posix() for path in files_below(folder, ""))
     return Skill(
         item=Item(
             kind="skill",
@@ -94,7 +96,7 @@ def read_skill(folder: Path, place: Place, given: str = "") -> Skill:
         place=place,
         description=shorten(description, MAX_DESCRIPTION_CHARS),
         body=document.body,
-        files=tuple(_files(folder)),
+        files=tuple(name for name in names if name != FILE),
         for_model=not document.is_set("disable-model-invocation"),
     )
 
@@ -125,25 +127,11 @@ def _section(offered: Sequence[Skill], shown: int, longest: int) -> str:
     return HEADING + "\n".join(lines)
 
 
-def _below(folder: Path) -> list[tuple[str, Path]]:
-    return [("", path) for path in _folders_with_skill(folder, MAX_DEPTH)]
-
-
-def _folders_with_skill(folder: Path, depth: int) -> list[Path]:
+def _list_skills(folder: Path, depth: int = MAX_DEPTH) -> Iterator[tuple[str, Path]]:
     """Folders with a SKILL.md, sorted; anything inside one belongs to it."""
-    try:
-        below = sorted(path for path in folder.iterdir() if path.is_dir())
-    except OSError:
-        return []
-    paths: list[Path] = []
-    for path in below:
-        if (path / FILE).exists():
-            paths.append(path)
-        elif depth > 1 and path.name not in SKIPPED and not path.is_symlink():
-            paths += _folders_with_skill(path, depth - 1)
-    return paths
-
-
-def _files(folder: Path) -> list[str]:
-    names = (path.relative_to(folder).as_posix() for path in files_below(folder, ""))
-    return [name for name in names if name != FILE]
+    with contextlib.suppress(OSError):
+        for path in sorted(path for path in folder.iterdir() if path.is_dir()):
+            if (path / FILE).exists():
+                yield "", path
+            elif depth > 1 and path.name not in SKIPPED and not path.is_symlink():
+                yield from _list_skills(path, depth - 1)

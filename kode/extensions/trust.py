@@ -6,13 +6,14 @@ about else.
 The only place that decides what needs approval. Not here: finding extensions and asking about them.
 """
 
+import contextlib
 import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,8 +21,6 @@ from kode import durable, paths
 from kode.credentials import redact
 from kode.diffs import unified_diff
 from kode.errors import ConfigError, StorageError
-from kode.extensions import loads
-from kode.extensions.loads import Loaded
 from kode.paths import real_path
 from kode.permissions.approvals import read_approvals, write_approvals
 from kode.sandbox.reach import NO_GRANTS, Grants
@@ -58,6 +57,10 @@ State = Literal["trusted", "new", "changed"]
 MAX_FILES = 1_000  # a skill with its scripts
 MAX_BYTES = 16 * 1024 * 1024
 """Limit of a folder that can be approved as one item."""
+MAX_LOADED = 5_000  # a package with its dependencies
+MAX_TEXT_BYTES = 64 * 1024  # longer scripts are programs, which load by other ways
+MAX_TEXTS_BYTES = 256 * 1024
+"""Limits of the texts that are kept to show a change, of one file and of all."""
 MAX_KEPT_CHARS = 1024 * 1024
 """Limit of a text that is kept to show a change."""
 
@@ -84,6 +87,19 @@ class Item:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """A file that an extension opened, as it was approved."""
+
+    path: str
+    """Absolute, as the extension named it."""
+    digest: str
+    """SHA-256 of its content; "" if it came or changed before it was seen, so that no
+    content is approved."""
+    text: str = ""
+    """To show what changed: without credentials, "" if it is too large or no text."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Approved:
     """An item as a person approved it."""
 
@@ -100,14 +116,14 @@ class Approved:
     folders: tuple[str, ...] = ()
     """Where it looked for that."""
     names: str = ""
-    """See `loads.names_in`; "" until it was seen."""
+    """See `_hash_names`; "" until it was seen."""
     grants: tuple[str, ...] = ()
     """What it may do besides: `network`, `outside`, or a folder to write in, absolute."""
 
     @property
     def is_seen(self) -> bool:
         """Whether it is known what it loads, unless one of its files changed."""
-        return self.names != "" and self.names == loads.names_in(self.folders)
+        return self.names != "" and self.names == _hash_names(self.folders)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +211,7 @@ def state(item: Item, approvals: Approvals) -> State:
         return "new"
     is_same = approval.digest == digest(item)
     is_same = is_same and not any(
-        loads.is_changed(load, approvals.project) for load in approval.loads
+        _is_load_changed(load, approvals.project) for load in approval.loads
     )
     return "trusted" if is_same else "changed"
 
@@ -233,7 +249,7 @@ def diff(item: Item, approvals: Approvals) -> str:
         return own
     if not own and approval.digest != digest(item):
         own = f"{item.name} differs in a credential, or is too large to compare\n"
-    return own + "".join(loads.diff(load, approvals.project) for load in approval.loads)
+    return own + "".join(_diff_load(load, approvals.project) for load in approval.loads)
 
 
 def _text_before(item: Item, approvals: Approvals) -> str | None:
@@ -313,12 +329,12 @@ def pin_loads(home: Path, project: Path, item: Item, opened: Sequence[str]) -> A
 
     def with_opened(approval: Approved) -> Approved:
         since = datetime.fromisoformat(approval.approved_at).timestamp()
-        folders = loads.folders_of(opened, project)
+        folders = _folders_of(opened, project)
         return replace(
             approval,
-            loads=loads.add_opened(approval.loads, besides, project=project, since=since),
+            loads=_add_opened(approval.loads, besides, project=project, since=since),
             folders=folders,
-            names=loads.names_in(folders),
+            names=_hash_names(folders),
         )
 
     return _change(
@@ -425,3 +441,111 @@ def _as_text(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError:
         return f"[no text, SHA-256 {hashlib.sha256(data).hexdigest()}]"
+
+
+# ── files of the project that an approved extension was seen to open. They are pinned with it, so
+# that a change to one of them is a change of the extension.
+
+
+def _add_opened(
+    known: Sequence[Loaded], opened: Iterable[str], *, project: Path, since: float
+) -> tuple[Loaded, ...]:
+    """`known` with the project's files among `opened`. One that was changed after `since`, in
+    seconds of the clock, counts as not approved.
+
+    Raises: ConfigError for too many files.
+    """
+    files = {file.path: file for file in known}
+    room = MAX_TEXTS_BYTES - sum(len(file.text) for file in known)
+    for path in opened:
+        # What git keeps there changes with each commit; what it runs, no command may change.
+        inside = Path(path).is_relative_to(project)
+        if path in files or not inside or ".git" in Path(path).relative_to(project).parts:
+            continue
+        if (now := _read_load(path, project)) is None:
+            continue
+        content, changed_at = now
+        digest = hashlib.sha256(content).hexdigest() if changed_at <= since else ""
+        text = _text_of(content) if digest and len(content) <= room else ""
+        files[path] = Loaded(path=path, digest=digest, text=text)
+        room -= len(text)
+        if len(files) > MAX_LOADED:
+            raise ConfigError(
+                f"It opens more than {MAX_LOADED:,} files of the project, too many to approve with "
+                "it: it has to load less, or belongs into your own configuration."
+            )
+    return tuple(files.values())
+
+
+def _is_load_changed(file: Loaded, project: Path) -> bool:
+    """Whether a file differs from the approved one. Never raises."""
+    states = []
+    with contextlib.suppress(OSError):
+        states += [os.lstat(file.path)]
+        states += [os.stat(file.path)]
+    # The kernel sets this time, whatever a program wants.
+    version = tuple((state.st_ino, state.st_size, state.st_ctime_ns) for state in states)
+    return _digest_of(file.path, project, version) != file.digest
+
+
+def _diff_load(file: Loaded, project: Path) -> str:
+    """What changed in a file, without credentials; "" if nothing did. Never raises."""
+    if not _is_load_changed(file, project):
+        return ""
+    name, now = os.path.relpath(file.path, project), _read_load(file.path, project)
+    after = _text_of(now[0]) if now is not None else ""
+    shown = unified_diff(name, file.text, after)
+    return shown or f"{name}, which it loads, is {'another file now' if now else 'gone'}\n"
+
+
+def _folders_of(opened: Iterable[str], project: Path) -> tuple[str, ...]:
+    """The folders in which an extension found, or looked for, what it opened."""
+    inside = (Path(path) for path in opened)
+    folders = {str(path if path.is_dir() else path.parent) for path in inside}
+    return tuple(sorted(folder for folder in folders if ".git" not in Path(folder).parts))
+
+
+def _hash_names(folders: Sequence[str]) -> str:
+    """SHA-256 over the names in these folders: another one means that the extension may find other
+    files than before. Never raises."""
+    names = hashlib.sha256()
+    for folder in folders:
+        try:
+            entries = sorted(os.listdir(folder))
+        except OSError:
+            entries = ["/"]
+        names.update("\0".join((folder, *entries, "")).encode("utf-8", "surrogateescape"))
+    return names.hexdigest()
+
+
+@lru_cache(maxsize=4 * MAX_LOADED)
+def _digest_of(path: str, project: Path, version: object) -> str:
+    """`version` is for the cache: files are compared before each run."""
+    now = _read_load(path, project)
+    return hashlib.sha256(now[0]).hexdigest() if now is not None else ""
+
+
+def _read_load(path: str, project: Path) -> tuple[bytes, float] | None:
+    """The content of a regular file, and when it or the link to it last changed; None if there is
+    none. Of a link out of the project only where it leads, never what is there."""
+    try:
+        link, real = os.lstat(path), real_path(path)
+        if not Path(real).is_relative_to(project):
+            return f"-> {real}".encode("utf-8", "surrogateescape"), link.st_ctime
+        descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            return file.read(), max(link.st_ctime, status.st_ctime)
+    except OSError:
+        return None
+
+
+def _text_of(content: bytes) -> str:
+    if len(content) > MAX_TEXT_BYTES:
+        return ""
+    try:
+        return redact(content.decode())
+    except UnicodeDecodeError:
+        return ""

@@ -170,7 +170,7 @@ async def test_a_person_is_asked_once_and_shown_the_command(home, entry, registr
 
     wanted = mcp_open.download_item(entry(env={"TOKEN": "hidden-value"}))
     for _ in range(2):
-        assert await review.may(home, home, wanted, ask=ask, declined=set())
+        assert await review.Reviewer(home, ask).may(home, wanted)
     (question,) = asked
     assert registry.address in question.preview
     assert "TOKEN" in question.preview

@@ -30,16 +30,12 @@ class Fake:
         self.names, self.text, self.description = names, text, description
         self.called = []
         self.left_out = ()
+        self.news, self.closed = asyncio.Event(), asyncio.Future()
 
     async def tools(self):
         schema = {"type": "object", "properties": {}}
         return {
-            name: Definition(
-                name=name,
-                description=self.description,
-                parameters=schema,
-                whole={"name": name, "description": self.description},
-            )
+            name: Definition({"name": name, "description": self.description, "inputSchema": schema})
             for name in self.names
         }
 
@@ -59,12 +55,6 @@ class Fake:
 
     async def prompt(self, name, arguments):
         return Content(text=f"{name} {arguments}")
-
-    async def wait_for_news(self):
-        await asyncio.Event().wait()
-
-    async def wait_closed(self):
-        await asyncio.Event().wait()
 
 
 @pytest.fixture
@@ -104,16 +94,13 @@ async def test_progress_is_shown_as_a_line_that_controls_no_terminal(serve, cont
 
 @given(st.lists(st.text(min_size=1, max_size=80), min_size=1, max_size=6, unique=True))
 def test_names_are_what_every_provider_takes_and_each_its_own(names):
-    definition = Definition(name="", description="", parameters={}, whole={})
     servers = [
         McpServer(
             entry=Entry(name="s", origin=None, scope="home", project=None, values={}),
             home=None,
             open=None,
             emit=silent,
-            definitions={
-                name: type(definition)(**{**vars(definition), "name": name}) for name in names
-            },
+            definitions={name: Definition({"name": name}) for name in names},
         )
     ]
     made = [tool.name for tool in tools_of(servers)]

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from kode.extensions import trust
-from kode.extensions.review import find_items, review
+from kode.extensions.review import Reviewer, find_items
 from kode.permissions.question import Answer, further_ways
 
 
@@ -30,44 +30,45 @@ class Person:
 async def test_a_yes_is_kept_and_not_asked_again(home, project):
     person = Person("once")
     for _ in range(2):
-        untrusted = await review(home, project, trust_project=False, ask=person, declined=set())
+        untrusted = await Reviewer(home, person).review(project)
         assert untrusted == ()
     assert len(person.asked) == 1
     assert "python one.py" in person.asked[0].preview
 
 
 async def test_a_no_is_not_asked_again_for_the_same_content(home, project):
-    person, declined = Person("no"), set()
+    person = Person("no")
+    reviewer = Reviewer(home, person)
     for _ in range(2):
-        untrusted = await review(home, project, trust_project=False, ask=person, declined=declined)
+        untrusted = await reviewer.review(project)
         assert [item.name for item in untrusted] == ["tool"]
     assert len(person.asked) == 1
 
     bring(project, "python two.py")
-    await review(home, project, trust_project=False, ask=person, declined=declined)
+    await reviewer.review(project)
     assert len(person.asked) == 2
 
 
 async def test_a_change_is_asked_about_with_its_diff(home, project):
     person = Person("once")
-    await review(home, project, trust_project=False, ask=person, declined=set())
+    await Reviewer(home, person).review(project)
     bring(project, "python two.py")
 
-    await review(home, project, trust_project=False, ask=person, declined=set())
+    await Reviewer(home, person).review(project)
 
     assert '-  "command": "python one.py"' in person.asked[1].preview
     assert '+  "command": "python two.py"' in person.asked[1].preview
 
 
 async def test_an_absent_person_approves_nothing_and_gets_the_names(home, project):
-    untrusted = await review(home, project, trust_project=False, ask=None, declined=set())
+    untrusted = await Reviewer(home, None).review(project)
     assert [item.name for item in untrusted] == ["tool"]
     assert trust.load(home, project).items == ()
 
 
 async def test_trusting_the_project_asks_nothing(home, project):
     person = Person("no")
-    untrusted = await review(home, project, trust_project=True, ask=person, declined=set())
+    untrusted = await Reviewer(home, person).review(project, trust_project=True)
     assert untrusted == ()
     assert person.asked == []
 
@@ -100,7 +101,7 @@ def hook_of(home, project, name):
 
 async def asked_of(home, project, *answers):
     person = Chooser(*answers)
-    left = await review(home, project, trust_project=False, ask=person, declined=set())
+    left = await Reviewer(home, person).review(project)
     return [item.name for item in left], person
 
 
@@ -161,7 +162,7 @@ async def test_an_item_that_changes_during_the_question_is_not_approved(home, pr
             return Answer(choice="no")
         return Answer(choice="once", items=(question.items.index(words),))
 
-    await review(home, project, trust_project=False, ask=slow, declined=set())
+    await Reviewer(home, slow).review(project)
 
     tool = hook_of(home, project, "tool")
     assert "evil" in tool.content

@@ -213,7 +213,7 @@ def test_a_loaded_link_out_of_the_project_is_not_followed(home, project, tmp_pat
 
 
 def test_too_many_loaded_files_are_refused(home, project, monkeypatch):
-    monkeypatch.setattr("kode.extensions.loads.MAX_FILES", 2)
+    monkeypatch.setattr("kode.extensions.trust.MAX_LOADED", 2)
     files = [project / name for name in "abc"]
     for file in files:
         file.write_text("")

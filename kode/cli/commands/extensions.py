@@ -104,7 +104,7 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
     from kode.assembly import open_sandbox, open_workplace
     from kode.config.load import load_config
     from kode.conversation.hooks import run_hook
-    from kode.extensions.hook_protocol import TOPICS, answer_of, describe_lost, line_of, other_names
+    from kode.extensions.hook_runs import TOPICS, answer_of, describe_lost, line_of, other_names
 
     cwd, home = directory(), paths.home()
     topics = [str(fields[topic]) for topic in TOPICS if topic in fields]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kode.extensions.found_extensions import in_use
-from kode.extensions.hook_protocol import answer_of, call_fields, join_answers, names_of
+from kode.extensions.hook_runs import answer_of, call_fields, join_answers, names_of
 from kode.extensions.hooks import EVENTS, Hook, is_current
 from kode.tool import ToolOutput
 from kode.tools.apply_patch import apply_patch
@@ -254,7 +254,7 @@ def test_plain_output_is_context_only_where_the_model_reads_it(world: World) -> 
 
 
 def test_an_output_is_told_with_its_exit_code() -> None:
-    from kode.extensions.hook_protocol import output_fields
+    from kode.extensions.hook_runs import output_fields
     from kode.tools.shell import shell
 
     told = output_fields(shell, ToolOutput(text="out", exit_status=0), "out")
