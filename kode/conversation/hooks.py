@@ -39,7 +39,7 @@ NOT_DONE = "A hook says the work is not done."  # the message of a turn that a h
 MAX_CONTINUATIONS = 5  # of a turn, by hooks: then it ends, whatever they say
 
 
-async def run_in_session(hooks: Hooks, hook: Hook, stdin: bytes) -> ProgramRun:
+async def run_in_session(hooks: Hooks, hook: Hook, line: str) -> ProgramRun:
     """Runs a hook of an open session that is as a person approved it. Raises: StorageError."""
     conversation, agent = hooks.conversation, hooks.conversation.agent
     try:
@@ -55,7 +55,7 @@ async def run_in_session(hooks: Hooks, hook: Hook, stdin: bytes) -> ProgramRun:
         hook = replace(hook, timeout_s=min(hook.timeout_s, max(LEAST_S, left_s)))
     judge = conversation if hook.event in CHANGES_COUNT and not hook.is_async else None
     required = conversation.config.sandbox.enabled is True
-    return await run_hook(hook, stdin, agent.place, agent.sandbox, required, judge)
+    return await run_hook(hook, line, agent.place, agent.sandbox, required, judge)
 
 
 async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
@@ -94,15 +94,16 @@ async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
 
 async def run_hook(
     hook: Hook,
-    stdin: bytes,
+    line: str,
     place: Workplace,
     sandbox: "Sandbox | None",
     required: bool = False,
     judge: "Conversation | None" = None,
 ) -> ProgramRun:
-    """Runs a hook in the sandbox. Of its changes, those in folders that it may write in are kept;
-    the gate of `judge` decides about the others. Without a sandbox, unless `required`, a project's
-    hook runs if a person approved just that. Raises nothing but CancelledError."""
+    """Runs a hook in the sandbox, `line` on its stdin. Of its changes, those in folders that it may
+    write in are kept; the gate of `judge` decides about the others. Without a sandbox, unless
+    `required`, a project's hook runs if a person approved just that. Raises nothing but
+    CancelledError."""
     item, grants, dropped = hook.item, hook.grants, list[str]()
     is_free = item.scope == "home" or grants.outside
     try:
@@ -151,7 +152,7 @@ async def run_hook(
         cwd=place.cwd,
         environment={**place.environment, **folders},
         timeout_s=hook.timeout_s,
-        stdin=stdin,
+        stdin=line.encode("utf-8", "replace"),
         sandbox=sandbox,
         records_opens=hook.pins_loads,
         grants=grants,

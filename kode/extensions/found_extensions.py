@@ -90,15 +90,15 @@ def find(around: Surroundings, approvals: Approvals) -> FoundExtensions:
             extensions.append(Found(thing=thing, standing=standing, remark=remark))
         return tuple(extensions)
 
-    def add_grants(hook: Hook) -> Hook:
-        return replace(hook, grants=trust.grants_of(hook.item, approvals, hook.grants))
+    def add_grants(found: Found[Hook]) -> Found[Hook]:
+        grants = trust.grants_of(found.thing.item, approvals, found.thing.grants)
+        return replace(found, thing=replace(found.thing, grants=grants))
 
-    hooks = look("hooks", find_hooks)
     return FoundExtensions(
         skills=look("skills", find_skills),
         commands=look("commands", find_commands),
         agents=look("agents", find_agents),
-        hooks=tuple(replace(hook, thing=add_grants(hook.thing)) for hook in hooks),
+        hooks=tuple(map(add_grants, look("hooks", find_hooks))),
         problems=problems,
     )
 

@@ -71,13 +71,13 @@ _FILE_TOOLS = ("read_file", "write_file", "edit_file", "search_files", "list_fil
 _TODO = {"pending": "pending", "doing": "in_progress", "done": "completed"}
 
 
-def line_of(event: str, common: Mapping[str, Any], fields: Mapping[str, Any]) -> bytes:
+def line_of(event: str, common: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
     """The line that a hook gets on stdin."""
     value = {**common, "hook_event_name": event, **fields}
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    return json.dumps(value, ensure_ascii=False) + "\n"
 
 
-def sample_line(event: str, matcher: str, common: Mapping[str, Any], cwd: Path) -> bytes:
+def sample_line(event: str, matcher: str, common: Mapping[str, Any], cwd: Path) -> str:
     """A line about a call that does nothing, of the first tool that a matcher names."""
     tool = next(iter(re.findall(r"\w+", matcher)), "Bash")
     missing = str(cwd / "kode-sample")
@@ -213,8 +213,6 @@ class HookAnswer:
     """What it sets for every command of the session."""
     variables_inside: Mapping[str, str] = field(default_factory=dict)
     """What it sets for those in the sandbox."""
-    setting: Setting | None = None
-    """Of one that failed."""
     remark: str = ""
     """For the person, once in a session: what the hook does in vain."""
 
@@ -236,9 +234,9 @@ def answer_of(hook: Hook, ran: ProgramRun) -> HookAnswer:
         message = f"The hook {name} of {setting} {fault}{hit}."
         # A hook that judges calls must not be got around by keeping it from starting.
         if hook.guard or (hook.event == "PreToolUse" and not ran.begun):
-            blocked = f"{message} It is a guard: the action is blocked."
-            return HookAnswer(outcome="deny", reason=blocked, setting=setting)
-        return HookAnswer(message=message, setting=setting)
+            reason = f"{message} It is a guard: the action is blocked."
+            return HookAnswer(outcome="deny", reason=reason)
+        return HookAnswer(message=message)
     if value is not None:
         answer = _from_object(name, value)
         if answer.outcome == "allow" and hook.item.scope in FOREIGN:
@@ -331,7 +329,7 @@ def _text(value: Any) -> str:
     return value.strip()[:MAX_REASON_CHARS] if isinstance(value, str) else ""
 
 
-RunHook = Callable[["Hooks", Hook, bytes], Awaitable[ProgramRun]]
+RunHook = Callable[["Hooks", Hook, str], Awaitable[ProgramRun]]
 """`await run(hooks, hook, stdin)` runs a hook. Raises: StorageError."""
 
 CHANGED = (
@@ -542,9 +540,8 @@ class Hooks:
         return any(hook.event in events for hook in self.hooks)
 
     async def _run(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> HookAnswer:
-        line = line_of(event, self.common(), fields).decode("utf-8", "replace")
-        stdin = self._mask(line).encode("utf-8", "replace")
-        ran = await self.run(self, hook, stdin)
+        line = self._mask(line_of(event, self.common(), fields))
+        ran = await self.run(self, hook, line)
         answer = answer_of(hook, ran)
         if hook.once and ran.exit_code == 0:
             self._done.append(hook)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from kode import durable, paths
 from kode.credentials import redact
@@ -53,6 +53,8 @@ Scope = Literal["project", "home", "client", "bundle"]
 FOREIGN: tuple[Scope, ...] = ("project", "bundle")
 """Whose hooks and servers run without a sandbox only if a person says so, and allow nothing."""
 State = Literal["trusted", "new", "changed"]
+Identity = tuple[str, str, str]
+"""Kind, name and origin of an item."""
 
 MAX_FILES = 1_000  # a skill with its scripts
 MAX_BYTES = 16 * 1024 * 1024
@@ -141,8 +143,7 @@ class Approvals:
 
     def find(self, item: Item) -> Approved | None:
         """The approval of this item, for any content."""
-        identity = _identity(item)
-        return next((approval for approval in self.items if _identity(approval) == identity), None)
+        return next((o for o in self.items if _identity(o) == _identity(item)), None)
 
 
 def outside(item: Item) -> Item:
@@ -209,21 +210,20 @@ def state(item: Item, approvals: Approvals) -> State:
     approval = approvals.find(item)
     if approval is None:
         return "new"
-    is_same = approval.digest == digest(item)
-    is_same = is_same and not any(
+    is_changed = approval.digest != digest(item) or any(
         _is_load_changed(load, approvals.project) for load in approval.loads
     )
-    return "trusted" if is_same else "changed"
+    return "changed" if is_changed else "trusted"
 
 
 def written_after(item: Item, approvals: Approvals) -> str:
     """The outside text that a session had read which wrote one of an item's files; "" for none."""
     if item.kind in BESIDE or approvals.marks is None or not approvals.marks.paths:
         return ""
-    files: list[str] = []
-    for name in item.covers or (str(item.origin),):
-        is_folder = os.path.isdir(name)
-        files += map(str, _all_below(name)) if is_folder else [name]
+    covers = item.covers or (str(item.origin),)
+    files = [name for name in covers if not os.path.isdir(name)]
+    for where, _, names in (entry for name in covers for entry in os.walk(name)):
+        files += [os.path.join(where, name) for name in names]
     return next(filter(None, map(approvals.marks.source, files)), "")
 
 
@@ -234,17 +234,13 @@ def is_held(item: Item, home: Path, project: Path) -> bool:
     return bool(written_after(item, approvals)) and state(item, approvals) != "trusted"
 
 
-def _all_below(folder: str) -> Iterable[Path]:
-    return (Path(where) / name for where, _, names in os.walk(folder) for name in names)
-
-
 def diff(item: Item, approvals: Approvals) -> str:
     """What changed since the approval, in it and in what it loads, as a unified diff without
     credentials; "" if new or unchanged."""
     before, approval = _text_before(item, approvals), approvals.find(item)
     if before is None and approval is not None:
         before = approval.content
-    own = "" if before is None else unified_diff(item.name, redact(before), _kept(item))
+    own = "" if before is None else unified_diff(item.name, redact(before), _text_to_compare(item))
     if approval is None:
         return own
     if not own and approval.digest != digest(item):
@@ -295,25 +291,21 @@ def approve(
     """
     instructions = [item for item in items if item.kind == "instructions"]
     record_of(home).approve((str(item.origin), item.sha256) for item in instructions)
-    now = datetime.now(UTC).isoformat()
-    fresh = [
-        Approved(
-            kind=item.kind,
-            name=item.name,
-            origin=str(item.origin),
-            digest=digest(item),
-            content=_kept(item),
-            approved_at=now,
-            grants=tuple(grants),
-        )
-        for item in items
-    ]
-    replaced = {_identity(approval) for approval in fresh}
-    return _change(
-        home,
-        project,
-        lambda approvals: [*(o for o in approvals if _identity(o) not in replaced), *fresh],
-    )
+
+    def add(approvals: dict[Identity, Approved]) -> None:
+        for item in items:
+            approvals.pop(_identity(item), None)
+            approvals[_identity(item)] = Approved(
+                kind=item.kind,
+                name=item.name,
+                origin=str(item.origin),
+                digest=digest(item),
+                content=_text_to_compare(item),
+                approved_at=datetime.now(UTC).isoformat(),
+                grants=tuple(grants),
+            )
+
+    return _change(home, project, add)
 
 
 def pin_loads(home: Path, project: Path, item: Item, opened: Sequence[str]) -> Approvals:
@@ -324,26 +316,22 @@ def pin_loads(home: Path, project: Path, item: Item, opened: Sequence[str]) -> A
     """
 
     # Of the settings file only the entry is in the content.
-    held = [own for own in item.covers if own != str(item.origin)]
-    besides = [path for path in opened if not any(below(path, own) for own in held)]
+    covers = [path for path in item.covers if path != str(item.origin)]
+    besides = [path for path in opened if not any(below(path, cover) for cover in covers)]
 
-    def with_opened(approval: Approved) -> Approved:
+    def pin(approvals: dict[Identity, Approved]) -> None:
+        if (approval := approvals.get(_identity(item))) is None:
+            return
         since = datetime.fromisoformat(approval.approved_at).timestamp()
-        folders = _folders_of(opened, project)
-        return replace(
+        folders = _folders_of(opened)
+        approvals[_identity(item)] = replace(
             approval,
             loads=_add_opened(approval.loads, besides, project=project, since=since),
             folders=folders,
             names=_hash_names(folders),
         )
 
-    return _change(
-        home,
-        project,
-        lambda approvals: [
-            with_opened(o) if _identity(o) == _identity(item) else o for o in approvals
-        ],
-    )
+    return _change(home, project, pin)
 
 
 def revoke(home: Path, project: Path, gone: Iterable[Approved]) -> Approvals:
@@ -352,23 +340,21 @@ def revoke(home: Path, project: Path, gone: Iterable[Approved]) -> Approvals:
     for approval in gone:
         if approval.kind == "instructions":
             record_of(home).withdraw(approval.origin)
-    revoked = {_identity(approval) for approval in gone}
     return _change(
-        home, project, lambda approvals: [o for o in approvals if _identity(o) not in revoked]
+        home, project, lambda approvals: [approvals.pop(_identity(o), None) for o in gone]
     )
 
 
-def _kept(item: Item) -> str:
-    """What is kept of an item to show a change."""
+def _text_to_compare(item: Item) -> str:
     return redact(item.content) if len(item.content) <= MAX_KEPT_CHARS else ""
 
 
-def _identity(item: Item | Approved) -> tuple[str, str, str]:
+def _identity(item: Item | Approved) -> Identity:
     return item.kind, item.name, str(item.origin)
 
 
 def _change(
-    home: Path, project: Path, change: Callable[[tuple[Approved, ...]], list[Approved]]
+    home: Path, project: Path, change: Callable[[dict[Identity, Approved]], object]
 ) -> Approvals:
     """Raises: StorageError, for a damaged file too, which is set aside; BusyError."""
     path = paths.trust_file(home, project)
@@ -376,7 +362,9 @@ def _change(
         approvals = load(home, project)
         if approvals.problem:
             raise StorageError(approvals.problem)
-        items = tuple(change(approvals.items))
+        by_identity = {_identity(approval): approval for approval in approvals.items}
+        change(by_identity)
+        items = tuple(by_identity.values())
         if items != approvals.items:
             write_approvals(path, project, {"items": [asdict(item) for item in items]})
     return replace(approvals, items=items)
@@ -395,7 +383,7 @@ def _adapter() -> "TypeAdapter[tuple[Approved, ...]]":
 
 
 def _files_below(folder: Path) -> Iterable[Path]:
-    for where, folders, files in os.walk(folder, onerror=_raise):
+    for where, folders, files in os.walk(folder, onerror=_raise_unreadable):
         folders.sort()
         for name in folders:
             if (Path(where) / name).is_symlink():
@@ -411,27 +399,27 @@ def _pinned_bytes(path: Path, folder: Path) -> bytes:
     if not Path(real).is_relative_to(real_path(folder)):
         raise ConfigError(f"{path} links out of {folder}: replace the link with a copy.")
     try:
-        with open(real, "rb", opener=_open_without_waiting) as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ConfigError(f"{path} is not a regular file: remove it from {folder}.")
-            return file.read(MAX_BYTES + 1)
+        if (now := _read_regular(real, MAX_BYTES + 1)) is None:
+            raise ConfigError(f"{path} is not a regular file: remove it from {folder}.")
     except OSError as error:
-        raise _unreadable(error) from error
+        _raise_unreadable(error)
+    return now[0]
 
 
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Opens what is no link, without waiting, in case of a pipe that nobody writes to."""
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
+def _read_regular(path: str, limit: int = -1) -> tuple[bytes, float] | None:
+    """The content of a file that is no link, up to `limit` bytes, and when it last changed; None
+    for what is no regular file. Raises: OSError."""
+    # Without waiting, in case of a pipe that nobody writes to.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        return (file.read(limit), status.st_ctime) if stat.S_ISREG(status.st_mode) else None
 
 
-def _raise(error: OSError) -> None:
-    raise _unreadable(error) from error
-
-
-def _unreadable(error: OSError) -> ConfigError:
-    return ConfigError(
+def _raise_unreadable(error: OSError) -> NoReturn:
+    raise ConfigError(
         f"{error.filename} cannot be read ({error.strerror}), so it cannot be approved."
-    )
+    ) from error
 
 
 def _as_text(data: bytes) -> str:
@@ -498,10 +486,9 @@ def _diff_load(file: Loaded, project: Path) -> str:
     return shown or f"{name}, which it loads, is {'another file now' if now else 'gone'}\n"
 
 
-def _folders_of(opened: Iterable[str], project: Path) -> tuple[str, ...]:
+def _folders_of(opened: Iterable[str]) -> tuple[str, ...]:
     """The folders in which an extension found, or looked for, what it opened."""
-    inside = (Path(path) for path in opened)
-    folders = {str(path if path.is_dir() else path.parent) for path in inside}
+    folders = {str(path if path.is_dir() else path.parent) for path in map(Path, opened)}
     return tuple(sorted(folder for folder in folders if ".git" not in Path(folder).parts))
 
 
@@ -532,12 +519,8 @@ def _read_load(path: str, project: Path) -> tuple[bytes, float] | None:
         link, real = os.lstat(path), real_path(path)
         if not Path(real).is_relative_to(project):
             return f"-> {real}".encode("utf-8", "surrogateescape"), link.st_ctime
-        descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-        with open(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                return None
-            return file.read(), max(link.st_ctime, status.st_ctime)
+        now = _read_regular(real)
+        return now and (now[0], max(link.st_ctime, now[1]))
     except OSError:
         return None
 
