@@ -13,7 +13,7 @@ from kode.cli.flags import working_directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import cost_text, money, one_line
 from kode.cli.screen.printer import Answer
-from kode.cli.screen.session_table import local_time
+from kode.cli.screen.session_table import when
 from kode.config.load import load_config
 from kode.config.model import given_prices
 from kode.errors import ConfigError
@@ -71,7 +71,7 @@ def _show_session(arguments: argparse.Namespace) -> Answer:
     for entry, spent in steps:
         name = _purpose(entry)
         name = f"step {next(numbers)}" if name == "turn" else name
-        rows.append((local_time(entry.at), name, *_figures(spent)))
+        rows.append((when(entry.at), name, *_figures(spent)))
     head, *table = columns([*rows, *_sums(spending)], right=range(2, len(rows[0])))
     reasons = {cache_break.step: _reason(cache_break) for cache_break in breaks}
     lines += [head] if steps else ["No usage is on record for it."]

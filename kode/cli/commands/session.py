@@ -13,7 +13,7 @@ from kode.cli.flags import directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import Answer, Answered, complain, print_answer
-from kode.cli.screen.session_table import listed, local_time
+from kode.cli.screen.session_table import listed, when
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, SessionError
 from kode.installed import ExportFile
 from kode.messages import plural
@@ -121,7 +121,7 @@ def _search(parser: Parser, argv: Sequence[str]) -> Answer:
     places = search(paths.home(), arguments.words, limit)
     lines = []
     for place in places:
-        where = f"{local_time(place.at)}  turn {place.turn}  {one_line(place.who)}"
+        where = f"{when(place.at)}  turn {place.turn}  {one_line(place.who)}"
         lines.append(f"{place.session}  {where}  {one_line(paths.short_path(place.cwd))}")
         lines.append(f"    {one_line(place.line)}")
     if places and len(places) == limit:

@@ -101,12 +101,12 @@ async def open_from_flags(
 def _attach_named(
     conversation: "Conversation", names: Sequence[str], task: str | None = None
 ) -> None:
-    """Attaches the images of `--ctx`, and in TASK those in quotes and the images and folders named
-    after `@`, to the first turn. Piped text is somebody else's, so names in it do not count.
+    """Attaches the images of `--ctx`, and the images and folders that TASK names after `@`, to the
+    first turn. Piped text is somebody else's, so names in it do not count.
 
     Raises: UserError for one of `--ctx` that cannot be shown; the others get a notice.
     """
-    if not names and not set("@\"'") & set(task or ""):
+    if not names and "@" not in (task or ""):
         return
     from kode.cli.prompt.attach import read_mentioned
     from kode.images import read_picture

@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import subprocess
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -129,8 +128,6 @@ CLIPBOARDS = (
 )
 """(variable that must be set, command that prints the clipboard's image)"""
 
-_QUOTED = re.compile(r"""(?<!\S)(?P<quote>["'])([^"'\n]{1,400})(?P=quote)""")
-
 
 def pasted_pictures(text: str, cwd: Path) -> list[Picture]:
     """The images whose paths were pasted or dropped; [] for any other text. Terminals write a
@@ -157,21 +154,14 @@ def _path(written: str, cwd: Path) -> Path:
 
 
 def mentioned_pictures(text: str, cwd: Path) -> Iterator[Picture]:
-    """The images named after `@` or in quotes in a message, and those files named after `@` that
-    are only called like one."""
+    """The images named after `@` in a message, and those files that are only called like one:
+    whoever attaches such a file says that it is none."""
     seen: set[Path] = set()
-    quoted = [name for _, name in _QUOTED.findall(text) if name.lower().endswith(NAMED_SO)]
-    named = mentions(text)
-    for name in (*named, *quoted):
+    for name in mentions(text):
         path = cwd / paths.expand(name)
         picture = read_picture(path) if path not in seen else None
-        if (
-            picture is None
-            and name in named
-            and path.name.lower().endswith(NAMED_SO)
-            and path.is_file()
-        ):
-            picture = Picture(path.name, b"")  # whoever attaches it says that it is none
+        if picture is None and path.name.lower().endswith(NAMED_SO) and path.is_file():
+            picture = Picture(path.name, b"")
         if picture is not None and path not in seen:
             seen.add(path)
             yield picture
@@ -207,8 +197,7 @@ def clipboard_picture() -> tuple[Picture | None, str]:
 
 
 MAX_LISTED = 200
-"""In a folder with more files, only direct contents are listed, with the number of files in
-each."""
+"""Files listed of a folder, those nearest to it first."""
 
 
 @dataclass(frozen=True)
@@ -232,10 +221,9 @@ def read_folder(name: str, path: Path) -> Folder | None:
     if not os.path.isdir(path):  # an impossible path is not a folder either
         return None
     files = list_files(path)
-    lines = sorted(files) if len(files) <= MAX_LISTED else _direct(files)
-    note = []
-    if len(lines) > MAX_LISTED:
-        note = [f"[{len(lines) - MAX_LISTED:,} more: list_files shows them]"]
+    lines = sorted(files, key=lambda file: (file.count("/"), file))
+    more = len(lines) - MAX_LISTED
+    note = [f"[{more:,} more: list_files shows them]"] if more > 0 else []
     body = "\n".join([*lines[:MAX_LISTED], *note])
     text = Text(text=f'<folder path="{name}">\n{body}\n</folder>', source="attachment")
     return Folder(name, len(files), text)
@@ -257,20 +245,11 @@ def mentioned_folders(text: str, cwd: Path) -> Iterator[Folder]:
             yield folder
 
 
-def _direct(paths_below: list[str]) -> list[str]:
-    """The files of a folder itself, and its subfolders with the number of files in each."""
-    files = [path for path in paths_below if "/" not in path]
-    folders = Counter(path.partition("/")[0] for path in paths_below if "/" in path)
-    named = [f"{name}/ ({plural(number, 'file')})" for name, number in folders.items()]
-    return sorted(named) + sorted(files)
-
-
 async def attach(
     conversation: "Conversation", screen: "Screen", text: str, pasted: Sequence[Picture]
 ) -> None:
-    """Attaches pasted images, those named in quotes, and what is named after `@`, to the next turn.
-    What cannot be attached is reported, and the message is sent without it. Raises:
-    StorageError."""
+    """Attaches pasted images, and what is named after `@`, to the next turn. What cannot be
+    attached is reported, and the message is sent without it. Raises: StorageError."""
     named, folders = await asyncio.to_thread(read_mentioned, text, conversation.place.cwd)
     fits = [(picture, await _fitting(picture, screen)) for picture in (*pasted, *named)]
     # No await from here on: stopping earlier must not leave anything attached to another message.
@@ -285,7 +264,7 @@ async def attach(
 def read_mentioned(text: str, cwd: Path) -> tuple[list[Picture], list[Folder]]:
     """What a message names that is sent with it: images, and lists of folders below `cwd`. Any
     other file is left to the model, which reads it as the permissions allow."""
-    if not set("@\"'") & set(text):
+    if "@" not in text:
         return [], []
     return list(mentioned_pictures(text, cwd)), list(mentioned_folders(text, cwd))
 

@@ -3,7 +3,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,11 +71,8 @@ async def pick_session(screen: Screen, home: Path, cwd: Path, name: str = "") ->
     if not rows:
         screen.print("There is no session to resume here.", "dim")
         return None
-    today = datetime.now().astimezone().date()
     by_id = {row.id: row for row in rows}
-    choices = [
-        Choice(row.id, f"{when(row.updated_at, today):<16}  {one_line(row.task)}") for row in rows
-    ]
+    choices = [Choice(row.id, f"{when(row.updated_at):<16}  {one_line(row.task)}") for row in rows]
 
     @cache
     def preview(choice: Choice) -> list[str]:

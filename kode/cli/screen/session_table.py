@@ -20,7 +20,7 @@ _LESS_TELLING = ("where", "cost", "turns", "when")
 """Columns to drop on a narrow screen, in this order."""
 
 
-def table(summaries: Sequence[Summary], width: int, *, today: date) -> list[str]:
+def table(summaries: Sequence[Summary], width: int, today: date | None = None) -> list[str]:
     """A header line, then one line per session. The id is complete on any screen."""
     rows = [HEAD, *(_cells(summary, today) for summary in summaries)]
     drop = [HEAD.index(name) for name in _LESS_TELLING]
@@ -32,29 +32,22 @@ def table(summaries: Sequence[Summary], width: int, *, today: date) -> list[str]
 def listed(summaries: Sequence[Summary], limit: int | None) -> list[str]:
     """A table on a terminal, else whole lines without its head. With a `limit` the last session is
     not shown: it only indicates that there are more."""
-    shown, today = summaries[: limit and limit - 1], datetime.now().astimezone().date()
+    shown = summaries[: limit and limit - 1]
     if sys.stdout.isatty():
-        lines = table(shown, shutil.get_terminal_size().columns, today=today)
+        lines = table(shown, shutil.get_terminal_size().columns)
     else:
-        lines = table(shown, sys.maxsize, today=today)[1:]
+        lines = table(shown, sys.maxsize)[1:]
     more = ["... and more: --all shows every session."] if len(summaries) > len(shown) else []
     return [*lines, *more] if summaries else []
 
 
-def local_time(at: str) -> str:
-    """`2026-11-03 14:02`."""
-    try:
-        return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError):
-        return "?"
-
-
-def when(at: str, today: date) -> str:
+def when(at: str, today: date | None = None) -> str:
     """`today 14:02`, `yesterday 09:10`, `Nov 03 14:02`, or the full date of another year."""
     try:
         moment = datetime.fromisoformat(at).astimezone()
     except (ValueError, OverflowError):
         return "?"
+    today = today or datetime.now().astimezone().date()
     days = (today - moment.date()).days
     if days == 0:
         return f"today {moment:%H:%M}"
@@ -63,7 +56,7 @@ def when(at: str, today: date) -> str:
     return f"{moment:%b %d %H:%M}" if moment.year == today.year else f"{moment:%Y-%m-%d}"
 
 
-def _cells(summary: Summary, today: date) -> tuple[str, ...]:
+def _cells(summary: Summary, today: date | None) -> tuple[str, ...]:
     task = one_line(summary.task)
     if summary.damaged:
         task = f"damaged: `kode session check {summary.id}` shows the damage"

@@ -27,18 +27,14 @@ def test_a_folder_becomes_a_list_of_its_unignored_files(project):
     assert folder.text.text == ('<folder path="src/">\napp.py\ndeep/a.py\ndeep/b.py\n</folder>')
 
 
-def test_a_large_folder_lists_its_direct_contents_only(project, monkeypatch):
-    monkeypatch.setattr(attach, "MAX_LISTED", 2)
+def test_entries_beyond_the_limit_are_counted_and_the_nearest_come_first(project, monkeypatch):
+    monkeypatch.setattr(attach, "MAX_LISTED", 1)
+    (project / "src/a/deep").mkdir(parents=True)
+    (project / "src/a/deep/first.py").write_text("x")
 
     text = read_folder("src", project / "src").text.text
 
-    assert text == '<folder path="src">\ndeep/ (2 files)\napp.py\n</folder>'
-
-
-def test_entries_beyond_the_limit_are_counted(project, monkeypatch):
-    monkeypatch.setattr(attach, "MAX_LISTED", 1)
-
-    assert "\ndeep/ (2 files)\n[1 more: " in read_folder("src", project / "src").text.text
+    assert text.startswith('<folder path="src">\napp.py\n[3 more: ')
 
 
 def test_folders_are_found_as_they_are_named_each_once(project):

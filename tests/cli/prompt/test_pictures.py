@@ -67,12 +67,6 @@ def test_pictures_named_after_an_at_sign_go_along_once(folder):
     assert [p.name for p in mentioned_pictures(text, folder)] == ["shot.png", "two words.png"]
 
 
-def test_pictures_named_in_quotes_go_along(folder):
-    text = """what is in "two words.png" and 'shot.png', not in "fake.png" or it's "gone.png"?"""
-
-    assert [p.name for p in mentioned_pictures(text, folder)] == ["two words.png", "shot.png"]
-
-
 def test_a_picture_in_the_line_is_found_by_its_words():
     pastes = Pastes()
     one, other = Picture("a.png", b"1"), Picture("a.png", b"2")

@@ -242,7 +242,7 @@ async def test_steering_that_no_step_took_becomes_the_next_message(chat):
     assert chat.talk.asked[1:] == ["too late", "later"]
 
 
-@pytest.mark.parametrize("named", ["@shot.png", "'my pics/red.png'", "@src/"])
+@pytest.mark.parametrize("named", ["@shot.png", '@"my pics/red.png"', "@src/"])
 async def test_a_message_that_brings_an_attachment_waits_for_its_turn(chat, named):
     for path in ("shot.png", "my pics/red.png", "src/a.py"):
         (chat.talk.cwd / path).parent.mkdir(exist_ok=True)
