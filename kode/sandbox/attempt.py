@@ -206,33 +206,30 @@ class Attempt:
     def _layer_of(self, path: str) -> Layer | None:
         return next((each for each in self.layers if Path(path).is_relative_to(each.root)), None)
 
-    def _by_layer(
-        self, changes: Iterable[FileChange]
-    ) -> "Iterable[tuple[Layer, list[FileChange]]]":
-        groups = {layer.root: (layer, list[FileChange]()) for layer in self.layers}
-        for change in changes:
-            if layer := self._layer_of(change.path):
-                groups[layer.root][1].append(change)
-        return groups.values()
+    def _pick(self, layer: Layer, changes: Iterable[FileChange]) -> list[FileChange]:
+        return [change for change in changes if self._layer_of(change.path) is layer]
 
     def apply(self, changes: Sequence[FileChange]) -> dict[str, str]:
         """Makes changes real; returns those skipped, each with the reason."""
         skipped: dict[str, str] = {}
-        for layer, inside in self._by_layer(changes):
-            skipped |= layers.apply(layer, inside, self.started_ns, self._hides)
+        for layer in self.layers:
+            wanted = self._pick(layer, changes)
+            skipped |= layers.apply(
+                layer,
+                wanted,
+                self.started_ns,
+                lambda path: reach.access(self.reach, path) in ("empty", "hidden"),
+            )
         return skipped
-
-    def _hides(self, path: str) -> bool:
-        return reach.access(self.reach, path) in ("empty", "hidden")
 
     def carry_layer(self, changes: Sequence[FileChange]) -> None:
         """Keeps what it wrote for the session's next commands. Never raises."""
-        carried, store = self.sandbox.carried, self.sandbox.store()
-        for layer, inside in self._by_layer(changes):
-            if inside and store is not None:
+        carried = self.sandbox.carried
+        for layer in self.layers:
+            if inside := self._pick(layer, changes):
                 with contextlib.suppress(OSError):
                     if layer.root not in carried:
-                        carried[layer.root] = layers.carry_into(store, layer.root)
+                        carried[layer.root] = layers.carry_into(self.sandbox.store(), layer.root)
                     carried[layer.root].add(layer, inside)
 
     def refresh(self, paths: Iterable[Path]) -> None:

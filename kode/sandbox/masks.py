@@ -90,7 +90,7 @@ class Masks:
         return os.path.isfile(path) and places.holds_keys(path)
 
 
-def make_mask(store: Path | None, path: Path) -> str:
+def make_mask(store: Path, path: Path) -> str:
     """The file to show in the place of one with keys: empty and without permissions, with the size
     and time of `path`, so that it cannot be read, and git considers it unchanged. The null device
     where none can be made; "" for a folder. Never raises."""
@@ -99,7 +99,7 @@ def make_mask(store: Path | None, path: Path) -> str:
     try:
         status = os.lstat(path)
         name = f"mask-{status.st_dev}-{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
-        mask = (store or Path(os.devnull)) / name
+        mask = store / name
         if not mask.exists():
             with open(mask, "wb") as file:
                 file.truncate(min(status.st_size, 1 << 30))

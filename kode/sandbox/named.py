@@ -85,7 +85,7 @@ class _Reading:
     def _read_git_settings(self) -> str:
         """Takes in what git's settings name; returns the folder of its hooks."""
         folder, shared = settings_folders(self.root)
-        hooks = f"{shared}/hooks"
+        hooks, own = f"{shared}/hooks", (self.root, folder, shared)
         self._watch(f"{shared}/config", f"{folder}/config.worktree")
         if not os.path.lexists(f"{self.root}/.git"):
             return hooks
@@ -95,28 +95,20 @@ class _Reading:
         except GitError:
             return hooks
         for origin, setting in zip(records[::2], records[1::2], strict=False):
-            kind, _, source = origin.partition(":")
-            if kind != "file":
-                continue  # of kode itself, or of this process
-            source = os.path.normpath(os.path.join(self.root, source))
             name, _, value = setting.partition("\n")
+            # What is from no file is of kode itself, or of this process.
+            if not origin.startswith("file:") or value in ("true", "false") or value.isdigit():
+                continue
+            source = os.path.normpath(os.path.join(self.root, origin.removeprefix("file:")))
             self._watch(source)
-            if name.startswith("include") and name.endswith(".path"):
-                included = self._inside(value, os.path.dirname(source))
-                self.paths.update(included)
-                self._watch(*included)
-            elif name == "core.hookspath":
-                self.paths.update(inside := self._inside(value))
-                hooks = inside[0] if inside else hooks
-            elif value not in ("true", "false") and not value.isdigit():
-                is_own = below_any(source, (self.root, folder, shared))
-                for word in _words(value):
-                    may_be_file = is_own or "." in word
-                    self.paths.update(
-                        path
-                        for path in self._inside(word)
-                        if "/" in word or (may_be_file and _is_program(path))
-                    )
+            is_included = name.endswith(".path")
+            is_path, is_own = is_included or name == "core.hookspath", below_any(source, own)
+            for word in _words(value):
+                for path in self._inside(word, os.path.dirname(source) if is_included else ""):
+                    if is_path or "/" in word or ((is_own or "." in word) and _is_program(path)):
+                        self.paths.add(path)
+                        self._watch(path)
+                        hooks = path if name == "core.hookspath" else hooks
         return hooks
 
     def _add_texts(self, path: str) -> None:

@@ -15,7 +15,6 @@ import contextlib
 import os
 import shutil
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -119,7 +118,7 @@ class Sandbox:
         """What the project's manifests name outside of it. Looked for once: what a command writes
         there shows nothing more."""
         siblings = find_siblings(self.place)
-        return tuple(p for p in siblings if not any(p.is_relative_to(f) for f in self.folders))
+        return tuple(it for it in siblings if not any(map(it.is_relative_to, self.folders)))
 
     @cached_property
     def _shown(self) -> tuple[Path, ...]:
@@ -266,16 +265,15 @@ class Sandbox:
         others: see `begin`. Raises: OSError."""
         from kode.sandbox import masks
         from kode.sandbox.attempt import Attempt
-        from kode.sandbox.layer import Layer, make_layer
+        from kode.sandbox.layer import make_layer
 
         if probe is None:  # before it counts as somebody else's change
             masks.settle_indexes(self.masked(), self.place.git)
-        layers, store = list[Layer](), self.store()
-        for root in self.folders if layered else ():
-            if store is None:
-                raise OSError("there is no place for a copy of the project")
-            carried = None if records_opens else self.carried.get(root)
-            layers.append(make_layer(store, root, carried, self.place.git))
+        carried = {} if records_opens else self.carried
+        layers = [
+            make_layer(self.store(), root, carried.get(root), self.place.git)
+            for root in (self.folders if layered else ())
+        ]
         allowed = self.grants
         if grants is not None:
             network = allowed.network or grants.network
@@ -319,15 +317,13 @@ class Sandbox:
         return "/tmp" if kind == "bubblewrap" else self.temporary_folder()
 
     def temporary_folder(self) -> str:
-        """One folder for all commands of a process, because one leaves files for the next."""
+        """One folder for all commands of a process, because one leaves files for the next. Raises:
+        OSError."""
         with self._lock:
             if not os.path.isdir(self._temporary):  # never created, or deleted
-                if store := self.store():
-                    (store / "tmp").mkdir(mode=0o700, exist_ok=True)
-                    self._temporary = real_path(store / "tmp")
-                else:
-                    self._temporary = real_path(tempfile.mkdtemp(prefix="kode-sandbox-"))
-                    atexit.register(shutil.rmtree, self._temporary, ignore_errors=True)
+                folder = self.store() / "tmp"
+                folder.mkdir(mode=0o700, exist_ok=True)
+                self._temporary = real_path(folder)
             return self._temporary
 
     def loopback(self) -> "Loopback | None":
@@ -340,22 +336,19 @@ class Sandbox:
                 self._can_share = self._loopback is not None
             return self._loopback
 
-    def store(self) -> Path | None:
-        """The folder for layers and masks, not in a working folder, and hidden from commands; None
-        if none can be created."""
+    def store(self) -> Path:
+        """The folder for layers, masks and temporary files, not in a working folder, and hidden
+        from commands. Raises: OSError if none can be created."""
         from kode.sandbox.store import open_store, places
 
         with self._lock:
             if self._store is None:
-                places_outside = (
-                    place
-                    for place in places(self.place.home)
-                    if not any(place.is_relative_to(folder) for folder in self.folders)
-                )
-                if (store := open_store(places_outside)) is None:
-                    return None
-                self._store = store
-                atexit.register(store.close)
+                candidates = places(self.place.home)
+                outside = [p for p in candidates if not any(map(p.is_relative_to, self.folders))]
+                self._store = open_store(outside)
+                if self._store is None:
+                    raise OSError(f"make one of {', '.join(map(str, outside))} writable")
+                atexit.register(self._store.close)
             return self._store.folder
 
     def close(self) -> None:
