@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import errno
-import marshal
 import os
 import re
 import stat
@@ -14,8 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kode import beneath
 from kode.paths import real_path
@@ -61,12 +59,6 @@ _MISSING = re.compile(
 )
 _PATH = re.compile(r"/[\w@.+/-]*[\w+-]")
 
-RUN_PROBE = (
-    "import marshal,sys\n"
-    "c,o=marshal.loads(bytes.fromhex(sys.argv[1]));g={'__name__':'probe'};exec(c,g);g['run'](*o)"
-)
-"""Runs a probe where there is no launcher."""
-
 
 @dataclass(eq=False, kw_only=True)
 class Attempt:
@@ -80,7 +72,6 @@ class Attempt:
     is_program: bool = False
     """Whether it is none of the model's commands: what it writes in the empty home counts as
     blocked."""
-    probe: tuple[CodeType, Any] | None = None
     records_opens: bool = False
     argv: tuple[str, ...] = ()
     """What runs the command, once `wrap` has been called."""
@@ -103,7 +94,7 @@ class Attempt:
         """Prepares the one start of a command, with its `argv` from then on. Whoever starts it, or
         fails to, calls `settle`. Raises: OSError."""
         self.started_ns = time.time_ns()
-        if self.probe is None and self.kind != "seatbelt":
+        if self.kind != "seatbelt":
             self._monitor = SyscallMonitor(
                 self.reach, self.is_program, self.records_opens, self._granted
             )
@@ -118,8 +109,7 @@ class Attempt:
             self.descriptors += (self._monitor.descriptor,)
         if self._loopback is not None:
             self.descriptors += self._loopback.descriptors
-        if self.probe is None:
-            self.sandbox.running.append(self)
+        self.sandbox.running.append(self)
         return self
 
     def settle(self) -> None:
@@ -263,7 +253,6 @@ class Attempt:
             layers=tuple(layer.mount() for layer in self.layers),
             masks=tuple(staged) if self.layers else (),
             cwd=str(sandbox.place.cwd),
-            probe=self.probe,
         )
         python = real_path(sys.executable)
         launcher = (python, "-I", "-S", "-c", limits.BOOT, self._carry(orders))
@@ -300,12 +289,7 @@ class Attempt:
         variables = self._environment(masked).items()
         unset = [word for name, value in variables if value is None for word in ("-u", name)]
         changed = [f"{name}={value}" for name, value in variables if value is not None]
-        profile = seatbelt.command(self.reach.hide(masked))
-        launcher = (*profile, seatbelt.ENV, *unset, *changed)
-        if self.probe is None:
-            return launcher
-        python = real_path(sys.executable)
-        return (*launcher, python, "-I", "-S", "-c", RUN_PROBE, marshal.dumps(self.probe).hex())
+        return (*seatbelt.command(self.reach.hide(masked)), seatbelt.ENV, *unset, *changed)
 
     def _carry(self, data: bytes) -> str:
         """The number of a descriptor of a file in memory, to be read from its beginning."""

@@ -207,17 +207,11 @@ def _watch_over_command() -> None:
 
 def become(orders: dict[str, "Any"], argv: list[str]) -> None:
     """Becomes the command; exits with 126, having run none of it, if it cannot be limited or
-    started. With a probe in the orders, runs that instead."""
+    started."""
     try:
         if orders["alone"]:
             _watch_over_command()
         enter(orders)
-        if orders["probe"] is not None:
-            code, probe = orders["probe"]
-            names: dict[str, Any] = {"__name__": "probe"}
-            exec(code, names)
-            names["run"](*probe)
-            return
         environment = dict(posix.environ)
         for name, value in orders["environment"]:
             environment.pop(_name(name), None)

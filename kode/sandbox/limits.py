@@ -49,7 +49,6 @@ def launch(
     environment   pairs: variables to set, or to leave out where the value is None
     layers        see `layer.Layer.mount`; `masks`: what is then hidden, each with the empty file in
                   its place ("" for a folder); `cwd`: the folder to be in after that
-    probe         code to run instead of a command, and the arguments of its function `run`
 
     Raises: KeyError for a machine whose system calls are not known.
     """

@@ -1,5 +1,5 @@
 """What the sandbox's self-tests try inside of it: each act is one that a command should or should
-not be able to do. The launcher receives this module compiled and runs it instead of a command.
+not be able to do. An interpreter in the sandbox is given this module compiled.
 """
 
 import json

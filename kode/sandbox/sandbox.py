@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from types import CodeType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from kode.errors import SandboxError, SandboxUnknownError
 from kode.paths import real_path
@@ -257,18 +256,16 @@ class Sandbox:
         kind: Kind,
         *,
         layered: bool,
-        probe: tuple[CodeType, Any] | None = None,
         records_opens: bool = False,
         grants: Grants | None = None,
     ) -> "Attempt":
-        """Starts an attempt in one kind of sandbox, tried or not. `probe`: see `limits.launch`; the
-        others: see `begin`. Raises: OSError."""
+        """Starts an attempt in one kind of sandbox, tried or not; see `begin`. Raises: OSError."""
         from kode.sandbox import masks
         from kode.sandbox.attempt import Attempt
         from kode.sandbox.layer import make_layer
 
-        if probe is None:  # before it counts as somebody else's change
-            masks.settle_indexes(self.masked(), self.place.git)
+        # Before it counts as somebody else's change.
+        masks.settle_indexes(self.masked(), self.place.git)
         carried = {} if records_opens else self.carried
         layers = [
             make_layer(self.store(), root, carried.get(root), self.place.git)
@@ -284,7 +281,6 @@ class Sandbox:
             layers=tuple(layers),
             grants=allowed,
             is_program=grants is not None,
-            probe=probe,
             records_opens=records_opens,
         )
 

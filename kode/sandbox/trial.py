@@ -7,6 +7,7 @@ a home and keys of its own; what was written, sent and ended there is judged fro
 
 import contextlib
 import json
+import marshal
 import os
 import select
 import signal
@@ -55,6 +56,10 @@ _NEXT_STEP = (
     if sys.platform == "darwin"
     else "Install bubblewrap (package `bubblewrap`)."
 )
+_RUN_PROBE = (
+    "import marshal,sys\n"
+    "c,o=marshal.loads(bytes.fromhex(sys.argv[1]));g={'__name__':'probe'};exec(c,g);g['run'](*o)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +97,8 @@ def find_faults(
 ) -> list[Trial]:
     """The trials that find something wrong. Raises: OSError, ValueError, KeyError,
     SubprocessError."""
-    probe = (limits.code_of("probe"), ([trial.act for trial in trials], detached))
-    done = run_probe(sandbox, kind, probe, timeout_s, layered=layered)
+    acts = [trial.act for trial in trials]
+    done = try_acts(sandbox, kind, acts, timeout_s, layered=layered, detached=detached)
     if not done.stdout:
         output = done.stderr.strip()[-300:] or f"exit status {done.returncode}"
         raise OSError(f"it does not start ({output})")
@@ -101,13 +106,21 @@ def find_faults(
     return [trial for trial, has_succeeded in results if trial.is_broken(has_succeeded)]
 
 
-def run_probe(
-    sandbox: "Sandbox", kind: Kind, probe: Any, timeout_s: float, *, layered: bool
+def try_acts(
+    sandbox: "Sandbox",
+    kind: Kind,
+    acts: list[tuple[Any, ...]],
+    timeout_s: float,
+    *,
+    layered: bool,
+    detached: bool,
 ) -> "subprocess.CompletedProcess[str]":
-    """Runs a probe in a sandbox to its end. Raises: OSError, TimeoutExpired."""
-    attempt = sandbox.attempt(kind, layered=layered, probe=probe)
+    """Has `probe` do acts in a sandbox; prints what it prints. Raises: OSError, TimeoutExpired."""
+    probe = marshal.dumps((limits.code_of("probe"), (acts, detached))).hex()
+    attempt = sandbox.attempt(kind, layered=layered)
     try:
-        wrapped = attempt.wrap(())
+        argv = (real_path(sys.executable), "-I", "-S", "-c", _RUN_PROBE, probe)
+        wrapped = attempt.wrap(argv)
         try:
             return subprocess.run(
                 wrapped.argv,
