@@ -182,9 +182,12 @@ class Sandbox:
             if self._support is None:
                 from kode.sandbox.trial import find_support
 
-                self._is_unknown = True
-                self._support = find_support(self)
-            self._is_unknown = False
+                try:
+                    self._support = find_support(self)
+                except SandboxUnknownError:
+                    self._is_unknown = True
+                    raise
+                self._is_unknown = False
             return self._support
 
     def is_available(self) -> bool:
@@ -193,7 +196,7 @@ class Sandbox:
 
     def kind(self) -> SandboxKind:
         """Where commands can be tried, as far as is known; tries once if nobody has."""
-        with self._lock, contextlib.suppress(SandboxUnknownError):
+        with contextlib.suppress(SandboxUnknownError):
             if not self._is_unknown and (support := self.support()).kind != "none":
                 return "layered" if support.layered else "plain"
         return "unknown" if self._is_unknown else "none"
