@@ -25,7 +25,6 @@ BEGINNINGS = frozenset(("startswith", "removeprefix"))
 
 ALLOWED: Mapping[tuple[str, str], str] = {
     ("kode/cli/commands/subagent.py", "kode subagent"): "the program's name, before its errors",
-    ("kode/cli/screen/session_table.py", "first task"): "the key of a column",
     ("kode/memory/commands.py", "usage: "): "argparse's word",
 }
 """(module, text or name of the constant) → the format that it is."""

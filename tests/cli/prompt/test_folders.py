@@ -27,7 +27,7 @@ def test_a_folder_becomes_a_list_of_its_unignored_files(project):
     assert folder.text.text == ('<folder path="src/">\napp.py\ndeep/a.py\ndeep/b.py\n</folder>')
 
 
-def test_entries_beyond_the_limit_are_counted_and_the_nearest_come_first(project, monkeypatch):
+def test_a_large_folder_lists_its_nearest_files(project, monkeypatch):
     monkeypatch.setattr(attach, "MAX_LISTED", 1)
     (project / "src/a/deep").mkdir(parents=True)
     (project / "src/a/deep/first.py").write_text("x")
