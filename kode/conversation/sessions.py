@@ -54,8 +54,8 @@ if TYPE_CHECKING:
 FIRST_TURN = (
     "httpcore2 anyio._backends._asyncio kode.providers.written_calls apsw encodings.utf_8_sig "
     "kode.conversation.hooks kode.extensions.skill_tool kode.subagents.tool kode.sandbox.trial "
-    "kode.sandbox.probe kode.sandbox.seatbelt kode.sandbox.store kode.sandbox.masks "
-    "kode.tools.checkers"
+    "kode.sandbox.attempt kode.sandbox.loopback kode.sandbox.probe kode.sandbox.seatbelt "
+    "kode.sandbox.store kode.permissions.shell kode.tools.checkers"
 ).split()
 """Imported only where a turn needs them, or by a library only when it connects. A test lists what
 is imported between Enter and the request: nothing may be."""
