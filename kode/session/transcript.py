@@ -4,7 +4,7 @@ its result. Nothing is left out; what no longer counts is marked.
 What the model gets is another view of the same entries: see `messages.py`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from kode.session.entries import (
     Entry,
     Header,
     MessageEntry,
+    PluginEntry,
     RestoreEntry,
     RewindEntry,
     TurnEntry,
@@ -119,6 +120,11 @@ class Transcript:
         `cwd`, `model` and `provider`."""
         header = Header(created_at=entries[0].at if entries else "", **about)
         return cls(header=header, entries=entries, faults=faults)
+
+    def records(self, plugin: str) -> list[Mapping[str, Any]]:
+        """What a plug-in has recorded, rewound records included."""
+        records = (entry for entry in self.entries if isinstance(entry, PluginEntry))
+        return [record.value for record in records if record.type == f"x-{plugin}"]
 
     @property
     def pending_text(self) -> str:

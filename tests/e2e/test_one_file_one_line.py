@@ -28,6 +28,8 @@ def follow(page: str, tree: Path) -> None:
         file = tree / next(name for name in names if "/" in name)
         if "at the end of" in words:
             insert(file, rf"^{names[-1]}\b.*?^(?=[)}}])", block)
+        elif "below the import of" in words:
+            insert(file, rf"^from {re.escape(names[-1])} [^\n]*\n", block)
         elif "at its end" in words:
             insert(file, r"\Z", block)
         elif "before the row of" in words:
