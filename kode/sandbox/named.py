@@ -34,6 +34,8 @@ _OBEYED = (
     (re.compile(r"\b(?:npm|pnpm|yarn|bun)\b"), ("package.json",)),
 )
 """Programs, and the files in the project's root that say what each runs."""
+_RULE = re.compile(r"^([^\s:#=][^:#=\n]*):(?!=)([^\n]*\n(?:\t[^\n]*\n?)*)", re.MULTILINE)
+"""The targets of a rule of a Makefile; what they need, and the recipe."""
 _RUN_BY_INSTALLING = (
     "preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare",
 )  # fmt: skip
@@ -67,17 +69,17 @@ class _Reading:
     """Of each file that the result depends on, from before it was read."""
     texts: list[str] = field(default_factory=list)
     """The files to read for names, and those that have been read."""
+    obeyed: set[tuple[str, str]] = field(default_factory=set)
+    """File and target, or script, that have been read."""
 
     def read_all(self) -> None:
         hooks = self._read_git_settings()
-        manifest = f"{self.root}/package.json"
-        self._watch(manifest)
-        self._take_words(_scripts(manifest, _RUN_BY_INSTALLING), self.root)
+        self._obey("package.json", _RUN_BY_INSTALLING)
         for path in (hooks, *(f"{self.root}/{name}" for name in places.names("names_programs"))):
             self._add_texts(path)
         for path in self.texts:  # which grows meanwhile
             self._watch(path)
-            self._take_words(_commands_in(path), os.path.dirname(path))
+            self._take_words(_COMMENT.sub("", _read(path)), os.path.dirname(path))
 
     def _watch(self, *files: str) -> None:
         self.stamps |= {path: _stamp(path) for path in files}
@@ -130,10 +132,27 @@ class _Reading:
             if path.endswith(".sh") or _SHELL.match(_read(path)):
                 self._add_texts(path)
         for program, names in _OBEYED:
-            files = (f"{self.root}/{name}" for name in names if program.search(text))
-            for path in filter(os.path.isfile, files):
-                self.paths.add(path)
-                self._add_texts(path)
+            for name in names if program.search(text) else ():
+                if os.path.isfile(f"{self.root}/{name}"):
+                    self.paths.add(f"{self.root}/{name}")
+                    self._obey(name, _words(text))
+
+    def _obey(self, name: str, words: Iterable[str]) -> None:
+        """Takes in what the targets of a Makefile run that these words name, else its first one;
+        likewise the scripts of a manifest."""
+        path, is_manifest = f"{self.root}/{name}", name == "package.json"
+        self._watch(path)
+        parts = _scripts(path) if is_manifest else _targets(path)
+        waiting = [word for word in words if word in parts]
+        if not waiting and not is_manifest:
+            waiting = [target for target in parts if not target.startswith(".")][:1]
+        while waiting:
+            part = waiting.pop()
+            if (name, part) not in self.obeyed:
+                self.obeyed.add((name, part))
+                self._take_words(parts[part], self.root)
+                more = () if is_manifest else _words(parts[part])
+                waiting += [word for word in more if word in parts]
 
     def _inside(self, word: str, folder: str = "") -> list[str]:
         """The paths in the project that a word may mean, from its root or from a folder; its root
@@ -146,19 +165,20 @@ class _Reading:
         return [path for path in paths if path != self.root and below(path, self.root)]
 
 
-def _commands_in(path: str) -> str:
-    """What a file has run: of a Makefile its recipes, of a manifest its scripts, else all of it."""
-    name, text = os.path.basename(path), _COMMENT.sub("", _read(path))
-    if name in _MAKEFILES:
-        return "\n".join(line for line in text.splitlines() if line.startswith("\t"))
-    return _scripts(path) if name == "package.json" else text
+def _targets(makefile: str) -> dict[str, str]:
+    """What each target of a Makefile needs and runs, in their order."""
+    parts = dict[str, str]()
+    for targets, text in _RULE.findall(_COMMENT.sub("", _read(makefile))):
+        for target in targets.split():
+            parts[target] = parts.get(target, "") + text
+    return parts
 
 
-def _scripts(manifest: str, names: Iterable[str] | None = None) -> str:
+def _scripts(manifest: str) -> dict[str, str]:
     with contextlib.suppress(ValueError, AttributeError, RecursionError):
         scripts = json.loads(_read(manifest)).get("scripts", {})
-        return "\n".join(str(scripts.get(name, "")) for name in names or scripts)
-    return ""
+        return {str(name): str(script) for name, script in scripts.items()}
+    return {}
 
 
 def _is_program(path: str) -> bool:

@@ -109,7 +109,7 @@ def _compare(before: _Request, now: _Request) -> tuple[str, str]:
     kind, cause = "", ""
     if changed:
         name = changed[0]
-        kind, cause = "tool" if name.startswith("tool ") else name, f"the {name} moved"
+        kind, cause = name.partition(" ")[0], f"the {name} moved"
         if name not in old or name not in new:
             cause = f"the {name} was {'removed' if name in old else 'added'}"
         elif old[name] != new[name]:

@@ -39,4 +39,4 @@ def test_no_zone_stands_in_the_way(tmp_path: Path, zone: str) -> None:
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert "2 turns" in done.stdout
+    assert "2  $0.50  look" in done.stdout
