@@ -404,7 +404,7 @@ async def close(
         conversation.settings.emit(Notice(text=text, level="info"))
     finally:
         await conversation.commands.close()
-        if conversation.extensions is not None:
+        if conversation.extensions is not None and conversation.extensions.servers:
             conversation.closing = "Stopping MCP servers"
             await conversation.extensions.close()
         conversation.closing = "Closing"

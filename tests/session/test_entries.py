@@ -26,6 +26,7 @@ from kode.session.entries import (
     MessageEntry,
     PluginEntry,
     StateEntry,
+    SystemEntry,
     UsageEntry,
     line_of,
     parse_line,
@@ -79,6 +80,17 @@ def test_unknown_fields_of_a_newer_version_are_ignored() -> None:
 def message_again(message: Message) -> MessageEntry:
     entry = parse_line(line_of(MessageEntry(role=message.role, parts=message.parts)))
     return entry
+
+
+def test_lines_of_an_earlier_version_are_read() -> None:
+    system = {"type": "system", "text": "One.\n\nTwo.", "sections": {"kode": 4, "memory": 4}}
+    context = {"type": "context", "of": "m1", "parts": [{"type": "text", "text": "Today."}]}
+    lines = (json.dumps(it, separators=(",", ":")).encode() for it in (system, context))
+    begun, before = (parse_line(seal(line)) for line in lines)
+    assert isinstance(begun, SystemEntry)
+    assert begun.sections == {"kode": "One.", "memory": "Two."}
+    assert isinstance(before, MessageEntry)
+    assert (before.role, before.of, before.parts) == ("user", "m1", (Text(text="Today."),))
 
 
 def test_half_a_character_is_written_as_a_question_mark() -> None:
