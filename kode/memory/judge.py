@@ -107,8 +107,7 @@ async def near(
 
 
 def by_words(text: str, facts: Sequence[str]) -> list[float]:
-    """How near each known text is, from 0 to 1: the share of telling words in common, weighted by
-    rarity."""
+    """How near each known text is, from 0 to 1: the share of common telling words, by rarity."""
     bags = [telling_stems(words) for words in (*facts, text)]
     numbers = Counter(term for bag in bags for term in bag)
     texts = len(bags) + BACKGROUND_TEXTS

@@ -385,8 +385,7 @@ class OpenMemory:
     def find_related(self, query: str, statements: Iterable[Statement]) -> list[Statement]:
         """Those of some statements that bear on a message and that the session does not show."""
         self.update_indexes(INDEX_LIMIT_S)
-        id = self.context.session_id
-        notes = (note for note in statements if note.kind == "fact" or note.session != id)
+        notes = (n for n in statements if n.kind == "fact" or n.session != self.context.session_id)
         new = {note.id: note for note in notes if note.id not in self.shown_notes}
         return [
             new[result.text.id]
