@@ -122,8 +122,8 @@ class ContextOverflow(ProviderError):
 class RefusedError(ProviderError):
     """The server rejected the request for good: a bad model name, a bad schema, no credit."""
 
-    said: str = ""
-    """Why, in its own words, with its codes and the parameter it names; "" if it said nothing."""
+    server_text: str = ""
+    """Why, in the server's words, with its codes and the parameter it names; "" for no words."""
     part: str = ""
     """What of the request the model does not take: a key of `RefusalTable.settings`, "" if that is
     not known."""

@@ -41,9 +41,9 @@ def add_conversation_flags(parser: Parser) -> None:
     add("--mcp-config", metavar="FILE", action="append", default=[], help="MCP servers: file, JSON")
     about = "use the plug-in in this file, for this run"
     add("--plugin", metavar="FILE", action="append", default=[], help=about)
-    said, read = "text (default), json, stream-json", "stream-json: messages on stdin"
-    add("--output-format", metavar="FORMAT", choices=FORMATS, help=said)
-    add("--input-format", metavar="FORMAT", choices=("text", "stream-json"), help=read)
+    output, source = "text (default), json, stream-json", "stream-json: messages on stdin"
+    add("--output-format", metavar="FORMAT", choices=FORMATS, help=output)
+    add("--input-format", metavar="FORMAT", choices=("text", "stream-json"), help=source)
     add("--json-schema", metavar="FILE", help="answer with JSON that fits this schema")
     add("--no-session", action="store_true", help="do not save this session")
     add("--cwd", metavar="DIR", help="work in this directory")

@@ -231,5 +231,5 @@ def nearest(word: str, known: Iterable[str]) -> str:
     import difflib
 
     of_its_length = [name for name in known if abs(len(name) - len(word)) <= 2]
-    similar = difflib.get_close_matches(word, of_its_length, n=1, cutoff=0.75)
+    similar = difflib.get_close_matches(word, of_its_length, n=1, cutoff=0.66)
     return f" Did you mean {similar[0]}?" if similar else ""

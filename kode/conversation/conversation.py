@@ -91,7 +91,7 @@ class Conversation:
     begun_by: BegunBy = field(init=False)
     upkeep: "asyncio.Future[Any] | None" = field(init=False)
     """What is done beside the turns until the session ends."""
-    found: FoundExtensions | None = field(init=False)
+    catalog: FoundExtensions | None = field(init=False)
     """The skills, commands and agents of the workplace; None before the first turn."""
     hooks: "Hooks | None" = field(init=False)
     """None if there are none."""
@@ -373,9 +373,9 @@ class Conversation:
         before the first turn."""
         offered = {name: added.summary for name, (_, added) in installed.added("slash").items()}
         trusts = self.settings.trust_project
-        found = self.found or find_extensions(self.place.cwd, trust_project=trusts)
-        offered |= {skill.item.name: skill.description for skill in in_use(found.skills)}
-        for command in in_use(found.commands):
+        catalog = self.catalog or find_extensions(self.place.cwd, trust_project=trusts)
+        offered |= {skill.item.name: skill.description for skill in in_use(catalog.skills)}
+        for command in in_use(catalog.commands):
             hint = f"{command.argument_hint} " if command.argument_hint else ""
             offered[command.item.name] = f"{hint}{command.description}"
         return offered

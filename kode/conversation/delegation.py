@@ -39,7 +39,7 @@ FORKED = (
 ELSEWHERE = "[Not run in this fork: the agent that it was made from runs this call.]"
 
 
-def make_delegation(conversation: "Conversation", found: FoundExtensions) -> "Delegation":
+def make_delegation(conversation: "Conversation", catalog: FoundExtensions) -> "Delegation":
     """What all subagents of a session share; model and mode count as they are at their starts."""
     from kode.subagents.parent import Delegation, child_environment
 
@@ -56,7 +56,7 @@ def make_delegation(conversation: "Conversation", found: FoundExtensions) -> "De
         start=partial(start_of_child, conversation),
         ask=ask and partial(_ask_once, conversation.gate, ask),
         record=partial(_record_usage, conversation),
-        share_tools=partial(_share_tools, conversation, found),
+        share_tools=partial(_share_tools, conversation, catalog),
         free=asyncio.Semaphore(config.subagent.max_concurrency),
         fork=partial(fork_of, conversation.session),
     )
@@ -83,12 +83,12 @@ async def _ask_once(gate: Gate, ask: Ask, question: Question) -> Answer:
 
 
 def _share_tools(
-    conversation: "Conversation", found: FoundExtensions, task: "Task"
+    conversation: "Conversation", catalog: FoundExtensions, task: "Task"
 ) -> Sequence[Tool]:
     """What a subagent gets of its parent's servers; says what its definition names in vain."""
     provider, extensions = conversation.agent.provider, conversation.extensions
-    definition = {agent.item.name: agent for agent in in_use(found.agents)}.get(task.agent or "")
-    skills = {skill.item.name for skill in in_use(found.skills)}
+    definition = {agent.item.name: agent for agent in in_use(catalog.agents)}.get(task.agent or "")
+    skills = {skill.item.name for skill in in_use(catalog.skills)}
     if extensions is None:  # of a subagent: what it has of its own parent
         available = conversation.settings.tools
         tools = tuple(tool for tool in available if may_use(definition, tool))

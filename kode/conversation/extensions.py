@@ -49,8 +49,8 @@ async def add_extensions(
     these extensions; says what cannot be used. Raises: ToolError for a changed skill that a
     subagent begins with."""
     settings, place, emit = conversation.settings, agent.place, conversation.settings.emit
-    found = await asyncio.to_thread(find_extensions, place.cwd, settings.trust_project)
-    if problems := [text for texts in found.problems.values() for text in texts]:
+    catalog = await asyncio.to_thread(find_extensions, place.cwd, settings.trust_project)
+    if problems := [text for texts in catalog.problems.values() for text in texts]:
         more = f" And {len(problems) - 1} more" if len(problems) > 1 else ""
         list_all = ": `kode extensions skills`, `agents` and so on list them." if more else ""
         emit(Notice(text=f"{problems[0]}{more}{list_all}"))
@@ -63,19 +63,19 @@ async def add_extensions(
             text = f"Not used of other agents' settings (`kode doctor` says why): {lines}"
             emit(Notice(text=text, level="info"))
     if conversation.extensions is not None:
-        items = [hook.item for hook in in_use(found.hooks) if hook.item.scope in trust.FOREIGN]
+        items = [hook.item for hook in in_use(catalog.hooks) if hook.item.scope in trust.FOREIGN]
         await conversation.extensions.ask_outside(items)
     # In a thread: what it imports may wait for the imports of an SDK, and the screen does not.
-    agent, hooks = await asyncio.to_thread(_extend, conversation, agent, found)
-    return agent, found, hooks
+    agent, hooks = await asyncio.to_thread(_extend, conversation, agent, catalog)
+    return agent, catalog, hooks
 
 
 def _extend(
-    conversation: "Conversation", agent: Agent, found: FoundExtensions
+    conversation: "Conversation", agent: Agent, catalog: FoundExtensions
 ) -> "tuple[Agent, Hooks | None]":
     """The agent with skills, plug-ins, hooks, and checkers of edits. Raises: ToolError."""
     child, place, gate = conversation.settings.child, agent.place, conversation.gate
-    skills, opening, tools = in_use(found.skills), agent.opening, list(agent.tools)
+    skills, opening, tools = in_use(catalog.skills), agent.opening, list(agent.tools)
     if child is not None and (definition := child.definition) is not None:
         names = definition.skills
         if names is not None:
@@ -100,11 +100,11 @@ def _extend(
     # A guard is not got rid of by changing it: it blocks until somebody looks at the change.
     guards = (
         replace(hook.thing, is_async=False)
-        for hook in found.hooks
+        for hook in catalog.hooks
         if hook.standing == "changed" and hook.thing.event == "PreToolUse"
     )
     hooks = None
-    if active := (*in_use(found.hooks), *guards):
+    if active := (*in_use(catalog.hooks), *guards):
         from kode.conversation.hooks import run_in_session
         from kode.extensions.hook_runs import Hooks
 

@@ -139,7 +139,7 @@ def enter_session(
     conversation.plugins.session = session
     conversation.agent, conversation.context = agent, Context(session)
     conversation.begun_by, conversation.fresh_plan = begun_by, False
-    conversation.found = conversation.hooks = conversation.delegation = None
+    conversation.catalog = conversation.hooks = conversation.delegation = None
     conversation.last = conversation.upkeep = conversation.end_by = None
     conversation.closing, conversation.status_line, conversation.waited_s = "Closing", "", 0.0
     # How full the window is before the first turn: as the last request says.
@@ -185,7 +185,7 @@ async def start(conversation: "Conversation") -> None:
     Raises: KodeError; UserError for two tools with the same name, which would make calls
     ambiguous."""
     async with conversation.start_lock:
-        if conversation.found is None:
+        if conversation.catalog is None:
             await conversation.learn_model()
             await _start(conversation)
             works = (_maintain, _try_sandbox, _remove_leftovers)
@@ -212,13 +212,13 @@ async def _start(conversation: "Conversation") -> None:
     new = set[str]()
     if extensions is not None:
         new = {tool.name for tool in await extensions.open(agent.provider.info.context_window)}
-    agent, found, hooks = await add_extensions(conversation, agent)
+    agent, catalog, hooks = await add_extensions(conversation, agent)
     offered, delegation = [*agent.tools], None
     if not agent.small and config.subagent.max_depth > 0:
         from kode.subagents.tool import delegate_tool
 
-        delegation = make_delegation(conversation, found)
-        offered.append(delegate_tool(delegation, in_use(found.agents)))
+        delegation = make_delegation(conversation, catalog)
+        offered.append(delegate_tool(delegation, in_use(catalog.agents)))
     beginning = session.beginning if session.messages else None
     declared = {tool["name"] for tool in beginning.tools} if beginning else new
     is_judged = hooks is not None and hooks.judge_calls
@@ -248,7 +248,7 @@ async def _start(conversation: "Conversation") -> None:
     changed = {field.name: getattr(conversation.agent, field.name) for field in fields(Agent)}
     changed = {name: now for name, now in changed.items() if now is not getattr(before, name)}
     conversation.agent = replace(agent, **changed)
-    conversation.hooks, conversation.delegation, conversation.found = hooks, delegation, found
+    conversation.hooks, conversation.delegation, conversation.catalog = hooks, delegation, catalog
 
 
 def _name_gaps(conversation: "Conversation", agent: Agent, new: set[str]) -> None:
@@ -419,7 +419,7 @@ async def close(
 async def _let_memory_process(conversation: "Conversation", reason: DropReason) -> None:
     """Shows memory, if it is open, the session that is about to be left."""
     session, conversation.closing = conversation.session, "Saving memory"
-    if session.messages and conversation.found is not None:
+    if session.messages and conversation.catalog is not None:
         undone = conversation_messages(find_unreported(session.entries))
         await conversation.agent.memory.before_drop([*session.messages, *undone], reason)
 
@@ -454,7 +454,7 @@ async def _leave(
     except StorageError as error:
         conversation.report(error)
     try:
-        if conversation.found is not None:
+        if conversation.catalog is not None:
             conversation.closing = "Saving memory"
             await agent.memory.close(_left_s(grace_s, leave_by))
             save_memory_state(agent, session)

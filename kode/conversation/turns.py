@@ -95,7 +95,7 @@ def join_prompts(cut_short: str, text: str) -> str:
 
 
 async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> TurnEnded:
-    if conversation.found is None:
+    if conversation.catalog is None:
         await conversation.start()
     else:
         await conversation.learn_model()
@@ -211,13 +211,13 @@ async def _note_late_results(conversation: "Conversation") -> None:
 # Commands, skills and prompts of servers.
 
 
-def find_named(found: FoundExtensions, message: str) -> Command | Skill | None:
+def find_named(catalog: FoundExtensions, message: str) -> Command | Skill | None:
     """The command or skill that a message begins with, `/name`; None for any other message. The
     last part of a name is enough where it is the only one, and a bundle's gives way."""
     if not message.startswith("/") or not message[1:].strip():
         return None
     name = message.split(maxsplit=1)[0][1:]
-    things: tuple[Command | Skill, ...] = (*in_use(found.commands), *in_use(found.skills))
+    things: tuple[Command | Skill, ...] = (*in_use(catalog.commands), *in_use(catalog.skills))
     exact = [thing for thing in things if thing.item.name == name]
     last = [thing for thing in things if thing.item.name.rpartition(":")[2] == name]
     last = [thing for thing in last if thing.item.scope != "bundle"] or last
@@ -231,7 +231,7 @@ async def _run_named(conversation: "Conversation", text: str, run: "RunTurn") ->
     place, extensions, before = conversation.place, conversation.extensions, conversation.agent
     name, _, argument = text.partition(" ")
     argument = argument.strip()
-    thing = find_named(conversation.found or FoundExtensions(), text)
+    thing = find_named(conversation.catalog or FoundExtensions(), text)
     if thing is None:
         prompt = await extensions.expand(name, argument) if extensions is not None else None
         if prompt is None:

@@ -227,14 +227,14 @@ def _parse(agent: Agent, progress: Progress) -> None:
     progress.actions = (replace(action, arguments=arguments),)
     if tool.parts is not None:
         parts = tool.parts(tool.check(arguments))
-        progress.actions = [replace(action, tool=part, arguments=given) for part, given in parts]
+        progress.actions = [replace(action, tool=part, arguments=values) for part, values in parts]
 
 
 def _check(agent: Agent, action: Action) -> Action:
     tool, path = action.tool, ""
     is_about_files = tool.effect in ("read", "edit")
-    given = _without_label(agent, action.arguments) if is_about_files else action.arguments
-    arguments = tool.check(given)
+    plain = _without_label(agent, action.arguments) if is_about_files else action.arguments
+    arguments = tool.check(plain)
     if is_about_files and "path" in arguments:
         with contextlib.suppress(OSError, ValueError):  # impossible: left for the tool to refuse
             path = real_path(agent.place, arguments["path"] or "")

@@ -173,12 +173,12 @@ async def _apply(
         decided = await agent.gate.judge_changes(command.action, changes, diff, may_ask=may_ask)
     wanted = [change for change, decided_as in decided if decided_as.is_allowed]
     left = await _make_real(agent.undo, attempt, wanted)
-    made = [change for change in wanted if change.path not in left]
-    changed = [change.path for change in made if change.kind != "git"]
+    applied = [change for change in wanted if change.path not in left]
+    changed = [change.path for change in applied if change.kind != "git"]
     agent.marks.record(changed, decision.untrusted or attempt.outside_text)
     agent.undo.changed_by_commands.extend(changed)
     if agent.sandbox is not None:
-        paths = [change.path for change in made]
+        paths = [change.path for change in applied]
         await asyncio.to_thread(agent.sandbox.refresh_running_commands, paths)
     unwanted = [pair for pair in decided if not pair[1].is_allowed]
     unwanted.sort(key=lambda pair: pair[1].by in ("person", "nobody"))  # rules come first
@@ -192,7 +192,7 @@ async def _apply(
     for change in wanted:
         if change.path in left:
             lost.setdefault(_fault(left[change.path]), []).append(change)
-    output = describe_changes(cwd, made, lost, stays)
+    output = describe_changes(cwd, applied, lost, stays)
     return output if lost else replace(output, diff=diff)
 
 
@@ -288,14 +288,14 @@ def _text(path: Path | None) -> str | None:
 
 def describe_changes(
     cwd: Path,
-    made: Iterable[FileChange],
+    applied: Iterable[FileChange],
     lost: Mapping[Refusal, Sequence[FileChange]],
     stays: Iterable[FileChange] = (),
 ) -> ToolOutput:
-    """What model and person must know about a command's changes: those that were made, those that
-    were lost, by reason, and those that stay for the next command. A reason without changes is one
-    for all."""
-    reported = [change for change in made if change.is_reported]
+    """What model and person must know about a command's changes: those that were applied, those
+    that were lost, by reason, and those that stay for the next command. A reason without changes
+    is one for all."""
+    reported = [change for change in applied if change.is_reported]
     files = [change for change in reported if change.kind != "git"]  # not its records
     what = [", ".join(_names(cwd, files))] if files else []
     what += ["what git records (.git)"] if len(files) < len(reported) else []

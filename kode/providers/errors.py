@@ -227,7 +227,9 @@ def from_status(
     means = rule.means if rule is not None else ""
 
     def refuse(text: str, key: str = "", kind: type[RefusedError] = RefusedError) -> RefusedError:
-        error = kind(text, status=status, said=all_words, part=means if means in parts else "")
+        error = kind(
+            text, status=status, server_text=all_words, part=means if means in parts else ""
+        )
         return error.about(endpoint.setting(key)) if key else error
 
     if status is not None and 300 <= status < 400:

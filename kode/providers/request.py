@@ -167,7 +167,7 @@ def repair_request(
         return replace(omitted, images=omitted.images | images), note
     if name == "output_limit":
         rules = (rule for rule in read_table().rules if rule.means == name)
-        match = next(filter(None, (rule.search(refused.said) for rule in rules)), None)
+        match = next(filter(None, (rule.search(refused.server_text) for rule in rules)), None)
         tokens = int(match["tokens"]) if match else 0
         if not 0 < tokens < (omitted.output_tokens or request.max_output_tokens or 0):
             return None
@@ -179,14 +179,14 @@ def repair_request(
 
 def _refused_tool(refused: RefusedError, names: Sequence[str]) -> str:
     """The tool of a request, of all in order, whose schema a refusal is about; "" for none."""
-    is_about_tools = re.search("schema|parameters|declarations", refused.said, re.IGNORECASE)
+    is_about_tools = re.search("schema|parameters|declarations", refused.server_text, re.IGNORECASE)
     if refused.status not in (400, 403, 404, 422) or not is_about_tools:
         return ""
-    quoted = re.findall(r"['`\"]([\w-]+)['`\"]", refused.said)
+    quoted = re.findall(r"['`\"]([\w-]+)['`\"]", refused.server_text)
     if name_of_tool := next((name for name in quoted if name in names), ""):
         return name_of_tool
     places = (r"function_declarations\[(\d+)", r"tools[.\[](\d+)")
-    place = next(filter(None, (re.search(place, refused.said) for place in places)), None)
+    place = next(filter(None, (re.search(place, refused.server_text) for place in places)), None)
     return names[int(place[1])] if place and int(place[1]) < len(names) else ""
 
 
@@ -202,7 +202,7 @@ def explain_images(refused: RefusedError, request: Request) -> RefusedError:
         "take the message back (Esc Esc), choose another with /model, or set "
         "`context.sees_images` to false in the config.",
         status=refused.status,
-        said=refused.said,
+        server_text=refused.server_text,
     )
 
 

@@ -87,7 +87,7 @@ class FakeConversation:
     resumed: str | None = None
     attachments: list[object] = field(default_factory=list)
     extensions: object = None
-    found: FoundExtensions = field(default_factory=FoundExtensions)
+    catalog: FoundExtensions = field(default_factory=FoundExtensions)
     steering: object = tuple
     typed: str | None = None
     sees: bool = field(default_factory=lambda: not os.environ.get("BLIND"))

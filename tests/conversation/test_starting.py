@@ -22,7 +22,7 @@ async def test_a_failed_start_drops_its_attachments_and_can_be_retried(
         patch.setattr(sessions, "open_context", fails)
         with pytest.raises(StorageError):
             await talk.turn("look", attachments=[Text(text="given")])
-    assert (talk.found, talk.attachments) == (None, [waits])
+    assert (talk.catalog, talk.attachments) == (None, [waits])
 
     assert (await talk.turn("look")).status == "success"
     names = [tool.name for tool in talk.agent.tools]

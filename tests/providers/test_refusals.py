@@ -85,7 +85,9 @@ SHOWN = Request(system="", messages=[Message(role="user", parts=(PICTURE,))], ma
     [
         (RefusedError("x", part="attachment"), Omissions(images=frozenset({"/kept/1.png"}))),
         (
-            RefusedError("x", part="output_limit", said="max_tokens is too large: at most 50"),
+            RefusedError(
+                "x", part="output_limit", server_text="max_tokens is too large: at most 50"
+            ),
             Omissions(output_tokens=50),
         ),
         (RefusedError("x", part="usage"), Omissions(parts=frozenset({"usage"}))),

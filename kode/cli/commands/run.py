@@ -95,11 +95,11 @@ def keep(arguments: argparse.Namespace, session_id: str | None) -> None:
     from kode.session.transcript import Transcript
 
     transcript = Transcript.read(session_path(paths.home(), session_id))
-    made = installed.call(*installed.added("exports")[FORMAT], transcript)
-    durable.replace(record, made.data)
+    exported = installed.call(*installed.added("exports")[FORMAT], transcript)
+    durable.replace(record, exported.data)
     if not arguments.quiet:
         print(f"recorded: {record}, which holds:", file=sys.stderr)
-        for line in made.contains:
+        for line in exported.contains:
             print(f"  {line}", file=sys.stderr)
 
 

@@ -86,12 +86,12 @@ class UserLine(BaseModel):
 
     @model_validator(mode="after")
     def _says_something(self) -> "UserLine":
-        if not self.said.strip():
+        if not self.joined_text.strip():
             raise ValueError("there is neither `text` nor a `message` with text")
         return self
 
     @property
-    def said(self) -> str:
+    def joined_text(self) -> str:
         """The text in either form."""
         if self.message is None:
             return self.text or ""
@@ -188,7 +188,7 @@ class _Intake:
         self.turns += 1
         for number, block in enumerate((each for line in lines for each in line.pictures), 1):
             self._attach(block.title or f"{block.type} {number}", block.source.data)
-        text = "\n\n".join(line.said for line in lines)
+        text = "\n\n".join(line.joined_text for line in lines)
         self.running = asyncio.ensure_future(self._turn(text, steering=self.take))
 
     def take(self) -> list[Text]:
@@ -197,7 +197,7 @@ class _Intake:
         waiting = self._waiting
         until = next((n for n, line in enumerate(waiting) if line.pictures), len(waiting))
         taken, self._waiting = waiting[:until], waiting[until:]
-        return [Text(text=line.said) for line in taken]
+        return [Text(text=line.joined_text) for line in taken]
 
     def _attach(self, name: str, data: bytes) -> None:
         try:

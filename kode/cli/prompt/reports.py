@@ -264,7 +264,7 @@ async def show_extensions(state: PromptState, argument: str) -> None:
     UserError for another word."""
     conversation = state.conversation
     await conversation.start()
-    assert conversation.found is not None
+    assert conversation.catalog is not None
     if argument == "mcp":
         _show_servers(state)
     elif argument == "trust":
@@ -276,7 +276,7 @@ async def show_extensions(state: PromptState, argument: str) -> None:
         for kind in NONE:
             if argument in ("", kind):
                 state.screen.print(kind, "bold")
-                for line in lines_of(rows_of(conversation.found, kind), kind):
+                for line in lines_of(rows_of(conversation.catalog, kind), kind):
                     state.screen.print(f"  {clean(line)}")
         if not argument:
             state.screen.print("MCP servers", "bold")

@@ -317,7 +317,7 @@ class Live:
         return [Text(text=prompt.words or "") for prompt in prompts]
 
     async def _turn(self, text: str, attachments: Sequence[Text | Image] = ()) -> TurnEnded:
-        opened_before = self.conversation.found is not None
+        opened_before = self.conversation.catalog is not None
         try:
             ended = await self.conversation.turn(text, attachments=attachments, steering=self._give)
         finally:
