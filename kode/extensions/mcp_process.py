@@ -10,7 +10,7 @@ import contextlib
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,8 @@ GRACE_S = 0.5
 _READ_BYTES = 65_536
 """The capacity of a pipe on Linux, see pipe(7)."""
 _MAX_ERRORS_BYTES = 2_000  # the last lines before it died
+LAST_WORDS_S = 0.5
+"""How long the reason of an end waits for them."""
 
 INHERITED = (
     "HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
@@ -93,6 +95,7 @@ class _Pump:
     sent: Any
     closed: "asyncio.Future[str]"
     errors: bytes = b""
+    has_all_errors: asyncio.Event = field(default_factory=asyncio.Event)
     burst_bytes: int = 0
     burst_lines: int = 0
 
@@ -105,6 +108,9 @@ class _Pump:
                 with contextlib.suppress(ValueError):
                     message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
                     await self.received.send(SessionMessage(message))
+            with contextlib.suppress(TimeoutError):  # a child of it may hold its stderr open
+                async with asyncio.timeout(LAST_WORDS_S):
+                    await self.has_all_errors.wait()
         except ServerError as error:
             fault = str(error)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
@@ -145,6 +151,7 @@ class _Pump:
         assert self.process.stderr is not None
         while data := await self.process.stderr.read(_READ_BYTES):
             self.errors = (self.errors + data)[-_MAX_ERRORS_BYTES:]
+        self.has_all_errors.set()
 
     def _last_words(self) -> str:
         """The last line on stderr that names an error or a socket, else the last line."""
