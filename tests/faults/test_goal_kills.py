@@ -166,6 +166,8 @@ def faults_of(place: GoalPlace, shown: Seen, states: list[Tree]) -> list[str]:
         told = place.task(*(again or ("continue",)))
         if begun:
             faults += [one["text"] for one in told if one["type"] == "fault"]
+    else:
+        place.task("run", "Say that it is done.")  # the first turn removes what was left
     late = place.records()
     ends = [one["ended"] for one in late if "ended" in one]
     if ends != ["reached"]:
