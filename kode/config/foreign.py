@@ -44,7 +44,6 @@ _INSTEAD = {
     "sandbox": "kode has a sandbox of its own, on by default: `sandbox`",
     "sandbox_mode": "set `permissions.mode` to plan, or `sandbox`",
     "sandbox_workspace_write": "set `sandbox.network`, `add_dirs`",
-    "statusLine": "put it into `.claude/settings.json`",
     _POLICY: "commands get an allow-list: `shell.environment` adds to it",
 }
 """A key of either agent → what to do instead."""

@@ -101,8 +101,6 @@ class Conversation:
     """How the last turn of this process ended."""
     fresh_plan: bool = field(init=False)
     """Whether it ended with a plan."""
-    status_line: str = field(init=False)
-    """What the program of `statusLine` printed last; "" without one."""
     waited_s: float = field(init=False)
     """How long the next turn has waited for the server, which may be loading its model."""
     closing: str = field(init=False)

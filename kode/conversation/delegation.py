@@ -1,27 +1,22 @@
-"""What all subagents of a session share, what each starts with, and how a fork begins: with its
-parent's messages as in the parent's next request, so that a server finds them in its cache.
-Siblings differ in nothing before their task, which comes last."""
+"""What all subagents of a session share, and what each starts with. Siblings differ in nothing
+before their task, which comes last."""
 
 import asyncio
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kode.config.choice import resolve_provider, small_choice
 from kode.config.model import Embedding, ProviderPart
-from kode.engine.agent import Agent
 from kode.errors import StorageError
 from kode.extensions.agents import lacking, may_use
 from kode.extensions.found_extensions import FoundExtensions, in_use
 from kode.extensions.mcp_tools import tools_of
-from kode.messages import Message, ToolResult, Usage, failure_of
+from kode.messages import Usage
 from kode.permissions.gate import Gate
 from kode.permissions.question import Answer, Ask, Question
 from kode.session import entries
-from kode.session.log import Session
-from kode.session.messages import add_message, unanswered
 from kode.tool import Tool
 from kode.undo.journal import TurnId
 
@@ -31,12 +26,6 @@ if TYPE_CHECKING:
     from kode.subagents.task import Start, Task
 
 RESERVED_STEPS = 3  # the last requests of a turn: the parent uses what its subagents found
-
-FORKED = (
-    "[From here on you are a subagent: a fork of this conversation in a process of its own. Your "
-    "task is the next message. Do that alone; your answer goes to the agent that made this call.]"
-)
-ELSEWHERE = "[Not run in this fork: the agent that it was made from runs this call.]"
 
 
 def make_delegation(conversation: "Conversation", catalog: FoundExtensions) -> "Delegation":
@@ -58,7 +47,6 @@ def make_delegation(conversation: "Conversation", catalog: FoundExtensions) -> "
         record=partial(_record_usage, conversation),
         share_tools=partial(_share_tools, conversation, catalog),
         free=asyncio.Semaphore(config.subagent.max_concurrency),
-        fork=partial(fork_of, conversation.session),
     )
 
 
@@ -139,43 +127,4 @@ def start_of_child(conversation: "Conversation") -> "Start":
         max_tree_steps=max(1, whole - min(RESERVED_STEPS, whole // 4)),
         undo=str(agent.undo.folder),
         turn=TurnId(session.turn_id, session.turns),
-        seen=agent.seen_files,
     )
-
-
-def fork_of(session: Session, call_id: str) -> bytes:
-    """The transcript of a child that begins with the session's messages, masked as on disk, and a
-    result for each call that is still open; `call_id` is the one that starts it."""
-    messages, answers, header = list(session.messages), list(session.answers), session.header
-    results = [
-        ToolResult(call_id=call.id, name=call.name, text=FORKED)
-        if call.id == call_id
-        else failure_of(call, ELSEWHERE, cut="not_run")
-        for call in unanswered(messages, answers)
-    ]
-    at = next((m.id for m in messages[-1:] if isinstance(m, entries.MessageEntry)), None)
-    add_message(messages, answers, Message(role="tool", parts=tuple(results)))
-    no_cost = {"usage": None, "cost_usd": None}  # its parent's session has counted it
-    news = session.section_texts.items()
-    lines: tuple[entries.Header | entries.Entry, ...] = (
-        replace(
-            header,
-            id=entries.new_session_id(),
-            created_at=entries.timestamp(),
-            parent=header.parent or header.id,  # the name by which a server knows the beginning
-            forked_from=entries.Origin(session=header.id, entry=at),
-        ),
-        *filter(None, [session.beginning]),
-        *(entries.SectionUpdateEntry(section=name, text=text) for name, text in news),
-        *([entries.TaintEntry(source=session.tainted_by)] if session.tainted else []),
-        *(entries.MessageEntry(**{**vars(message), **no_cost}) for message in messages),
-    )
-    return b"".join(entries.line_of(line) + b"\n" for line in lines)
-
-
-def begin_as_parent(agent: Agent, session: Session) -> Agent:
-    """The agent of a fork, with the system prompt of its session instead of one of its own."""
-    beginning = session.beginning
-    texts = {**(beginning.sections if beginning else {}), **session.section_texts}
-    servers = tuple(texts.pop("servers", "").splitlines())
-    return replace(agent, render_system=lambda late: texts, servers=servers)

@@ -207,23 +207,6 @@ async def end_turn(hooks: Hooks, ended: TurnEnded, run: "RunTurn") -> TurnEnded:
     return ended
 
 
-def show_status(hooks: Hooks) -> None:
-    """Has the program of `statusLine` write its line again."""
-    conversation, place = hooks.conversation, hooks.conversation.place
-    model, info = conversation.agent.provider.model, conversation.agent.provider.info
-    hooks.show_status(
-        {
-            "model": {"id": model, "display_name": model},
-            "workspace": {"current_dir": str(place.cwd), "project_dir": str(place.project)},
-            "cost": {"total_cost_usd": conversation.cost_usd or 0.0},
-            "context_window": {
-                "context_window_size": info.context_window,
-                "used_percentage": round(100 * conversation.context_tokens / info.context_window),
-            },
-        }
-    )
-
-
 async def end_session(hooks: Hooks, reason: str, wait_s: float) -> None:
     """Runs the hooks of a session's end: `wait_s` for them all. Raises: StorageError."""
     hooks.conversation.end_by = time.monotonic() + wait_s

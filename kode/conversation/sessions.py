@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kode import durable, installed, paths
 from kode.assembly import is_small, make_agent, simplify
-from kode.conversation.delegation import begin_as_parent, make_delegation
+from kode.conversation.delegation import make_delegation
 from kode.conversation.extensions import add_extensions
 from kode.conversation.memory import memory_context
 from kode.conversation.rewind import finish_undos
@@ -141,7 +141,7 @@ def enter_session(
     conversation.begun_by, conversation.fresh_plan = begun_by, False
     conversation.catalog = conversation.hooks = conversation.delegation = None
     conversation.last = conversation.upkeep = conversation.end_by = None
-    conversation.closing, conversation.status_line, conversation.waited_s = "Closing", "", 0.0
+    conversation.closing, conversation.waited_s = "Closing", 0.0
     # How full the window is before the first turn: as the last request says.
     for usage in [message.usage for message in session.messages if message.usage][-1:]:
         conversation.context.known_tokens = usage.input_tokens + usage.output_tokens
@@ -203,11 +203,6 @@ async def _start(conversation: "Conversation") -> None:
     before = agent = conversation.agent
     if is_small(config, agent.provider):
         agent = simplify(agent, settings)
-    is_fork = child is not None and bool(session.header.forked_from)
-    if is_fork:
-        agent = begin_as_parent(agent, session)
-    if is_fork and child and child.start:
-        agent.seen_files.update(child.start.seen)
     await agent.memory.open(memory_context(conversation), session.states.get(agent.memory.name, {}))
     new = set[str]()
     if extensions is not None:

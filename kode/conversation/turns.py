@@ -104,7 +104,7 @@ async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> Tu
     await _note_late_results(conversation)
     plugins, hooks = conversation.plugins, conversation.hooks
     if hooks is not None:
-        from kode.conversation.hooks import end_turn, show_status, submit
+        from kode.conversation.hooks import end_turn, submit
 
         await submit(hooks, text)
     if text.startswith("/"):
@@ -121,7 +121,6 @@ async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> Tu
     ended = await _run_named(conversation, text, run)
     if hooks is not None:
         ended = await end_turn(hooks, ended, run)
-        show_status(hooks)
     return ended
 
 

@@ -248,7 +248,7 @@ def _request(agent: Agent, context: Context, max_output_tokens: int | None = Non
         effort=agent.effort,
         search=agent.search,
         answer_schema=context.answer_schema,
-        # Siblings, and a fork and its origin, begin alike: one name lets a server find that.
+        # Siblings begin alike: one name lets a server find that.
         conversation=session.header.parent or session.header.id,
     )
 

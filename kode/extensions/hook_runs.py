@@ -186,7 +186,7 @@ def _plain(value: Any) -> Any:
 Outcome = Literal["", "allow", "ask", "deny"]
 _WEIGHT: tuple[Outcome, ...] = ("", "allow", "ask", "deny")
 _BLOCKS = 2  # the exit status that blocks in Claude Code too
-PRINTS_CONTEXT = ("SessionStart", "UserPromptSubmit", "PreCompact", "StatusLine")
+PRINTS_CONTEXT = ("SessionStart", "UserPromptSubmit", "PreCompact")
 """Events at which plain output is meant for the model, or of the last one for the person."""
 MAX_REASON_CHARS = 4_000  # a thousand tokens
 MAX_NAMED = 5
@@ -506,16 +506,6 @@ class Hooks:
             task.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
 
-    def show_status(self, fields: Mapping[str, Any]) -> None:
-        """Has the person's own program make the line below the prompt, in the background."""
-
-        async def make() -> None:
-            line = (await self.at("StatusLine", fields)).context.partition("\n")[0]
-            self.conversation.status_line = line
-
-        if self._has("StatusLine"):
-            self._start(make())
-
     async def _notify(self, message: str) -> None:
         kind = "permission_prompt"
         await self.at("Notification", {"message": message, "notification_type": kind}, (kind,))
@@ -527,7 +517,7 @@ class Hooks:
         self.note(answer.context)
 
     def _tell(self, event: Event, answer: HookAnswer) -> None:
-        if answer.message and event != "StatusLine":
+        if answer.message:
             self.conversation.settings.emit(Notice(text=answer.message))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -554,8 +544,6 @@ class Hooks:
             answer = replace(answer, updated=None)
         if ran.notes:
             answer = replace(answer, context="\n".join((*ran.notes, answer.context)).strip())
-        if event == "StatusLine":  # runs after each turn, and does nothing
-            return answer
         self.conversation.session.append(
             HookEntry(
                 event=event,

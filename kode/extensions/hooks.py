@@ -37,7 +37,6 @@ Event = Literal[
     "SubagentStop",
     "Notification",
     "SessionEnd",
-    "StatusLine",
 ]
 EVENTS: tuple[str, ...] = get_args(Event)
 FILES = (".claude/settings.local.json", ".claude/settings.json")
@@ -173,8 +172,6 @@ def _entries(
 ) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """(name, event, matcher, entry) of each hook of a settings file."""
     counts: Counter[str] = Counter()
-    if isinstance(settings, dict) and isinstance(line := settings.get("statusLine"), dict):
-        yield "StatusLine", "StatusLine", "", line
     events = settings.get("hooks", {}) if isinstance(settings, dict) else {}
     for event, groups in events.items() if isinstance(events, dict) else ():
         if event not in EVENTS:

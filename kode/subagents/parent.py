@@ -94,8 +94,6 @@ class Delegation:
     """What a child with this task may use of its parent's MCP servers. The parent makes the calls,
     so that each server runs once, and only if it was approved there; whether one is allowed is
     decided in the child, like any call of its own."""
-    fork: Callable[[str], bytes] = lambda call_id: b""
-    """(the call that starts it) → the transcript that a fork begins with."""
     command: Sequence[str] = COMMAND
     running: "dict[str, ChildProcess]" = field(default_factory=dict)
     """By id."""
@@ -121,7 +119,6 @@ class ChildProcess:
     memory: str = ""
     """The section of memory in its system prompt."""
     emit: Emit = silent
-    is_fork: bool = False
     tree: ProcessTree = field(default_factory=ProcessTree)
     """Its processes, which end where this process is killed."""
     since: float = field(default_factory=time.monotonic)
@@ -134,8 +131,6 @@ class ChildProcess:
     stdin: asyncio.StreamWriter | None = None
     """What it listens to; None until its process runs."""
     result: Result | None = None
-    has_reply: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the first reply of the model to it has begun, or it has ended."""
     activity: str = "starting"
     spend: Spend = field(default_factory=Spend)
     untrusted: str = ""
@@ -161,14 +156,11 @@ class ChildProcess:
     def tokens(self) -> int:
         return self.spend.usage.input_tokens + self.spend.usage.output_tokens
 
-    async def run(self, first_fork: "ChildProcess | None" = None) -> None:
-        """Runs it to its result, once as many may run; a fork once the model replies to the first
-        of them, because from then on a server has what they share in its cache."""
+    async def run(self) -> None:
+        """Runs it to its result, once as many may run."""
         status: Status | None = "interrupted"
         error = INTERRUPTED
         try:
-            if first_fork is not None:
-                await first_fork.has_reply.wait()
             async with self.delegation.free:
                 if not self.is_stopped:
                     with tempfile.TemporaryFile() as stderr:
@@ -264,7 +256,6 @@ class ChildProcess:
         self.has_edited |= bool(result.files_changed)
         self.result = result
         records.write_result(self.folder, result)
-        self.has_reply.set()
         if self.stdin is not None:
             line = (result.error or result.summary).strip().partition("\n")[0]
             about, tokens = self._describe(), result.tokens_used or self.tokens
@@ -304,12 +295,9 @@ class ChildProcess:
                 self.activity = f"{name} {subject}"[:120]
             case {"type": "retry_scheduled", "reason": reason}:
                 self.activity = f"waiting: {reason}"[:120]
-            case {"type": "text_delta" | "thinking_delta"}:
-                self.has_reply.set()
             case {"type": "replied", "message": {"parts": parts}}:
                 texts = [part["text"] for part in parts if part["type"] == "text"]
                 self.last_text = "\n".join(texts).strip() or self.last_text
-                self.has_reply.set()
             case {"type": "tool_finished", "diff": str(diff), "is_error": False} if diff:
                 self.has_edited = True
 
@@ -417,24 +405,22 @@ class ChildProcess:
 async def prepare(
     delegation: Delegation, arguments: Sequence[TaskArgument], call_id: str, emit: Emit = silent
 ) -> list[ChildProcess]:
-    """Makes the children of one call: the same snapshot of memory for all, which a fork has in its
-    conversation. Raises: ToolError if their files cannot be written, or a task resumes what cannot
-    go on."""
+    """Makes the children of one call: the same snapshot of memory for all. Raises: ToolError if
+    their files cannot be written, or a task resumes what cannot go on."""
     memory = memory_text(await delegation.agent().memory.snapshot())
     first = max((child.index + 1 for child in delegation.running.values()), default=0)
     children = []
     for index, argument in enumerate(arguments, first):
-        task = Task(**argument.model_dump(exclude={"resume", "fork"}, exclude_defaults=True))
+        task = Task(**argument.model_dump(exclude={"resume"}, exclude_defaults=True))
         if argument.resume:
             task = records.continue_task(delegation.folder, argument.resume, task)
         name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{index + 1}-{secrets.token_hex(3)}"
         folder = delegation.folder / (argument.resume or name)
-        children.append(ChildProcess(delegation, index, task, folder, memory, emit, argument.fork))
+        children.append(ChildProcess(delegation, index, task, folder, memory, emit))
     try:
         for child in children:
             about = {"mark": child.tree.mark, "call_id": call_id}
-            beginning = delegation.fork(call_id) if child.is_fork else b""
-            records.create(child.folder, child.task, about, beginning)
+            records.create(child.folder, child.task, about)
     except StorageError as error:
         raise ToolError(f"No subagent was started: {error}") from error
     return children
@@ -445,10 +431,8 @@ async def run_children(
 ) -> bool:
     """Runs the tasks, each to a result; returns whether all have ended: not if `moved` is set
     before, and they run on. If cancelled, ends every child and what each started first."""
-    forks = [child for child in children if child.is_fork]
     for child in children:
-        first_fork = forks[0] if child in forks[1:] else None
-        child.work = asyncio.create_task(child.run(first_fork))
+        child.work = asyncio.create_task(child.run())
     work = asyncio.gather(*(child.work for child in children if child.work is not None))
     moving = asyncio.create_task((moved or asyncio.Event()).wait())
     try:

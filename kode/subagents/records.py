@@ -111,13 +111,10 @@ def describe(id: str, goal: str, result: Result, outputs: Path, limit: int) -> s
     return "\n".join(filter(None, lines))
 
 
-def create(folder: Path, task: Task, about: dict[str, str], transcript: bytes = b"") -> None:
-    """Writes what a child starts from, a fork with a `transcript`; one that continues loses its
-    last result. Raises: StorageError."""
+def create(folder: Path, task: Task, about: dict[str, str]) -> None:
+    """Writes what a child starts from; one that continues loses its last result. Raises:
+    StorageError."""
     durable.make_folder(folder)
-    if transcript:
-        durable.replace(folder / "transcript.jsonl", transcript)
-        durable.note_length(folder / "transcript.jsonl", len(transcript))
     durable.replace(folder / "agent.json", json.dumps(about).encode())
     masked = {name: redact(text) for name, text in task.model_dump(exclude_none=True).items()}
     durable.replace(folder / "task.json", json.dumps(masked).encode())

@@ -71,8 +71,6 @@ class TaskArgument(_TaskText):  # as the model delegates it, to whom a docstring
     effort: Annotated[Effort | None, WithJsonSchema({"type": "string"})] = None
     resume: str | None = None
     """The id of an ended child that continues with this."""
-    fork: bool = False
-    """Whether the child begins with its parent's conversation."""
 
 
 class AgentTaskArgument(TaskArgument):
@@ -156,8 +154,6 @@ class Start(_Line):
     """Requests of the whole tree in the parent's turn; None: no limit."""
     turn: TurnId = TurnId("", 1)
     """The parent's, to which the child's changes belong."""
-    seen: dict[str, str] = Field(default_factory=dict)
-    """What a fork has read of files, as its parent: see `ToolContext.seen_files`."""
     tools: tuple[ParentTool, ...] = ()
 
 

@@ -24,7 +24,7 @@ MAX_AGENTS = 30  # that are listed; the model may name any
 
 DESCRIPTION = """\
 Up to 8 independent tasks for subagents: much reading with a short answer, or changes in separate \
-files. Unless you `fork`, they know nothing of this: put paths, findings and what to report into \
+files. They know nothing of this: put paths, findings and what to report into \
 the task. `job` is for the `background`."""
 
 
@@ -94,7 +94,6 @@ def _preview(agents: Sequence[str], context: ToolContext, arguments: Mapping[str
     lines = []
     for number, task in enumerate(arguments["tasks"], 1):
         lines.append(f"{number}. {task.goal}")
-        lines += ["   fork: it starts from this conversation"] if task.fork else []
         for name in ("resume", "agent", "effort", "guidance", "context"):
             if value := getattr(task, name, None):
                 lines.append(f"   {name}: {value}")
@@ -114,9 +113,6 @@ def _check(tasks: Sequence[TaskArgument], agents: Sequence[str]) -> None:
         agent = getattr(task, "agent", None)
         if agent and agent not in agents:
             raise ToolError(f"There is no agent {agent!r}. The agents are: {', '.join(agents)}.")
-        if task.fork and (agent or task.effort or task.resume):
-            fault = f"Task {number} is a fork, which works as you do"
-            raise ToolError(f"{fault}: leave out `agent`, `effort` and `resume`, or `fork`.")
     resumes = [task.resume for task in tasks if task.resume]
     if len(resumes) > len({*resumes}):
         raise ToolError("Two tasks resume the same subagent: put them into one.")

@@ -297,8 +297,6 @@ class FakeConversation:
             duration_ms=1500,
         )
 
-    status_line = ""
-
     context_tokens = 24_000
     cost_usd = 0.0123
 

@@ -295,51 +295,6 @@ async def test_a_command_that_cannot_be_started_is_an_error(family: Family) -> N
     assert "could not be started" in (result.error or "")
 
 
-WAITS_FOR_GO = """
-import pathlib
-folder = pathlib.Path(argument("--task")).parents[2]
-with open(folder / "begun", "a") as file: file.write(task()["goal"])
-wait_for((folder / "go").exists)
-say(type="step_started", step=1)
-say(type="text_delta", text="I")
-wait_for((folder / "end").exists)
-result("done")
-"""
-
-
-async def test_forks_wait_for_the_first_reply_to_one_of_them(family: Family) -> None:
-    begun, calls = family.folder / "begun", list[str]()
-
-    def fork(call_id: str) -> bytes:
-        calls.append(call_id)
-        return b"{}\n"
-
-    family.make_delegation(WAITS_FOR_GO, fork=fork)
-    tasks = [TaskArgument(goal=goal, fork=goal in "abc") for goal in "abcd"]
-    running = asyncio.create_task(family.go_on(tasks, "call_7"))
-
-    await until(lambda: begun.exists() and len(begun.read_text()) == 2)
-    # One fork, and the one that is none.
-    assert sorted(begun.read_text()) == ["a", "d"]
-    (family.folder / "go").touch()
-    await until(lambda: len(begun.read_text()) == 3)
-    (family.folder / "end").touch()
-    children = await running
-
-    assert calls == ["call_7"] * 3
-    assert sorted(begun.read_text()) == ["a", "b", "c", "d"]
-    transcripts = [(child.folder / "transcript.jsonl").exists() for child in children]
-    assert transcripts == [True, True, True, False]
-
-
-async def test_forks_start_when_the_first_of_them_fails(family: Family) -> None:
-    family.make_delegation("sys.exit(3)", fork=lambda call_id: b"{}\n")
-
-    children = await family.go_on([TaskArgument(goal=goal, fork=True) for goal in "ab"])
-
-    assert [child.result.status for child in children] == ["error", "error"]
-
-
 async def test_the_activity_and_the_result_of_a_child_are_known(family: Family) -> None:
     code = """
 def reply(text): say(type="replied", message=dict(parts=[dict(type="text", text=text)]))

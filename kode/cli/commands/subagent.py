@@ -417,7 +417,7 @@ class ChildTurn:
         if not self.is_urgent:
             report = await self._ask_for_report(ended.error or "")
         messages = list[Any]()
-        for message in self.conversation.session.messages:  # without what a fork began with
+        for message in self.conversation.session.messages:  # without those of an earlier task
             if isinstance(message, MessageEntry) and is_turn(message):
                 messages.clear()
             messages.append(message)

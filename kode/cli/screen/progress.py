@@ -205,11 +205,11 @@ def status_line(conversation: "Conversation", width: int) -> list[tuple[str, str
     used, window = conversation.context_tokens, provider.info.context_window
     # Before the first turn the window may be a guess: a local server has not been asked yet.
     context = f"{used / window:.0%} of {count(window)}" if used and window else ""
-    cost_usd, line = conversation.cost_usd, one_line(conversation.status_line)
+    cost_usd = conversation.cost_usd
     cost = money(cost_usd) + ("+" if cost_usd and conversation.session.spent.unpriced else "")
     running = len(conversation.commands.running())
     jobs = f"{running} in background" if running else ""
-    parts = [mode, jobs, *([line] if line else [provider.model, context, cost])]
+    parts = [mode, jobs, provider.model, context, cost]
     # On a narrow screen the cost is dropped first, then the window, and so on.
     while len(parts) > 1 and len(" · ".join(filter(None, parts))) > width:
         parts.pop()

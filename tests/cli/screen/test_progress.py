@@ -130,13 +130,6 @@ def test_the_mode_in_which_all_runs_stands_out(tmp_path):
     assert status_line(status, 2) == [("danger", "f…"), ("", "")]
 
 
-def test_a_line_of_the_persons_own_stands_behind_the_mode(tmp_path):
-    status = FakeConversation(tmp_path, tmp_path)
-    status.status_line = "\x1b[31mmain\x1b[0m ✓"
-
-    assert status_line(status, 79) == [("", "ask · main ✓")]
-
-
 def test_thinking_shows_its_last_whole_words_given_room():
     progress = after((0, TurnStarted(text="x")), (8, ThinkingDelta(text="one two " * 40 + "three")))
 

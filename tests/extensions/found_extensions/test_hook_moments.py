@@ -719,22 +719,3 @@ def test_a_guard_cannot_be_async(world: World) -> None:
 
     assert found.hooks == ()
     assert len(found.problems["hooks"]) == 1
-
-
-async def test_a_status_line_is_made_after_each_turn(
-    world: World, opened: Open, events: list[Event]
-) -> None:
-    made = """python3 -c 'import json, sys; now = json.load(sys.stdin)
-print("own:", now["model"]["id"], now["workspace"]["project_dir"])'"""
-    line = {"statusLine": {"type": "command", "command": made}}
-    world.write("~/.claude/settings.json", json.dumps(line))
-    conversation = await opened(DONE)
-    assert conversation.status_line == ""
-
-    await conversation.turn("one")
-    while not conversation.status_line:
-        await asyncio.sleep(0.01)
-
-    model = conversation.agent.provider.model
-    assert conversation.status_line == f"own: {model} {world.project}"
-    assert runs(conversation) == []
