@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kode.config.load import Loaded
 from kode.config.model import Config
 from kode.events import Emit, silent
-from kode.extensions.mcp_config import Entry
-from kode.extensions.mcp_values import Elicit
+from kode.extensions.mcp_config import Elicit, Entry
 from kode.memory.contract import MemorySystem
 from kode.permissions.question import Ask
 from kode.tool import Tool

@@ -5,7 +5,7 @@ no expanded value is stored, hashed or shown."""
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -84,7 +84,7 @@ def _expand(text: str, info: ValidationInfo) -> str:
 Expanded = Annotated[str, AfterValidator(_expand)]
 
 
-class Login(BaseModel):
+class Registration(BaseModel):
     """How kode is registered with a server; it registers itself where its entry does not say."""
 
     model_config = ConfigDict(alias_generator=to_camel, frozen=True)
@@ -118,7 +118,7 @@ class Server(BaseModel):
     """Whether its process runs without a sandbox."""
     timeout: int = CALL_TIMEOUT_S * 1000
     """Milliseconds to answer a call."""
-    oauth: Login = Login()
+    oauth: Registration = Registration()
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -292,3 +292,87 @@ def _document(path: Path) -> dict[str, Any]:
     if not isinstance(document.get(SECTION, {}), dict):
         raise ConfigError(f"{path}: `{SECTION}` must be a section: {{NAME: {{...}}}}.")
     return document
+
+
+# ── what servers exchange with the person and the model ──────────────────────────────────────
+
+SOCKET = ".sock"
+"""How programs name a unix socket that they cannot reach."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A tool as its server describes it."""
+
+    whole: Mapping[str, Any]
+    """Everything the server says about it, its hints included: what is pinned."""
+
+    @property
+    def name(self) -> str:
+        return str(self.whole["name"])
+
+    @property
+    def description(self) -> str:
+        return str(self.whole.get("description", ""))
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """A JSON schema of an object."""
+        return {"properties": {}, **self.whole.get("inputSchema", {}), "type": "object"}
+
+    @property
+    def content(self) -> str:
+        """The definition as a canonical text."""
+        return json.dumps(self.whole, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """A server's answer to a call, for a resource, or for a prompt."""
+
+    text: str
+    pictures: tuple[Picture, ...] = ()
+    is_error: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """A resource (`key` is its URI) or a prompt (`key` is its name)."""
+
+    key: str
+    description: str = ""
+    arguments: tuple[str, ...] = ()
+    """Of a prompt, in order; a required one ends with `!`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElicitField:
+    """One field of a form."""
+
+    name: str
+    title: str
+    kind: Literal["text", "number", "integer", "boolean", "choice", "choices"]
+    options: tuple[str, ...] = ()
+    required: bool = False
+    default: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElicitForm:
+    """What a server asks the person (elicitation)."""
+
+    server: str
+    message: str
+    fields: tuple[ElicitField, ...] = ()
+    url: str = ""
+    """A page for the person to open, instead of fields."""
+
+
+Elicit = Callable[[ElicitForm], Awaitable[Mapping[str, Any] | None]]
+"""Puts a form to the person; what they filled in, None if they declined."""

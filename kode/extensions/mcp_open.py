@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING, Any
 from kode import durable, extras, paths
 from kode.errors import ConfigError, SandboxUnknownError, ServerError
 from kode.extensions import trust
-from kode.extensions.mcp_config import Entry, Server, find_servers, resolve
-from kode.extensions.mcp_values import SOCKET, Elicit
+from kode.extensions.mcp_config import SOCKET, Elicit, Entry, Server, find_servers, resolve
 from kode.extensions.trust import Approvals, Item
 from kode.paths import real_path
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
-    from kode.extensions.mcp_client import Connection
+    from kode.extensions.mcp_connection import Connection
     from kode.sandbox.attempt import Attempt
     from kode.sandbox.sandbox import Sandbox
 
@@ -87,7 +86,7 @@ class Opener:
     """Whether none of the project's is pinned."""
     elicit: Elicit | None = None
     tell: Tell | None = None
-    """See `mcp_client.connect`."""
+    """See `mcp_connection.connect`."""
 
     @asynccontextmanager
     async def __call__(self, entry: Entry) -> "AsyncIterator[Connection]":
@@ -204,7 +203,7 @@ class Opener:
     @asynccontextmanager
     async def _connected(self, start: "_Start") -> "AsyncIterator[Connection]":
         extras.require("mcp")
-        client = await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_client")
+        client = await asyncio.to_thread(importlib.import_module, "kode.extensions.mcp_connection")
         async with client.connect(
             start.server,
             wrap=start,

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 from kode.errors import KodeError, ServerError, Setting
 from kode.events import Emit, Notice
 from kode.extensions import trust
-from kode.extensions.mcp_config import START_TIMEOUT_S, Entry
+from kode.extensions.mcp_config import START_TIMEOUT_S, Definition, Entry, Offer
 from kode.extensions.mcp_open import DownloadNeededError, remove_caches
-from kode.extensions.mcp_values import Definition, Named
 from kode.extensions.trust import Approvals, Approved, Item
 
 if TYPE_CHECKING:
-    from kode.extensions.mcp_client import Connection
+    from kode.extensions.mcp_connection import Connection
 
 RELIST_PAUSE_S = 1.0
 """Pause between two updates of lists that a server reports as changed: it may do so endlessly."""
@@ -46,10 +45,10 @@ class McpServer:
     """The usable tools, by name; until it runs, as they were approved."""
     held: tuple[str, ...] = ()
     """Tools that are off because they differ from the approved ones."""
-    prompts: tuple[Named, ...] = ()
-    resources: tuple[Named, ...] = ()
+    prompts: tuple[Offer, ...] = ()
+    resources: tuple[Offer, ...] = ()
     left_out: tuple[str, ...] = ()
-    """See `mcp_client.Connection`."""
+    """See `mcp_connection.Connection`."""
     fault: str = ""
     """Why it does not run; "" while it does, or is starting."""
     needs_download: bool = False

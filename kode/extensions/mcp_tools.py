@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from kode import images, paths
 from kode.errors import ServerError, StorageError, ToolError, UserError
 from kode.events import ToolOutput as OutputEvent
+from kode.extensions.mcp_config import Definition
 from kode.extensions.mcp_server import McpServer
-from kode.extensions.mcp_values import Definition
 from kode.function_tool import tool
 from kode.messages import Image
 from kode.permissions.question import visible

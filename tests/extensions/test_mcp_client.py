@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from kode.errors import ServerError
-from kode.extensions import mcp_client, mcp_login
+from kode.extensions import mcp_connection, mcp_transports
 from kode.extensions.mcp_config import Entry, Server
 from kode.extensions.mcp_open import opener
 from kode.extensions.mcp_server import McpServer
@@ -85,7 +85,7 @@ async def test_a_server_of_the_sdk_with_all_it_offers(transport, tmp_path):
 
     async with (
         transport() as server,
-        mcp_client.connect(
+        mcp_connection.connect(
             server, wrap=outside, cwd=tmp_path, home=tmp_path, elicit=elicit
         ) as connection,
     ):
@@ -124,7 +124,7 @@ async def test_a_form_that_nobody_can_fill_in_is_declined(tmp_path):
 
     async with (
         over_stdio() as server,
-        mcp_client.connect(
+        mcp_connection.connect(
             server, wrap=outside, cwd=tmp_path, home=tmp_path, elicit=nobody
         ) as connection,
     ):
@@ -134,7 +134,7 @@ async def test_a_form_that_nobody_can_fill_in_is_declined(tmp_path):
 async def test_a_cancelled_call_leaves_the_connection_usable(tmp_path):
     async with (
         over_stdio() as server,
-        mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path) as connection,
+        mcp_connection.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path) as connection,
     ):
         begun = asyncio.Event()
         calling = asyncio.ensure_future(connection.call("forever", {}, lambda line: begun.set()))
@@ -175,7 +175,7 @@ async def test_a_returning_server_is_reached_again(home, project, place):
 
 @pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
 async def test_an_answer_by_http_that_has_no_end_is_cut(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(mcp_client, "MAX_BODY_BYTES", 2**20)
+    monkeypatch.setattr(mcp_transports, "MAX_BODY_BYTES", 2**20)
 
     async def flood(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
@@ -193,7 +193,7 @@ async def test_an_answer_by_http_that_has_no_end_is_cut(tmp_path, monkeypatch, k
         with pytest.raises(ServerError, match="flood"):
             async with (
                 asyncio.timeout(60),
-                mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path),
+                mcp_connection.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path),
             ):
                 pass
 
@@ -201,14 +201,14 @@ async def test_an_answer_by_http_that_has_no_end_is_cut(tmp_path, monkeypatch, k
 async def test_an_address_nobody_answers_is_a_fault(tmp_path):
     server = Server(name="gone", url="http://127.0.0.1:9/mcp")
     with pytest.raises(ServerError, match="The MCP server gone failed"):
-        async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
+        async with mcp_connection.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
             pass
 
 
 async def test_a_program_that_is_missing_is_a_fault(tmp_path):
     server = Server(name="gone", program="no-such-program")
     with pytest.raises(ServerError, match="could not be started"):
-        async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
+        async with mcp_connection.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
             pass
 
 
@@ -235,7 +235,7 @@ async def test_a_person_logs_in_once_and_the_tokens_are_private(tmp_path):
 
     async with guarded() as server:
         for person in (tell, None):  # the second time nobody is there
-            async with mcp_client.connect(
+            async with mcp_connection.connect(
                 server, wrap=outside, cwd=tmp_path, home=tmp_path, tell=person
             ) as connection:
                 assert list(await connection.tools()) == ["open"]
@@ -248,7 +248,7 @@ async def test_a_person_logs_in_once_and_the_tokens_are_private(tmp_path):
 async def test_a_fault_says_how_to_log_in_where_nobody_can(tmp_path):
     async with guarded() as server:
         with pytest.raises(ServerError, match="log in: `kode mcp test guarded`"):
-            async with mcp_client.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
+            async with mcp_connection.connect(server, wrap=outside, cwd=tmp_path, home=tmp_path):
                 pass
 
 
@@ -265,18 +265,15 @@ async def test_a_call_that_needs_wider_rights_asks_the_person(tmp_path, agrees):
 
     async with guarded() as server:
         here = {"wrap": outside, "cwd": tmp_path, "home": tmp_path}
-        async with mcp_client.connect(server, **here, tell=go_to) as connection:
+        async with mcp_connection.connect(server, **here, tell=go_to) as connection:
             await connection.tools()
-        async with mcp_client.connect(server, **here, elicit=elicit) as connection:
-            assert list(await connection.tools()) == ["open"]
-            assert not asked
-            if agrees:
+        refused = pytest.raises(ServerError, match="you said no")
+        with contextlib.nullcontext() if agrees else refused:
+            async with mcp_connection.connect(server, **here, elicit=elicit) as connection:
+                assert list(await connection.tools()) == ["open"]
+                assert not asked
                 assert (await connection.call("open", {}, print)).text == "opened"
                 await connection.call("open", {}, print)
-            else:
-                with pytest.raises(ServerError, match="you said no"):
-                    await connection.call("open", {}, print)
-                assert list(await connection.tools()) == ["open"]
     assert len(asked) == 1
     assert "scope=write" in asked[0].url
 
@@ -287,40 +284,17 @@ async def test_a_start_asks_nobody_to_log_in(tmp_path):
 
     async with guarded() as server:
         with pytest.raises(ServerError, match="log in"):
-            async with mcp_client.connect(
+            async with mcp_connection.connect(
                 server, wrap=outside, cwd=tmp_path, home=tmp_path, elicit=elicit
             ):
                 pass
 
 
-@pytest.mark.parametrize(
-    ("issuer", "accepted"), [("HERE/oauth", True), ("http://127.0.0.1:9/oauth", False)]
-)
-async def test_older_metadata_may_name_an_issuer_at_its_own_origin(tmp_path, issuer, accepted):
-    pages = []
-
-    def tell(page):
-        pages.append(page)
-        go_to(page)
-
-    async with guarded(issuer) as server:
-        here = {"wrap": outside, "cwd": tmp_path, "home": tmp_path}
-        if accepted:
-            for person in (tell, None):
-                async with mcp_client.connect(server, **here, tell=person) as connection:
-                    assert list(await connection.tools()) == ["open"]
-        else:
-            with pytest.raises(ServerError, match="issuer"):
-                async with mcp_client.connect(server, **here, tell=tell):
-                    pass
-    assert len(pages) == accepted
-
-
 async def test_tokens_of_one_server_are_never_sent_to_another(tmp_path):
     async with guarded() as server:
-        login = mcp_login.login(server, tmp_path, None, asyncio.Event())
+        login = mcp_transports.authorization(server, tmp_path, None, asyncio.Future())
         await login.context.storage.set_tokens(
-            mcp_login.OAuthToken(access_token="tok-0123456789", token_type="Bearer")
+            mcp_transports.OAuthToken(access_token="tok-0123456789", token_type="Bearer")
         )
         (kept,) = (tmp_path / "mcp").glob("*.json")
         kept.write_text(kept.read_text().replace(server.url, "http://elsewhere/mcp"))

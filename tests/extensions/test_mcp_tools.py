@@ -13,10 +13,9 @@ from kode.events import ToolOutput as OutputEvent
 from kode.events import silent
 from kode.extensions import review, trust
 from kode.extensions import session as session_module
-from kode.extensions.mcp_config import Entry
+from kode.extensions.mcp_config import Content, Definition, Entry, Offer, Picture
 from kode.extensions.mcp_server import McpServer
 from kode.extensions.mcp_tools import pair_of, tools_of
-from kode.extensions.mcp_values import Content, Definition, Named, Picture
 from kode.extensions.session import Extensions
 from tests.pictures import png
 
@@ -40,7 +39,7 @@ class Fake:
         }
 
     async def prompts(self):
-        return (Named(key="greet", arguments=("name!", "tone")),)
+        return (Offer(key="greet", arguments=("name!", "tone")),)
 
     async def resources(self):
         return ()

@@ -22,7 +22,7 @@ import pytest
 from kode import images, paths
 from kode.errors import KodeError
 from kode.extensions import trust
-from kode.extensions.mcp_login import _Tokens
+from kode.extensions.mcp_transports import OAuthToken, _Tokens
 from kode.permissions import approvals
 from kode.permissions.rules import parse
 from kode.plugins.fleet import queue as fleet
@@ -69,7 +69,7 @@ def make_home(folder: Path) -> Here:
     item = trust.Item(kind="mcp", name="files", origin=where, scope="project", content="run\n")
     trust.approve(here.home, here.project, [item])
     tokens = _Tokens(here.home / "mcp" / "tokens.json", "https://example.org", None)
-    tokens._write("tokens", {"access_token": "t", "token_type": "Bearer"})
+    tokens._write("tokens", OAuthToken(access_token="t", token_type="Bearer"))
     images.keep(here.home / "pictures", "a.png", PNG)
     with here.streams():
         _make_fleet(here)

@@ -29,7 +29,7 @@ from kode.permissions.question import visible
 from kode.plain_text import clean
 
 if TYPE_CHECKING:
-    from kode.extensions.mcp_client import Connection
+    from kode.extensions.mcp_connection import Connection
 
 
 ABOUT = """\

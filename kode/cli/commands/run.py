@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kode.cli.prompt.state import PromptState, RunningPrompt
     from kode.cli.screen.output import EventStream
     from kode.conversation import Conversation
-    from kode.extensions.mcp_values import Elicit
+    from kode.extensions.mcp_config import Elicit
     from kode.messages import Text
     from kode.permissions.question import Ask
     from kode.provider import Recorded

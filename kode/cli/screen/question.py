@@ -16,7 +16,7 @@ from kode.cli.screen.diffs import painted_diff
 from kode.cli.screen.lines import one_line, wrap_words
 from kode.cli.screen.menu import Choice, Menu
 from kode.cli.screen.screen import MAX_PROSE_COLUMNS, Screen, open_screen
-from kode.extensions.mcp_values import Elicit, Field, Form
+from kode.extensions.mcp_config import Elicit, ElicitField, ElicitForm
 from kode.permissions.approvals import id_of
 from kode.permissions.question import Answer, Ask, Question, further_ways, visible
 from kode.plain_text import clean
@@ -29,7 +29,7 @@ def make_elicit(screen: Screen | None = None) -> Elicit:
     shown = screen or open_screen(stream=sys.stderr)
     one_at_a_time = asyncio.Lock()
 
-    async def elicit(form: Form) -> Mapping[str, Any] | None:
+    async def elicit(form: ElicitForm) -> Mapping[str, Any] | None:
         async with one_at_a_time:
             await shown.quiet()
             shown.notify(f"the MCP server {visible(form.server)} has a question")
@@ -41,7 +41,7 @@ def make_elicit(screen: Screen | None = None) -> Elicit:
     return elicit
 
 
-async def _fill(screen: Screen, form: Form) -> Mapping[str, Any] | None:
+async def _fill(screen: Screen, form: ElicitForm) -> Mapping[str, Any] | None:
     screen.print(f"The MCP server {visible(form.server)} asks (never type a key here):", "title")
     for line in wrap_words(clean(visible(form.message)), screen.width - 2):
         screen.print(f"│ {line}")
@@ -64,7 +64,7 @@ async def _fill(screen: Screen, form: Form) -> Mapping[str, Any] | None:
     return answers
 
 
-async def _ask(screen: Screen, field: Field) -> Any:
+async def _ask(screen: Screen, field: ElicitField) -> Any:
     """The value of one field; None if nothing was typed and there is no default."""
     title = one_line(visible(field.title))
     if field.kind == "boolean":
@@ -103,7 +103,7 @@ async def _choose(
     return reply if reply in options else fits[0] if len(fits) == 1 else None
 
 
-def _value(field: Field, text: str) -> Any:
+def _value(field: ElicitField, text: str) -> Any:
     """The typed text in the field's type; None if it does not fit."""
     if field.kind == "choices":
         chosen = [part.strip() for part in text.split(",") if part.strip()]

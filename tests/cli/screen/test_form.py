@@ -5,7 +5,7 @@ import pytest
 
 from kode.cli.screen.question import make_elicit
 from kode.cli.screen.screen import Screen
-from kode.extensions.mcp_values import Field, Form
+from kode.extensions.mcp_config import ElicitField, ElicitForm
 
 
 class Person:
@@ -34,10 +34,10 @@ class Person:
 
 
 FIELDS = (
-    Field(name="name", title="Your name", kind="text", required=True),
-    Field(name="age", title="Age", kind="integer", default=30),
-    Field(name="colour", title="Colour", kind="choice", options=("red", "green")),
-    Field(name="sure", title="Sure?", kind="boolean"),
+    ElicitField(name="name", title="Your name", kind="text", required=True),
+    ElicitField(name="age", title="Age", kind="integer", default=30),
+    ElicitField(name="colour", title="Colour", kind="choice", options=("red", "green")),
+    ElicitField(name="sure", title="Sure?", kind="boolean"),
 )
 
 
@@ -53,7 +53,7 @@ async def filled(*answers, **form):
     screen.editor = person
     elicit = make_elicit(screen)
     given = {"server": "s", "message": "Who are you?", "fields": FIELDS, **form}
-    answer = await elicit(Form(**given))
+    answer = await elicit(ElicitForm(**given))
     screen.flush()
     return answer, person.shown
 
@@ -72,8 +72,10 @@ async def test_an_empty_line_takes_the_default_or_nothing():
 
 async def test_defaults_of_choices_are_taken_too():
     fields = (
-        Field(name="status", title="Status", kind="choice", options=("on", "off"), default="off"),
-        Field(name="sure", title="Sure?", kind="boolean", default=True),
+        ElicitField(
+            name="status", title="Status", kind="choice", options=("on", "off"), default="off"
+        ),
+        ElicitField(name="sure", title="Sure?", kind="boolean", default=True),
     )
     answer, _ = await filled("yes", "", "", fields=fields)
     assert answer == {"status": "off", "sure": True}

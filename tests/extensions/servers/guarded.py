@@ -1,8 +1,7 @@
-"""A server that answers only those who have logged in, and the place where they do; on PORT. A word
-makes it one of 2025-03-26, with that issuer."""
+"""A server that answers only those who have logged in, and the place where they do; on
+PORT."""
 
 import os
-import sys
 from urllib.parse import urlencode
 
 import uvicorn
@@ -15,20 +14,17 @@ HERE = f"http://127.0.0.1:{PORT}"
 TOKEN = "tok-0123456789"
 WIDE = "tok-wide-56789"
 """What a call needs: the token of a login for the scope `write`."""
-ISSUER = sys.argv[1].replace("HERE", HERE) if sys.argv[1:] else ""
 scopes = []
 
 
 async def resource(request):
-    if ISSUER:
-        return Response(status_code=404)
     return JSONResponse({"resource": f"{HERE}/mcp", "authorization_servers": [HERE]})
 
 
 async def metadata(request):
     return JSONResponse(
         {
-            "issuer": ISSUER or HERE,
+            "issuer": HERE,
             "authorization_endpoint": f"{HERE}/authorize",
             "token_endpoint": f"{HERE}/token",
             "registration_endpoint": f"{HERE}/register",

@@ -11,7 +11,7 @@ from acp.schema import (
 )
 
 from kode.diffs import unified_diff
-from kode.extensions.mcp_values import Field, Form
+from kode.extensions.mcp_config import ElicitField, ElicitForm
 from kode.permissions.question import Question
 from kode.plugins.acp.questions import ask_permission, fill_form, permission_options
 
@@ -96,16 +96,16 @@ def test_a_lasting_answer_names_the_rules_it_adds():
     assert until[0].name == "Yes, until it changes"
 
 
-FORM = Form(
+FORM = ElicitForm(
     server="files",
     message="Who\x1b[2J are you?",
     fields=(
-        Field(name="name", title="Name", kind="text", required=True),
-        Field(name="age", title="Age", kind="integer"),
-        Field(name="share", title="Share", kind="number", default=0.5),
-        Field(name="sure", title="Sure", kind="boolean", default=True),
-        Field(name="colour", title="Colour", kind="choice", options=("red", "blue")),
-        Field(name="days", title="Days", kind="choices", options=("Mon", "Tue")),
+        ElicitField(name="name", title="Name", kind="text", required=True),
+        ElicitField(name="age", title="Age", kind="integer"),
+        ElicitField(name="share", title="Share", kind="number", default=0.5),
+        ElicitField(name="sure", title="Sure", kind="boolean", default=True),
+        ElicitField(name="colour", title="Colour", kind="choice", options=("red", "blue")),
+        ElicitField(name="days", title="Days", kind="choices", options=("Mon", "Tue")),
     ),
 )
 
@@ -134,7 +134,7 @@ async def test_a_form_that_nobody_fills_in_is_declined(answer):
 
 async def test_a_page_to_open_is_a_page():
     client = Client(AcceptElicitationResponse(action="accept", content=None))
-    form = Form(server="files", message="Log in", url="https://example.com/login")
+    form = ElicitForm(server="files", message="Log in", url="https://example.com/login")
 
     assert await fill_form(client, "s", form) == {}
     assert client.got[1]["url"] == "https://example.com/login"

@@ -1,0 +1,494 @@
+"""Connects to an MCP server with the SDK of the Model Context Protocol, which only this module and
+its part `mcp_transports` use, and returns a `Connection`.
+
+The SDK speaks both eras of the protocol. It is imported with this module, which takes a second or
+two: import it in a thread, and only to start a server.
+"""
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+import mcp_types as types
+from mcp.client.client import Client
+from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from kode import __version__
+from kode.errors import ServerError
+from kode.extensions.mcp_config import (
+    Content,
+    Definition,
+    Elicit,
+    ElicitField,
+    ElicitForm,
+    Offer,
+    Picture,
+    Server,
+)
+from kode.extensions.mcp_transports import (
+    Streams,
+    Transport,
+    authorization,
+    open_http,
+    open_sse,
+    run_process,
+)
+
+if TYPE_CHECKING:
+    from kode.sandbox.attempt import Attempt
+
+MAX_PAGES = 50  # ends a server that always names a next page
+MAX_LISTED = 1_000
+"""Limit of a list that a server sends page by page; an endless one is cut here."""
+LIST_TIMEOUT_S = 30.0  # as its start
+MAX_CALL_TIMEOUTS = 20
+"""Progress extends a call's time limit up to this many times."""
+
+# It would print servers' mistakes to the terminal.
+logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
+
+
+@asynccontextmanager
+async def connect(
+    server: Server,
+    *,
+    wrap: "Callable[[tuple[str, ...]], Attempt | None]",
+    cwd: Path,
+    home: Path,
+    tell: Callable[[str], None] | None = None,
+    elicit: Elicit | None = None,
+) -> AsyncIterator["Connection"]:
+    """Starts or reaches a server, negotiates a version, and yields the connection.
+
+    `wrap` puts its command into the sandbox; if it returns None, it runs outside. `tell` shows a
+    person the login page; without it, `elicit` does during a call. Tokens are stored in `home`.
+
+    Raises: ServerError.
+    """
+    news, closed = asyncio.Event(), asyncio.get_running_loop().create_future()
+    used, listings = asyncio.Event(), _Listings()
+
+    async def show(page: str) -> bool:
+        if tell is not None:
+            tell(page)
+            return True
+        # The start of a server waits for nobody; a call may.
+        if elicit is None or not used.is_set():
+            return False
+        message = "To go on with this call, it wants you to log in, at this page on this machine:"
+        if await elicit(ElicitForm(server=server.name, message=message, url=page)) is None:
+            raise ServerError("it wants you to log in for this call, and you said no")
+        return True
+
+    async def open_client(links: contextlib.AsyncExitStack) -> Connection:
+        transport: Transport
+        with _as_server_errors(server.name, closed=closed):
+            if server.url:
+                is_known = "authorization" in {name.lower() for name in server.headers}
+                auth = None if is_known else authorization(server, home, show, closed)
+                transport = (open_sse if server.type == "sse" else open_http)(server, auth)
+            else:
+                transport = run_process(server, wrap(server.command), cwd, closed)
+            client = Client(
+                listings.read(transport),
+                client_info=types.Implementation(name="kode", version=__version__),
+                message_handler=_news_handler(news),
+                elicitation_callback=None if elicit is None else _elicitor(server.name, elicit),
+            )
+            await links.enter_async_context(client)
+        listening = asyncio.ensure_future(_listen(client, news))
+        links.callback(listening.cancel)
+        return Connection(server, client, listings, news, closed, used)
+
+    failed: Exception | None = None
+    try:
+        # Closed in order, so that the SDK, which cancels this task when a connection breaks, also
+        # undoes its cancellation.
+        async with contextlib.AsyncExitStack() as links:
+            connection = await open_client(links)
+            try:
+                yield connection
+            except Exception as error:
+                failed = error
+    except Exception as error:
+        innermost = _innermost(error)
+        if isinstance(innermost, ServerError):
+            raise innermost from error
+        if failed is None:
+            raise ServerError(f"its connection broke ({_describe(innermost)})") from error
+    if failed is not None:
+        raise failed
+
+
+@dataclass
+class Connection:
+    """An open connection to one server. Every method raises ServerError."""
+
+    server: Server
+    client: Client
+    listings: "_Listings"
+    news: asyncio.Event
+    """Set when the server says that its lists have changed."""
+    closed: "asyncio.Future[str]"
+    """Gets the reason when the connection ends."""
+    used: asyncio.Event
+    """Set with the first call: from then on a person can be asked to log in."""
+
+    @property
+    def instructions(self) -> str:
+        return self.client.instructions or ""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What of its listings cannot be used, as `tool 'NAME': WHY`."""
+        return tuple(self.listings.left_out)
+
+    async def tools(self) -> Mapping[str, Definition]:
+        """Its tools by name. Of two with one name the first counts: the second would hide it."""
+        self.listings.left_out.clear()
+        definitions: dict[str, Definition] = {}
+        for tool in await self._list("tools", self.client.list_tools):
+            definitions.setdefault(tool["name"], Definition(tool))
+        return definitions
+
+    async def resources(self) -> tuple[Offer, ...]:
+        resources = await self._list("resources", self.client.list_resources)
+        return tuple(Offer(key=r["uri"], description=_text(r, "description")) for r in resources)
+
+    async def prompts(self) -> tuple[Offer, ...]:
+        prompts = await self._list("prompts", self.client.list_prompts)
+        return tuple(
+            Offer(
+                key=prompt["name"],
+                description=_text(prompt, "description"),
+                arguments=tuple(_arguments(prompt)),
+            )
+            for prompt in prompts
+        )
+
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], report: Callable[[str], None]
+    ) -> Content:
+        """Calls a tool; `report` gets a line about its progress. Cancelling it notifies the
+        server."""
+        self.used.set()
+        limit_s = self.server.timeout / 1000
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + limit_s * MAX_CALL_TIMEOUTS
+        async with self._request(limit_s) as deadline:
+
+            async def on_progress(
+                progress: float, total: float | None, message: str | None
+            ) -> None:
+                deadline.reschedule(min(latest, loop.time() + limit_s))
+                share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+                report(f"{message[:200]} ({share})" if message else share)
+
+            result = await self.client.call_tool(
+                tool, dict(arguments), progress_callback=on_progress
+            )
+        content, is_error = _content(result.content), bool(result.is_error)
+        if not content.text and not content.pictures and result.structured_content is not None:
+            text = json.dumps(result.structured_content, ensure_ascii=False, indent=1)
+            return Content(text=text, is_error=is_error)
+        return Content(text=content.text, pictures=content.pictures, is_error=is_error)
+
+    async def read(self, uri: str) -> Content:
+        async with self._request():
+            result = await self.client.read_resource(uri)
+        return _content(
+            types.EmbeddedResource(type="resource", resource=part) for part in result.contents
+        )
+
+    async def prompt(self, name: str, arguments: Mapping[str, str]) -> Content:
+        async with self._request():
+            result = await self.client.get_prompt(name, dict(arguments))
+        return _content(message.content for message in result.messages)
+
+    async def _list(self, kind: str, page_of: Any) -> list[dict[str, Any]]:
+        items = self.listings.items[kind] = []
+        if getattr(self.client.server_capabilities, kind) is None:
+            return items
+        cursor: str | None = None
+        async with self._request():
+            for _ in range(MAX_PAGES):
+                cursor = (await page_of(cursor=cursor, cache_mode="bypass")).next_cursor
+                if cursor is None or len(items) >= MAX_LISTED:
+                    break
+        return items
+
+    @asynccontextmanager
+    async def _request(self, limit_s: float = LIST_TIMEOUT_S) -> AsyncIterator[asyncio.Timeout]:
+        """Wraps a request. An HTTP request is the only way to notice that a server is gone and must
+        be reached again."""
+        try:
+            with _as_server_errors(self.server.name, limit_s, self.closed):
+                async with asyncio.timeout(limit_s) as deadline:
+                    yield deadline
+        except ServerError as error:
+            cause = error.__cause__
+            if self.server.url and not self.closed.done() and _is_of_connection(cause):
+                self.closed.set_result(str(cause) or "its connection broke")
+            raise
+
+
+# ── what servers list ────────────────────────────────────────────────────────────────────────
+
+_KINDS = {"tools": "name", "prompts": "name", "resources": "uri"}
+"""A listing → what each of its items needs."""
+
+
+class _Listings:
+    """The items of listings as the server sent them. The SDK gets only their names: of an odd one
+    it would refuse the whole list, and by a schema of results it would lose one that does not
+    fit."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, list[dict[str, Any]]] = {kind: [] for kind in _KINDS}
+        self.left_out: dict[str, None] = {}
+        """See `Connection`."""
+
+    @asynccontextmanager
+    async def read(self, transport: Transport) -> AsyncIterator[Streams]:
+        """The streams of a transport, with each received message shown to `take` first."""
+        async with transport as (incoming, outgoing):
+            yield _Received(incoming, self), outgoing
+
+    def take(self, received: object) -> None:
+        """Moves the items out of a message with a listing."""
+        message = received.message if isinstance(received, SessionMessage) else None
+        if not isinstance(message, types.JSONRPCResponse):
+            return
+        for kind in _KINDS.keys() & message.result.keys():
+            if isinstance(listed := message.result[kind], list):
+                message.result[kind] = [item for raw in listed for item in self._take(kind, raw)]
+
+    def _take(self, kind: str, raw: Any) -> Iterator[dict[str, Any]]:
+        """Keeps an item that can be used; yields it as the SDK gets it."""
+        item = {k: v for k, v in raw.items() if v is not None} if isinstance(raw, dict) else {}
+        schema = item.get("inputSchema", {})
+        types_of_arguments = schema.get("type", "object") if isinstance(schema, dict) else None
+        fault = ""
+        if not _text(item, _KINDS[kind]):
+            fault = f"it has no {_KINDS[kind]}"
+        elif kind == "tools" and "object" not in str(types_of_arguments):
+            fault = "its arguments are no object"
+        if fault:
+            name = item.get("name", raw)
+            self.left_out[f"{kind.removesuffix('s')} {str(name)[:80]!r}: {fault}"] = None
+        elif len(self.items[kind]) < MAX_LISTED:
+            self.items[kind].append(item)
+            name = item["name"] if kind == "tools" else kind
+            yield {"name": name, "uri": "kode:listed", "inputSchema": {"type": "object"}}
+
+
+class _Received:
+    """A stream of received messages, as the SDK reads it."""
+
+    def __init__(self, stream: Any, listings: _Listings) -> None:
+        self._stream, self._listings = stream, listings
+
+    def __aiter__(self) -> "_Received":
+        return self
+
+    async def __anext__(self) -> Any:
+        received = await self._stream.__anext__()
+        self._listings.take(received)
+        return received
+
+    async def __aenter__(self) -> "_Received":
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> Any:
+        return await self._stream.__aexit__(*error)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _text(item: Mapping[str, Any], key: str) -> str:
+    """What an item says under a key; "" if that is no text."""
+    return value if isinstance(value := item.get(key), str) else ""
+
+
+def _arguments(prompt: Mapping[str, Any]) -> Iterator[str]:
+    """The arguments of a prompt, see `Offer`."""
+    listed = prompt.get("arguments")
+    for argument in listed if isinstance(listed, list) else ():
+        if isinstance(argument, dict) and (name := _text(argument, "name")):
+            yield f"{name}!" if argument.get("required") is True else name
+
+
+# ── what servers answer ──────────────────────────────────────────────────────────────────────
+
+
+def _content(blocks: Iterable[Any]) -> Content:
+    """The texts of content blocks, joined, and their pictures; anything else as a line about
+    it."""
+    texts: list[str] = []
+    pictures: list[Picture] = []
+
+    def add_picture(name: str, encoded: str) -> None:
+        try:
+            pictures.append(Picture(name=name, data=base64.b64decode(encoded, validate=True)))
+        except (ValueError, binascii.Error):
+            texts.append(f"[{name} is damaged.]")
+
+    for block in blocks:
+        match block:
+            case types.TextContent():
+                texts.append(block.text)
+            case types.ImageContent():
+                add_picture("image", block.data)
+            case types.AudioContent():
+                texts.append(f"[Audio ({block.mime_type}) that kode does not pass on.]")
+            case types.ResourceLink():
+                about = f": {block.description}" if block.description else ""
+                texts.append(f"[Resource {block.uri}{about}]")
+            case types.EmbeddedResource(resource=types.TextResourceContents() as resource):
+                texts.append(resource.text)
+            case types.EmbeddedResource(resource=types.BlobResourceContents() as resource):
+                if str(resource.mime_type).startswith("image/"):
+                    add_picture(str(resource.uri), resource.blob)
+                else:
+                    texts.append(f"[{resource.uri} ({resource.mime_type}) is not text.]")
+    return Content(text="\n".join(texts), pictures=tuple(pictures))
+
+
+# ── what servers say unasked ─────────────────────────────────────────────────────────────────
+
+
+def _news_handler(news: asyncio.Event) -> Any:
+    changes = (
+        types.ToolListChangedNotification,
+        types.PromptListChangedNotification,
+        types.ResourceListChangedNotification,
+    )
+
+    async def handle(message: IncomingMessage) -> None:
+        if isinstance(message, changes):
+            news.set()
+        await asyncio.sleep(0)
+
+    return handle
+
+
+async def _listen(client: Client, news: asyncio.Event) -> None:
+    """Servers of the newer era announce changes only to listeners; others cannot be listened to,
+    which is fine."""
+    with contextlib.suppress(Exception):
+        async with client.listen(
+            tools_list_changed=True, prompts_list_changed=True, resources_list_changed=True
+        ) as changes:
+            async for _ in changes:
+                news.set()
+
+
+def _elicitor(name: str, elicit: Elicit) -> Any:
+    async def ask(
+        context: ClientRequestContext, params: types.ElicitRequestParams
+    ) -> types.ElicitResult:
+        form = _form(name, params)
+        filled = await elicit(form)
+        if filled is None:
+            return types.ElicitResult(action="decline")
+        return types.ElicitResult(action="accept", content=None if form.url else dict(filled))
+
+    return ask
+
+
+def _form(server: str, params: types.ElicitRequestParams) -> ElicitForm:
+    """The form that an elicitation asks for."""
+    if isinstance(params, types.ElicitRequestURLParams):
+        return ElicitForm(server=server, message=params.message, url=params.url)
+    schema: Mapping[str, Any] = params.requested_schema
+    fields = tuple(
+        _field(name, part, required=name in schema.get("required", ()))
+        for name, part in schema.get("properties", {}).items()
+        if isinstance(part, dict)
+    )
+    return ElicitForm(server=server, message=params.message, fields=fields)
+
+
+def _field(name: str, schema: Mapping[str, Any], *, required: bool) -> ElicitField:
+    is_list = schema.get("type") == "array"
+    listed = schema.get("items", {}) if is_list else schema
+    options = listed.get("enum") or [
+        choice.get("const") for choice in listed.get("oneOf") or listed.get("anyOf") or ()
+    ]
+    kinds: Any = {"number": "number", "integer": "integer", "boolean": "boolean"}
+    kind = kinds.get(schema.get("type"), "text")
+    return ElicitField(
+        name=name,
+        title=str(schema.get("description") or schema.get("title") or name),
+        kind=("choices" if is_list else "choice") if options else kind,
+        options=tuple(map(str, options)),
+        required=required,
+        default=schema.get("default"),
+    )
+
+
+# ── faults ───────────────────────────────────────────────────────────────────────────────────
+
+
+@contextlib.contextmanager
+def _as_server_errors(
+    name: str, limit_s: float = 0.0, closed: "asyncio.Future[str] | None" = None
+) -> Iterator[None]:
+    """Turns whatever goes wrong with a server into a ServerError with a sentence about it."""
+    try:
+        yield
+    except ServerError as error:
+        raise _failure(name, str(error), untrusted=name) from error
+    except TimeoutError as error:
+        raise ServerError(f"The MCP server {name} did not answer in {limit_s:g} s.") from error
+    except MCPError as error:
+        if closed is not None and closed.done():
+            raise _failure(name, f"{closed.result()}.") from error
+        reason = " ".join(str(error).split())[:500]
+        raise ServerError(f"The MCP server {name} says: {reason}", untrusted=name) from error
+    except Exception as error:
+        reason = closed.result() if closed is not None and closed.done() else _describe(error)
+        raise _failure(name, reason, untrusted=name) from error
+
+
+def _failure(name: str, fault: str, *, untrusted: str = "") -> ServerError:
+    text = f"The MCP server {name} failed: {fault}"
+    return ServerError(text, untrusted=untrusted, fault=fault)
+
+
+def _is_of_connection(cause: BaseException | None) -> bool:
+    """Whether an error says that the connection, or its session, has ended."""
+    if isinstance(cause, MCPError):
+        return cause.code == types.CONNECTION_CLOSED or str(cause) == "Session terminated"
+    return not isinstance(cause, TimeoutError)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The innermost exception of nested groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _describe(error: BaseException) -> str:
+    innermost = _innermost(error)
+    if isinstance(innermost, ValidationError):
+        where = ".".join(map(str, innermost.errors()[0]["loc"]))
+        return f"what it sent is not as the protocol has it, at `{where}`"
+    if isinstance(innermost, httpx2.ConnectError):
+        return "nothing answers at its `url`: check the address, and that the server runs"
+    return " ".join(f"{type(innermost).__name__}: {innermost}".split()).rstrip(": ")[:300]
