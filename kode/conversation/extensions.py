@@ -99,7 +99,7 @@ def _extend(
     )
     # A guard is not got rid of by changing it: it blocks until somebody looks at the change.
     guards = (
-        replace(hook.thing, is_async=False)
+        hook.thing
         for hook in catalog.hooks
         if hook.standing == "changed" and hook.thing.event == "PreToolUse"
     )

@@ -2,7 +2,6 @@
 `kode.extensions.hook_runs` does not: it handles calls and questions."""
 
 import asyncio
-import secrets
 import time
 from dataclasses import replace
 from functools import partial
@@ -26,14 +25,6 @@ if TYPE_CHECKING:
     from kode.sandbox.attempt import Attempt
     from kode.sandbox.sandbox import Sandbox
 
-_WITH_VARIABLES = """
-CLAUDE_ENV_FILE=$(mktemp) || exit; export CLAUDE_ENV_FILE
-/bin/bash -c "$1"; status=$?
-printf '%s' "$2"; (command -p env -0); printf '%s' "$2"
-(set -a; . "$CLAUDE_ENV_FILE" >/dev/null 2>&1; command -p env -0)
-rm -f -- "$CLAUDE_ENV_FILE"; exit $status
-"""
-"""Runs a hook, then prints the variables without and with those of its file, after a mark each."""
 LEAST_S = 0.1  # of one, even if others have used it up: many only write a line
 NOT_DONE = "A hook says the work is not done."  # the message of a turn that a hook starts
 MAX_CONTINUATIONS = 5  # of a turn, by hooks: then it ends, whatever they say
@@ -53,7 +44,7 @@ async def run_in_session(hooks: Hooks, hook: Hook, line: str) -> ProgramRun:
     if conversation.end_by is not None:
         left_s = conversation.end_by - time.monotonic()
         hook = replace(hook, timeout_s=min(hook.timeout_s, max(LEAST_S, left_s)))
-    judge = conversation if hook.event in CHANGES_COUNT and not hook.is_async else None
+    judge = conversation if hook.event in CHANGES_COUNT else None
     required = conversation.config.sandbox.enabled is True
     return await run_hook(hook, line, agent.place, agent.sandbox, required, judge)
 
@@ -144,11 +135,8 @@ async def run_hook(
     folders = dict.fromkeys(("CLAUDE_PROJECT_DIR", "KODE_PROJECT_DIR"), str(place.project))
     if item.scope == "bundle":
         folders["CLAUDE_PLUGIN_ROOT"] = str(item.origin)
-    mark = secrets.token_hex(16)
-    with_variables = (_WITH_VARIABLES, "kode", hook.command, mark)
-    script = with_variables if hook.event == "SessionStart" else (hook.command,)
     ran = await run_program(
-        ("/bin/bash", "-c", *script),
+        ("/bin/bash", "-c", hook.command),
         cwd=place.cwd,
         environment={**place.environment, **folders},
         timeout_s=hook.timeout_s,
@@ -158,21 +146,15 @@ async def run_hook(
         grants=grants,
         keep=keep_changes,
     )
-    stdout, *dumps = ran.stdout.split(mark)
-    old, new = (dump.split("\0") for dump in (*dumps, "", "")[:2])
-    inside = dict(line.split("=", 1) for line in new if "=" in line and line not in old)
-    ran = replace(ran, stdout=stdout, variables=inside if is_free else {}, variables_inside=inside)
     return replace(ran, dropped=tuple(dropped))
 
 
 async def begin_session(hooks: Hooks) -> None:
-    """Runs the hooks of a session's start: what they set holds for its commands."""
+    """Runs the hooks of a session's start."""
     conversation = hooks.conversation
     source, model = conversation.begun_by, conversation.agent.provider.model
     answer = await hooks.at("SessionStart", {"source": source, "model": model}, (source,))
     hooks.note(answer.context)
-    place = conversation.place.with_variables(answer.variables, answer.variables_inside)
-    conversation.agent = replace(conversation.agent, place=place)
 
 
 async def submit(hooks: Hooks, text: str) -> None:

@@ -211,7 +211,7 @@ def _about(thing: Extension) -> tuple[str, str, tuple[str, ...]]:
         case AgentDefinition():
             return thing.description, thing.prompt, ()
         case Hook():
-            marks = [name for name, on in (("guard", thing.guard), ("async", thing.is_async)) if on]
+            marks = ["guard"] if thing.guard else []
             marks += [f"may: {grants}"] if (grants := describe_grants(thing.grants)) else []
             return redact(thing.command), "", tuple(marks)
     raise AssertionError(thing)

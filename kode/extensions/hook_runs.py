@@ -208,11 +208,7 @@ class HookAnswer:
     updated: Mapping[str, Any] | None = None
     """The input that it wants the call to have instead, in its own terms."""
     by: str = ""
-    """The names of the hooks that changed it."""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """What it sets for every command of the session."""
-    variables_inside: Mapping[str, str] = field(default_factory=dict)
-    """What it sets for those in the sandbox."""
+    """The name of the hook that changed it."""
     remark: str = ""
     """For the person, once in a session: what the hook does in vain."""
 
@@ -265,8 +261,8 @@ def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
         context="\n\n".join(answer.context for answer in answers if answer.context),
         message="\n".join(answer.message for answer in answers if answer.message),
         stops=any(answer.stops for answer in answers),
-        variables={k: v for answer in answers for k, v in answer.variables.items()},
-        variables_inside={k: v for answer in answers for k, v in answer.variables_inside.items()},
+        updated=answers[0].updated,
+        by=answers[0].by,
     )
 
 
@@ -322,6 +318,7 @@ def _from_object(name: str, value: dict[str, Any]) -> HookAnswer:
         message=_text(value.get("systemMessage")),
         stops=stops,
         updated=updated if isinstance(updated, dict) and outcome != "deny" else None,
+        by=name,
     )
 
 
@@ -350,8 +347,6 @@ class Hooks:
     """Held while a person may be asked about a hook that has changed."""
     _shown: set[tuple[str, str]] = field(default_factory=set)
     """Name of a hook, and the kind of remark that the person has seen about it."""
-    _done: list[Hook] = field(default_factory=list)
-    """Hooks that run no more in this session."""
     _context: dict[str, str] = field(default_factory=dict)
     """Call id → what hooks before the call say to the model."""
     _beside: set["asyncio.Task[None]"] = field(default_factory=set)
@@ -378,48 +373,28 @@ class Hooks:
         self, event: Event, fields: Mapping[str, Any], names: Sequence[str] = ()
     ) -> HookAnswer:
         """Runs the hooks of an event whose matcher fits these names, one after the other, up to the
-        first that refuses. What one makes of a call's input is the input for the next, and those
-        before it look once more. Raises: StorageError if a run cannot be recorded."""
-        hooks = [
-            hook
-            for hook in self.hooks
-            if hook.event == event and hook not in self._done
-            if hook.matches(names) and hook.applies(names, fields)
-        ]
+        first that refuses. What the first makes of a call's input is the input for the others.
+        Raises: StorageError if a run cannot be recorded."""
+        hooks = [hook for hook in self.hooks if hook.event == event and hook.matches(names)]
+        answers: list[HookAnswer] = []
         for hook in hooks:
-            if hook.is_async:
-                self._start(self._run_aside(hook, event, dict(fields)))
-        hooks = [hook for hook in hooks if not hook.is_async]
-        original, answers, changed_at = fields.get("tool_input"), dict[int, HookAnswer](), 0
-        fields = dict(fields)
-        for number, hook in enumerate(hooks):
-            answers[number] = answer = await self._run(hook, event, fields)
+            answer = await self._run(hook, event, fields)
+            if answer.updated is not None:
+                if answers:  # the others have judged another call
+                    answer = _refuse(answer, hook, "only the first hook of a call can change it")
+                fields = {**fields, "tool_input": answer.updated}
+            answers.append(answer)
             if answer.outcome == "deny":
                 break
-            if answer.updated is not None:
-                fields["tool_input"], changed_at = answer.updated, number
-        else:
-            for number, hook in enumerate(hooks[:changed_at]):
-                again = await self._run(hook, event, fields)
-                if again.updated is not None:
-                    again = _refuse(
-                        again,
-                        hook,
-                        "another hook changed the call after it, and of what came out it wants "
-                        "something else again. List them in the other order",
-                    )
-                answers[number] = again
-        answer = join_answers(answers.values())
-        if answer.outcome != "deny" and fields.get("tool_input") != original:
-            by = ", ".join(hooks[n].item.name for n, it in answers.items() if it.updated)
-            answer = replace(answer, updated=fields["tool_input"], by=by)
-        self._tell(event, answer)
-        return answer
+        joined = join_answers(answers)
+        if joined.message:
+            self.conversation.settings.emit(Notice(text=joined.message))
+        return joined
 
     @property
     def judge_calls(self) -> bool:
         """Whether there are hooks that may allow or refuse a call."""
-        return any(hook.event == "PreToolUse" and not hook.is_async for hook in self.hooks)
+        return self._has("PreToolUse")
 
     async def before_call(self, action: Action) -> CallDecision | None:
         """See `tool.Interceptor`."""
@@ -499,7 +474,7 @@ class Hooks:
         return "\n".join(filter(None, (wish, answer.context)))
 
     async def stop(self, wait_s: float) -> None:
-        """Ends background hooks, those that take longer than this."""
+        """Ends notifications that take longer than this."""
         if self._beside:
             await asyncio.wait(self._beside, timeout=wait_s)
         for task in self._beside:
@@ -509,16 +484,6 @@ class Hooks:
     async def _notify(self, message: str) -> None:
         kind = "permission_prompt"
         await self.at("Notification", {"message": message, "notification_type": kind}, (kind,))
-
-    async def _run_aside(self, hook: Hook, event: Event, fields: Mapping[str, Any]) -> None:
-        """Runs a hook that decides nothing: what it says goes with the next message."""
-        answer = await self._run(hook, event, fields)
-        self._tell(event, answer)
-        self.note(answer.context)
-
-    def _tell(self, event: Event, answer: HookAnswer) -> None:
-        if answer.message:
-            self.conversation.settings.emit(Notice(text=answer.message))
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs hooks in the background: nobody waits for them."""
@@ -533,13 +498,10 @@ class Hooks:
         line = self._mask(line_of(event, self.common(), fields))
         ran = await self.run(self, hook, line)
         answer = answer_of(hook, ran)
-        if hook.once and ran.exit_code == 0:
-            self._done.append(hook)
         for kind, text in (("allows", answer.remark), ("lost", describe_lost(hook, ran))):
             if text and (hook.item.name, kind) not in self._shown:
                 self._shown.add((hook.item.name, kind))
                 self.conversation.settings.emit(Notice(text=self._mask(text)))
-        answer = replace(answer, variables=ran.variables, variables_inside=ran.variables_inside)
         if answer.updated == fields.get("tool_input"):
             answer = replace(answer, updated=None)
         if ran.notes:

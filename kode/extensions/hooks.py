@@ -8,7 +8,6 @@ and `sandbox`, which only `$KODE_HOME/config.json` may set to false.
 """
 
 import contextlib
-import fnmatch
 import json
 import re
 import shlex
@@ -47,8 +46,6 @@ _AGENT_FOLDERS = {".claude", ".kode", ".agents", "hooks"}
 _BETWEEN_WORDS = re.compile(r"[\s;&|()<>`=]+")
 _WITHOUT_QUOTES = str.maketrans("", "", "\"'")
 _VARIABLE = re.compile(r"^(?:~|\$\{?\w+\}?)/")
-_NOT_PLAIN = re.compile(r"""[;&|<>()$`=\\'"{}*?\[~]""")
-"""In a command line that is more than one command and its words, as they are."""
 _PLAIN_NAMES = re.compile(r"[\w|]*")
 
 
@@ -72,32 +69,11 @@ class Hook:
     """Whether what it watches is prevented if it cannot finish."""
     grants: Grants = field(default_factory=Grants)
     """What its entry in the person's own config lets it do, and their approval."""
-    is_async: bool = False
-    """Whether nobody waits for it, so that it decides nothing."""
-    only: str = ""
-    """Its `if`, a rule that a call has to match: `Bash(git *)`; "" for none."""
-    once: bool = False
-    """Whether it is done for the session once it has succeeded."""
 
     @property
     def pins_loads(self) -> bool:
         """Whether its approval covers what it loads in the sandbox."""
-        return self.item.scope == "project" and self.event in JUDGES and not self.is_async
-
-    def applies(self, names: Sequence[str], fields: Mapping[str, Any]) -> bool:
-        """Whether a call matches its `if`, or is a command line that may; what is no call does not.
-        Patterns are wider than those of rules: none keeps a hook from a call that it is about."""
-        tool, _, pattern = self.only.strip().removesuffix(")").partition("(")
-        given = fields.get("tool_input")
-        if not tool or not isinstance(given, Mapping) or tool not in names:
-            return not tool
-        topics = (given[key] for key in ("command", "file_path", "path", "url") if given.get(key))
-        subject = " ".join(str(next(topics, "")).split())
-        if not pattern or not subject or ("command" in given and _NOT_PLAIN.search(subject)):
-            return True
-        pattern = pattern.replace(":*", "*").replace("**/", "*")
-        ways = (pattern, f"*/{pattern.lstrip('./')}", pattern.removesuffix(" *"))
-        return any(fnmatch.fnmatchcase(subject, way) for way in ways)
+        return self.item.scope == "project" and self.event in JUDGES
 
     def matches(self, names: Sequence[str]) -> bool:
         """Whether its matcher fits one of these names. A matcher is a list of names separated by
@@ -214,8 +190,8 @@ def _hook(
     if entry.get("sandbox") is False and path != own_config:
         # The one of these files that no tool can write, whatever rules and mode say.
         raise ConfigError(f"only a hook of {own_config} may run outside the sandbox")
-    if entry.get("guard") is True and entry.get("async") is True:
-        raise ConfigError("a guard decides, and nobody waits for what is `async`")
+    if entry.get("if"):
+        raise ConfigError("kode knows no `if`: use `matcher`, or have the program look at the call")
     wanted = _wanted(entry, place.top if place.scope == "project" else around.user_home)
     content = json.dumps({"event": event, "matcher": matcher, **entry}, indent=2)
     is_project_s = place.scope == "project"
@@ -237,7 +213,7 @@ def _hook(
             scope=place.scope,
             content=content,
             covers=tuple(map(str, covers)),
-            can=_can(event, wanted, is_async=entry.get("async") is True),
+            can=_can(event, wanted),
         ),
         event=event,
         matcher=matcher,
@@ -245,9 +221,6 @@ def _hook(
         timeout_s=min(float(timeout), MAX_TIMEOUT_S),
         guard=entry.get("guard") is True,
         grants=wanted if path == own_config else Grants(),
-        is_async=entry.get("async") is True and event != "SessionEnd",
-        only=str(entry.get("if") or ""),
-        once=entry.get("once") is True,
     )
 
 
@@ -263,10 +236,9 @@ def _wanted(entry: Mapping[str, Any], top: Path) -> Grants:
     )
 
 
-def _can(event: str, wanted: Grants, *, is_async: bool) -> str:
+def _can(event: str, wanted: Grants) -> str:
     """What a hook may do once it is approved, for the person."""
-    counts = event in CHANGES_COUNT and not is_async
-    changes = "are decided like a command's" if counts else "are dropped"
+    changes = "are decided like a command's" if event in CHANGES_COUNT else "are dropped"
     asks = describe_grants(wanted)
     more = f" It asks for more, which approval does not give: {asks}." if asks else ""
     return (

@@ -273,10 +273,6 @@ class ProgramRun:
     """What became of its changes."""
     dropped: tuple[str, ...] = ()
     """Files of the project that it changed in vain, absolute."""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """What it sets for the session's commands."""
-    variables_inside: Mapping[str, str] = field(default_factory=dict)
-    """What it sets for those in the sandbox."""
     duration_ms: int = 0
 
 

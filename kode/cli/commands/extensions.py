@@ -130,7 +130,6 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
             "for you": answer.message,
             "stderr": ran.stderr.strip(),
             "makes of the call": "" if answer.updated is None else json.dumps(answer.updated),
-            "sets": ", ".join(ran.variables_inside),
             "in vain": describe_lost(hook, ran),
         }
         ended = ran.fault or f"exit status {ran.exit_code}"

@@ -506,25 +506,15 @@ async def test_the_question_says_what_a_hook_changed(world: World, opened: Open)
     assert (world.project / "a.txt.new").exists()
 
 
-async def test_earlier_hooks_judge_what_a_later_one_made(world: World, opened: Open) -> None:
-    forbids = """grep -q later && { echo "not later" >&2; exit 2; }; exit 0"""
-    hooks(world, ("PreToolUse", "Bash", forbids), ("PreToolUse", "Bash|shell", rewriting(LATER)))
+async def test_a_hook_cannot_change_a_call_that_others_have_judged(
+    world: World, opened: Open
+) -> None:
+    hooks(world, ("PreToolUse", "Bash", "true"), ("PreToolUse", "Bash|shell", rewriting(LATER)))
     conversation = await opened({"calls": [LIST]}, DONE, mode="full")
 
     ended = await conversation.turn("look")
 
-    assert "not later" in ended.denials[0].reason
-
-
-async def test_hooks_that_undo_each_other_stop_the_call(world: World, opened: Open) -> None:
-    one = ("PreToolUse", "Bash", rewriting('given["command"] = "echo two"'))
-    other = ("PreToolUse", "Bash|shell", rewriting('given["command"] = "echo three"'))
-    hooks(world, one, other)
-    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
-
-    ended = await conversation.turn("look")
-
-    assert len(ended.denials) == 1
+    assert "only the first hook" in ended.denials[0].reason
 
 
 async def test_an_input_that_is_no_call_reaches_the_model(
@@ -571,38 +561,6 @@ async def test_a_hook_at_a_question_cannot_change_the_call(world: World, opened:
 
 def notices(events: list[Event]) -> str:
     return "\n".join(one.text for one in events if isinstance(one, Notice))
-
-
-SETS = """echo 'export MADE="by the hook"
-PLAIN=$((1 + 1))' >> "$CLAUDE_ENV_FILE"; echo context"""
-SAYS = {"name": "shell", "arguments": {"command": 'echo "<$MADE> <$PLAIN>"'}}
-
-
-@needs("bwrap")
-async def test_commands_have_the_variables_of_an_own_hook(
-    world: World, opened: Open, events: list[Event]
-) -> None:
-    hooks(world, ("SessionStart", "", SETS))
-    conversation = await opened({"calls": [SAYS]}, DONE, mode="full")
-
-    await conversation.turn("say")
-
-    assert finished(events)[0].text.strip() == "<by the hook> <2>"
-    assert "by the hook" not in repr(runs(conversation))
-
-
-@needs("bwrap")
-@pytest.mark.parametrize(("mode", "said"), [("full", "<> <>"), ("auto-edit", "<by the hook> <2>")])
-async def test_variables_of_a_repositorys_hook_stay_in_the_sandbox(
-    world: World, opened: Open, events: list[Event], mode: str, said: str
-) -> None:
-    hooks(world, ("SessionStart", "", SETS), file=".claude/settings.json")
-    world.approve()
-    conversation = await opened({"calls": [SAYS]}, DONE, mode=mode)
-
-    await conversation.turn("say")
-
-    assert finished(events)[0].text.strip() == said
 
 
 @needs("bwrap")
@@ -665,57 +623,3 @@ async def test_a_hook_that_changes_loses_its_grants(
     await conversation.turn("look")
 
     assert not (world.user_home / "made").exists()
-
-
-async def test_nobody_waits_for_an_async_hook(
-    world: World, opened: Open, events: list[Event]
-) -> None:
-    gate = world.user_home / "gate"
-    os.mkfifo(gate)
-    said = json.dumps({"systemMessage": "read it", "decision": "block"})
-    command = f"read line < {gate}; echo '{said}'"
-    hooks(
-        world,
-        ("PreToolUse", "Bash", command),
-        file="~/kode-home/config.json",
-        **{"async": True, "sandbox": False},
-    )
-    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
-
-    ended = await conversation.turn("look")
-    assert ended.denials == ()
-    assert runs(conversation) == []
-    await asyncio.to_thread(gate.write_text, "go\n")
-    await conversation.close()
-
-    assert "read it" in notices(events)
-
-
-async def test_an_async_hook_speaks_with_the_next_message(world: World, opened: Open) -> None:
-    said = json.dumps({"hookSpecificOutput": {"additionalContext": "tests are red"}})
-    hooks(
-        world,
-        ("PostToolUse", "Bash", f"echo '{said}'; touch {world.user_home}/ran"),
-        file="~/kode-home/config.json",
-        **{"async": True, "sandbox": False},
-    )
-    conversation = await opened({"calls": [LIST]}, DONE, DONE, mode="full")
-    await conversation.turn("look")
-    while not runs(conversation):
-        await asyncio.sleep(0.01)
-    await asyncio.sleep(0)
-
-    await conversation.turn("and now")
-
-    users = [one for one in conversation.session.entries if isinstance(one, MessageEntry)]
-    last = [one for one in users if one.role == "user"][-1]
-    assert any("tests are red" in part.text for part in last.parts if isinstance(part, Text))
-
-
-def test_a_guard_cannot_be_async(world: World) -> None:
-    hooks(world, ("PreToolUse", "*", "x"), guard=True, **{"async": True})
-
-    found = world.find()
-
-    assert found.hooks == ()
-    assert len(found.problems["hooks"]) == 1

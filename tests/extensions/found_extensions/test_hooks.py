@@ -59,6 +59,7 @@ def test_an_empty_file_of_settings_is_as_good_as_none(world: World) -> None:
         (settings("PreToolUse", "x", "Edit("), "is not a regular expression"),
         (settings("Stop", "x", timeout="soon"), "not a number of seconds"),
         (settings("Stop", "x", sandbox=False), "may run outside the sandbox"),
+        (settings("PreToolUse", "x", **{"if": "Bash(git *)"}), "kode knows no `if`"),
         ("{", "were left out"),
     ],
 )
