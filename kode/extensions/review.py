@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,6 @@ from kode import paths
 from kode.credentials import redact
 from kode.extensions import foreign, found_extensions, instructions, mcp_config, trust
 from kode.extensions.trust import Approvals, Item
-from kode.messages import shorten
 from kode.permissions.question import Ask, Question, visible
 
 Finder = Callable[[Path, Path], Iterable[Item]]
@@ -50,18 +48,6 @@ ALONE: Mapping[str, tuple[str, str]] = {
 }
 """Kind of an item that is asked about alone → the title of the question, and what a yes means."""
 
-Part = tuple[Item, tuple[str, ...]]
-"""One item as a person may approve it alone, with its grants (see `trust.Approved`)."""
-MAX_PARTS = 99  # their numbers have two digits
-MAX_NAME = 60  # characters in a choice; the preview has all
-ONE_BY_ONE = (
-    "y approves all of it; a opens what can be approved alone, and the rest is asked again."
-)
-MORE_FOR_HOOKS = (
-    "More for one hook, behind a: with the network it can send what it reads; writing, it can "
-    "change this project's files; outside the sandbox it can do all that you can."
-)
-
 _KINDS = {
     "mcp": "MCP server",
     "mcp-tool": "MCP tool",
@@ -96,121 +82,68 @@ class Reviewer:
         items = await asyncio.to_thread(find_items, self.home, cwd)
         pending = [item for item in items if trust.state(item, approvals) != "trusted"]
         asked = [item for item in pending if trust.digest(item) not in self.declined]
-        if asked and self.ask is not None:
-            refused = await settle(self.home, asked, approvals, self.ask)
-            self.declined.update(map(trust.digest, refused))
-            pending = [item for item in pending if item not in asked or item in refused]
+        if asked and await self._approves(approvals, asked, *map(trust.digest, asked)):
+            return tuple(item for item in pending if item not in asked)
         return tuple(pending)
 
     async def may_change(self, project: Path, item: Item) -> bool:
         """Whether an item that changed within a session may be used as it is now; asks about each
         change. Raises: as `review`."""
         approvals = trust.load(self.home, project)
-        refusal = question([item], approvals).preview
-        if self.ask is None or refusal in self.declined:
-            return False
-        if refused := await settle(self.home, [item], approvals, self.ask):
-            self.declined.add(refusal)
-        return not refused
+        return await self._approves(approvals, [item], shown(item, approvals))
 
     async def may(self, project: Path, wanted: Item) -> bool:
         """Whether a server or hook may do what `ALONE` names: run without a sandbox
-        (`trust.outside`), or start once with the network (`mcp_open.download_item`). Asks about
+        (`trust.outside`), or start once with the network (`mcp_server.download_item`). Asks about
         each, until it changes. Raises: as `review`."""
         approvals = trust.load(self.home, project)
         if trust.state(wanted, approvals) == "trusted":
             return True
-        refusal = f"{named(wanted)} {trust.digest(wanted)}"
-        if self.ask is None or refusal in self.declined:
+        return await self._approves(approvals, [wanted], f"{named(wanted)} {trust.digest(wanted)}")
+
+    async def _approves(self, approvals: Approvals, items: Sequence[Item], *refusals: str) -> bool:
+        if self.ask is None or self.declined.issuperset(refusals):
             return False
-        title, reason = ALONE[wanted.kind]
-        preview = visible(shown(wanted, approvals))
-        answer = await self.ask(_question(visible(named(wanted)), title, preview, reason))
-        if answer.choice == "no":
-            self.declined.add(refusal)
-            return False
-        trust.approve(self.home, project, [wanted])
-        return True
+        is_approved = await ask_approval(self.home, items, approvals, self.ask)
+        if not is_approved:
+            self.declined.update(refusals)
+        return is_approved
 
 
-async def settle(
+async def ask_approval(
     home: Path,
-    asked: Sequence[Item],
+    items: Sequence[Item],
     approvals: Approvals,
     ask: Ask,
     most: int = SHOWN_LINES,
     grants: Sequence[str] = (),
-) -> Sequence[Item]:
-    """Asks until all items are approved, as they were shown, with `grants` for each, or refused;
-    returns what is refused. Raises: StorageError, BusyError."""
-    while asked:
-        parts = [] if grants else parts_of(asked, home, approvals.project)
-        answer = await ask(question(asked, approvals, parts, most))
-        if answer.choice == "no":
-            break
-        chosen = [parts[at] for at in answer.items] or [(item, (*grants,)) for item in asked]
-        for item, given in chosen:
-            with_it = [trust.outside(item)] if trust.OUTSIDE in given else []
-            trust.approve(home, approvals.project, [item, *with_it], given)
-        asked = [item for item in asked if all(item is not it for it, _ in chosen)]
-    return asked
-
-
-def parts_of(items: Sequence[Item], home: Path, project: Path) -> list[Part]:
-    """What of `items` can be chosen alone, at most `MAX_PARTS`: each of several, and, where all
-    fit, each hook with what it may besides."""
-    write = (str(project),) if trust.may_write_in(project, home, project) else ()
-    network, outside = (trust.NETWORK,), (trust.OUTSIDE,)
-    more = dict.fromkeys(((), network, write, network + write, outside))
-    every = [(item, extra) for item in items for extra in (more if item.kind == "hook" else [()])]
-    fitting = every if len(every) <= MAX_PARTS else [(item, ()) for item in items][:MAX_PARTS]
-    return [(item, grants) for item, grants in fitting if grants or len(items) > 1]
-
-
-def _words_of(item: Item, grants: Sequence[str]) -> str:
-    """For a choice. A quoted name cannot pass for other words of it."""
-    wording = {trust.NETWORK: "with the network", trust.OUTSIDE: "outside the sandbox"}
-    name = json.dumps(shorten(item.name, MAX_NAME), ensure_ascii=False)
-    kind = _KINDS.get(item.kind, item.kind)
-    also = (wording.get(grant, "writing in this project") for grant in grants)
-    return ", ".join((f"the {kind} {name}", *also))
-
-
-def question(
-    items: Sequence[Item], approvals: Approvals, parts: Sequence[Part] = (), most: int = SHOWN_LINES
-) -> Question:
-    """The one question about several items: what each is, what it may run, and which a yes may be
-    limited to."""
-    changed = any(trust.state(item, approvals) == "changed" for item in items)
-    title = "Use this repository's extensions"
-    if any(trust.written_after(item, approvals) for item in items):
+) -> bool:
+    """Asks one question about all items, and approves them as they were shown, with `grants` (see
+    `trust.Approved`) for each. Raises: StorageError, BusyError."""
+    title, reason = "Use this repository's extensions", "It can run programs or instruct the model."
+    if items[0].kind in ALONE:
+        title, reason = ALONE[items[0].kind]
+    elif any(trust.written_after(item, approvals) for item in items):
         title = "Use what a session wrote that had read outside text"
-    elif changed:
+    elif any(trust.state(item, approvals) == "changed" for item in items):
         title += ", which has changed since you approved it"
-    what = visible("\n\n".join(shown(item, approvals, lines=most) for item in items))
-    sentences = ["It can run programs or instruct the model."]
-    sentences += [ONE_BY_ONE] if parts and len(items) > 1 else []
-    sentences += [MORE_FOR_HOOKS] if any(grants for _, grants in parts) else []
-    words = [_words_of(*part) for part in parts]
-    names = visible(", ".join(map(named, items)))
-    return _question(names, title, what, "\n".join(sentences), words)
-
-
-def _question(
-    subject: str, title: str, preview: str, reason: str, items: Sequence[str] = ()
-) -> Question:
-    return Question(
+    if len(items) > 1:
+        reason += " `kode extensions approve NAME` approves one alone."
+    question = Question(
         tool="trust",
-        subject=subject,
+        subject=visible(", ".join(map(named, items))),
         title=title,
-        preview=preview,
+        preview=visible("\n\n".join(shown(item, approvals, lines=most) for item in items)),
         reason=f"{reason} {LASTS}",
         kind="trust",
         may_always=False,
         until_changed=True,
-        items=tuple(items),
         takes_words=False,
     )
+    if (await ask(question)).choice == "no":
+        return False
+    trust.approve(home, approvals.project, items, grants)
+    return True
 
 
 def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:

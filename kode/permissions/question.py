@@ -43,8 +43,6 @@ class Question:
     """The call's arguments, as the tool gets them."""
     until_changed: bool = False
     """Whether a yes holds until its subject changes, instead of once."""
-    items: tuple[str, ...] = ()
-    """What a yes may be limited to, one at a time, in plain words."""
     takes_words: bool = True
     """Whether a no may have a message for the model."""
     of: Literal["call", "outside", "changes"] = "call"
@@ -62,7 +60,7 @@ class Question:
         """The choices that allow the call, in plain words; lasting ones name the rules that they
         add."""
         once = "yes, until it changes" if self.until_changed else "yes, once"
-        further = further_ways(self).items() if self.may_always else ()
+        further = further_ways(self).items()
         ways: dict[str, str] = {"once": once}
         return ways | {str(it.choice): f"yes, {way}" for it, way in further if not it.narrow}
 
@@ -76,8 +74,6 @@ class Answer:
     """With "session" and "project": whether it adds the question's narrow rules."""
     mode: PermissionMode | None = None
     """With "once": the mode from now on."""
-    items: tuple[int, ...] = ()
-    """With "once": which of the question's items alone, from 0; none: everything that it shows."""
 
     def rules_of(self, question: Question) -> tuple[str, ...]:
         """The rules that it adds."""
@@ -87,11 +83,9 @@ class Answer:
 
 
 def further_ways(question: Question) -> dict[Answer, str]:
-    """The answers that allow other than all of it once, in plain words: for one item, or lasting,
-    the narrowest first."""
+    """The answers that allow more than once, in plain words, the narrowest first."""
     if not question.may_always:
-        items = enumerate(question.items)
-        return {Answer(choice="once", items=(at,)): item for at, item in items}
+        return {}
     lasting: tuple[Literal["session", "project"], ...] = ("session", "project")
     ways = {}
     for answer in (Answer(choice=it, narrow=narrow) for it in lasting for narrow in (True, False)):

@@ -328,7 +328,7 @@ class ChildProcess:
                 asker = " › ".join(filter(None, (asker, call.question.asker)))
                 self.activity = "waiting for your answer"
                 # Only what an `Answer` can carry is offered.
-                about = replace(call.question, asker=asker, narrow=(), passes_in=None, items=())
+                about = replace(call.question, asker=asker, narrow=(), passes_in=None)
                 reply = Reply(id=call.id, answer=await self.delegation.ask(about))
         except ToolError as error:
             output = ToolOutput(text=str(error), untrusted=error.untrusted)

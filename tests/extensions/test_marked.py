@@ -203,13 +203,13 @@ def test_a_question_shows_what_changed_of_the_instructions(world: World) -> None
 
     (item,) = items(world.home, world.project)
     approvals = trust.load(world.home, world.project)
-    asked = review.question([item], approvals)
+    shown = review.shown(item, approvals)
 
     assert trust.state(item, approvals) == "changed"
-    assert f"+{ORDER}" in asked.preview
-    assert "-be brief" in asked.preview
-    assert "-be kind" not in asked.preview
-    assert PAGE in asked.preview
+    assert f"+{ORDER}" in shown
+    assert "-be brief" in shown
+    assert "-be kind" not in shown
+    assert PAGE in shown
 
 
 def test_a_restored_text_needs_no_approval(world: World) -> None:

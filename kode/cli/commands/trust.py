@@ -148,7 +148,7 @@ async def approve_shown(
             raise ConfigError(
                 f"There is no terminal to ask in about {names}: --yes approves without asking."
             )
-        return not await review.settle(home, items, approvals, make_ask(), lines, grants)
+        return await review.ask_approval(home, items, approvals, make_ask(), lines, grants)
     for item in items:
         print(public(review.shown(item, approvals, lines=lines)))
     if items:

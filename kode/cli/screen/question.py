@@ -254,8 +254,7 @@ def outcome_line(question: Question, answer: Answer) -> str:
     }[answer.choice]
     if question.kind == "keep":  # the command has run
         sentence = {"once": "Changes kept", "no": "Changes discarded"}.get(answer.choice, sentence)
-    chosen = ", ".join(question.items[at] for at in answer.items)
-    what = one_line(visible(chosen or question.subject or question.title))
+    what = one_line(visible(question.subject or question.title))
     if rules := answer.rules_of(question):
         ids = " ".join(map(id_of, rules))
         return f"{sentence}: {', '.join(map(visible, rules))} · undo: /permissions remove {ids}"
@@ -297,7 +296,7 @@ def _menu(screen: Screen, question: Question, in_words: bool) -> Menu:
     ]
     choices = [Choice("y", question.ways_to_allow["once"], "y")]
     if behind:
-        choices.append(Choice("a", "one of them …" if question.items else "always …", "a"))
+        choices.append(Choice("a", "always …", "a"))
     choices.append(Choice("n", "no", "n"))
     hint = "Tab: no, and write what to do" if question.takes_words else ""
     if question.passes_in is not None:

@@ -252,44 +252,18 @@ def test_a_mistyped_key_is_no_answer() -> None:
     assert parse_answer("no", question(), in_words=False) == Answer(choice="no")
 
 
-def of_items(count, **changes):
-    items = tuple(f'the hook "{"n" * 60}{at}", writing in this project' for at in range(count))
-    return question(may_always=False, items=items, takes_words=False, **changes)
-
-
-def test_an_answer_names_the_item_that_is_allowed_alone():
-    one = of_items(12)
-
-    assert parse_answer("a02", one, in_words=False) == Answer(choice="once", items=(1,))
-    assert parse_answer("a12", one, in_words=False).items == (11,)
-    assert parse_answer("y", one, in_words=False) == Answer(choice="once")
-    assert parse_answer("a13", one, in_words=False) is None
-    assert parse_answer("a00", one, in_words=False) is None
+def about_extensions():
+    return question(may_always=False, takes_words=False)
 
 
 def test_words_are_no_answer_where_they_have_no_meaning():
-    assert parse_answer("use tabs", of_items(2), in_words=False) is None
-    assert parse_answer("", of_items(2), in_words=False) == Answer(choice="no")
+    assert parse_answer("use tabs", about_extensions(), in_words=False) is None
+    assert parse_answer("", about_extensions(), in_words=False) == Answer(choice="no")
 
 
 def test_words_are_not_offered_where_they_have_no_meaning():
     _, person = asked("n")
-    menu = _menu(person.screen, of_items(2), in_words=False)
+    menu = _menu(person.screen, about_extensions(), in_words=False)
 
     assert not menu.takes_words
     assert "what to do instead" not in "\n".join(menu.plain_lines())
-
-
-def test_forty_items_fit_a_small_screen_with_keys():
-    _, person = asked("n")
-    menu = _menu(person.screen, of_items(40), in_words=False)
-    menu.above = lambda width: []
-
-    menu.press("a")
-    for _ in range(40):
-        menu.move("", 1)
-        lines = menu.lines(lambda role, text: text, "", 60, 12)
-        assert len(lines) <= 12
-        assert any(menu.highlighted().key in line for line in lines)
-    assert menu.press("4") is None
-    assert menu.press("0") == menu.offered()[39]
