@@ -52,7 +52,7 @@ from kode.undo.undo import Undo, open_undo
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
-    from kode.conversation.settings import Settings
+    from kode.conversation.conversation import Settings
     from kode.sandbox.named import Named
     from kode.subagents.task import Start
     from kode.tools.background import BackgroundCommands
@@ -246,7 +246,7 @@ def make_agent(
         state=state,
         place=place,
         ask=settings.ask,
-        tainted=lambda: session.tainted,
+        tainted=lambda: bool(session.tainted_by),
         sandbox=sandbox,
         sandbox_forced=forced,
         sandbox_network=config.sandbox.network,

@@ -10,7 +10,6 @@ programs: `open_conversation` opens one.
 Which classes its parts are is `assembly.py`'s business.
 """
 
-from kode.conversation.conversation import Conversation, open_conversation
-from kode.conversation.settings import Settings
+from kode.conversation.conversation import Conversation, Settings, open_conversation
 
 __all__ = ["Conversation", "Settings", "open_conversation"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from kode.assembly import make_agent, open_workplace, simplify
 from kode.config.load import Loaded
 from kode.config.model import Config
-from kode.conversation.settings import Settings
+from kode.conversation.conversation import Settings
 from kode.engine.agent import Agent
 from kode.engine.context import Context, open_context
 from kode.engine.run import Run

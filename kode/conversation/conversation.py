@@ -9,7 +9,7 @@ import contextlib
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import date, datetime
 from itertools import dropwhile
 from pathlib import Path
@@ -17,24 +17,26 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kode import assembly, images, installed, paths
 from kode.config.choice import provider_for, resolve_provider, switched
-from kode.config.load import locate
+from kode.config.load import Loaded, locate
 from kode.config.model import Config
 from kode.conversation import rewind, sessions, turns
-from kode.conversation.attachments import file_part, outside_part, read_text
 from kode.conversation.extensions import find_extensions
 from kode.conversation.plugins import PluginHost, open_plugins
-from kode.conversation.settings import Settings
+from kode.conversation.turns import file_part, outside_part, read_text
 from kode.engine.agent import Agent
 from kode.engine.call import preview_call
 from kode.engine.context import Context, compact, context_tokens, is_compactable, window_parts
 from kode.errors import StorageError, UserError
-from kode.events import ContextReduced, Level, Notice, TurnEnded, Working
+from kode.events import ContextReduced, Emit, Level, Notice, TurnEnded, Working, silent
 from kode.extensions.found_extensions import FoundExtensions, in_use
+from kode.extensions.mcp_config import Elicit, Entry
 from kode.extensions.session import Extensions
+from kode.memory.contract import MemorySystem
 from kode.messages import Image, Text, ToolCall, Usage, text_of
 from kode.permissions.gate import Gate
 from kode.permissions.modes import MODE_CALLED, MODE_MEANS
 from kode.permissions.places import path_rules
+from kode.permissions.question import Ask
 from kode.permissions.rules import Rule
 from kode.provider import EFFORTS, Provider
 from kode.providers.models import retirement_note
@@ -43,18 +45,75 @@ from kode.session import upkeep
 from kode.session.entries import NoteEntry, TaintEntry
 from kode.session.log import Session
 from kode.session.plan import Plan
+from kode.tool import Tool
 from kode.tools.background import BackgroundCommands
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.events import ToolStarted
+    from kode.extensions.agents import AgentDefinition
     from kode.extensions.hook_runs import Hooks
     from kode.memory.statement import Outcome
     from kode.sandbox.reach import Opens
     from kode.session.spending import Spending
     from kode.subagents.parent import Delegation
+    from kode.subagents.task import Start
     from kode.tool import Action
     from kode.tools.processes import ProgramRun
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """What makes a conversation that of a subagent: a session among its parent's records, and
+    neither servers nor plug-ins, but for those that decide about calls."""
+
+    agent_type: str
+    """The definition that it uses, for hooks."""
+    definition: "AgentDefinition | None" = None
+    """None: nothing limits its tools and skills."""
+    folder: Path | None = None
+    """Among its parent's records: of its transcript and outputs; None: it has no parent."""
+    parent_session: str | None = None
+    start: "Start | None" = None
+    """What its parent passed."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a conversation is opened with, which all its sessions share."""
+
+    loaded: Loaded
+    """The configuration; `/model` and `/effort` change it, and the agent."""
+    _: KW_ONLY
+    emit: Emit = silent
+    ask: Ask | None = None
+    """Puts a permission question to the person; None if nobody can be asked."""
+    elicit: Elicit | None = None
+    """Puts a form of an MCP server to the person."""
+    tools: tuple[Tool, ...] = ()
+    """Offered beside kode's own."""
+    sections: Callable[[], Mapping[str, str]] = dict
+    """What plug-ins add to the system prompt, by name."""
+    memory: MemorySystem | None = None
+    """Replaces the configured system."""
+    keep_session: bool = True
+    trust_project: bool = False
+    """Whether the repository's extensions count as approved (`--trust-project`)."""
+    servers: Sequence[Entry] = ()
+    """MCP servers that the program that runs kode names: trusted, and stored nowhere."""
+    client_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Likewise, by name: those that an editor names for the session."""
+    child: Child | None = None
+    """None for the main agent."""
+
+    @property
+    def config(self) -> Config:
+        return self.loaded.config
+
+    def with_config(self, config: Config) -> "Settings":
+        """These with a changed configuration."""
+        return replace(self, loaded=replace(self.loaded, config=config))
+
 
 BegunBy = Literal["startup", "clear", "resume"]
 """How a session began, in the words of hooks."""
@@ -198,7 +257,7 @@ class Conversation:
     def mark_outside(self, source: str) -> None:
         """Marks what is said in the session as coming from outside, unless it is marked already.
         Raises: StorageError."""
-        if not self.session.tainted:
+        if not self.session.tainted_by:
             self.session.append(TaintEntry(source=source))
 
     def keep_picture(self, name: str, data: bytes) -> Image:

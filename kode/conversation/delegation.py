@@ -121,7 +121,7 @@ def start_of_child(conversation: "Conversation") -> "Start":
         may_ask=conversation.settings.ask is not None,
         trust_project=conversation.settings.trust_project,
         approved=gate.approved_in_session,
-        tainted=session.tainted,
+        tainted=bool(session.tainted_by),
         rest_of_tree_usd=spend.cost_usd + spend.rest_of_tree_usd,
         rest_of_tree_steps=spend.steps + spend.rest_of_tree_steps,
         max_tree_steps=max(1, whole - min(RESERVED_STEPS, whole // 4)),

@@ -1,25 +1,37 @@
-"""Sets up extensions when a session starts: hooks, skills in the prompt and as a tool, commands and
-agents by name. `kode.extensions` finds them."""
+"""Extensions of a conversation: hooks, skills in the prompt and as a tool, commands and agents by
+name; how a hook runs, and when. `kode.extensions` finds them, and its `hook_runs` handles calls and
+questions."""
 
 import asyncio
+import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.engine.agent import Agent
-from kode.errors import UserError
-from kode.events import Notice
+from kode.engine.command import Command, settle_changes
+from kode.errors import KodeError, SandboxError, UserError
+from kode.events import Notice, TurnEnded
 from kode.extensions import foreign, found_extensions, trust
 from kode.extensions.agents import AgentDefinition
 from kode.extensions.found_extensions import FoundExtensions, in_use, reread
+from kode.extensions.hook_runs import CHANGED, Hooks, sample_line
+from kode.extensions.hooks import CHANGES_COUNT, Event, Hook, is_current
 from kode.extensions.places import surroundings
 from kode.extensions.skills import catalogue
 from kode.messages import Text
+from kode.sandbox.reach import NO_GRANTS
+from kode.tool import Action, FileChange, ToolContext
+from kode.tools.processes import ProgramRun, run_program
+from kode.tools.shell import shell
+from kode.workplace import Workplace, below_any
 
 if TYPE_CHECKING:
-    from kode.conversation.conversation import Conversation
-    from kode.extensions.hook_runs import Hooks
+    from kode.conversation.conversation import Conversation, RunTurn
+    from kode.sandbox.attempt import Attempt
+    from kode.sandbox.sandbox import Sandbox
 
 
 def find_extensions(cwd: Path, trust_project: bool = False) -> FoundExtensions:
@@ -105,9 +117,6 @@ def _extend(
     )
     hooks = None
     if active := (*in_use(catalog.hooks), *guards):
-        from kode.conversation.hooks import run_in_session
-        from kode.extensions.hook_runs import Hooks
-
         hooks = Hooks(conversation=conversation, hooks=active, run=run_in_session)
         agent = replace(
             agent,
@@ -122,3 +131,174 @@ def _extend(
         checkers = Checkers(place=place, sandbox=agent.sandbox, within=agent.around)
         agent = replace(agent, around=checkers.around)
     return agent, hooks
+
+
+LEAST_S = 0.1  # of one, even if others have used it up: many only write a line
+NOT_DONE = "A hook says the work is not done."  # the message of a turn that a hook starts
+MAX_CONTINUATIONS = 5  # of a turn, by hooks: then it ends, whatever they say
+
+
+async def run_in_session(hooks: Hooks, hook: Hook, line: str) -> ProgramRun:
+    """Runs a hook of an open session that is as a person approved it. Raises: StorageError."""
+    conversation, agent = hooks.conversation, hooks.conversation.agent
+    try:
+        if not await _is_as_approved(hooks, hook):
+            return ProgramRun(begun=False, fault=CHANGED)
+    except KodeError as error:
+        return ProgramRun(begun=False, fault=f"was not run ({error})")
+    # Like a command, it may read, repeat and rewrite what a marked session left in the project.
+    if source := await asyncio.to_thread(agent.marks.find_source, None):
+        conversation.mark_outside(source)
+    if conversation.end_by is not None:
+        left_s = conversation.end_by - time.monotonic()
+        hook = replace(hook, timeout_s=min(hook.timeout_s, max(LEAST_S, left_s)))
+    judge = conversation if hook.event in CHANGES_COUNT else None
+    required = conversation.config.sandbox.enabled is True
+    return await run_hook(hook, line, agent.place, agent.sandbox, required, judge)
+
+
+async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
+    """Whether a hook, and what it loads, is as a person approved it; may ask. Raises: KodeError."""
+    conversation, item, sandbox = hooks.conversation, hook.item, hooks.conversation.agent.sandbox
+    place, extensions = conversation.place, conversation.extensions
+    around = await asyncio.to_thread(surroundings, place.cwd, place.home, place.user_home)
+    if not await asyncio.to_thread(is_current, hook, around):
+        return False
+    if await asyncio.to_thread(trust.is_held, item, place.home, place.project):
+        return False
+    if not hook.pins_loads or conversation.settings.trust_project:
+        return True
+    async with hooks.review:
+        while True:
+            approvals = await asyncio.to_thread(trust.load, place.home, place.project)
+            approval = approvals.find(item)
+            if approval is None:  # revoked meanwhile
+                return False
+            is_new = not approval.is_seen and trust.state(item, approvals) == "trusted"
+            if is_new and sandbox and await asyncio.to_thread(sandbox.kind) != "none":
+                line = sample_line(hook.event, hook.matcher, hooks.common(), place.cwd)
+                ran = await run_hook(replace(hook, grants=NO_GRANTS), line, place, sandbox)
+                if ran.opened is None:
+                    return True
+                # What it writes where it may is its own: it would count as changed after each run.
+                own = {path for path in ran.dropped if below_any(path, hook.grants.write)}
+                opened = [path for path in ran.opened.project if path not in own]
+                pin = partial(trust.pin_loads, place.home, place.project, item)
+                approvals = await asyncio.to_thread(pin, opened)
+            if trust.state(item, approvals) == "trusted":
+                return True
+            if extensions is None or not await extensions.may_change(item):
+                return False
+
+
+async def run_hook(
+    hook: Hook,
+    line: str,
+    place: Workplace,
+    sandbox: "Sandbox | None",
+    required: bool = False,
+    judge: "Conversation | None" = None,
+) -> ProgramRun:
+    """Runs a hook in the sandbox, `line` on its stdin. Of its changes, those in folders that it may
+    write in are kept; the gate of `judge` decides about the others. Without a sandbox, unless
+    `required`, a project's hook runs if a person approved just that. Raises nothing but
+    CancelledError."""
+    item, grants, dropped = hook.item, hook.grants, list[str]()
+    is_free = item.scope == "home" or grants.outside
+    try:
+        if grants.outside or not sandbox or not await asyncio.to_thread(sandbox.is_available):
+            approvals = trust.load(place.home, place.project)
+            is_approved = trust.state(trust.outside(item), approvals) == "trusted"
+            if not (is_free or (is_approved and not required)):
+                why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
+                raise SandboxError(f"{why}, and nobody approved running it without one")
+            sandbox = None
+    except KodeError as error:
+        return ProgramRun(begun=False, fault=f"was not run: {error}")
+
+    def is_granted(change: FileChange) -> bool:
+        is_plain = not change.runs_later and change.kind != "git"
+        return is_plain and below_any(change.path, grants.write)
+
+    async def keep_changes(attempt: "Attempt") -> tuple[str, ...]:
+        try:
+            changes = await asyncio.to_thread(attempt.changes)
+            granted = [change for change in changes if is_granted(change)]
+            dropped.extend(await asyncio.to_thread(attempt.apply, granted))
+        except (KodeError, OSError) as error:
+            return (f"[All changes by the hook {item.name} were dropped: {error}]",)
+        if judge is None:
+            dropped.extend(c.path for c in changes if c.kind != "git" and c not in granted)
+            return ()
+        emit = judge.settings.emit
+        context = ToolContext(place=place, call_id="hook", emit=emit)
+        action = Action(call_id="hook", tool=shell, arguments={"command": hook.command})
+        command = Command(agent=judge.agent, action=action, context=context)
+        settled = await settle_changes(command, attempt, may_ask=True, but_for=is_granted)
+        for refusal in settled.refusals:
+            if refusal.by != "person":
+                emit(Notice(text=f"The hook {item.name}: {refusal.for_person}"))
+        return settled.notes
+
+    folders = dict.fromkeys(("CLAUDE_PROJECT_DIR", "KODE_PROJECT_DIR"), str(place.project))
+    if item.scope == "bundle":
+        folders["CLAUDE_PLUGIN_ROOT"] = str(item.origin)
+    ran = await run_program(
+        ("/bin/bash", "-c", hook.command),
+        cwd=place.cwd,
+        environment={**place.environment, **folders},
+        timeout_s=hook.timeout_s,
+        stdin=line.encode("utf-8", "replace"),
+        sandbox=sandbox,
+        records_opens=hook.pins_loads,
+        grants=grants,
+        keep=keep_changes,
+    )
+    return replace(ran, dropped=tuple(dropped))
+
+
+async def begin_session(hooks: Hooks) -> None:
+    """Runs the hooks of a session's start."""
+    conversation = hooks.conversation
+    source, model = conversation.begun_by, conversation.agent.provider.model
+    answer = await hooks.at("SessionStart", {"source": source, "model": model}, (source,))
+    hooks.note(answer.context)
+
+
+async def submit(hooks: Hooks, text: str) -> None:
+    """Runs the hooks of a message. Raises: UserError if one refuses it; then nothing was done."""
+    answer = await hooks.at("UserPromptSubmit", {"prompt": text})
+    if answer.outcome == "deny":
+        raise UserError(f"{answer.reason} The message was not sent.")
+    hooks.note(answer.context)
+
+
+async def end_turn(hooks: Hooks, ended: TurnEnded, run: "RunTurn") -> TurnEnded:
+    """Runs the hooks of a turn's end, which may continue it with what they say is missing."""
+    child = hooks.conversation.settings.child
+    names = {} if child is None else {"agent_type": child.agent_type}
+    for number in range(MAX_CONTINUATIONS):
+        if not ended.is_finished:
+            return ended
+        fields = {"stop_hook_active": number > 0, "last_assistant_message": ended.result, **names}
+        event: Event = "SubagentStop" if child else "Stop"
+        try:
+            answer = await hooks.at(event, fields, tuple(names.values()))
+        except asyncio.CancelledError:
+            # The turn itself succeeded: stopping its hooks must not lose it.
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+            return ended
+        if answer.outcome != "deny" or answer.stops:
+            return ended
+        # A hook may print text of a file or command: no turn treats it as the person's words.
+        hooks.note(answer.reason)
+        ended = ended.followed_by(await run(NOT_DONE))
+    return ended
+
+
+async def end_session(hooks: Hooks, reason: str, wait_s: float) -> None:
+    """Runs the hooks of a session's end: `wait_s` for them all. Raises: StorageError."""
+    hooks.conversation.end_by = time.monotonic() + wait_s
+    await hooks.stop(wait_s / 2)
+    await hooks.at("SessionEnd", {"reason": reason}, (reason,))

@@ -22,8 +22,7 @@ from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.config.model import Config
-    from kode.conversation.conversation import Conversation, RunTurn
-    from kode.conversation.settings import Settings
+    from kode.conversation.conversation import Conversation, RunTurn, Settings
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,15 @@ import os
 import time
 from collections import Counter
 from dataclasses import fields, replace
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kode import durable, installed, paths
 from kode.assembly import is_small, make_agent, simplify
 from kode.conversation.delegation import make_delegation
-from kode.conversation.extensions import add_extensions
-from kode.conversation.memory import memory_context
+from kode.conversation.extensions import add_extensions, begin_session, end_session
 from kode.conversation.rewind import finish_undos
 from kode.conversation.turns import join_prompts
 from kode.engine.agent import Agent
@@ -24,36 +25,44 @@ from kode.engine.call import note_late_changes
 from kode.engine.command import settle_ended
 from kode.engine.context import Context, open_context
 from kode.engine.run import Run
+from kode.engine.tokens import room_to_think
 from kode.engine.turn import save_memory_state
-from kode.errors import SandboxUnknownError, StorageError, UserError
-from kode.events import Notice, SessionStarted, TurnEnded
+from kode.errors import (
+    AuthenticationError,
+    RefusedError,
+    SandboxUnknownError,
+    StorageError,
+    UserError,
+)
+from kode.events import Notice, SessionStarted, TurnEnded, silent
 from kode.extensions.found_extensions import in_use
-from kode.memory.contract import DropReason, InjectReason
+from kode.memory.contract import DropReason, InjectReason, MemoryContext
 from kode.memory.scan import scan
 from kode.memory.words import stem
-from kode.messages import first_of, shorten, text_of
+from kode.messages import Message, Usage, first_of, shorten, text_of
 from kode.permissions.rules import FAMILIES, parse
 from kode.programs import depth
-from kode.provider import Provider
+from kode.provider import Provider, Request
 from kode.providers import warm_up
+from kode.providers.models import cost_usd
 from kode.sandbox.sandbox import missing_protection
 from kode.session import log
-from kode.session.entries import Header, TaintEntry, line_of, new_session_id
+from kode.session.entries import Header, TaintEntry, UsageEntry, line_of, new_session_id
 from kode.session.index import writable_path
 from kode.session.log import Session, was_trimmed
-from kode.session.messages import conversation_messages, find_unreported
+from kode.session.messages import conversation_messages, find_unreported, visible_messages
+from kode.session.record import session_record, typed_texts
 from kode.session.upkeep import is_open
 from kode.tool import CALLS_ANY, Tool
 from kode.undo.store import MEGABYTE, drop_oldest_of_all
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
-    from kode.conversation.conversation import BegunBy, Conversation
-    from kode.conversation.settings import Settings
+    from kode.conversation.conversation import BegunBy, Conversation, Settings
 
 FIRST_TURN = (
     "httpcore2 anyio._backends._asyncio kode.providers.written_calls apsw encodings.utf_8_sig "
-    "kode.conversation.hooks kode.extensions.skill_tool kode.subagents.tool kode.sandbox.trial "
+    "kode.extensions.skill_tool kode.subagents.tool kode.sandbox.trial "
     "kode.sandbox.attempt kode.sandbox.loopback kode.sandbox.probe kode.sandbox.seatbelt "
     "kode.sandbox.store kode.permissions.shell kode.tools.checkers"
 ).split()
@@ -119,7 +128,7 @@ def open_session(
     elif depth(os.environ):
         # Messages here come from the agent that started this kode, whatever it has read.
         source = "the kode that started this one"
-    if source and not session.tainted:
+    if source and not session.tainted_by:
         session.append(TaintEntry(source=source))
     return session
 
@@ -192,8 +201,6 @@ async def start(conversation: "Conversation") -> None:
             begun = (work(conversation) for work in works)
             conversation.upkeep = asyncio.gather(*begun, return_exceptions=True)
             if conversation.hooks is not None:
-                from kode.conversation.hooks import begin_session
-
                 await begin_session(conversation.hooks)
 
 
@@ -291,31 +298,25 @@ async def _maintain(conversation: "Conversation") -> None:
 async def _try_sandbox(conversation: "Conversation") -> None:
     """Says what commands lack on this machine: to a person once in a home, to whoever reads a log
     each time that there is no sandbox. Tries one while the model works on its first reply."""
-    agent, settings = conversation.agent, conversation.settings
-    sandbox, record = agent.sandbox, paths.shown_notice(agent.place.home, "sandbox")
+    settings, sandbox = conversation.settings, conversation.agent.sandbox
     if sandbox is None:
         return
-    why = sandbox.unavailable_reason()
-    if settings.ask is not None and (text := missing_protection()):
-        if not record.exists():
-            settings.emit(Notice(text=text))
-            with contextlib.suppress(StorageError):  # then it is said again
-                durable.make_folder(record.parent)
-                durable.replace(record, text.encode())
-    elif why:
-        settings.emit(_no_sandbox(why))
+    advice, why = missing_protection() if settings.ask else "", sandbox.unavailable_reason()
+    record = paths.shown_notice(conversation.place.home, "sandbox")
+    if advice and not record.exists():
+        settings.emit(Notice(text=advice))
+        with contextlib.suppress(StorageError):  # then it is said again
+            durable.make_folder(record.parent)
+            durable.replace(record, advice.encode())
     if not why:
         try:
             await asyncio.to_thread(sandbox.is_available)
         except SandboxUnknownError as error:
             settings.emit(Notice(text=str(error)))
-        if why := sandbox.why_missing():
-            settings.emit(_no_sandbox(why))
-
-
-def _no_sandbox(why: str) -> Notice:
-    text = f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without asking."
-    return Notice(text=f"{text} `kode doctor` says what to do.")
+        advice, why = "", sandbox.why_missing()
+    if why and not advice:
+        text = f"No sandbox here ({why.rstrip('.')}): only plain reading commands run without "
+        settings.emit(Notice(text=f"{text}asking. `kode doctor` says what to do."))
 
 
 async def _remove_leftovers(conversation: "Conversation") -> None:
@@ -442,8 +443,6 @@ async def _leave(
         await asyncio.gather(conversation.upkeep, return_exceptions=True)
     try:
         if conversation.hooks is not None:
-            from kode.conversation.hooks import end_session
-
             conversation.closing = "Running hooks"
             await end_session(conversation.hooks, reason, _left_s(HOOKS_GRACE_S, leave_by))
     except StorageError as error:
@@ -460,3 +459,68 @@ async def _leave(
     session.close()
     agent.undo.close()
     conversation.to_close += filter(None, (agent.small_model,))
+
+
+def memory_context(conversation: "Conversation") -> MemoryContext:
+    """What memory may know about a session."""
+    session, place = conversation.session, conversation.place
+
+    def expected_s(input_tokens: int, output_tokens: int) -> float:
+        agent = conversation.agent
+        pace = agent.spend.paces[(agent.small_model or agent.provider).model]
+        return pace.expected_s(input_tokens, output_tokens)
+
+    def typed_messages() -> tuple[str, ...]:
+        pending = filter(None, (session.pending,))
+        return typed_texts([*visible_messages(session.entries), *pending])
+
+    return MemoryContext(
+        root=paths.memory_folder(place.home, conversation.config.memory.data_dir),
+        cwd=place.cwd,
+        project_root=paths.repository_root(place.cwd),
+        session_id=session.id,
+        emit=conversation.settings.emit,
+        ask_reply=partial(ask_for_memory, conversation),
+        now=lambda: datetime.now().astimezone(),
+        expected_s=expected_s,
+        tainted=lambda: bool(session.tainted_by),
+        outside=lambda: session.tainted_by,
+        typed_messages=typed_messages,
+        session=lambda id: session_record(place.home, id),
+        confirm=partial(conversation.gate.confirm, "memory"),
+    )
+
+
+async def ask_for_memory(conversation: "Conversation", request: Request) -> Message:
+    """One attempt at a reply of the model for small work, counted in the session. If it is refused
+    and nobody named it, the session's is asked from then on, and a line says so."""
+    agent, config = conversation.agent, conversation.config
+    try:
+        return await _ask(conversation, agent.small_model or agent.provider, request)
+    except (RefusedError, AuthenticationError) as error:
+        if agent.small_model is None or config.memory.model or config.small_model:
+            raise
+        conversation.to_close.append(agent.small_model)
+        conversation.agent = replace(conversation.agent, small_model=None)
+        advice = f"Memory asks {agent.provider.model} instead; `small_model` in the config names "
+        conversation.settings.emit(Notice(text=f"{error} {advice}another."))
+        return await _ask(conversation, agent.provider, request)
+
+
+async def _ask(conversation: "Conversation", provider: Provider, request: Request) -> Message:
+    info, spend, most = provider.info, conversation.agent.spend, request.max_output_tokens
+    request = replace(
+        request,
+        small=is_small(conversation.config, provider),
+        effort=request.effort or ("low" if info.efforts else None),  # it needs little thought
+        max_output_tokens=most and min(info.max_output_tokens, most + room_to_think(info)),
+    )
+    asked_at = time.monotonic()
+    message = await provider.reply(request, silent)
+    spend.paces[provider.model].note(message.usage, time.monotonic() - asked_at)
+    usage = message.usage or Usage()
+    spend.add(usage, cost := cost_usd(info, usage))
+    conversation.session.append(
+        UsageEntry(purpose="memory", usage=usage, cost_usd=cost, model=provider.model)
+    )
+    return message

@@ -115,7 +115,7 @@ async def run_turn(
     ends_at = None if timeout_s is None else run.started + timeout_s
     agent.spend.steps, agent.spend.turn_ends_at = 0, ends_at
     begins_at = len(session.entries)
-    turn = Turn(number=session.turns + 1, text=text, tainted=session.tainted)
+    turn = Turn(number=session.turns + 1, text=text, tainted=bool(session.tainted_by))
     record = partial(_record_text, run, text, attachments, typed)
     status: Status = "success"
     error: str | None = None
@@ -157,7 +157,7 @@ async def run_turn(
     )
     messages = tuple(visible_messages(session.entries[begins_at:]))
     turn = replace(
-        turn, answer=run.answer, status=status, messages=messages, tainted=session.tainted
+        turn, answer=run.answer, status=status, messages=messages, tainted=bool(session.tainted_by)
     )
     await _settle(run, turn, ended)
     run.emit(ended)

@@ -88,11 +88,6 @@ class Session:
         return self.beginning.text if self.beginning else ""
 
     @property
-    def tainted(self) -> bool:
-        """Whether outside text was read."""
-        return bool(self.tainted_by)
-
-    @property
     def is_used(self) -> bool:
         """Whether a person or a plug-in caused anything in it."""
         return self.loaded or not all(isinstance(entry, OF_OPENING) for entry in self.entries)

@@ -132,7 +132,7 @@ class ChildPipes:
             usage=asdict(agent.spend.usage),
             cost_usd=None if agent.cost_usd(Usage()) is None else agent.spend.cost_usd,
             steps=agent.spend.steps,
-            untrusted=self.conversation.session.tainted,
+            untrusted=bool(self.conversation.session.tainted_by),
         )
         if used != self.reported:
             self.reported = used

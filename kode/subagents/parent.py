@@ -398,7 +398,7 @@ class ChildProcess:
             raise ToolError(f"It has ended. Give it another task with `resume`: {self.id}.")
         if self.stdin is None:
             raise ToolError("It has not begun: others run first.")
-        tainted = self.delegation.session.tainted
+        tainted = bool(self.delegation.session.tainted_by)
         self.send({"type": "message", "text": text, "tainted": tainted})
 
 

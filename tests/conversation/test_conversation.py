@@ -369,7 +369,7 @@ async def test_a_persons_command_brings_outside_text_like_the_models(
     assert [part.source for part in conversation.attachments if isinstance(part, Text)] == [source]
     await conversation.turn("what is it?")
 
-    assert conversation.session.tainted == (source == "outside")
+    assert bool(conversation.session.tainted_by) == (source == "outside")
 
 
 @pytest.mark.parametrize("depth", ["", "1"])
@@ -381,7 +381,7 @@ async def test_an_unused_inner_kode_is_marked_and_leaves_no_file(
 
     conversation = await opened()
 
-    assert conversation.session.tainted == bool(depth)
+    assert bool(conversation.session.tainted_by) == bool(depth)
     await conversation.close()
     assert list((tmp_path / "kode-home" / "sessions").glob("*.jsonl")) == []
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kode import assembly
-from kode.conversation.memory import memory_context
+from kode.conversation.sessions import memory_context
 from kode.events import Event
 from kode.messages import text_of, user_message
 from kode.provider import Request

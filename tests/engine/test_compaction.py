@@ -104,6 +104,6 @@ async def test_a_vendor_search_for_a_note_marks_the_session(bench: MakeBench) ->
     found = Message(role="assistant", parts=(ServerItem(text="a page"), Text(text="note")))
     run = bench(says("one"), found)
     await run.turn("first")
-    assert not run.session.tainted
+    assert not run.session.tainted_by
     await compacted(run)
-    assert run.session.tainted
+    assert run.session.tainted_by

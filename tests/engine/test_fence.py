@@ -47,4 +47,4 @@ async def test_a_text_from_outside_is_fenced_and_taints(bench: MakeBench, fails:
     (result,) = run.results
     found = LINES.match(result.text)
     assert (result.is_error, found[2], found[3]) == (fails, source, text)
-    assert run.session.tainted
+    assert run.session.tainted_by

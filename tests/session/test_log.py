@@ -43,7 +43,7 @@ def test_appended_entries_are_there_after_loading(tmp_path: Path) -> None:
     assert session.messages == written.messages
     assert session.header == written.header
     assert session.system == "You are kode."
-    assert (session.turns, session.tainted) == (2, True)
+    assert (session.turns, bool(session.tainted_by)) == (2, True)
     assert session.states["tiered"] == {"buffer": ["10:00 user look"]}
     assert session.spent == written.spent
     assert session.spent.cost_usd == 0.5

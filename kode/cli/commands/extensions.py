@@ -103,7 +103,7 @@ async def _test_hooks(event: Any, fields: Mapping[str, Any]) -> Answer:
     """Runs the hooks of an event as a session would; their changes are dropped."""
     from kode.assembly import open_sandbox, open_workplace
     from kode.config.load import load_config
-    from kode.conversation.hooks import run_hook
+    from kode.conversation.extensions import run_hook
     from kode.extensions.hook_runs import TOPICS, answer_of, describe_lost, line_of, other_names
 
     cwd, home = directory(), paths.home()

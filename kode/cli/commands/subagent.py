@@ -158,8 +158,8 @@ async def open_child(argv: Sequence[str], pipes: ChildPipes) -> ChildTurn:
     """Reads the command line and what the parent says first, and opens the conversation. Raises:
     KodeError."""
     from kode.conversation import Settings, open_conversation
+    from kode.conversation.conversation import Child
     from kode.conversation.extensions import find_agent
-    from kode.conversation.settings import Child
     from kode.memory.system import SnapshotMemory
     from kode.subagents.task import Clock, Snapshot, Start, Task, memory_text
 
@@ -451,7 +451,7 @@ class ChildTurn:
             "summary": ended.result.strip(),
             "tokens_used": usage.input_tokens + usage.output_tokens,
             "parent_session": self.pipes.parent_session,
-            "untrusted": conversation.session.tainted,
+            "untrusted": bool(conversation.session.tainted_by),
         }
         self.pipes.report()
         self.pipes.conclude(Result.model_validate(result))

@@ -146,7 +146,7 @@ def read_attachments(
     if not names:
         return ()
     from kode.cli.prompt.attach import read_folder
-    from kode.conversation.attachments import file_part, read_text, text_part
+    from kode.conversation.turns import file_part, read_text, text_part
     from kode.images import read_picture
     from kode.session.provenance import Provenance
 
@@ -206,8 +206,8 @@ def answer_form(arguments: argparse.Namespace, cwd: Path) -> "Form | None":
     source = arguments.json_schema
     if source is None:
         return None
-    from kode.conversation.attachments import read_text
     from kode.conversation.structured import form_of_schema
+    from kode.conversation.turns import read_text
 
     flag, text = Setting("json-schema", "--json-schema"), source
     try:
