@@ -97,7 +97,7 @@ def join_prompts(cut_short: str, text: str) -> str:
         return cut_short
     if not cut_short or cut in new or (is_command and cut.split()[:1] == new.split()[:1]):
         return text
-    return f"{text}\n\n{cut_short}" if is_command else f"{cut_short}\n\n{text}"
+    return "\n\n".join((text, cut_short) if is_command else (cut_short, text))
 
 
 async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> TurnEnded:
@@ -114,9 +114,8 @@ async def _answer(conversation: "Conversation", text: str, run: "RunTurn") -> Tu
     if text.startswith("/"):
         answer = await plugins.answer(text)
         if isinstance(answer, str):
-            emit = conversation.settings.emit
-            emit(TextDelta(text=answer.replace("\n", "  \n")))
-            emit(ended := TurnEnded(status="success", result=answer))
+            conversation.settings.emit(TextDelta(text=answer.replace("\n", "  \n")))
+            conversation.settings.emit(ended := TurnEnded(status="success", result=answer))
             return ended
         if answer is not None:
             text, typed = answer.text, answer.typed

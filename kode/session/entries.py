@@ -386,8 +386,23 @@ def parse_line(line: bytes) -> Header | Entry:
     """The entry of one line. Raises: ValueError, also for one that is not as it was written."""
     if not is_intact(line):
         raise ValueError("the checksum of the line does not fit")
-    entry: Header | Entry = _adapter(line.startswith(b'{"type":"x-')).validate_json(line)
+    adapter = _adapter(line.startswith(b'{"type":"x-'))
+    try:
+        entry: Header | Entry = adapter.validate_json(line)
+    except ValueError:
+        if not line.startswith((b'{"type":"system"', b'{"type":"context"')):
+            raise
+        entry = adapter.validate_python(_update(json.loads(line)))
     return entry
+
+
+def _update(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A line as kode wrote it until November 2026: sections by their length in one text, and
+    contexts without a role."""
+    sections, text = dict[str, str](), str(value.get("text", ""))
+    for name, size in value.get("sections", {}).items():
+        sections[name], text = text[: int(size)], text[int(size) + len("\n\n") :]
+    return {"role": "user", **value, "sections": sections}
 
 
 @functools.cache

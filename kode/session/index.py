@@ -191,10 +191,9 @@ def find(home: Path, prefix: str) -> str:
     if prefix in matching or len(matching) == 1:
         return matching[0]
     if matching:
-        newest_ids = ", ".join(matching[-MAX_NAMED:]) + ", ..." * (len(matching) > MAX_NAMED)
-        raise SessionError(
-            f"{len(matching)} sessions start with {prefix!r} ({newest_ids}). Give more of the id."
-        )
+        ids = [*matching[-MAX_NAMED:], *["..."] * (len(matching) > MAX_NAMED)]
+        many = f"{len(matching)} sessions start with {prefix!r} ({', '.join(ids)})"
+        raise SessionError(f"{many}. Give more of the id.")
     near = difflib.get_close_matches(prefix, ids, n=1, cutoff=0.6)
     raise missing_session(prefix, f" Did you mean {near[0]}?" if near else "")
 

@@ -108,10 +108,8 @@ class Session:
         """Adds one message, with what its request cost; see `append`."""
         values = {each.name: getattr(message, each.name) for each in fields(Message)}
         values["bound"] = self.bound() if Thinking in map(type, message.parts) else ""
-        self.append(MessageEntry(**values, cost_usd=cost_usd))
-        added = self.entries[-1]
-        assert isinstance(added, MessageEntry)
-        return added
+        self.append(entry := MessageEntry(**values, cost_usd=cost_usd))
+        return entry
 
     def record_prompt(self, text: str, typed: str | None = None) -> None:
         """Puts a person's message on disk. `typed`: see `Text`. Raises: StorageError."""
@@ -211,19 +209,17 @@ def create(home: Path | None, header: Header, task: str = "") -> Session:
         return Session(header=header, path=None)
     if not ID.fullmatch(header.id):
         form = "YYYYMMDD-HHMMSS-xxxxxx: a time in UTC and six hex digits"
-        raise SessionError(
-            f"{header.id[:80]!r} is no id of a session. Give none, or one like {form}."
-        )
+        raise SessionError(f"{header.id[:80]!r} is no session id. Give none, or one like {form}.")
     path = paths.session_file(home, header.id)
     with durable.storage_errors(path, "create"):
         if path.exists():
             resume = f"`kode -r {header.id}` resumes it"
             raise SessionError(f"There is a session {header.id} already: {resume}.")
-    prompts = [_prompt_entry(task)] if task else []
-    write_session(home, header, prompts)
+    prompt = _prompt_entry(task) if task else None
+    write_session(home, header, filter(None, [prompt]))
     file = _open_locked(path, header.id)
     note_use(path)
-    return Session(header=header, path=path, file=file, pending=next(iter(prompts), None))
+    return Session(header=header, path=path, file=file, pending=prompt)
 
 
 def write_session(home: Path, header: Header, entries: Iterable[Entry]) -> Path:

@@ -129,4 +129,4 @@ async def test_a_file_that_git_ignores_is_marked_too(bench, tmp_path):
     await turn_of(bench, tmp_path, calls(("build", "")), **given)
 
     assert undo.changed_by_commands == []
-    assert (await turn_of(bench, tmp_path, reading("ignored.md"))).session.tainted
+    assert (await turn_of(bench, tmp_path, reading("ignored.md"))).session.tainted_by
