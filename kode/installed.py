@@ -121,8 +121,6 @@ class Plugin:
     """A sequence of `Page`s for `kode view`, with a folder `templates` beside the module."""
     settings: Code = ""
     """The pydantic model of its settings; without one it has none."""
-    schemas: Mapping[str, Code] = field(default_factory=dict)
-    """For `kode schema`: name → a type of what the plug-in writes for programs."""
     checks: Code = ""
     """A function without arguments that returns `Finding`s for `kode doctor`."""
 

@@ -13,7 +13,7 @@ HOMES = {
     "kode.beneath": "remove_tree",
     "kode.broken_json": "object_of",
     "kode.cli.commands.diagnosis": "Finding",
-    "kode.cli.commands.opening": "open_prompt",
+    "kode.cli.commands.interactive": "open_prompt",
     "kode.cli.commands.run": "RunOptions",
     "kode.cli.flags": "add_setting_flags working_directory",
     "kode.cli.parser": "Parser",
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
     from kode.beneath import remove_tree as remove_tree
     from kode.broken_json import object_of as object_of
     from kode.cli.commands.diagnosis import Finding as Finding
-    from kode.cli.commands.opening import open_prompt as open_prompt
+    from kode.cli.commands.interactive import open_prompt as open_prompt
     from kode.cli.commands.run import RunOptions as RunOptions
     from kode.cli.flags import add_setting_flags as add_setting_flags
     from kode.cli.flags import working_directory as working_directory

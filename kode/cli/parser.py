@@ -1,14 +1,12 @@
 """The list of commands, and the parser that each of them uses."""
 
 import argparse
-import itertools
 import math
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from kode import installed
-from kode.cli.hints import FLAG_HINTS, SANDBOX_MODES
 from kode.cli.screen.lines import explain, fold
 from kode.errors import EXIT_OK, ConfigError
 
@@ -30,7 +28,6 @@ COMMANDS = {
         ("completion", "", "print a completion script for bash, zsh or fish"),
         ("doctor", "", "check this machine, and say how to fix what is missing"),
         ("subagent", "", "run one focused task in its own process"),
-        ("schema", "", "print JSON schemas of events, results, sessions, task files"),
         ("extension", "extensions", ""),
         ("skills", "extensions:skills", ""),
         ("commands", "extensions:commands", ""),
@@ -38,7 +35,6 @@ COMMANDS = {
         ("hooks", "extensions:hooks", ""),
         ("trust", "", ""),
         ("exec", "run", ""),
-        ("resume", "interactive:by_id", ""),
     )
 }
 """Name → the module, or the function in it, and what it does; "" for the name that another agent
@@ -164,9 +160,6 @@ class Parser(argparse.ArgumentParser):
             self.set_defaults(of_plugins={action.dest for action in self._actions} - before)
         if Parser.describing:
             raise Described(self)
-        for flag, value in itertools.pairwise(argv):
-            if flag == "--sandbox" and (instead := SANDBOX_MODES.get(value)):
-                raise ConfigError(f"{self.prog}: --sandbox takes no value. Use {instead}.")
         parse = self.parse_known_intermixed_args if mixed else self.parse_known_args
         arguments, unknown = parse(list(argv))
         if not unknown:
@@ -178,7 +171,7 @@ class Parser(argparse.ArgumentParser):
             hint = "Put a task of several words in quotes." if takes_task else hint
             raise ConfigError(f"{self.prog}: unexpected argument {word!r}. {hint}")
         raise ConfigError(
-            f"{self.prog}: unknown flag {word}.{self._instead(word)} "
+            f"{self.prog}: unknown flag {word}.{nearest(word, self._option_string_actions)} "
             f"`{self._where_listed} --help` lists the flags."
         )
 
@@ -204,12 +197,6 @@ class Parser(argparse.ArgumentParser):
     def _where_listed(self) -> str:
         """Where commands are listed; `kode --help` lists them itself."""
         return "kode run" if self.prog == "kode" else self.prog
-
-    def _instead(self, flag: str) -> str:
-        hint = FLAG_HINTS.get(flag)
-        if hint and "--permission-mode" in self._option_string_actions:
-            return f" {hint}"
-        return nearest(flag, self._option_string_actions)
 
 
 def _list_names(commands: Mapping[str, str]) -> argparse.ArgumentParser:

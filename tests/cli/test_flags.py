@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kode.cli import hints
 from kode.cli.flags import MODES, add_conversation_flags, config_flags
 from kode.cli.parser import COMMANDS, Parser, nearest
 from kode.errors import ConfigError
-from kode.permissions.modes import MODE_CALLED, PermissionMode
+from kode.permissions.modes import PermissionMode
 from kode.permissions.rules import parse
 from kode.permissions.tool_names import rules_of
 from tests.tables import for_each
@@ -36,21 +35,6 @@ def test_a_flag_known_from_elsewhere_sets_what_it_means(case: dict) -> None:
 def test_the_tools_of_other_agents_are_rules_here() -> None:
     for rule in rules_of("Bash Edit Glob Grep LS MultiEdit Read Task WebFetch Write"):
         parse(rule)
-
-
-def test_a_foreign_flag_gets_its_sentence_and_no_guess() -> None:
-    for flag, said in hints.FLAG_HINTS.items():
-        with pytest.raises(ConfigError) as refused:
-            conversation_parser().parse([flag])
-        assert f"unknown flag {flag}. {said}" in str(refused.value)
-        assert "Did you mean" not in str(refused.value)
-
-
-def test_no_foreign_name_hides_one_of_kode() -> None:
-    own = conversation_parser()._option_string_actions
-    assert not set(hints.FLAG_HINTS) & set(own)
-    assert not set(hints.COMMAND_HINTS) & set(COMMANDS)
-    assert all(MODE_CALLED[mode] == mode for mode in MODES)
 
 
 LISTED = [name for name, (_, about) in COMMANDS.items() if about]

@@ -26,7 +26,7 @@ def test_help_lists_no_command_under_two_names(capsys):
 
     listed = {line.split()[0] for line in said.splitlines() if line.startswith("  ")}
     assert "extensions" in listed
-    assert not listed & {"extension", "skills", "hooks", "agents", "trust", "exec", "resume"}
+    assert not listed & {"extension", "skills", "hooks", "agents", "trust", "exec"}
 
 
 @pytest.mark.parametrize("words", ["skills", "extension list", "trust list", "hooks list"])
@@ -94,14 +94,3 @@ def test_a_session_that_cannot_be_used_is_no_start(
 )
 def test_a_command_may_follow_its_flags(typed: str, meant: str) -> None:
     assert command_first(typed.split()) == meant.split()
-
-
-@pytest.mark.parametrize(
-    "words",
-    ["exec --sandbox workspace-write hi", "run -o out hi", "run -c a=b hi"],
-)
-def test_a_flag_of_another_agent_gets_a_hint(
-    words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(words.split()) == 3
-    assert "`k" in (said := capsys.readouterr().err) or "`--permission-mode" in said

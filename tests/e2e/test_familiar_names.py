@@ -36,7 +36,7 @@ def test_other_agents_call_names_run_and_go_back_unchanged(
     assert not any("was not run" in json.dumps(message) for message in sent)
 
 
-@pytest.mark.parametrize("words", [["-r"], ["--resume"], ["resume"]])
+@pytest.mark.parametrize("words", [["-r"], ["--resume"]])
 def test_resuming_without_an_id_opens_a_menu_of_sessions(
     place: Place, server: ScriptedServer, words: list[str]
 ) -> None:

@@ -29,16 +29,6 @@ def test_leaving_the_set_up_tells_how_to_come_back(
     assert not (place.home / "config.json").exists()
 
 
-@pytest.mark.parametrize("stdin", ["", None], ids=["empty pipe", "no input"])
-def test_the_demo_plays_to_its_end_where_nobody_can_type(place: Place, stdin: str | None) -> None:
-    place.extra = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}
-    done = place.run(stdin=stdin)
-    assert done.code == 0
-    assert done.out.splitlines()[-1].startswith("Next: set up a model with `kode init`")
-    assert "demo" in done.err
-    assert place.session_files == []
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

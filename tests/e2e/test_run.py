@@ -124,7 +124,6 @@ def test_a_pipe_left_open_does_not_hold_up_a_task(place: Place, server: Scripted
         (["fix"], "`kode run fix`"),
         (["fix", "the", "tests"], "quotes"),
         (["login"], "kode init"),
-        (["--worktree", "x"], "kode makes no worktrees"),
         (["continue", "--no-session", "x"], "--no-session cannot be used"),
     ],
 )

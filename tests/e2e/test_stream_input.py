@@ -99,11 +99,11 @@ def test_the_first_line_is_a_turn_and_later_lines_steer(
     ("given", "why"),
     [
         ("{no json\n", 'Line 1 of the input: it is not JSON. One looks like {"type": "user", "t'),
-        (line(type="usr", text="1"), "'user', 'interrupt'"),
+        (line(type="usr", text="1"), "'user' or 'interrupt'"),
         (line(type="user"), "neither `text` nor a `message`"),
         (
             line(type="user", message={"content": [{"type": "video"}]}),
-            "'text', 'image', 'document'",
+            "'text', 'image' or 'document'",
         ),
     ],
 )

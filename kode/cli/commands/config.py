@@ -7,7 +7,7 @@ from typing import Any
 
 from kode import paths
 from kode.cli.flags import directory
-from kode.cli.parser import Parser, nearest
+from kode.cli.parser import Parser
 from kode.cli.screen.lines import one_line
 from kode.cli.screen.printer import Answer
 from kode.config.choice import is_url
@@ -21,7 +21,6 @@ COMMANDS = {
     "show": "show what is set, with its layer (--all: every key; --json)",
     "path": "show the config files of this directory",
     "check": "check the config files",
-    "get": "print the value of one key",
     "set": "set a key in your own config file: KEY VALUE",
     "unset": "remove a key from your own config file",
 }
@@ -38,7 +37,7 @@ def main(argv: Sequence[str]) -> Answer:
     if command == "show":
         parser.add_argument("--all", action="store_true", help="every key")
         parser.add_argument("--json", action="store_true", help="one JSON object, of every key")
-    if command in ("get", "set", "unset"):
+    if command in ("set", "unset"):
         parser.add_argument(
             "key", metavar="KEY", help="its dotted name, as `config show --all` lists it"
         )
@@ -46,8 +45,6 @@ def main(argv: Sequence[str]) -> Answer:
         parser.add_argument("value", metavar="VALUE", help="JSON, or a text as it is")
     arguments = parser.parse(rest)
     match command:
-        case "get":
-            return _get(arguments.key)
         case "set":
             return _set(arguments.key, arguments.value)
         case "unset":
@@ -89,19 +86,6 @@ def _show(loaded: Loaded, *, every: bool, as_json: bool) -> Answer:
         lines=["", f"Values without a source are defaults.{more}"],
         faults=() if as_json else loaded.warnings,
     )
-
-
-def _get(key: str) -> Answer:
-    """Raises: ConfigError for a key that is none."""
-    loaded = _load()
-    values = flat(loaded.config)
-    if key not in values:
-        raise ConfigError(
-            f"There is no key `{key}`.{nearest(key, values)} `kode config show --all` lists them."
-        )
-    value = display_value(key, values[key])
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return Answer(lines=[text], faults=loaded.warnings)
 
 
 def _set(key: str, text: str) -> Answer:

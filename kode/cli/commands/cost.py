@@ -1,12 +1,10 @@
-"""`kode cost`: tokens and dollars of a session request by request, or of a period by session."""
+"""`kode cost`: tokens and dollars of a session request by request."""
 
 import argparse
 import itertools
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import date, datetime, timedelta
 
 from kode import paths
 from kode.cli.flags import working_directory
@@ -16,7 +14,6 @@ from kode.cli.screen.printer import Answer
 from kode.cli.screen.session_table import when
 from kode.config.load import load_config
 from kode.config.model import given_prices
-from kode.errors import ConfigError
 from kode.messages import columns
 from kode.providers import models
 from kode.session.cache_breaks import CacheBreak, find_breaks
@@ -25,8 +22,6 @@ from kode.session.index import find, newest, read, session_path
 from kode.session.spending import Spending, Spent, find_requests
 
 HEADS = ("uncached", "cached", "written", "output", "cost")
-_AGO = re.compile(r"(\d{1,5})([hdw])")
-_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
 def main(argv: Sequence[str]) -> Answer:
@@ -37,15 +32,9 @@ def main(argv: Sequence[str]) -> Answer:
     add = parser.add_argument
     add("id", nargs="?", metavar="ID", help="a session id, or any unique prefix")
     add("--why", action="store_true", help="where a cache was lost, why, and what that cost")
-    add("--since", metavar="WHEN", help="all since a date or a time: 12h, 7d, 2w")
     add("--json", action="store_true", help="one JSON object")
     add("--cwd", metavar="DIR", help="the project whose last session and prices to use")
-    arguments = parser.parse(argv)
-    if arguments.since is None:
-        return _show_session(arguments)
-    if arguments.id or arguments.why:
-        raise ConfigError("kode cost: ID and --why are about one session; leave out --since.")
-    return _show_period(_moment(arguments.since), arguments.json)
+    return _show_session(parser.parse(argv))
 
 
 def _show_session(arguments: argparse.Namespace) -> Answer:
@@ -80,40 +69,6 @@ def _show_session(arguments: argparse.Namespace) -> Answer:
     lines += table[len(steps) :] if steps else ()
     lines += ["", _summarize_breaks(breaks)] if arguments.why else ()
     return Answer(value=value | _totals(spending), as_json=arguments.json, lines=lines)
-
-
-def _show_period(since: datetime, as_json: bool) -> Answer:
-    """A table with one row per session, the most expensive first, then one per model."""
-    by_session: dict[tuple[str, str], list[Entry]] = {}
-    for session_id, cwd, entry in Spending.requests_by_folder(paths.home(), since):
-        by_session.setdefault((session_id, cwd), []).append(entry)
-    sessions = [(Spending.of(entries).total, *session) for session, entries in by_session.items()]
-    sessions.sort(key=lambda row: (-row[0].cost_usd, -row[0].usage.input_tokens))
-    spending = Spending.of(entry for entries in by_session.values() for entry in entries)
-    rows: list[tuple[str, ...]] = [("session", "requests", *HEADS, "folder")]
-    for spent, session_id, cwd in sessions:
-        folder_name = paths.short_path(one_line(cwd))
-        rows.append((session_id, str(spent.requests), *_figures(spent), folder_name))
-    rows += [(*row, "") for row in _sums(spending)]
-    listed = [{"session": name, "cwd": cwd} | _spent_object(spent) for spent, name, cwd in sessions]
-    return Answer(
-        value={"sessions": listed} | _totals(spending),
-        as_json=as_json,
-        lines=columns(rows, right=range(1, len(rows[0]) - 1)) if sessions else (),
-        empty="There were no requests in that time.",
-    )
-
-
-def _moment(text: str) -> datetime:
-    """Raises: ConfigError if it is neither a date nor a time ago."""
-    try:
-        if ago := _AGO.fullmatch(text):
-            return datetime.now().astimezone() - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        # Made local after the fact: on a day that changes the clocks midnight has another offset.
-        return datetime.combine(date.fromisoformat(text), datetime.min.time()).astimezone()
-    except (ValueError, OverflowError):
-        allowed = "a date like 2026-11-22 or a time like 12h, 7d, 2w"
-        raise ConfigError(f"kode cost: --since takes {allowed}, not {text!r}.") from None
 
 
 def _purpose(entry: Entry) -> str:

@@ -1,18 +1,42 @@
-"""`kode` without a command, `kode continue` and `kode resume`: the prompt, one task, or a session
-to resume."""
+"""`kode` without a command, and `kode continue`: the prompt, one task, or a session to resume.
+
+Runs the set-up before the first prompt if there is none yet; `prompt.repl` runs the prompt.
+"""
 
 import argparse
 import asyncio
+import contextlib
+import importlib
+import json
+import os
 import sys
+import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from kode.cli.flags import add_conversation_flags, working_directory
+from kode import installed, paths
+from kode.cli.flags import (
+    add_conversation_flags,
+    config_flags,
+    finish_startup,
+    model_flags,
+    working_directory,
+)
 from kode.cli.parser import COMMANDS, Parser
-from kode.errors import EXIT_OK, ConfigError, StorageError, UserError
+from kode.errors import EXIT_NOT_STARTED, EXIT_OK, ConfigError, StorageError, UserError
+
+if TYPE_CHECKING:
+    from kode.cli.commands.run import RunOptions
+    from kode.cli.screen.screen import Screen
+    from kode.conversation import Conversation
+    from kode.permissions.question import Ask
 
 PICK = ""
 """`-r` without an id: the person picks a session."""
+ONE_TURN = ("json_schema", "record", "replay")
+"""Flags about one answer: with them a prompt ends with its turn."""
 
 
 def command_first(argv: Sequence[str]) -> list[str]:
@@ -33,114 +57,23 @@ def command_first(argv: Sequence[str]) -> list[str]:
 def main(argv: Sequence[str]) -> int:
     """Runs a command line without a command and returns its exit code. Raises: ConfigError for an
     unknown command."""
-    parser = _parser()
-    arguments = parser.parse(argv)
+    arguments = _parser().parse(argv)
+    task = arguments.task
     if arguments.session_id and not arguments.print:
         raise ConfigError("--session-id goes with `kode run` or -p. `kode -r ID` opens a session.")
     prints = arguments.print or arguments.input_format == "stream-json"
     if arguments.newest or arguments.resume is not None:
-        task = arguments.task or ("-" if prints else None)
-        return continue_session(arguments, arguments.resume, task)
-    if prints:
-        from kode.cli.commands.run import run_task
-
-        return run_task(arguments, arguments.task, None)
-    if arguments.task and not any(c.isspace() for c in arguments.task):
-        raise ConfigError(
-            f"kode: unknown command {arguments.task!r}. "
-            f"To run a task of one word: `kode run {arguments.task}`."
-        )
-    from kode.cli.commands.opening import is_set_up, open_repl, stdin_is_terminal
-
-    if stdin_is_terminal():
-        return open_repl(arguments, arguments.task, None)
-    from kode.cli.commands.run import run_read_task
-    from kode.cli.commands.task import read_task
-
-    task, piped = read_task(arguments.task)
-    wants_text = arguments.output_format in (None, "text")
-    if not task.strip() and wants_text and not is_set_up(arguments, working_directory(arguments)):
-        from kode.cli.commands import demo
-
-        print("kode: no terminal and no task, so here is the demo.", file=sys.stderr)
-        return demo.main([])
-    return run_read_task(arguments, task, piped, None)
-
-
-def continue_newest(argv: Sequence[str]) -> int:
-    """Runs `kode continue` with these arguments and returns its exit code."""
-    parser = Parser("kode continue", "Resume the newest session: with TASK like `kode run`.")
-    parser.add_argument("--id", metavar="ID", help="the id of another, or any unique prefix")
-    return _continue(parser, argv)
-
-
-def by_id(argv: Sequence[str]) -> int:
-    """`kode resume [ID]`: another agent's name for it, with the id as a positional argument."""
-    parser = Parser("kode resume", "Resume a session; without ID, pick one.")
-    help_ = "its id, or any unique prefix"
-    parser.add_argument("id", nargs="?", default="", metavar="ID", help=help_)
-    return _continue(parser, argv)
-
-
-def _continue(parser: Parser, argv: Sequence[str]) -> int:
-    parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
-    add_conversation_flags(parser)
-    arguments = parser.parse(argv)
-    return continue_session(arguments, arguments.id, arguments.task)
-
-
-def continue_session(arguments: argparse.Namespace, prefix: str | None, task: str | None) -> int:
-    """Finds the session, then runs the task or opens the REPL in it. `prefix` is the beginning of
-    an id, `PICK` to let the person pick, None for the newest.
-
-    Raises: SessionError if none or several match; ConfigError.
-    """
-    from kode.cli.commands.opening import open_repl, stdin_is_terminal
+        return continue_session(arguments, arguments.resume, task or ("-" if prints else None))
+    if not prints:
+        if task and not any(c.isspace() for c in task):
+            raise ConfigError(
+                f"kode: unknown command {task!r}. To run a task of one word: `kode run {task}`."
+            )
+        if stdin_is_terminal():
+            return open_repl(arguments, task, None)
     from kode.cli.commands.run import run_task
-    from kode.paths import home
-    from kode.session.index import find
 
-    if arguments.no_session:
-        raise ConfigError("--no-session cannot be used when resuming. Drop one of the two.")
-    cwd, is_watched = working_directory(arguments), stdin_is_terminal()
-    if prefix == PICK and not is_watched:
-        raise ConfigError(
-            "There is no terminal to pick a session in. Name one with `kode -r ID`; "
-            "`kode session list` lists them."
-        )
-    if prefix == PICK and task is None:
-        return open_repl(arguments, "/resume", None)
-    try:
-        if prefix == PICK:
-            from kode.cli.prompt.pickers import pick_session
-            from kode.cli.screen.screen import open_screen
-
-            session_id = asyncio.run(pick_session(open_screen(), home(), cwd))
-        else:
-            session_id = find(home(), prefix) if prefix else _newest(cwd)
-    except StorageError as error:
-        raise UserError(str(error)) from error
-    if session_id is None:
-        return EXIT_OK
-    if task is None and is_watched:
-        return open_repl(arguments, None, session_id)
-    return run_task(arguments, task, session_id)
-
-
-def _newest(cwd: Path) -> str:
-    """The session used last; says which later ones were passed over. Raises: SessionError."""
-    from kode.cli.screen.printer import complain
-    from kode.paths import home
-    from kode.session.index import newest, repair_order
-
-    if damage := repair_order(home()):
-        complain([damage])
-    session_id, passed = newest(home(), cwd)
-    for summary in passed:
-        why = "cannot be read" if summary.damaged else "has no task yet"
-        what = f"session {summary.id}, used later, {why}: resuming {session_id}."
-        complain([f"{what} `kode session check {summary.id}` says more."])
-    return session_id
+    return run_task(arguments, task, None)
 
 
 def _parser() -> Parser:
@@ -156,3 +89,207 @@ def _parser() -> Parser:
     parser.add_argument("--session-id", metavar="ID", help="with -p: the id of the new session")
     add_conversation_flags(parser)
     return parser
+
+
+def continue_newest(argv: Sequence[str]) -> int:
+    """Runs `kode continue` with these arguments and returns its exit code."""
+    parser = Parser("kode continue", "Resume the newest session: with TASK like `kode run`.")
+    parser.add_argument("--id", metavar="ID", help="the id of another, or any unique prefix")
+    parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
+    add_conversation_flags(parser)
+    arguments = parser.parse(argv)
+    return continue_session(arguments, arguments.id, arguments.task)
+
+
+def continue_session(arguments: argparse.Namespace, prefix: str | None, task: str | None) -> int:
+    """Finds the session, then runs the task or opens the REPL in it. `prefix` is the beginning of
+    an id, `PICK` to let the person pick, None for the newest.
+
+    Raises: SessionError if none or several match; ConfigError.
+    """
+    from kode.session.index import find
+
+    if arguments.no_session:
+        raise ConfigError("--no-session cannot be used when resuming. Drop one of the two.")
+    cwd, is_watched = working_directory(arguments), stdin_is_terminal()
+    session_id: str | None
+    try:
+        if prefix:
+            session_id = find(paths.home(), prefix)
+        elif prefix is None:
+            session_id = _newest(cwd)
+        elif not is_watched:
+            raise ConfigError(
+                "There is no terminal to pick a session in. Name one with `kode -r ID`; "
+                "`kode session list` lists them."
+            )
+        elif task is None:
+            return open_repl(arguments, "/resume", None)
+        else:
+            from kode.cli.prompt.pickers import pick_session
+            from kode.cli.screen.screen import open_screen
+
+            session_id = asyncio.run(pick_session(open_screen(), paths.home(), cwd))
+    except StorageError as error:
+        raise UserError(str(error)) from error
+    if session_id is None:
+        return EXIT_OK
+    if task is None and is_watched:
+        return open_repl(arguments, None, session_id)
+    from kode.cli.commands.run import run_task
+
+    return run_task(arguments, task, session_id)
+
+
+def _newest(cwd: Path) -> str:
+    """The session used last; says which later ones were passed over. Raises: SessionError."""
+    from kode.cli.screen.printer import complain
+    from kode.session.index import newest, repair_order
+
+    complain([repair_order(paths.home())])
+    session_id, passed = newest(paths.home(), cwd)
+    for summary in passed:
+        why = "cannot be read" if summary.damaged else "has no task yet"
+        what = f"session {summary.id}, used later, {why}: resuming {session_id}."
+        complain([f"{what} `kode session check {summary.id}` says more."])
+    return session_id
+
+
+def stdin_is_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def open_repl(
+    arguments: argparse.Namespace,
+    task: str | None,
+    session_id: str | None,
+    screen: "Screen | None" = None,
+) -> int:
+    """Opens the REPL; on a machine without key or config runs the set-up first. Raises: ConfigError
+    for flags of `kode run`; KodeError if it could not start."""
+    if arguments.json_schema or arguments.input_format == "stream-json":
+        raise ConfigError("--json-schema and --input-format are for tasks: `kode run TASK`.")
+    cwd, task = working_directory(arguments), installed.rewrite_task(arguments, task, session_id)
+    if sys.stdout.isatty() and not is_set_up(arguments, cwd):
+        from kode.cli.commands import init
+
+        if (code := init.first_run()) is not None:
+            return EXIT_NOT_STARTED if task else code  # a task that nobody began is no success
+    return asyncio.run(_repl(arguments, task, session_id, screen or _make_screen(arguments)))
+
+
+def is_set_up(arguments: argparse.Namespace, cwd: Path) -> bool:
+    """Whether there is a provider to ask, or at least a setting whose fault is worth reporting.
+    Common cases are decided without loading the configuration, which can wait for the prompt."""
+    from kode.registry import PROVIDERS
+
+    has_provider = any((arguments.provider, arguments.base_url, arguments.script))
+    variables = ("KODE_API_KEY", "KODE_PROVIDER", *(row.key_variable for row in PROVIDERS))
+    if has_provider or any(os.environ.get(name) for name in variables):
+        return True
+    if not paths.config_file(paths.home()).exists() and not os.environ.get("KODE_BASE_URL"):
+        return any(os.environ.get(row.url_variable) for row in PROVIDERS)
+    from kode.config.choice import resolve_provider
+    from kode.config.load import load_config
+
+    flags = config_flags(arguments)
+    config = load_config(paths.home(), cwd, environ=os.environ, flags=flags).config
+    try:
+        resolve_provider(config, os.environ)
+    except UserError:
+        return bool(config.provider or config.base_url)
+    return True
+
+
+def open_prompt(
+    options: "RunOptions", *, answerer: "Ask | None" = None, session_id: str | None = None
+) -> int:
+    """Opens the ordinary prompt in this terminal with the options of `kode run`, and returns its
+    exit code: a chat that begins with their task, or the one turn that their flags are about.
+    `answerer` is asked beside the keys, which nobody watches then. `session_id` is a session to
+    resume, without what the flags have begun in it. Raises: as `kode run`."""
+    from kode.cli.prompt.state import RunningPrompt
+    from kode.messages import Text
+
+    arguments, task = options.arguments, options.task or None
+    screen = arguments.screen = _make_screen(arguments)
+    options.prompt = RunningPrompt(screen)
+    if answerer is not None:
+        screen.beside, screen.watched = answerer, False
+    if session_id is not None:
+        for name in (*getattr(arguments, "of_plugins", ()), *ONE_TURN):
+            setattr(arguments, name, None)
+        return open_repl(arguments, task, session_id, screen)
+    arguments.piped = tuple(Text(text=text, source="outside") for text in options.piped)
+    if not any(getattr(arguments, name) for name in ONE_TURN):
+        return open_repl(arguments, task, None, screen)
+    from kode.cli.commands.run import run_read_task
+
+    arguments.ask, arguments.output_format = True, None
+    text = installed.rewrite_task(arguments, task, None) or ""
+    return run_read_task(arguments, text, arguments.piped, None)
+
+
+def _make_screen(arguments: argparse.Namespace) -> "Screen":
+    """The screen for these flags. Only the flag and the person's own file can say that it is plain;
+    the file is read as it is: loading the configuration can wait for the prompt."""
+    from kode.cli.screen.screen import open_screen
+
+    is_plain = bool(arguments.plain)
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        document = json.loads(paths.config_file(paths.home()).read_bytes())
+        is_plain |= document["repl"]["plain"] is True
+    return open_screen(color=False if arguments.no_color else None, plain=is_plain)
+
+
+async def _repl(
+    arguments: argparse.Namespace, task: str | None, session_id: str | None, screen: "Screen"
+) -> int:
+    from kode.cli.prompt.repl import run_repl
+    from kode.cli.screen.render import Renderer
+
+    cwd = working_directory(arguments)
+    renderer = Renderer(screen, unfolded=arguments.verbose)
+
+    async def opening() -> "Conversation":
+        # In threads, so that typing is drawn at once.
+        await asyncio.to_thread(importlib.import_module, "kode.conversation")
+        from kode.cli.commands.task import open_from_flags
+        from kode.cli.screen.question import make_ask, make_elicit
+        from kode.config.load import load_config
+        from kode.conversation import Settings
+
+        flags, home = config_flags(arguments), paths.home()
+        loaded = await asyncio.to_thread(load_config, home, cwd, environ=os.environ, flags=flags)
+        if loaded.config.cache == "auto":  # a person pauses between messages
+            loaded = replace(loaded, config=loaded.config.model_copy(update={"cache": "long"}))
+        ask = make_ask(screen, say=renderer.show_outcome)
+        settings = Settings(loaded, emit=renderer.emit, ask=ask, elicit=make_elicit(screen))
+        conversation = await open_from_flags(
+            arguments, settings, session_id, piped=getattr(arguments, "piped", ())
+        )
+        if conversation.extensions is not None:
+            conversation.extensions.start_all()
+        # A daemon: leaving must never wait for an import.
+        threading.Thread(target=_warm_up, args=(conversation,), daemon=True).start()
+        return conversation
+
+    flags = model_flags(arguments)
+    return await run_repl(
+        opening, task, screen=screen, renderer=renderer, cwd=cwd, resume_flags=flags
+    )
+
+
+def _warm_up(conversation: "Conversation") -> None:
+    """Imports what the first turn and its reply need, while the person types."""
+    from kode.cli.screen.diffs import pieces
+    from kode.cli.screen.lines import cell_width
+    from kode.cli.screen.markdown import markdown
+    from kode.conversation.sessions import import_first_turn
+
+    import_first_turn(conversation)
+    # The first rendering loads rich and its parser; the first code block looks for lexers.
+    cell_width("日")  # reads a table of widths
+    markdown("")
+    pieces("a.py", "")
+    finish_startup()

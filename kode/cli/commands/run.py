@@ -38,6 +38,7 @@ from kode.process_end import (
 if TYPE_CHECKING:
     from kode.cli.prompt.state import PromptState, RunningPrompt
     from kode.cli.screen.output import EventStream
+    from kode.config.load import Loaded
     from kode.conversation import Conversation
     from kode.extensions.mcp_config import Elicit
     from kode.messages import Text
@@ -45,87 +46,13 @@ if TYPE_CHECKING:
     from kode.provider import Recorded
 
 
-FORMAT = "cassette"
-"""The format of `kode session export` that such a file has."""
-
-
-def add_cassette_flags(parser: Parser) -> None:
-    """Adds the flags; each is None if it was not given."""
-    add = parser.add_argument
-    add("--record", metavar="FILE", help="record this run as a cassette; without memory")
-    add("--replay", metavar="FILE", help="take the model's answers from a cassette")
-
-
-def cassette_settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The configuration that the flags set. Raises: ConfigError."""
-    record, replay = _files(arguments)
-    if record and arguments.no_session:
-        raise ConfigError(
-            "--record needs a saved session: it cannot be used with --no-session. Drop one."
-        )
-    if record and (record.is_dir() or not record.parent.is_dir()):
-        raise ConfigError(f"--record {record}: name a file in a folder that exists.")
-    if not record and not replay:
-        return {}
-    # A cassette needs no key, whatever provider the settings name.
-    provider = {"provider": SCRIPTED} if replay else {}
-    return {"memory.enabled": False, **provider}
-
-
-@contextlib.contextmanager
-def model_of(arguments: argparse.Namespace) -> "Iterator[Recorded | None]":
-    """The model of `--replay`; None without. Raises: SessionError for a file that is not a
-    cassette."""
-    _, replay = _files(arguments)
-    if replay is None:
-        yield None
-        return
-    if not replay.is_file():
-        raise ConfigError(f"There is no file {replay}. `kode run --record {replay} TASK` makes it.")
-    with installed.call(*installed.added("replays")[FORMAT], replay) as recorded:
-        yield recorded
-
-
-def keep(arguments: argparse.Namespace, session_id: str | None) -> None:
-    """Writes the cassette of `--record` after the run. Raises: SessionError, StorageError."""
-    record, _ = _files(arguments)
-    if record is None or session_id is None:
-        return
-    from kode.session.index import session_path
-    from kode.session.transcript import Transcript
-
-    transcript = Transcript.read(session_path(paths.home(), session_id))
-    exported = installed.call(*installed.added("exports")[FORMAT], transcript)
-    durable.replace(record, exported.data)
-    if not arguments.quiet:
-        print(f"recorded: {record}, which holds:", file=sys.stderr)
-        for line in exported.contains:
-            print(f"  {line}", file=sys.stderr)
-
-
-def _files(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
-    """`kode continue` has neither flag. Raises: ConfigError for both, and where nothing plays
-    cassettes."""
-    files = (getattr(arguments, name, None) for name in ("record", "replay"))
-    record, replay = (None if path is None else Path(path) for path in files)
-    if record and replay:
-        raise ConfigError("--record and --replay are two ways to run: give one of them.")
-    if (record or replay) and FORMAT not in installed.added("replays"):
-        raise ConfigError(
-            "--record and --replay need a plug-in that is off or missing: one that writes and "
-            f"plays the format {FORMAT}. `kode plugin list` shows those that are installed."
-        )
-    return record, replay
-
-
+CASSETTE = "cassette"
+"""The format of `kode session export` that the files of `--record` and `--replay` have."""
 NO_TASK = (
     'There is no task. Give one in quotes, e.g. `kode run "fix the failing test"`, or pipe it in.'
 )
-
 SLOW_S = 1.0
 """How long memory may take at the end before a line says what is waited for."""
-
-
 ABOUT = (
     "One task, the answer on stdout, then exit. Memory tells it what it knows of this project: a "
     "script that wants equal runs adds --no-memory."
@@ -164,12 +91,14 @@ class RunOptions:
         takes them too; `switches` are further flags without a value, and what they do. Raises:
         ConfigError."""
         parser = Parser(command, about)
-        parser.add_argument("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
+        add = parser.add_argument
+        add("task", nargs="?", metavar="TASK", help="the task; `-` reads stdin")
         for flag, help in (switches or {}).items():
-            parser.add_argument(flag, action="store_true", help=help)
+            add(flag, action="store_true", help=help)
         add_conversation_flags(parser)
-        add_cassette_flags(parser)
-        parser.add_argument("--session-id", metavar="ID", help="the id of the new session")
+        add("--record", metavar="FILE", help="record this run as a cassette; without memory")
+        add("--replay", metavar="FILE", help="take the model's answers from a cassette")
+        add("--session-id", metavar="ID", help="the id of the new session")
         return cls(parser.parse(argv))
 
     def read_task(self) -> None:
@@ -186,22 +115,83 @@ class RunOptions:
 
     def check(self, cwd: Path) -> None:
         """Finds what would end a run in this folder at once. Raises: UserError."""
-        from kode import paths
         from kode.assembly import read_rules
         from kode.config.choice import resolve_provider
-        from kode.config.load import load_config
 
         if fault := paths.home_fault(paths.home()):
             raise ConfigError(fault)
-        flags = {**config_flags(self.arguments), **cassette_settings(self.arguments)}
-        loaded = load_config(paths.home(), cwd, environ=os.environ, flags=flags)
-        read_rules(loaded.config, loaded.origins)
-        answer_form(self.arguments, cwd)
-        with model_of(self.arguments) as recorded:
+        with _open_cassette(self.arguments) as recorded:
+            loaded = _load_settings(self.arguments, cwd, recorded)
             if recorded is None:
                 resolve_provider(loaded.config, os.environ, loaded.origins)
+        read_rules(loaded.config, loaded.origins)
+        answer_form(self.arguments, cwd)
         named_servers(self.arguments, cwd)
         read_attachments(self.arguments.ctx, cwd, loaded.config.roots(cwd), silent)
+
+
+def _cassettes(arguments: argparse.Namespace) -> tuple[Path | None, Path | None]:
+    """The files of `--record` and `--replay`; `kode continue` has neither flag. Raises: ConfigError
+    for files that cannot be used so."""
+    files = (getattr(arguments, name, None) for name in ("record", "replay"))
+    record, replay = (None if path is None else Path(path) for path in files)
+    if record and (replay or arguments.no_session):
+        other = "--replay" if replay else "--no-session"
+        raise ConfigError(f"--record cannot be used with {other}. Drop one of the two.")
+    if (record or replay) and CASSETTE not in installed.added("replays"):
+        raise ConfigError(
+            "--record and --replay need a plug-in that is off or missing: one that writes and "
+            f"plays the format {CASSETTE}. `kode plugin list` shows those that are installed."
+        )
+    if record and (record.is_dir() or not record.parent.is_dir()):
+        raise ConfigError(f"--record {record}: name a file in a folder that exists.")
+    if replay and not replay.is_file():
+        raise ConfigError(f"There is no file {replay}. `kode run --record {replay} TASK` makes it.")
+    return record, replay
+
+
+@contextlib.contextmanager
+def _open_cassette(arguments: argparse.Namespace) -> "Iterator[Recorded | None]":
+    """The model of `--replay`; None without. Raises: SessionError for a file that is not a
+    cassette."""
+    _, replay = _cassettes(arguments)
+    if replay is None:
+        yield None
+        return
+    with installed.call(*installed.added("replays")[CASSETTE], replay) as recorded:
+        yield recorded
+
+
+def _write_cassette(arguments: argparse.Namespace, session_id: str | None) -> None:
+    """Writes the file of `--record` after the run. Raises: SessionError, StorageError."""
+    record, _ = _cassettes(arguments)
+    if record is None or session_id is None:
+        return
+    from kode.session.index import session_path
+    from kode.session.transcript import Transcript
+
+    transcript = Transcript.read(session_path(paths.home(), session_id))
+    exported = installed.call(*installed.added("exports")[CASSETTE], transcript)
+    durable.replace(record, exported.data)
+    if not arguments.quiet:
+        print(f"recorded: {record}, which holds:", file=sys.stderr)
+        for line in exported.contains:
+            print(f"  {line}", file=sys.stderr)
+
+
+def _load_settings(
+    arguments: argparse.Namespace, cwd: Path, recorded: "Recorded | None"
+) -> "Loaded":
+    """The configuration with the flags. A cassette needs no key, whatever provider the settings
+    name. Raises: ConfigError."""
+    from kode.config.load import load_config
+
+    flags = config_flags(arguments)
+    if any(_cassettes(arguments)):
+        flags["memory.enabled"] = False
+    if recorded is not None:
+        flags |= {"provider": SCRIPTED, "tool_format": recorded.tool_format}
+    return load_config(paths.home(), cwd, environ=os.environ, flags=flags)
 
 
 def run_task(arguments: argparse.Namespace, task: str | None, session_id: str | None) -> int:
@@ -243,81 +233,64 @@ def run_read_task(
 async def _run(
     arguments: argparse.Namespace, text: str, piped: "tuple[Text, ...]", session_id: str | None
 ) -> int:
-    with model_of(arguments) as recorded:
-        code, session_id = await _run_with(arguments, text, piped, session_id, recorded)
-    keep(arguments, session_id)
-    return code
-
-
-async def _run_with(
-    arguments: argparse.Namespace,
-    text: str,
-    piped: "tuple[Text, ...]",
-    session_id: str | None,
-    recorded: "Recorded | None",
-) -> tuple[int, str | None]:
-    """The exit code, and the id of the session."""
-    from kode.config.load import load_config
     from kode.conversation import Settings
-    from kode.paths import home
     from kode.providers import warm_up
 
-    cwd = working_directory(arguments)
-    flags = {**config_flags(arguments), **cassette_settings(arguments)}
-    if recorded is not None:
-        flags["tool_format"] = recorded.tool_format
-    loaded = load_config(home(), cwd, environ=os.environ, flags=flags)
-    form = answer_form(arguments, cwd)
-    output = _open_output(arguments, plain=loaded.config.repl.plain)
-    warnings: list[str] = []
+    cwd, warnings = working_directory(arguments), list[str]()
+    with _open_cassette(arguments) as recorded:
+        loaded = _load_settings(arguments, cwd, recorded)
+        form = answer_form(arguments, cwd)
+        output = _open_output(arguments, plain=loaded.config.repl.plain)
 
-    def emit(event: Event) -> None:
-        if isinstance(event, Notice) and event.level != "info":
-            warnings.append(event.text)
-        output.emit(event)
+        def emit(event: Event) -> None:
+            if isinstance(event, Notice) and event.level != "info":
+                warnings.append(event.text)
+            output.emit(event)
 
-    settings = Settings(loaded, emit=emit, ask=output.ask, elicit=output.elicit)
-    conversation = await open_from_flags(
-        arguments, settings, session_id, task=text, piped=piped, provider=recorded
-    )
-    if recorded is not None:
-        place, now = conversation.agent.place, conversation.session.id
-        recorded.follow(place.home, place.project, now, lambda: conversation.context.sections)
-    conclude = partial(
-        _print_result, arguments, conversation, shown=output.shows_answer, warnings=warnings
-    )
-    turn = partial(conversation.turn, form=form)
-    try:
-        warm_up(conversation.agent.provider)
-        finish_startup()
-        if arguments.input_format == "stream-json":
-            from kode.cli.commands.stream_input import run_stream
+        settings = Settings(loaded, emit=emit, ask=output.ask, elicit=output.elicit)
+        conversation = await open_from_flags(
+            arguments, settings, session_id, task=text, piped=piped, provider=recorded
+        )
+        session = conversation.session
+        if recorded is not None:
+            place, context = conversation.agent.place, conversation.context
+            recorded.follow(place.home, place.project, session.id, lambda: context.sections)
+        is_shown = output.shows_answer
+        conclude = partial(
+            _print_result, arguments, conversation, shown=is_shown, warnings=warnings
+        )
+        turn = partial(conversation.turn, form=form)
+        try:
+            warm_up(conversation.agent.provider)
+            finish_startup()
+            if arguments.input_format == "stream-json":
+                from kode.cli.commands.stream_input import run_stream
 
-            code = await run_stream(conversation, text, turn, conclude)
-            return code, conversation.session.id
-        typed = arguments.task or ""  # without it the text is from standard input
-        if output.prompt is not None:
-            from kode.cli.prompt.repl import run_one
+                code = await run_stream(conversation, text, turn, conclude)
+            elif output.prompt is not None:
+                from kode.cli.prompt.repl import run_one
 
-            output.prompt.opened = conversation
-            output.prompt.screen.ended = ended = await _ended(
-                run_one(output.prompt, text, typed, form)
-            )
-            conclude(ended := await conversation.end_jobs(ended))
-            code = EXIT_CODES[ended.status]
-        else:
-            code = await take_turn(conversation, _ended(turn(text, typed=typed)), conclude)
-    finally:
-        if output.stream is not None:
-            output.stream.has_ended = True
-        closing = asyncio.ensure_future(_close(conversation))
-        with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
-            if output.prompt is not None:
-                from kode.cli.prompt.repl import show_closing
+                # Without a typed task the text is from standard input.
+                output.prompt.opened = conversation
+                ended = await _ended(run_one(output.prompt, text, arguments.task or "", form))
+                output.prompt.screen.ended = ended
+                conclude(ended := await conversation.end_jobs(ended))
+                code = EXIT_CODES[ended.status]
+            else:
+                running = _ended(turn(text, typed=arguments.task or ""))
+                code = await take_turn(conversation, running, conclude)
+        finally:
+            if output.stream is not None:
+                output.stream.has_ended = True
+            closing = asyncio.ensure_future(_close(conversation))
+            with cancelled_by_signals(closing), contextlib.suppress(asyncio.CancelledError):
+                if output.prompt is not None:
+                    from kode.cli.prompt.repl import show_closing
 
-                await show_closing(output.prompt, closing)
-            await closing  # if interrupted, memory leaves its work for the next start
-    return code, conversation.session.id
+                    await show_closing(output.prompt, closing)
+                await closing  # if interrupted, memory leaves its work for the next start
+    _write_cassette(arguments, session.id)
+    return code
 
 
 async def take_turn(

@@ -11,18 +11,10 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import (
-    Base64Bytes,
-    BaseModel,
-    BeforeValidator,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Base64Bytes, BaseModel, BeforeValidator, ValidationError, model_validator
 
 from kode.errors import EXIT_INTERRUPTED, EXIT_NOT_STARTED, KodeError
 from kode.events import EXIT_CODES, Notice, TurnEnded
@@ -39,28 +31,18 @@ NO_MESSAGE = (
 )
 
 
-class TextBlock(BaseModel):
-    type: Literal["text"]
-    text: str
-
-
 class Source(BaseModel):
-    """The bytes of an image or a PDF."""
-
     type: Literal["base64"]
-    media_type: str = ""
     data: Base64Bytes
 
 
-class PictureBlock(BaseModel):
-    """An image, or a PDF as a `document`."""
+class Block(BaseModel):
+    """A text, an image, or a PDF as a `document`."""
 
-    type: Literal["image", "document"]
-    source: Source
+    type: Literal["text", "image", "document"]
+    text: str = ""
+    source: Source | None = None
     title: str = ""
-
-
-Block = Annotated[TextBlock | PictureBlock, Field(discriminator="type")]
 
 
 def _as_blocks(content: Any) -> Any:
@@ -70,48 +52,37 @@ def _as_blocks(content: Any) -> Any:
 class Message(BaseModel):
     """A message as other agents take it."""
 
-    role: Literal["user"] = "user"
-    content: Annotated[
-        list[Block],
-        BeforeValidator(_as_blocks, json_schema_input_type=str | list[Block]),
-    ]
+    content: Annotated[list[Block], BeforeValidator(_as_blocks)]
 
 
-class UserLine(BaseModel):
-    """What the person says: `text`, or the same as a `message`."""
+class Line(BaseModel):
+    """What the person says, as `text` or a `message`; `interrupt` ends the running turn, and what
+    that has done stays."""
 
-    type: Literal["user"]
-    text: str | None = None
+    type: Literal["user", "interrupt"]
+    text: str = ""
     message: Message | None = None
 
     @model_validator(mode="after")
-    def _says_something(self) -> "UserLine":
-        if not self.joined_text.strip():
+    def _is_complete(self) -> "Line":
+        if self.type == "user" and not self.joined_text.strip():
             raise ValueError("there is neither `text` nor a `message` with text")
+        if not all(block.source for block in self.pictures):
+            raise ValueError("an image or a document needs a `source`")
         return self
 
     @property
     def joined_text(self) -> str:
         """The text in either form."""
         if self.message is None:
-            return self.text or ""
-        blocks = self.message.content
-        return "\n\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+            return self.text
+        return "\n\n".join(block.text for block in self.message.content if block.type == "text")
 
     @property
-    def pictures(self) -> list[PictureBlock]:
+    def pictures(self) -> list[Block]:
         blocks = self.message.content if self.message is not None else []
-        return [block for block in blocks if isinstance(block, PictureBlock)]
+        return [block for block in blocks if block.type != "text"]
 
-
-class InterruptLine(BaseModel):
-    """Ends the running turn; what it has done stays."""
-
-    type: Literal["interrupt"]
-
-
-Line = Annotated[UserLine | InterruptLine, Field(discriminator="type")]
-LINE: TypeAdapter[UserLine | InterruptLine] = TypeAdapter(Line)
 
 Turn = Callable[..., Coroutine[Any, Any, TurnEnded]]
 """As `Conversation.turn`."""
@@ -126,9 +97,9 @@ async def run_stream(
     result is always the last line."""
     intake = _Intake(conversation, turn)
     if first.strip():
-        intake.say(UserLine(type="user", text=first))
+        intake.start([Line(type="user", text=first)])
     loop = asyncio.get_running_loop()
-    threading.Thread(target=_read, args=(loop, intake.line), daemon=True).start()
+    threading.Thread(target=_read, args=(loop, intake.take_line), daemon=True).start()
     running = asyncio.ensure_future(_run_turns(intake, conclude))
     with cancelled_by_signals(running):
         try:
@@ -144,26 +115,22 @@ async def run_stream(
 
 
 async def _run_turns(intake: "_Intake", conclude: Conclude) -> int | None:
-    """The exit code of the last turn; None if no message was one."""
+    """The exit code of the last turn; None if no message was one. A turn that could not start
+    counts as failed, and the next one may succeed."""
     code, this = None, asyncio.current_task()
     while (running := await intake.next_turn()) is not None:
-        ended = await _ended(running)
+        try:
+            ended = await running
+        except KodeError as error:
+            ended = TurnEnded(status="error", error=str(error), setting=error.setting)
+        except asyncio.CancelledError:
+            ended = TurnEnded(status="interrupted", error="Interrupted before the turn began.")
         intake.running = None
         conclude(ended)
         code = EXIT_CODES[ended.status]
         if this is not None and this.cancelling():  # a signal, which has ended the turn too
             break
     return code
-
-
-async def _ended(running: "asyncio.Future[TurnEnded]") -> TurnEnded:
-    """A turn that could not start counts as failed, and the next one may succeed."""
-    try:
-        return await running
-    except KodeError as error:
-        return TurnEnded(status="error", error=str(error), setting=error.setting)
-    except asyncio.CancelledError:
-        return TurnEnded(status="interrupted", error="Interrupted before the turn began.")
 
 
 class _Intake:
@@ -176,22 +143,24 @@ class _Intake:
         self._turn = turn
         self._conversation = conversation
         self._emit = conversation.settings.emit
-        self._waiting: list[UserLine] = []
+        self._waiting: list[Line] = []
         self._news = asyncio.Event()
-        self._over = False
+        self._is_over = False
 
-    def say(self, *lines: UserLine) -> None:
-        """Passes messages to the running turn, or starts one."""
-        if self.running is not None:
-            self._waiting += lines
-            return
+    def start(self, lines: Sequence[Line]) -> None:
+        """Starts a turn with these messages."""
         self.turns += 1
         for number, block in enumerate((each for line in lines for each in line.pictures), 1):
-            self._attach(block.title or f"{block.type} {number}", block.source.data)
+            try:
+                name, data = block.title or f"{block.type} {number}", block.source
+                image = self._conversation.keep_picture(name, data.data if data else b"")
+                self._conversation.attachments.append(image)
+            except KodeError as error:
+                self._emit(Notice(text=str(error), level="error"))
         text = "\n\n".join(line.joined_text for line in lines)
-        self.running = asyncio.ensure_future(self._turn(text, steering=self.take))
+        self.running = asyncio.ensure_future(self._turn(text, steering=self.take_steering))
 
-    def take(self) -> list[Text]:
+    def take_steering(self) -> list[Text]:
         """Returns the messages that arrived during a turn, once. Those with pictures, and what came
         after them, are for the next turn."""
         waiting = self._waiting
@@ -199,43 +168,39 @@ class _Intake:
         taken, self._waiting = waiting[:until], waiting[until:]
         return [Text(text=line.joined_text) for line in taken]
 
-    def _attach(self, name: str, data: bytes) -> None:
-        try:
-            image = self._conversation.keep_picture(name, data)
-            self._conversation.attachments.append(image)
-        except KodeError as error:
-            self._emit(Notice(text=str(error), level="error"))
-
     async def next_turn(self) -> "asyncio.Future[TurnEnded] | None":
         """Waits for the next turn to start; None at the end of stdin."""
         if self._waiting:  # too late for the one that has ended
             waiting, self._waiting = self._waiting, []
-            self.say(*waiting)
-        while self.running is None and not self._over:
+            self.start(waiting)
+        while self.running is None and not self._is_over:
             self._news.clear()
             await self._news.wait()
         return self.running
 
-    def line(self, number: int, data: bytes | None) -> None:
+    def take_line(self, number: int, data: bytes | None) -> None:
         """Handles a line, None at the end. An unusable one is only reported."""
         self._news.set()
         if data is None:
-            self._over = True
+            self._is_over = True
             return
         try:
-            line = LINE.validate_json(data)
+            line = Line.model_validate_json(data)
         except ValidationError as error:
             fault = error.errors()[0]
-            place = ".".join(map(str, fault["loc"][1:]))
+            place = ".".join(map(str, fault["loc"]))
             text = f"{place}: {fault['msg']}" if place else fault["msg"]
             if fault["type"] == "json_invalid":
                 text = 'it is not JSON. One looks like {"type": "user", "text": "..."}'
             self._emit(Notice(text=f"Line {number} of the input: {text}.", level="error"))
             return
-        if isinstance(line, UserLine):
-            self.say(line)
+        if line.type == "interrupt":
+            if self.running is not None:
+                self.running.cancel()
         elif self.running is not None:
-            self.running.cancel()
+            self._waiting.append(line)
+        else:
+            self.start([line])
 
 
 def _read(loop: asyncio.AbstractEventLoop, take: Callable[[int, bytes | None], None]) -> None:
@@ -244,11 +209,8 @@ def _read(loop: asyncio.AbstractEventLoop, take: Callable[[int, bytes | None], N
         if sys.stdin is not None:
             # Not the stream of `sys.stdin`, which the end of the process would wait for.
             with contextlib.suppress(OSError), os.fdopen(os.dup(sys.stdin.fileno()), "rb") as file:
-                number = 0
-                while data := file.readline(MAX_LINE_BYTES):
-                    number += 1
-                    if number == 1:  # a mark that some shells put in front of what they pipe
-                        data = data.removeprefix(codecs.BOM_UTF8)
-                    if data.strip():
-                        loop.call_soon_threadsafe(take, number, data)
+                for number, data in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES), b""), 1):
+                    # The mark is one that some shells put in front of what they pipe.
+                    if line := data.removeprefix(codecs.BOM_UTF8).strip():
+                        loop.call_soon_threadsafe(take, number, line)
         loop.call_soon_threadsafe(take, 0, None)

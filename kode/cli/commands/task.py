@@ -8,7 +8,7 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from kode.process_end import interrupt_by_signals
 if TYPE_CHECKING:
     from kode.conversation import Conversation, Settings
     from kode.conversation.structured import Form
+    from kode.images import Picture
     from kode.messages import Text
     from kode.provider import Provider
 
@@ -68,102 +69,80 @@ async def open_from_flags(
     provider: "Provider | None" = None,
 ) -> "Conversation":
     """Opens the conversation that the flags of `kode run` or of the prompt ask for; `settings` say
-    how it shows and asks. Images and folders that the flags and TASK name go with the first turn.
-    Raises: KodeError."""
+    how it shows and asks. Images and folders that the flags and TASK name go with the first turn;
+    piped text is somebody else's, so names in it do not count. Raises: KodeError."""
     from kode.conversation import open_conversation
 
     cwd = working_directory(arguments)
-    roots = settings.config.roots(cwd)
-    settings = replace(
-        settings,
-        keep_session=not arguments.no_session,
-        trust_project=arguments.trust_project,
-        servers=named_servers(arguments, cwd),
+    texts, pictures = read_attachments(
+        arguments.ctx, cwd, settings.config.roots(cwd), settings.emit
     )
-    attached = read_attachments(arguments.ctx, cwd, roots, settings.emit)
     conversation = await open_conversation(
-        settings,
+        replace(
+            settings,
+            keep_session=not arguments.no_session,
+            trust_project=arguments.trust_project,
+            servers=named_servers(arguments, cwd),
+        ),
         cwd=cwd,
         session_id=session_id,
         new_id=getattr(arguments, "session_id", None),
         task=task,
-        attachments=(*attached, *piped),
+        attachments=(*texts, *piped),
         provider=provider,
     )
+    attached = conversation.attachments
     try:
-        _attach_named(conversation, arguments.ctx, arguments.task if task else None)
+        attached += [conversation.keep_picture(it.name, it.data) for it in pictures]
+        named = (arguments.task or "") if task else ""
+        if "@" in named:
+            from kode.cli.prompt.attach import read_mentioned
+
+            mentioned, folders = read_mentioned(named, cwd)
+            for picture in mentioned:
+                try:
+                    attached.append(conversation.keep_picture(picture.name, picture.data))
+                except UserError as error:
+                    settings.emit(Notice(text=str(error)))
+            attached += [folder.text for folder in folders]
     except BaseException:
         await conversation.close(interrupted=True)
         raise
     return conversation
 
 
-def _attach_named(
-    conversation: "Conversation", names: Sequence[str], task: str | None = None
-) -> None:
-    """Attaches the images of `--ctx`, and the images and folders that TASK names after `@`, to the
-    first turn. Piped text is somebody else's, so names in it do not count.
-
-    Raises: UserError for one of `--ctx` that cannot be shown; the others get a notice.
-    """
-    if not names and "@" not in (task or ""):
-        return
-    from kode.cli.prompt.attach import read_mentioned
-    from kode.images import read_picture
-
-    for name in _names(names, conversation.place.cwd):
-        picture = read_picture(conversation.place.cwd / paths.expand(name))
-        if picture is not None:
-            image = conversation.keep_picture(picture.name, picture.data)
-            conversation.attachments.append(image)
-    mentioned, folders = read_mentioned(task or "", conversation.place.cwd)
-    for picture in mentioned:
-        try:
-            image = conversation.keep_picture(picture.name, picture.data)
-            conversation.attachments.append(image)
-        except UserError as error:
-            conversation.settings.emit(Notice(text=str(error)))
-    for folder in folders:
-        conversation.attachments.append(folder.text)
-
-
-def _names(groups: Sequence[str], cwd: Path) -> Iterator[str]:
-    """The names of `--ctx`. A group that names a file as a whole is one name, commas and all."""
-    for group in groups:
-        names = [group] if os.path.exists(cwd / paths.expand(group)) else group.split(",")
-        yield from (name.strip() for name in names if name.strip())
-
-
 def read_attachments(
-    names: Sequence[str], cwd: Path, roots: Sequence[Path], emit: Emit
-) -> tuple["Text", ...]:
-    """Reads the text files of `--ctx`, and lists its folders, as parts of the first message;
-    `_attach_named` handles images. A file in none of `roots` is outside text, and so is one written
-    by a session that had read such text.
+    groups: Sequence[str], cwd: Path, roots: Sequence[Path], emit: Emit
+) -> "tuple[list[Text], list[Picture]]":
+    """Reads the text files of `--ctx`, lists its folders, as parts of the first message, and reads
+    its images. A group that names a file as a whole is one name, commas and all. A file in none of
+    `roots` is outside text, and so is one written by a session that had read such text.
 
     Raises: ConfigError for one that is missing, too large, or neither text nor an image.
     """
-    if not names:
-        return ()
+    texts, pictures = list["Text"](), list["Picture"]()
+    if not groups:
+        return texts, pictures
     from kode.cli.prompt.attach import read_folder
     from kode.conversation.turns import file_part, read_text, text_part
     from kode.images import read_picture
     from kode.session.provenance import Provenance
 
     marks = Provenance(home=paths.home(), folders=(cwd, *roots), source=lambda: "", emit=emit)
-    parts = []
-    for name in _names(names, cwd):
-        path = cwd / paths.expand(name)
-        if read_picture(path) is not None:
-            continue
-        if folder := read_folder(name, path):
-            parts.append(text_part(folder.text.text, path, roots, marks))
-            continue
-        try:
-            parts.append(file_part(name, read_text(path), path, roots, marks))
-        except UserError as error:
-            raise ConfigError(f"--ctx {name}: {error}").about(CTX) from error
-    return tuple(parts)
+    for group in groups:
+        is_one = os.path.exists(cwd / paths.expand(group))
+        for name in filter(None, map(str.strip, [group] if is_one else group.split(","))):
+            path = cwd / paths.expand(name)
+            if picture := read_picture(path):
+                pictures.append(picture)
+            elif folder := read_folder(name, path):
+                texts.append(text_part(folder.text.text, path, roots, marks))
+            else:
+                try:
+                    texts.append(file_part(name, read_text(path), path, roots, marks))
+                except UserError as error:
+                    raise ConfigError(f"--ctx {name}: {error}").about(CTX) from error
+    return texts, pictures
 
 
 def _stdin_has_something_to_say() -> bool:

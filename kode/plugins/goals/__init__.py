@@ -23,5 +23,4 @@ PLUGIN = Plugin(
     task="kode.plugins.goals.command:task",
     around_turn="kode.plugins.goals.pursue:around_turn",
     sections="kode.plugins.goals.words:sections",
-    schemas={"goal": "kode.plugins.goals.forms:FORMS"},
 )

@@ -1,4 +1,4 @@
-"""A goal and its attempts: as programs read them (`kode schema goal`), and as the session has them,
+"""A goal and its attempts: as programs read them, and as the session has them,
 whose records are
 
     {"goal": N, ...}       a goal begins, with its check, its limits and what was spent before
@@ -81,9 +81,6 @@ class GoalReport:
     spent: Spent
     limits: Mapping[Limit, float]
     type: Literal["goal"] = "goal"
-
-
-FORMS = GoalReport | Attempt
 
 
 @dataclass(kw_only=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.cli.commands.opening import is_set_up, open_repl
+from kode.cli.commands.interactive import is_set_up, open_repl
 from kode.cli.flags import add_conversation_flags
 from kode.cli.parser import Parser
 from kode.errors import ConfigError
