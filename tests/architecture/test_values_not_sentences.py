@@ -24,7 +24,6 @@ FIRST_WORD = re.compile(r"[A-Za-z]{2,}:? $")
 BEGINNINGS = frozenset(("startswith", "removeprefix"))
 
 ALLOWED: Mapping[tuple[str, str], str] = {
-    ("kode/cli/commands/subagent.py", "kode subagent"): "the program's name, before its errors",
     ("kode/memory/commands.py", "usage: "): "argparse's word",
 }
 """(module, text or name of the constant) → the format that it is."""

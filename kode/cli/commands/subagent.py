@@ -100,7 +100,7 @@ def main(argv: Sequence[str]) -> int:
 
         text, code = describe_fault(error), EXIT_FAILED
     text = clean(text)
-    print(text if text.startswith("kode subagent") else f"kode subagent: {text}", file=sys.stderr)
+    print(text if text.startswith("kode") else f"kode subagent: {text}", file=sys.stderr)
     if pipes.status is not None:
         return EXIT_CODES[pipes.status]
     pipes.conclude(pipes.make_failure(text, status))

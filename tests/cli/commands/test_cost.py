@@ -65,7 +65,7 @@ def test_json_has_the_figures_as_the_server_counted_them(home: Path, capsys) -> 
     assert cost["breaks"] == []
 
 
-def test_without_a_session_it_says_where_others_are(home: Path, capsys) -> None:
+def test_cost_without_a_session_names_the_list(home: Path, capsys) -> None:
     assert main(["cost"]) in (1, 3)
     assert "session list --all" in capsys.readouterr().err
 
