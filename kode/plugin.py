@@ -24,8 +24,7 @@ HOMES = {
     "kode.cli.screen.printer": "print_either",
     "kode.config.choice": "resolve_provider",
     "kode.config.load": "load_config",
-    "kode.conversation": "Conversation ConversationSettings=Settings open_conversation",
-    "kode.conversation.bare": "BareSession",
+    "kode.conversation": "BareSession Conversation ConversationSettings=Settings open_conversation",
     "kode.conversation.plugins": "PluginSession Prompt",
     "kode.credentials": "keep_secret redact_secrets=redact_values",
     "kode.durable": (
@@ -93,10 +92,10 @@ if TYPE_CHECKING:
     from kode.cli.screen.printer import print_either as print_either
     from kode.config.choice import resolve_provider as resolve_provider
     from kode.config.load import load_config as load_config
+    from kode.conversation import BareSession as BareSession
     from kode.conversation import Conversation as Conversation
     from kode.conversation import Settings as _ConversationSettings
     from kode.conversation import open_conversation as open_conversation
-    from kode.conversation.bare import BareSession as BareSession
     from kode.conversation.plugins import PluginSession as PluginSession
     from kode.conversation.plugins import Prompt as Prompt
     from kode.credentials import keep_secret as keep_secret

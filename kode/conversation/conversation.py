@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from kode import assembly, images, installed, paths
+from kode.assembly import make_agent, open_workplace, simplify
 from kode.config.choice import provider_for, resolve_provider, switched
 from kode.config.load import Loaded, locate
 from kode.config.model import Config
@@ -25,13 +26,22 @@ from kode.conversation.plugins import PluginHost, open_plugins
 from kode.conversation.turns import file_part, outside_part, read_text
 from kode.engine.agent import Agent
 from kode.engine.call import preview_call
-from kode.engine.context import Context, compact, context_tokens, is_compactable, window_parts
+from kode.engine.context import (
+    Context,
+    compact,
+    context_tokens,
+    is_compactable,
+    open_context,
+    window_parts,
+)
+from kode.engine.run import Run
+from kode.engine.turn import run_turn
 from kode.errors import StorageError, UserError
 from kode.events import ContextReduced, Emit, Level, Notice, TurnEnded, Working, silent
 from kode.extensions.found_extensions import FoundExtensions, in_use
 from kode.extensions.mcp_config import Elicit, Entry
 from kode.extensions.session import Extensions
-from kode.memory.contract import MemorySystem
+from kode.memory.contract import InjectReason, MemorySystem
 from kode.messages import Image, Text, ToolCall, Usage, text_of
 from kode.permissions.gate import Gate
 from kode.permissions.modes import MODE_CALLED, MODE_MEANS
@@ -41,12 +51,14 @@ from kode.permissions.rules import Rule
 from kode.provider import EFFORTS, Provider
 from kode.providers.models import retirement_note
 from kode.providers.provider import HttpProvider
-from kode.session import upkeep
-from kode.session.entries import NoteEntry, TaintEntry
+from kode.session import log, upkeep
+from kode.session.entries import Header, NoteEntry, TaintEntry
+from kode.session.index import writable_path
 from kode.session.log import Session
 from kode.session.plan import Plan
-from kode.tool import Tool
+from kode.tool import ALLOWED, Action, Around, Decision, Tool, ToolContext
 from kode.tools.background import BackgroundCommands
+from kode.tools.builtin import BUILTIN, SMALL
 from kode.workplace import Workplace
 
 if TYPE_CHECKING:
@@ -508,3 +520,52 @@ async def open_conversation(
         locate(error, origins)
         raise
     return conversation
+
+
+class _OpenGate(Gate):
+    """Lets every call run: its result is given."""
+
+    async def judge(self, action: Action, context: ToolContext) -> Decision:
+        return ALLOWED
+
+
+@dataclass(kw_only=True)
+class BareSession:
+    """A new session with an agent for it: `create` it, `staff` it, `open` it, then run turns."""
+
+    settings: Settings
+    place: Workplace
+    context: Context
+    agent: Agent = field(init=False)
+    """Made by `staff`; may be replaced before `open`."""
+
+    @classmethod
+    def create(cls, config: Config, *, home: Path, cwd: Path, provider: Provider) -> "BareSession":
+        """A session in a home of its own. Raises: ConfigError, StorageError."""
+        settings = Settings(Loaded(config=config, origins={}))
+        place = open_workplace(config, home, cwd)
+        header = Header(cwd=writable_path(cwd), model=provider.model, provider=provider.name)
+        return cls(settings=settings, place=place, context=Context(log.create(home, header)))
+
+    def staff(
+        self, provider: Provider, tools: Sequence[Tool], *, memory: MemorySystem, answer: Around
+    ) -> None:
+        """Gives it an agent with these tools only, which may run every call: `answer` gives its
+        result instead of the tool. Raises: ConfigError for bad rules."""
+        settings = replace(self.settings, memory=memory)
+        agent = make_agent(settings, provider, self.context.session, self.place)
+        if {tool.name for tool in BUILTIN} & {tool.name for tool in tools} <= {*SMALL}:
+            agent = simplify(agent, settings)
+        gate = _OpenGate(rules=agent.gate.rules, state=agent.gate.state, place=agent.place)
+        self.agent = replace(agent, tools=tuple(tools), gate=gate, around=answer)
+
+    async def open(self, reason: InjectReason) -> None:
+        """Renders the system prompt, or what of it is news in a later process."""
+        await open_context(self.agent, self.context, reason)
+
+    async def turn(
+        self, text: str, attachments: Sequence[Text | Image], steering: Callable[[], Sequence[Text]]
+    ) -> TurnEnded:
+        """Runs one turn as `engine.turn.run_turn` does, and raises what it raises."""
+        run = Run(agent=self.agent, context=self.context, emit=silent, steering=steering)
+        return await run_turn(run, text, attachments)
