@@ -86,7 +86,7 @@ async def _starts(values: Mapping[str, Any]) -> list[Pair]:
     cache, where it has started before. None where it cannot be downloaded."""
     from kode.errors import ServerError
     from kode.extensions.mcp_config import Entry
-    from kode.extensions.mcp_open import DownloadNeededError, Opener, opener
+    from kode.extensions.mcp_server import DownloadNeededError, Opener, opener
 
     with tempfile.TemporaryDirectory() as folder:
         home, project = Path(folder, "home"), Path(folder, "project")

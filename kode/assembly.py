@@ -20,9 +20,9 @@ from kode.credentials import is_key, spellings
 from kode.engine.agent import Agent, Spend
 from kode.errors import ConfigError, Setting, StorageError, UserError
 from kode.events import Emit, Notice
-from kode.extensions.instructions import read_instructions
 from kode.extensions.mcp_config import client_entries
-from kode.extensions.mcp_open import opener
+from kode.extensions.mcp_server import opener
+from kode.extensions.review import read_instructions
 from kode.extensions.session import Extensions
 from kode.git import git_folders
 from kode.memory.system import guard

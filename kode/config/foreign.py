@@ -1,7 +1,7 @@
 """Settings files of Claude Code and Codex: found, and read as far as kode has an equal.
 
 Their denials and questions count as if the person's own config had them: they only make it
-stricter. What they allow, and their variables, waits for a yes; see `kode.extensions.foreign`.
+stricter. What they allow, and their variables, waits for a yes; see `kode.extensions.review`.
 https://docs.claude.com/en/docs/claude-code/settings and
 https://developers.openai.com/codex/config-reference describe the keys.
 """
@@ -28,25 +28,6 @@ Scope = Literal["project", "home"]
 _PATH = re.compile(r"^((?:Edit|Glob|Grep|LS|MultiEdit|NotebookEdit|Read|Write)\()(?:(/)/|\.?/)")
 """In Claude Code's rules `//a` is absolute, and `/a` and `./a` are relative to the project."""
 _POLICY = "shell_environment_policy"
-_NO_RULE = "kode has no such rule: write one of your own"
-_INSTEAD = {
-    "approval_policy": "set `permissions.mode`: kode asks by default",
-    "enabledPlugins": "`kode extensions add` takes a bundle",
-    "hooks": "put it into `.claude/settings.json`",
-    "mcp_servers": "`kode mcp import` takes servers",
-    "model": "set `model` in kode's config",
-    "model_provider": "set `provider` in kode's config",
-    "model_providers": "set `providers` in kode's config",
-    "model_reasoning_effort": "set `effort` in kode's config",
-    "notify": "a hook of the event Notification or Stop does this",
-    "permissions.additionalDirectories": "set `add_dirs`, or give --add-dir",
-    "permissions.defaultMode": "set `permissions.mode`",
-    "sandbox": "kode has a sandbox of its own, on by default: `sandbox`",
-    "sandbox_mode": "set `permissions.mode` to plan, or `sandbox`",
-    "sandbox_workspace_write": "set `sandbox.network`, `add_dirs`",
-    _POLICY: "commands get an allow-list: `shell.environment` adds to it",
-}
-"""A key of either agent → what to do instead."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,12 +42,10 @@ class ForeignSettings:
     """Allow nothing until a person has said so."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables for commands."""
-    unused: Mapping[str, str] = field(default_factory=dict)
-    """Key → why kode does not use it, in a few words that say what to do instead."""
+    unused: tuple[str, ...] = ()
+    """Keys, rules and variables that kode does not use."""
     fault: str = ""
     """Why nothing of it counts; "" if it can be read."""
-    is_named: bool = False
-    """Whether the person named it: `--settings`."""
 
 
 def find_foreign(cwd: Path) -> tuple[ForeignSettings, ...]:
@@ -113,7 +92,7 @@ def _read(
         return parse_settings(text, path, scope, is_named=is_named)
     except (OSError, ValueError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        return ForeignSettings(path=path, scope=scope, fault=str(why), is_named=is_named)
+        return ForeignSettings(path=path, scope=scope, fault=str(why))
 
 
 def parse_settings(
@@ -129,28 +108,36 @@ def parse_settings(
     if not isinstance(document, dict):
         raise ValueError("it holds no JSON object")
     permissions, policy = (_object(document.pop(key, {})) for key in ("permissions", _POLICY))
-    environment, unused, fields = dict[str, str](), dict[str, str](), dict[str, Any]()
-    for kind in ("deny", "ask", "allow"):
+    environment, unused = dict[str, str](), list[str]()
+
+    def rules(kind: str, *, count: bool = True) -> tuple[str, ...]:
         written = permissions.pop(kind, [])
-        rules = [(text, _rule(text)) for text in (written if isinstance(written, list) else ())]
-        fields[kind] = tuple(rule for _, rule in rules if rule)
-        unused |= {f"permissions.{kind}: {text}": _NO_RULE for text, rule in rules if not rule}
-    if is_named:
-        unused |= {f"permissions.allow: {rule}": "use --allow" for rule in fields.pop("allow")}
+        pairs = [(text, _rule(text)) for text in (written if isinstance(written, list) else ())]
+        unused.extend(f"permissions.{kind}: {it}" for it, rule in pairs if not (rule and count))
+        return tuple(rule for _, rule in pairs if rule and count)
+
+    deny, ask = rules("deny"), rules("ask")
+    allow = rules("allow", count=not is_named)  # --allow says it
     for key, part in (("env", document.pop("env", {})), (f"{_POLICY}.set", policy.pop("set", {}))):
         for name, value in _object(part).items():
-            if fault := _fault(name, value):
-                unused[f"{key}.{name}"] = fault
-            else:
+            if _is_variable(name, value):
                 environment[name] = value
+            else:
+                unused.append(f"{key}.{name}")
     # Hooks in the usual places are read by `kode.extensions.hooks`.
-    ignored = {"$schema"} if is_named or is_toml else {"$schema", "hooks", "statusLine"}
-    left = [key for key in document if key not in ignored]
-    left += [f"permissions.{key}" for key in permissions]
-    unused |= {key: _INSTEAD.get(key, "kode has no such setting") for key in left}
-    unused |= {f"{_POLICY}.{key}": _INSTEAD[_POLICY] for key in policy}
-    fields |= {"environment": environment, "unused": unused}
-    return ForeignSettings(path=path, scope=scope, is_named=is_named, **fields)
+    ignored = {"$schema"} if is_named or is_toml else {"$schema", "hooks"}
+    unused += [key for key in document if key not in ignored]
+    unused += [f"permissions.{key}" for key in permissions]
+    unused += [f"{_POLICY}.{key}" for key in policy]
+    return ForeignSettings(
+        path=path,
+        scope=scope,
+        deny=deny,
+        ask=ask,
+        allow=allow,
+        environment=environment,
+        unused=tuple(unused),
+    )
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -162,9 +149,7 @@ def _rule(rule: Any) -> str:
     return own_rule(_PATH.sub(r"\1\2", rule.strip())) if isinstance(rule, str) else ""
 
 
-def _fault(name: str, value: Any) -> str:
-    """Why commands do not get a variable, "" if they do."""
-    if not isinstance(value, str) or "\0" in value or "=" in name or not name:
-        return "it is no text"
-    is_secret = credentials.redact(line := f"{name}={value}") != line
-    return "it looks like a secret: `shell.environment` gives commands one" if is_secret else ""
+def _is_variable(name: str, value: Any) -> bool:
+    """Whether commands get it: `shell.environment` gives them what looks like a secret."""
+    is_text = isinstance(value, str) and "\0" not in value and name != "" and "=" not in name
+    return is_text and credentials.redact(line := f"{name}={value}") == line

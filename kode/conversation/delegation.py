@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from kode.config.choice import resolve_provider, small_choice
 from kode.config.model import Embedding, ProviderPart
 from kode.errors import StorageError
-from kode.extensions.agents import lacking, may_use
+from kode.extensions.agents import may_use
 from kode.extensions.found_extensions import FoundExtensions, in_use
-from kode.extensions.mcp_tools import tools_of
 from kode.messages import Usage
 from kode.permissions.gate import Gate
 from kode.permissions.question import Answer, Ask, Question
@@ -73,20 +72,12 @@ async def _ask_once(gate: Gate, ask: Ask, question: Question) -> Answer:
 def _share_tools(
     conversation: "Conversation", catalog: FoundExtensions, task: "Task"
 ) -> Sequence[Tool]:
-    """What a subagent gets of its parent's servers; says what its definition names in vain."""
+    """What a subagent gets of its parent's servers."""
     provider, extensions = conversation.agent.provider, conversation.extensions
     definition = {agent.item.name: agent for agent in in_use(catalog.agents)}.get(task.agent or "")
-    skills = {skill.item.name for skill in in_use(catalog.skills)}
     if extensions is None:  # of a subagent: what it has of its own parent
-        available = conversation.settings.tools
-        tools = tuple(tool for tool in available if may_use(definition, tool))
-    else:
-        available = tools_of(list(extensions.servers.values()))
-        tools = extensions.shared_tools(definition, provider.info.context_window)
-    if definition and (lacks := lacking(definition, available, skills)):
-        names = ", ".join(lacks)
-        conversation.say_once(f"The agent {task.agent} names what this session lacks: {names}.")
-    return tools
+        return tuple(tool for tool in conversation.settings.tools if may_use(definition, tool))
+    return extensions.shared_tools(definition, provider.info.context_window)
 
 
 def start_of_child(conversation: "Conversation") -> "Start":

@@ -14,13 +14,13 @@ from kode.engine.agent import Agent
 from kode.engine.command import Command, settle_changes
 from kode.errors import KodeError, SandboxError, UserError
 from kode.events import Notice, TurnEnded
-from kode.extensions import foreign, found_extensions, trust
+from kode.extensions import found_extensions, review, trust
 from kode.extensions.agents import AgentDefinition
 from kode.extensions.found_extensions import FoundExtensions, in_use, reread
 from kode.extensions.hook_runs import CHANGED, Hooks, sample_line
 from kode.extensions.hooks import CHANGES_COUNT, Event, Hook, is_current
 from kode.extensions.places import surroundings
-from kode.extensions.skills import catalogue
+from kode.extensions.skills import catalogue, skill_tool
 from kode.messages import Text
 from kode.sandbox.reach import NO_GRANTS
 from kode.tool import Action, FileChange, ToolContext
@@ -68,12 +68,12 @@ async def add_extensions(
         emit(Notice(text=f"{problems[0]}{more}{list_all}"))
     if files := settings.loaded.foreign:
         approvals = trust.load(place.home, place.project, trust_project=settings.trust_project)
-        rules, *variables = foreign.approved_settings(files, approvals)
+        rules, *variables = review.approved_settings(files, approvals)
         agent.gate.approve_in_session(rules)
         agent = replace(agent, place=place.with_variables(*variables))
-        if lines := "; ".join(foreign.remarks(files)):
-            text = f"Not used of other agents' settings (`kode doctor` says why): {lines}"
-            emit(Notice(text=text, level="info"))
+        unused = [(file.path, file.fault or ", ".join(file.unused)) for file in files]
+        if lines := "; ".join(f"{path}: {text}" for path, text in unused if text):
+            emit(Notice(text=f"Not used of other agents' settings: {lines}", level="info"))
     if conversation.extensions is not None:
         items = [hook.item for hook in in_use(catalog.hooks) if hook.item.scope in trust.FOREIGN]
         await conversation.extensions.ask_outside(items)
@@ -100,9 +100,7 @@ def _extend(
             conversation.attachments.append(Text(text=text, source="instructions"))
     sections = catalogue(skills, agent.provider.info.context_window)
     if for_model := [skill for skill in skills if skill.for_model]:
-        from kode.extensions.skill_tool import skill_tool
-
-        tools.append(skill_tool(for_model, place.home, place.project))
+        tools.append(skill_tool(for_model, partial(reread, home=place.home, project=place.project)))
     agent = replace(
         agent,
         tools=tuple(tools),

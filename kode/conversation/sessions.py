@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 FIRST_TURN = (
     "httpcore2 anyio._backends._asyncio kode.providers.written_calls apsw encodings.utf_8_sig "
-    "kode.extensions.skill_tool kode.subagents.tool kode.sandbox.trial "
+    "kode.subagents.tool kode.sandbox.trial "
     "kode.sandbox.attempt kode.sandbox.loopback kode.sandbox.probe kode.sandbox.seatbelt "
     "kode.sandbox.store kode.permissions.shell kode.tools.checkers"
 ).split()

@@ -1,7 +1,6 @@
 """Definitions of agents: Markdown files that say what a subagent is for, which tools it has, and
 how it works. `kode.subagents` starts one."""
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,35 +64,16 @@ def may_use(agent: AgentDefinition | None, tool: Tool) -> bool:
     if agent is None or tool.target is None:
         return has_all_tools(agent)
     server, _, name = tool.target({}).partition(":")
-    ways = {
-        tool.name,
-        f"mcp__{server}",
-        *(f"mcp__{server}__{end}" for end in ("*", name)),
-        "mcp__*",
-    }
+    prefix = f"mcp__{server}"
+    ways = {tool.name, prefix, f"{prefix}__*", f"{prefix}__{name}", "mcp__*"}
     if ways & agent.without or not (agent.servers is None or server in agent.servers):
         return False
+    if agent.tools is None or ways & agent.tools:
+        return True
     # A list of tools that has none of a server, which is named besides, is about the others.
-    is_listed = any(f"{tool}__".startswith(f"mcp__{server}__") for tool in agent.tools or ())
-    is_named = agent.servers is not None and not is_listed
-    return agent.tools is None or is_named or bool(ways & agent.tools)
-
-
-def lacking(agent: AgentDefinition, tools: Sequence[Tool], skills: Collection[str]) -> list[str]:
-    """What a definition names, and these tools of servers and skills do not have."""
-    names = {tool.name for tool in tools}
-    servers = {tool.target({}).partition(":")[0] for tool in tools if tool.target is not None}
-    values = {
-        *names,
-        *(f"mcp__{server}{end}" for server in servers for end in ("", "__*")),
-        "mcp__*",
-    }
-    listed = sorted(tool for tool in agent.tools or () if tool.startswith("mcp__"))
-    return [
-        *(f"MCP server {server}" for server in agent.servers or () if server not in servers),
-        *(f"tool {tool}" for tool in listed if tool not in values),
-        *(f"skill {skill}" for skill in agent.skills or () if skill not in skills),
-    ]
+    return agent.servers is not None and not any(
+        f"{listed}__".startswith(f"{prefix}__") for listed in agent.tools
+    )
 
 
 def find_agents(around: Surroundings) -> tuple[list[AgentDefinition], list[str]]:

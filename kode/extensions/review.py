@@ -1,28 +1,25 @@
 """Finds what a repository brings that waits for approval, and asks one question about it.
 
-`FINDERS` lists the finders: a new kind of extension is one line there.
+Beside the extensions these are instruction files that a session wrote which had read outside text,
+and what settings files of other agents allow: their denials and questions need no yes.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kode import paths
+from kode.config.foreign import ForeignSettings, find_foreign
 from kode.credentials import redact
-from kode.extensions import foreign, found_extensions, instructions, mcp_config, trust
-from kode.extensions.trust import Approvals, Item
+from kode.extensions import found_extensions, mcp_config, trust
+from kode.extensions.trust import Approvals, Item, Scope
+from kode.messages import first_of
+from kode.paths import real_path
+from kode.permissions.places import is_named_like_keys
 from kode.permissions.question import Ask, Question, visible
-
-Finder = Callable[[Path, Path], Iterable[Item]]
-"""(home, cwd) → what was found. Never raises: it reports what it cannot read itself."""
-
-FINDERS: tuple[Finder, ...] = (
-    mcp_config.items,
-    found_extensions.items,
-    instructions.items,
-    foreign.items,
-)
+from kode.prompts.agents_files import ProjectInstructions, Source, read_agents_files
 
 LONGEST_KEY_LINES = 200  # an RSA key of 16,384 bits, a line for each 64 characters
 LASTS = "Your approval lasts until it changes; `kode extensions revoke NAME` withdraws it."
@@ -55,11 +52,6 @@ _KINDS = {
     "mcp-download": "one start with the network: MCP server",
     "hook-outside": "without a sandbox: hook",
 }
-
-
-def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
-    """Everything found for `cwd`, trusted or not."""
-    return tuple(item for find in FINDERS for item in find(home, cwd))
 
 
 @dataclass(frozen=True)
@@ -168,3 +160,103 @@ def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
 def named(item: Item) -> str:
     """`MCP server files`."""
     return f"{_KINDS.get(item.kind, item.kind)} {item.name}"
+
+
+# ── what waits for approval ──────────────────────────────────────────────────────────────────
+
+
+def find_items(home: Path, cwd: Path) -> tuple[Item, ...]:
+    """Everything found for `cwd`, trusted or not. Never raises."""
+    finders = (mcp_config.items, found_extensions.items, instruction_items, foreign_items)
+    return tuple(item for find in finders for item in find(home, cwd))
+
+
+MAX_NAMED = 5  # a note of one line
+
+
+def read_instructions(home: Path, cwd: Path) -> ProjectInstructions:
+    """The current instructions for agents in `cwd`, without those that wait for approval, which the
+    warning names; see `prompts.agents_files`. Never raises."""
+    project = paths.project_root(cwd)
+    approvals = trust.load(home, project)
+    instructions = _read_instructions(cwd, approvals)
+    warnings = [instructions.warning, approvals.problem]
+    if names := [_instructions_item(source, project).name for source in instructions.waiting]:
+        warnings.append(
+            f"Left out of the instructions: {', '.join(first_of(names, MAX_NAMED))}, written by a "
+            "session that had read outside text. `kode extensions approve` shows and approves it."
+        )
+    return replace(instructions, warning=" ".join(filter(None, warnings)))
+
+
+def instruction_items(home: Path, cwd: Path) -> tuple[Item, ...]:
+    """The instructions that wait for approval. Never raises."""
+    project = paths.project_root(cwd)
+    approvals = trust.load(home, project)
+    if approvals.marks is None or not approvals.marks.paths:
+        return ()
+    waiting = _read_instructions(cwd, approvals).waiting
+    return tuple(_instructions_item(source, project) for source in waiting)
+
+
+def _read_instructions(cwd: Path, approvals: Approvals) -> ProjectInstructions:
+    project = paths.project_root(cwd)
+
+    def waits(source: Source) -> bool:
+        return trust.state(_instructions_item(source, project), approvals) != "trusted"
+
+    def is_secret(path: str) -> bool:
+        return is_named_like_keys(path, is_folder=False)
+
+    repository = paths.repository_root(cwd)
+    return read_agents_files(cwd, repository, is_secret=is_secret, waits=waits)
+
+
+def _instructions_item(source: Source, project: Path) -> Item:
+    real = Path(real_path(source.path))
+    return Item(
+        kind="instructions",
+        name=str(real.relative_to(project) if project in real.parents else real),
+        origin=real,
+        scope="project",
+        content=f"{source.text}\n",
+        sha256=source.sha256,
+    )
+
+
+def foreign_items(home: Path, cwd: Path, scope: Scope = "project") -> list[Item]:
+    """What settings of other agents allow, and variables of a repository's. Nobody is asked about
+    the person's own files, "home", which `kode extensions approve` takes by name."""
+    return [
+        _settings_item(settings)
+        for settings in find_foreign(cwd)
+        if settings.scope == scope
+        if settings.allow or (settings.environment and scope == "project")
+    ]
+
+
+def _settings_item(settings: ForeignSettings) -> Item:
+    wanted = {"allow": settings.allow, "env": dict(settings.environment)}
+    return Item(
+        kind="settings",
+        name="/".join(settings.path.parts[-2:]),
+        origin=settings.path,
+        scope=settings.scope,
+        content=json.dumps({key: value for key, value in wanted.items() if value}, indent=2),
+        covers=(str(settings.path),),
+        can="What it allows runs unasked; its variables are for commands in the sandbox.",
+    )
+
+
+def approved_settings(
+    foreign: Iterable[ForeignSettings], approvals: Approvals
+) -> tuple[list[str], dict[str, str], dict[str, str]]:
+    """The rules that count as the person's, the variables for every command, and those for commands
+    in the sandbox."""
+    rules, everywhere, inside = list[str](), dict[str, str](), dict[str, str]()
+    for settings in reversed(tuple(foreign)):  # the nearest counts
+        everywhere |= settings.environment if settings.scope == "home" else {}
+        if trust.state(_settings_item(settings), approvals) == "trusted":
+            rules += settings.allow
+            inside |= settings.environment
+    return rules, everywhere, inside

@@ -17,8 +17,7 @@ from kode.events import Emit, Notice
 from kode.extensions import mcp_config, trust
 from kode.extensions.agents import AgentDefinition, has_all_tools, may_use
 from kode.extensions.mcp_config import Entry
-from kode.extensions.mcp_open import Opener, download_item
-from kode.extensions.mcp_server import McpServer, pinned_definitions
+from kode.extensions.mcp_server import McpServer, Opener, download_item, pinned_definitions
 from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
 from kode.extensions.review import Reviewer, named
 from kode.extensions.trust import Approvals, Item

@@ -5,11 +5,13 @@ A skill's script runs like any other command, by the model and through the gate.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import difflib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
-from kode.errors import ConfigError
+from kode.errors import ConfigError, ToolError
 from kode.extensions.places import (
     MAX_DEPTH,
     SKIPPED,
@@ -21,7 +23,10 @@ from kode.extensions.places import (
     read_text,
 )
 from kode.extensions.trust import FOREIGN, Item, folder_content
+from kode.function_tool import tool
 from kode.messages import first_of, shorten
+from kode.paths import real_path
+from kode.tool import Tool, ToolContext, ToolOutput
 
 FAMILIES = (".kode", ".agents", ".claude")
 FILE = "SKILL.md"
@@ -135,3 +140,42 @@ def _list_skills(folder: Path, depth: int = MAX_DEPTH) -> Iterator[tuple[str, Pa
                 yield "", path
             elif depth > 1 and path.name not in SKIPPED and not path.is_symlink():
                 yield from _list_skills(path, depth - 1)
+
+
+# ── the tool ─────────────────────────────────────────────────────────────────────────────────
+
+DESCRIPTION = """\
+Load a skill: instructions for a kind of task, from the list in the system prompt. `file` reads \
+one of its files instead. Its scripts are run with `shell`."""
+
+
+def skill_tool(skills: Sequence[Skill], reread: Callable[[Skill], Skill]) -> Tool:
+    """The tool for one session. Its result survives when the beginning of the conversation is
+    summarized. `reread` reads a skill again, and raises ToolError if it changed."""
+    by_name = {skill.item.name: skill for skill in skills}
+
+    async def skill(
+        context: ToolContext,
+        name: str,
+        file: Annotated[str | None, "Relative to the skill's folder"] = None,
+    ) -> ToolOutput:
+        if name not in by_name:
+            similar = difflib.get_close_matches(name, by_name, n=1)
+            hint = f" Did you mean {similar[0]}?" if similar else ""
+            names = ", ".join(by_name)
+            raise ToolError(f"There is no skill {name!r}.{hint} The skills are: {names}.")
+        loaded = reread(by_name[name])
+        if file is None:
+            return ToolOutput(text=loaded.instructions(), summary="loaded", lasting=True)
+        path = Path(real_path(loaded.folder / file))
+        if Path(real_path(loaded.folder)) not in path.parents:
+            raise ToolError(f"{file} is outside of the skill's folder. Read it with read_file.")
+        try:
+            text = read_text(path, replace(loaded.place, folder=loaded.folder))
+        except ConfigError as error:
+            files = ", ".join(loaded.files) or "none"
+            raise ToolError(f"{error}. Its files are: {files}.") from None
+        read = (str(loaded.folder / file),)
+        return ToolOutput(text=text, summary=f"{len(text.splitlines())} lines", files_read=read)
+
+    return tool(effect="none", subject="name", parallel=True, description=DESCRIPTION)(skill)

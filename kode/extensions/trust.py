@@ -43,7 +43,7 @@ Kind = Literal[
     "mcp-download",
     "hook-outside",
 ]
-"""`-outside`: that it may run without a sandbox; `-download`: see `mcp_open`."""
+"""`-outside`: that it may run without a sandbox; `-download`: see `mcp_server`."""
 BESIDE: tuple[Kind, ...] = ("mcp-tool", "mcp-outside", "mcp-download", "hook-outside")
 """Approved beside the item that they are about, and for everybody's: nothing brings them."""
 NOT_FOUND: tuple[Kind, ...] = (*BESIDE, "instructions")

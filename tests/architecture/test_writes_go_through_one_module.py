@@ -37,7 +37,7 @@ BY_PATH: dict[str, dict[str, str]] = {
         "remove": HOME,
         "set_aside": HOME,
     },
-    "extensions/mcp_open.py": {"remove_caches": HOME},
+    "extensions/mcp_server.py": {"remove_caches": HOME},
     "memory/embed.py": {"open_disposable": HOME},
     "memory/pending.py": {"take": HOME},
     "providers/stream.py": dict.fromkeys(("__aenter__", "_touching", "harden", "soften"), NO_FILE),

@@ -9,8 +9,7 @@ import pytest
 from kode.events import silent
 from kode.extensions import trust
 from kode.extensions.mcp_config import Entry
-from kode.extensions.mcp_open import opener
-from kode.extensions.mcp_server import McpServer
+from kode.extensions.mcp_server import McpServer, opener
 from kode.tool import ToolContext
 from tests.needs import PLAIN_PYTHON
 from tests.workplaces import workplace

@@ -8,7 +8,7 @@ import pytest
 from kode.config.load import Loaded, load_config
 from kode.errors import ConfigError
 from kode.events import Event, Notice, ToolFinished
-from kode.extensions import foreign, trust
+from kode.extensions import review, trust
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.extensions.found_extensions.conftest import opened as opened
 from tests.extensions.found_extensions.conftest import world as world
@@ -56,8 +56,8 @@ async def test_their_allowances_wait_for_a_yes(world: World, opened: Open, where
     assert not (world.project / "made.txt").exists()
 
     found = [
-        *foreign.items(world.home, world.project),
-        *foreign.items(world.home, world.project, "home"),
+        *review.foreign_items(world.home, world.project),
+        *review.foreign_items(world.home, world.project, "home"),
     ]
     trust.approve(world.home, world.project, found)
     conversation = await opened({"calls": [ASKED]}, DONE, mode="ask", **flags)
@@ -67,7 +67,7 @@ async def test_their_allowances_wait_for_a_yes(world: World, opened: Open, where
 
 async def test_a_changed_allowance_waits_again(world: World, opened: Open) -> None:
     settings(world, permissions={"allow": ["Bash(ls:*)"]})
-    trust.approve(world.home, world.project, [*foreign.items(world.home, world.project)])
+    trust.approve(world.home, world.project, [*review.foreign_items(world.home, world.project)])
     settings(world, permissions={"allow": ["Bash(ls:*)", "Bash(touch:*)"]})
     flags = {"sandbox.enabled": False}
     conversation = await opened({"calls": [ASKED]}, DONE, mode="ask", **flags)
@@ -98,7 +98,7 @@ async def test_variables_of_a_repository_wait_and_stay_in_the_sandbox(
 ) -> None:
     settings(world, env={"STAGE": "theirs"})
     if approved:
-        trust.approve(world.home, world.project, [*foreign.items(world.home, world.project)])
+        trust.approve(world.home, world.project, [*review.foreign_items(world.home, world.project)])
     conversation = await opened({"calls": [SAYS]}, DONE, mode=mode)
 
     await conversation.turn("say")
@@ -132,7 +132,7 @@ async def test_a_file_that_links_out_is_a_fault(
     await conversation.turn("one")
 
     assert any("links out" in one.text for one in events if isinstance(one, Notice))
-    assert list(foreign.items(world.home, world.project)) == []
+    assert list(review.foreign_items(world.home, world.project)) == []
 
 
 async def test_named_settings_deny_and_set_but_never_allow(
@@ -153,7 +153,6 @@ async def test_named_settings_deny_and_set_but_never_allow(
     assert finished(events)[-1].text.strip() == "named"
     assert conversation.config.permissions.allow == ()
     said = next(one.text for one in events if isinstance(one, Notice) and "rm:" in one.text)
-    assert "--allow" in said
     assert "hooks" in said
 
 

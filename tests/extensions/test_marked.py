@@ -13,8 +13,9 @@ from kode import paths
 from kode.extensions import found_extensions, review, trust
 from kode.extensions.found_extensions import in_use
 from kode.extensions.hooks import find_hooks
-from kode.extensions.instructions import items, read_instructions
 from kode.extensions.places import surroundings
+from kode.extensions.review import instruction_items as items
+from kode.extensions.review import read_instructions
 from kode.session.provenance import Provenance
 from tests.needs import needs
 

@@ -17,8 +17,7 @@ import pytest
 from kode.errors import ServerError
 from kode.extensions import mcp_connection, mcp_transports
 from kode.extensions.mcp_config import Entry, Server
-from kode.extensions.mcp_open import opener
-from kode.extensions.mcp_server import McpServer
+from kode.extensions.mcp_server import McpServer, opener
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from kode.errors import ConfigError, ServerError
-from kode.extensions import mcp_open, review, trust
+from kode.extensions import mcp_server, review, trust
 from kode.extensions.mcp_config import Entry
-from kode.extensions.mcp_open import DownloadNeededError, opener
-from kode.extensions.mcp_server import held_back, keep_pins
+from kode.extensions.mcp_server import DownloadNeededError, held_back, keep_pins, opener
 from kode.permissions.question import Answer
 from tests.extensions.conftest import SERVERS
 from tests.needs import PLAIN_PYTHON, needs
@@ -126,10 +125,10 @@ async def test_a_server_that_replaces_itself_is_off_again(home, servers, entry, 
 
 
 async def test_a_changed_entry_downloads_nothing_unasked(home, servers, entry, registry):
-    trust.approve(home, home, [mcp_open.download_item(entry())])
+    trust.approve(home, home, [mcp_server.download_item(entry())])
     await servers.download(entry())
     changed = entry("more")
-    assert trust.state(mcp_open.download_item(changed), trust.load(home, home)) == "changed"
+    assert trust.state(mcp_server.download_item(changed), trust.load(home, home)) == "changed"
     with pytest.raises(DownloadNeededError):
         await tools(servers, changed)
     assert registry.asked == 1
@@ -145,13 +144,13 @@ async def test_the_start_with_the_network_cannot_change_the_project(servers, ent
 async def test_a_changed_form_removes_what_the_old_one_downloaded(home, servers, entry):
     await servers.download(entry())
     await servers.download(entry("more"))
-    assert not mcp_open.cache_folder(entry(), home).exists()
-    assert mcp_open.is_filled(mcp_open.cache_folder(entry("more"), home))
+    assert not mcp_server.cache_folder(entry(), home).exists()
+    assert mcp_server.is_filled(mcp_server.cache_folder(entry("more"), home))
 
 
 async def test_a_server_cannot_write_beside_its_cache(home, servers, entry):
     await servers.download(entry())
-    folder = mcp_open.cache_folder(entry(), home)
+    folder = mcp_server.cache_folder(entry(), home)
     async with servers(entry()) as connection:
         inside = {"path": str(folder / "files" / "a")}
         assert not (await connection.call("write", inside, print)).is_error
@@ -168,7 +167,7 @@ async def test_a_person_is_asked_once_and_shown_the_command(home, entry, registr
         asked.append(question)
         return Answer(choice="yes")
 
-    wanted = mcp_open.download_item(entry(env={"TOKEN": "hidden-value"}))
+    wanted = mcp_server.download_item(entry(env={"TOKEN": "hidden-value"}))
     for _ in range(2):
         assert await review.Reviewer(home, ask).may(home, wanted)
     (question,) = asked

@@ -211,7 +211,7 @@ def memory(case: Case) -> Finding:
 
 
 def instructions(case: Case) -> Finding:
-    from kode.extensions.instructions import read_instructions
+    from kode.extensions.review import read_instructions
 
     if not case.loaded.config.agents_files:
         return ok("not read (`agents_files`)")
@@ -280,8 +280,7 @@ def sandbox_proofs() -> Iterator[Finding]:
 
 
 def foreign_settings(cwd: Path) -> Iterator[Finding]:
-    """A finding for each settings file of another agent: what of it counts, and why not the
-    rest."""
+    """A finding for each settings file of another agent: what of it counts."""
     from kode.config.foreign import find_foreign
 
     for settings in find_foreign(cwd):
@@ -292,7 +291,7 @@ def foreign_settings(cwd: Path) -> Iterator[Finding]:
         }
         parts = [f"{len(entries)} {what}" for what, entries in counts.items() if entries]
         parts += [f"{len(settings.allow)} allowed once you approve it"] if settings.allow else []
-        parts += [f"not used: {name} ({why})" for name, why in settings.unused.items()]
+        parts += [f"not used: {', '.join(settings.unused)}"] if settings.unused else []
         detail = (
             f"{settings.path}: {settings.fault or '; '.join(parts) or 'nothing that kode uses'}"
         )

@@ -506,7 +506,7 @@ async def _open(entry: McpServerEntry, *, unasked: bool) -> "AsyncIterator[Conne
     from kode.assembly import open_workplace
     from kode.cli.screen.question import make_elicit
     from kode.config.load import load_config
-    from kode.extensions.mcp_open import DownloadNeededError, download_item, opener
+    from kode.extensions.mcp_server import DownloadNeededError, download_item, opener
 
     home, cwd = paths.home(), directory(None, "")
     config = load_config(home, cwd, environ=os.environ, flags={}).config

@@ -14,7 +14,7 @@ from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answer, Answered, complain
 from kode.cli.screen.question import make_ask
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError
-from kode.extensions import foreign, review, trust
+from kode.extensions import review, trust
 from kode.extensions.trust import Approvals, Approved, Item
 from kode.permissions.question import visible
 from kode.plain_text import clean
@@ -27,7 +27,7 @@ def main(argv: Sequence[str], verb: Sequence[str] = ()) -> Answered:
     cwd, home = directory(), paths.home()
     approvals = trust.load(home, paths.project_root(cwd))
     complain([approvals.problem])
-    items = (*review.find_items(home, cwd), *foreign.items(home, cwd, "home"))
+    items = (*review.find_items(home, cwd), *review.foreign_items(home, cwd, "home"))
     if arguments.command == "list":
         return _list(items, approvals, as_json=arguments.json)
     if arguments.command == "revoke":

@@ -99,7 +99,7 @@ async def _memory(conversation: "Conversation") -> str:
 
 
 def _instructions(conversation: "Conversation") -> list[str]:
-    from kode.extensions.instructions import read_instructions
+    from kode.extensions.review import read_instructions
     from kode.prompts import INSTRUCTIONS_CUT
 
     if not conversation.config.agents_files:

@@ -11,7 +11,7 @@ from kode.conversation import Conversation
 from kode.errors import ConfigError
 from kode.extensions import mcp_config, trust
 from kode.extensions.mcp_config import Entry
-from kode.extensions.mcp_open import opener
+from kode.extensions.mcp_server import opener
 from kode.permissions.question import Answer, Question
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.extensions.found_extensions.test_hook_moments import DONE, hooks, runs
