@@ -38,7 +38,8 @@ Switch = Literal[
     thinking          {"thinking": {"type": "enabled"}, "reasoning_effort": LEVEL}, or
                       {"thinking": {"type": "disabled"}}                       DeepSeek
     kimi              {"reasoning_effort": LEVEL} for a model with levels, else
-                      {"thinking": {"type": "enabled" | "disabled"}}; never both
+                      {"thinking": {"type": "enabled", "keep": "all"}}, which keeps what was
+                      thought before, or {"thinking": {"type": "disabled"}}; never both
     zai               as `thinking`, and the server keeps what was thought before
     template          {"chat_template_kwargs": {"enable_thinking": BOOL}}      llama.cpp, vLLM
     google            {"extra_body": {"google": {"thinking_config": {...}}}}, which shows thoughts;

@@ -71,6 +71,8 @@ CORRECTIONS: Mapping[str, Mapping[str, Any]] = {
     "openai/gpt-5.4-pro": {"efforts": ["medium", "high", "xhigh"]},
     # DEPRECATED_MODELS of the SDK.
     "anthropic/claude-opus-4-5": {"retires_on": "2027-01-22"},
+    # Their server refuses a picture; deepseek-v4.1-flash, whose row the source repeats, sees.
+    "deepseek/deepseek-v4-flash": {"sees_images": False},
 }
 
 EDITION = re.compile(r"-(20\d\d-?\d\d-?\d\d|\d{4}|latest)$")

@@ -154,9 +154,13 @@ def thinking_settings(switch: str, level: Effort | None, *, has_levels: bool = T
             # Else the server drops what was thought in earlier turns, although it goes back.
             keeps: Object = {"clear_thinking": False} if is_on else {}
             return {"thinking": {"type": kind, **keeps}, **leveled}
+        case "kimi" if not has_levels or not is_on:
+            # Else this one does the same.
+            keeps = {"keep": "all"} if is_on else {}
+            return {"thinking": {"type": kind, **keeps}}
         case _ if level is None:
             return {}
-        case "reasoning_effort":
+        case "reasoning_effort" | "kimi":
             return {"reasoning_effort": level}
         case "reasoning":
             return {"reasoning": {"effort": level}}
@@ -164,8 +168,6 @@ def thinking_settings(switch: str, level: Effort | None, *, has_levels: bool = T
             return {"reasoning": {"enabled": is_on}, **leveled}
         case "thinking":
             return {"thinking": {"type": kind}, **leveled}
-        case "kimi":
-            return leveled if is_on and has_levels else {"thinking": {"type": kind}}
         case "template":
             return {"chat_template_kwargs": {"enable_thinking": is_on}}
     return {}

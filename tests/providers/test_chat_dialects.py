@@ -468,10 +468,11 @@ def test_each_switch_has_its_words(switch: str, level: Any, settings: Object) ->
     assert thinking_settings(switch, level) == settings
 
 
-def test_kimi_models_without_levels_are_switched_on_and_off() -> None:
-    settings = thinking_settings("kimi", "high", has_levels=False)
+@pytest.mark.parametrize("level", [None, "high"])
+def test_kimi_models_without_levels_keep_what_they_thought(level: Any) -> None:
+    settings = thinking_settings("kimi", level, has_levels=False)
 
-    assert settings == {"thinking": {"type": "enabled"}}
+    assert settings == {"thinking": {"type": "enabled", "keep": "all"}}
 
 
 THINKING = {
