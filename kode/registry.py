@@ -176,17 +176,21 @@ class ProviderSettings:
     """The longest that an answer may take in total."""
 
 
-def _load_rows() -> Iterator[ProviderRow]:
-    def with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: tuple(it) if isinstance(it, list) else it for key, it in fields.items()}
-
-    text = resources.files("kode").joinpath("providers/providers.toml").read_text("utf-8")
-    for row in tomllib.loads(text)["provider"]:
-        dialect = Dialect(**with_tuples(row.pop("dialect", {})))
-        yield ProviderRow(**with_tuples(row), dialect=dialect)
+def _read_table(path: str) -> dict[str, Any]:
+    text = resources.files("kode").joinpath(path).read_text("utf-8")
+    return tomllib.loads(text)
 
 
-PROVIDERS = tuple(_load_rows())
+def _with_tuples(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(it) if isinstance(it, list) else it for key, it in fields.items()}
+
+
+def _provider_row(fields: dict[str, Any]) -> ProviderRow:
+    dialect = Dialect(**_with_tuples(fields.pop("dialect", {})))
+    return ProviderRow(**_with_tuples(fields), dialect=dialect)
+
+
+PROVIDERS = tuple(map(_provider_row, _read_table("providers/providers.toml")["provider"]))
 """The rows of `providers.toml`; of several with a key the first is used."""
 
 
@@ -202,61 +206,19 @@ class SystemRow:
     """The target of what is proposed about the person, or added without a target."""
     about_project: str = "memory"
     """The target of what is proposed about the project."""
-    options: frozenset[str] = frozenset()
+    options: tuple[str, ...] = ()
     """The flags of `kode memory add` that it keeps."""
-    commands: frozenset[str] = frozenset()
+    commands: tuple[str, ...] = ()
     """Those of `kode memory` that it has besides the ones that all have."""
     readable: str = ""
     """A pattern of its files in a project's folder that tools may read."""
 
 
 SYSTEMS: Mapping[str, SystemRow] = {
-    "tiered": SystemRow(
-        opens="kode.memory.tiered:TieredPolicy",
-        targets={
-            "user": "a fact about you, in every prompt",
-            "env": "one about machine and project",
-        },
-        about_user="user",
-        about_project="env",
-        options=frozenset({"--scope", "--since", "--until"}),
-        commands=frozenset({"archive", "consolidate"}),
-    ),
-    "notes": SystemRow(
-        opens="kode.memory.notes.policy:NotesPolicy",
-        targets={
-            "note": "a note, found when it fits",
-            "log": "the same",
-            "rule": "one that is in every prompt",
-            "summary": "what was done",
-            "soul": "who kode is for you, in place of what it was",
-        },
-        about_user="note",
-        about_project="note",
-        options=frozenset({"--scope", "--tag", "--ttl-days", "--evidence", "--sensitive"}),
-    ),
-    "vault": SystemRow(
-        opens="kode.memory.vault.policy:VaultPolicy",
-        targets={
-            "user": "a line about you, in every project",
-            "preferences": "one about what you prefer, in every project",
-            "project": "one about this project",
-            "episodes": "an entry of this month",
-            "NAME": "a line of facts/NAME.md",
-        },
-        about_user="user",
-        about_project="project",
-    ),
-    "journal": SystemRow(
-        opens="kode.memory.journal:JournalPolicy",
-        targets={
-            "memory": "a line of MEMORY.md, in every prompt",
-            "history": "an entry of the log",
-        },
-        readable="HISTORY*.md",
-    ),
+    name: SystemRow(**_with_tuples(fields))
+    for name, fields in _read_table("memory/systems.toml").items()
 }
-"""By name. Only the chosen system's module is imported."""
+"""By name, the rows of `systems.toml`."""
 
 
 def system_row(name: str) -> SystemRow:

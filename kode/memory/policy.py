@@ -1,6 +1,6 @@
 """What makes a memory system: a policy says what a prompt shows, which tools there are, and in
 which form a note and a fact stand; its layout says where. It works on an `OpenMemory`. A new system
-is a module with its policy, and a row in `kode.registry.SYSTEMS`.
+is a module with its policy, and a row in `systems.toml`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The memory systems under test: kode's, and the one of the page on adding one, from its code."""
 
 import re
-from dataclasses import replace
+import tomllib
 from pathlib import Path
 
 from kode.registry import SystemRow
@@ -16,6 +16,6 @@ TARGETS = {
 }
 """Where a person adds a fact that every prompt shows. A system adds its line here."""
 
-((CODE, ROW),) = re.findall(r"```python\n(.*?)```.*?```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
+((CODE, ROW),) = re.findall(r"```python\n(.*?)```.*?```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
 exec(compile(CODE, str(PAGE), "exec"))
-PAGE_ROW = replace(eval(f"{{{ROW}}}", {"SystemRow": SystemRow})["plain"], opens=f"{__name__}:Plain")
+PAGE_ROW = SystemRow(**tomllib.loads(ROW)["plain"] | {"opens": f"{__name__}:Plain"})
