@@ -6,16 +6,18 @@ vendor knows. The rest is told to the model in a description where that is of us
 tool checks its arguments in any case.
 """
 
+import contextlib
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kode.providers.encoding import list_of, mapping_of
 
 Schema = dict[str, Any]
+Refs = tuple[str, ...]
 
 MAX_DEPTH = 24  # what people write has fewer than ten levels
 MAX_PARTS = 5_000
@@ -32,10 +34,8 @@ class SchemaForm:
     """What a vendor takes of a schema. None of them takes alternatives at the top."""
 
     keywords: frozenset[str] = frozenset()
-    """OpenAPI's, if the vendor knows only these: a type is one word, beside which `nullable` allows
-    null, and alternatives stand alone. Empty: all of JSON Schema 2020-12."""
-    inlines_refs: bool = False
-    """Whether references are replaced by what they mean."""
+    """OpenAPI's, if the vendor knows only these and no references: a type is one word, beside which
+    `nullable` allows null, and alternatives stand alone. Empty: all of JSON Schema 2020-12."""
     property_names: str = ".*"
     """A pattern for the names of arguments."""
 
@@ -47,255 +47,212 @@ GOOGLE_FORM = SchemaForm(
         "type format title description nullable enum properties required items minItems maxItems "
         "minProperties maxProperties minimum maximum minLength maxLength pattern anyOf".split()
     ),
-    inlines_refs=True,
 )
 
 _TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 _FORMATS = ("date-time", "float", "double", "int32", "int64")
 """Those that OpenAPI's form names."""
-_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
-_ONE = frozenset(
-    "items contains additionalProperties propertyNames unevaluatedItems unevaluatedProperties not "
-    "if then else".split()
-)
-_LISTS = frozenset((*_ALTERNATIVES, "prefixItems"))
-_DEFINITIONS = ("$defs", "definitions")
-_MAPS = frozenset(("properties", "patternProperties", "dependentSchemas", *_DEFINITIONS))
-"""Keywords that hold a schema, a list of them, or schemas by name."""
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_pattern(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and re.compile(value) is not None
-    except re.error:
-        return False
-
-
-_VALUES: Mapping[str, Callable[[Any], bool]] = {
-    **dict.fromkeys(
-        "title description format contentEncoding contentMediaType".split(),
-        lambda value: isinstance(value, str),
-    ),
-    "pattern": _is_pattern,
-    **dict.fromkeys("minimum maximum exclusiveMinimum exclusiveMaximum".split(), _is_number),
-    "multipleOf": lambda value: _is_number(value) and value > 0,
-    **dict.fromkeys(
-        "minLength maxLength minItems maxItems minProperties maxProperties minContains "
-        "maxContains".split(),
-        _is_count,
-    ),
-    **dict.fromkeys(
-        "uniqueItems deprecated readOnly writeOnly".split(), lambda value: isinstance(value, bool)
-    ),
-    **dict.fromkeys(("enum", "examples"), lambda value: isinstance(value, list) and value != []),
-    **dict.fromkeys(("const", "default"), lambda value: True),
+_CONTENT = {
+    keyword: content
+    for content, keywords in {
+        "text": "title description format contentEncoding contentMediaType",
+        "pattern": "pattern",
+        "number": "minimum maximum exclusiveMinimum exclusiveMaximum",
+        "positive": "multipleOf",
+        "count": "minLength maxLength minItems maxItems minProperties maxProperties minContains "
+        "maxContains",
+        "switch": "uniqueItems deprecated readOnly writeOnly",
+        "list": "enum examples",
+        "any": "const default",
+        "schema": "items contains additionalProperties propertyNames unevaluatedItems "
+        "unevaluatedProperties not if then else",
+        "schemas": "anyOf oneOf allOf prefixItems",
+        "names": "properties patternProperties dependentSchemas $defs definitions",
+    }.items()
+    for keyword in keywords.split()
 }
-"""Other keywords → whether they can have a value."""
-
-_KIND_OF = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
-_NULL: Mapping[str, Any] = {"type": "string", "nullable": True, "description": "null"}
+"""The keywords of JSON Schema 2020-12 → what they hold."""
+_TYPE_OF = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+_NULL: Schema = {"type": "string", "nullable": True, "description": "null"}
 
 
 def fit_schema(schema: Mapping[str, Any], form: SchemaForm) -> Schema:
     """The schema of an object as a form takes it. Raises: UnfitSchemaError."""
-    fitted = _Fitting(dict(schema), form).whole()
-    fitted.pop("nullable", None)  # the arguments of a call are never null
-    return fitted | {"type": "object"}
+    kinds = schema.get("type") or "object"
+    if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
+        raise UnfitSchemaError("its arguments are no object")
+    fitting = _Fitting(dict(schema), form)
+    flat = {**fitting.flatten(schema), "type": "object"}
+    for name in [name for name in flat["properties"] if not _is_name(name, form)]:
+        if name in flat["required"]:
+            raise UnfitSchemaError(f"this vendor takes no argument named {name[:80]!r}")
+        del flat["properties"][name]
+    fitting.parts = 0
+    fitted = fitting.fit(flat)
+    fitted.setdefault("properties", {})
+    return fitted
+
+
+def _is_name(name: str, form: SchemaForm) -> bool:
+    return re.fullmatch(form.property_names, name, re.DOTALL) is not None
 
 
 class _Fitting:
     """One schema on its way to a form."""
 
     def __init__(self, root: Schema, form: SchemaForm) -> None:
-        self.root = root
-        self.form = form
+        self.root, self.form = root, form
         self.parts = 0
 
-    def whole(self) -> Schema:
-        kinds = self.root.get("type") or "object"
-        if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
-            raise UnfitSchemaError("its arguments are no object")
-        fitted = self._fit({**self._without_alternatives(self.root, ()), "type": "object"}, (), 0)
-        required = fitted.get("required", [])
-        properties: Schema = {name: {} for name in required} | fitted.get("properties", {})
-        for name in [name for name in properties if not self._can_name(name)]:
-            if name in required:
-                raise UnfitSchemaError(f"this vendor takes no argument named {name[:80]!r}")
-            del properties[name]
-        fitted["properties"], self.parts = properties, 0
-        return self._in_openapi(fitted) if self.form.keywords else fitted
-
-    def _can_name(self, name: str) -> bool:
-        return re.fullmatch(self.form.property_names, name, re.DOTALL) is not None
-
-    def _without_alternatives(self, schema: Any, refs: tuple[str, ...]) -> Schema:
+    def flatten(self, raw: Any, refs: Refs = ()) -> Schema:
         """The schema of an object with the properties of all its alternatives. Which of them belong
         together is told in its description."""
-        self.parts += 1
-        if not isinstance(schema, Mapping) or self.parts > MAX_PARTS:
-            return {}
-        merged = _of_today(schema)
-        ref = merged.pop("$ref", None)
-        if isinstance(ref, str) and ref not in refs:
-            merged = {**(self._resolve_reference(ref) or {}), **merged}
-            return self._without_alternatives(merged, (*refs, ref))
-        properties = {name: [value] for name, value in mapping_of(merged.get("properties")).items()}
-        required = _required(merged)
-        notes = [merged.get("description")]
-        for keyword in _ALTERNATIVES:
-            branches = [
-                self._without_alternatives(each, refs) for each in list_of(merged.get(keyword))
-            ]
-            for branch in branches:
-                notes.append(branch.get("description"))
-                for name, value in branch["properties"].items() if branch else ():
-                    values = properties.setdefault(name, [])
-                    values += [value] if value not in values else []
-            needed = [branch.get("required", []) for branch in branches]
-            if keyword == "allOf":
-                required += [name for names in needed for name in names]
-            elif needed:
-                required += [name for name in needed[0] if all(name in names for names in needed)]
-                sets = [" and ".join(names) for names in needed if names]
-                notes += [f"Give {', or '.join(sets)}."] if sets else []
-        left = (*_ALTERNATIVES, *"description enum const not if then else dependentSchemas".split())
-        texts = [note for note in notes if note and isinstance(note, str)]
-        description = " ".join(dict.fromkeys(texts))
+        schema, refs = self._follow(raw, refs, merges=True)
+        alternatives = [*list_of(schema.get("anyOf")), *list_of(schema.get("oneOf"))]
+        branches = [self.flatten(each, refs) for each in alternatives]
+        properties: dict[str, list[Any]] = {}
+        for each in (schema, *branches):
+            for name, value in mapping_of(each.get("properties")).items():
+                values = properties.setdefault(name, [])
+                values += [value] if value not in (*values, {}) else []
+        needed = [branch["required"] for branch in branches]
+        common = [name for name in next(iter(needed), ()) if all(name in n for n in needed)]
+        required = list(dict.fromkeys((*_required(schema), *common)))
+        if sets := [" and ".join(names) for names in needed if names]:
+            note = f"Give {', or '.join(sets)}."
+            schema["description"] = f"{schema.get('description') or ''} {note}".strip()
+        left = "anyOf oneOf enum const not if then else dependentSchemas".split()
         return {
-            **{name: value for name, value in merged.items() if name not in left},
-            **({"description": description} if description else {}),
-            "properties": {
-                name: values[0] if len(values) == 1 else {"anyOf": values}
+            **{name: value for name, value in schema.items() if name not in left},
+            "properties": {name: {} for name in required}
+            | {
+                name: {"anyOf": values} if len(values) > 1 else next(iter(values), {})
                 for name, values in properties.items()
             },
-            "required": list(dict.fromkeys(required)),
+            "required": required,
         }
 
-    def _fit(self, raw: Any, refs: tuple[str, ...], depth: int) -> Schema:
-        """A schema within the whole; `refs` are the references that have led to it."""
-        self.parts += 1
-        if self.parts > MAX_PARTS or depth > MAX_DEPTH:
-            raw = {}
-        schema = _of_today(raw)
-        ref = schema.pop("$ref", None)
-        target = self._resolve_reference(ref) if isinstance(ref, str) else None
-        if target is not None and not self.form.inlines_refs and _is_definition(ref):
-            return {"$ref": ref, **self._fit(schema, refs, depth + 1)}
-        if target is not None and ref not in refs:
-            return self._fit({**target, **schema}, (*refs, ref), depth + 1)
+    def fit(self, raw: Any, refs: Refs = (), depth: int = 0) -> Schema:
+        """A schema within the whole as the form takes it; `refs` are the references that have led
+        to it."""
+        raw = {} if depth > MAX_DEPTH else raw
+        ref, to_openapi = mapping_of(raw).get("$ref"), bool(self.form.keywords)
+        is_definition = re.fullmatch(r"#/(\$defs|definitions)/[^/]+", str(ref)) is not None
+        if not to_openapi and is_definition and self._find(ref) is not None:
+            beside = {name: value for name, value in raw.items() if name != "$ref"}
+            return {"$ref": ref, **self.fit(beside, refs, depth + 1)}
+        schema, refs = self._follow(raw, refs, merges=to_openapi)
         kinds = _kinds(schema)
         fitted: Schema = {"type": kinds[0] if len(kinds) == 1 else kinds} if kinds else {}
         for name, value in schema.items():
-            if name in _VALUES and _VALUES[name](value):
-                fitted[name] = value
-            elif name in _ONE and isinstance(value, Mapping | bool):
+            content = _CONTENT.get(name)
+            if content == "schema" and isinstance(value, Mapping | bool):
                 is_word = isinstance(value, bool) and name != "items"
-                fitted[name] = value if is_word else self._fit(value, refs, depth + 1)
-            elif name in _LISTS and list_of(value):
-                fitted[name] = [self._fit(element, refs, depth + 1) for element in value]
-            elif name in _MAPS and (depth == 0 or name not in _DEFINITIONS):
+                fitted[name] = value if is_word else self.fit(value, refs, depth + 1)
+            elif content == "schemas" and list_of(value):
+                fitted[name] = [self.fit(element, refs, depth + 1) for element in value]
+            elif content == "names" and (
+                name not in ("$defs", "definitions") or (depth == 0 and not to_openapi)
+            ):
                 fitted[name] = {
-                    key: self._fit(part, refs, depth + 1)
+                    key: self.fit(part, refs, depth + 1)
                     for key, part in mapping_of(value).items()
-                    if name != "patternProperties" or _is_pattern(key)
+                    if name != "patternProperties" or _can_be("pattern", key)
                 }
+            elif content is not None and _can_be(content, value):
+                fitted[name] = value
         if required := _required(schema):
             fitted["required"] = required
         if "array" in kinds and "items" not in fitted:
-            fitted["items"] = self._fit({}, refs, depth + 1)
-        return fitted
+            fitted["items"] = self.fit({}, refs, depth + 1)
+        return self._in_openapi(fitted) if to_openapi else fitted
 
-    def _resolve_reference(self, ref: str) -> Mapping[str, Any] | None:
+    def _follow(self, raw: Any, refs: Refs, *, merges: bool) -> tuple[Schema, Refs]:
+        """A schema with what its references mean, and if it `merges` with what `allOf` demands,
+        beside its own keywords; and the references that have led there."""
+        self.parts += 1
+        schema = _of_today(raw if self.parts <= MAX_PARTS else {})
+        while "$ref" in schema:
+            ref = schema.pop("$ref")
+            if ref not in refs and (target := self._find(ref)) is not None:
+                schema, refs = _both(_of_today(target), schema), (*refs, ref)
+        for branch in list_of(schema.pop("allOf", None)) if merges else ():
+            demanded, refs = self._follow(branch, refs, merges=True)
+            schema = _both(demanded, schema)
+        return schema, refs
+
+    def _find(self, ref: Any) -> Mapping[str, Any] | None:
         """What a reference within the whole means; None for nothing, and for another document."""
-        node: Any = self.root if ref.startswith("#") else None
-        for step in ref[1:].split("/")[1:]:
+        if not isinstance(ref, str) or not ref.startswith("#"):
+            return None
+        node: Any = self.root
+        for step in ref.split("/")[1:]:
             step = step.replace("~1", "/").replace("~0", "~")
             is_place = isinstance(node, list) and step.isdecimal() and int(step) < len(node)
             node = node[int(step)] if is_place else mapping_of(node).get(step)
         return node if isinstance(node, Mapping) else None
 
     def _in_openapi(self, schema: Schema) -> Schema:
-        """A schema of 2020-12 without references in OpenAPI's words."""
-        self.parts += 1
-        if self.parts > MAX_PARTS:
-            return {"type": "string"}
-        common = {k: v for k, v in schema.items() if k not in _ALTERNATIVES}
-        demands = [*schema.get("allOf", ())]
-        for branch in demands:
-            demands += branch.get("allOf", ())
-            common = _both({k: v for k, v in branch.items() if k != "allOf"}, common)
-        nested = [*common.pop("anyOf", ()), *common.pop("oneOf", ())]
-        choices = [*schema.get("anyOf", ()), *schema.get("oneOf", ()), *nested]
-        kinds = _kinds(common)
-        if len({*kinds} - {"null"}) > 1 and not choices:
-            choices = [{"type": kind} for kind in kinds]
+        """A schema whose parts are in OpenAPI's words in these words."""
+        kinds = _kinds(schema)
+        types = [kind for kind in kinds if kind != "null"]
+        choices = [*schema.pop("anyOf", ()), *schema.pop("oneOf", ())]
+        if len(types) > 1:
+            del schema["type"]
+            choices = choices or [{"type": kind} for kind in types]
         if not choices:
-            return self._typed(common, kinds)
+            return dict(_NULL) if kinds == ["null"] else self._typed(schema, types, kinds)
         # Alternatives stand alone: what is beside them goes into each.
-        if len({*kinds} - {"null"}) > 1:
-            del common["type"]
         fitted: list[Schema] = []
         for choice in choices:
-            if choice.get("type") != "null":
-                each = self._in_openapi(_both(common, choice))
+            if choice != _NULL:
+                each = self._in_openapi(_both(choice, schema))
                 fitted += each.get("anyOf", [each])
-        if "null" in kinds or len(fitted) < len(choices):
+        if "null" in kinds or _NULL in choices:
             fitted = [{**each, "nullable": True} for each in fitted]
         return {"anyOf": fitted} if len(fitted) > 1 else fitted[0] if fitted else dict(_NULL)
 
-    def _typed(self, schema: Schema, kinds: Sequence[str]) -> Schema:
-        """A schema without alternatives."""
-        if [*kinds] == ["null"]:
-            return dict(_NULL)
-        values = schema.get("enum") or [schema.get("const")]
-        if isinstance(values[0], str):
-            schema = {k: v for k, v in schema.items() if k != "const"} | {"enum": values}
-        holds = (("object", "properties"), ("array", "items"))
-        held = next((kind for kind, name in holds if schema.get(name)), "string")
-        kind = next((kind for kind in kinds if kind != "null"), _KIND_OF.get(type(values[0]), held))
+    def _typed(self, schema: Schema, types: list[str], kinds: list[str]) -> Schema:
+        """A schema of at most one type, without alternatives."""
+        value = next(iter(schema.get("enum", ())), schema.get("const"))
+        if isinstance(value, str) and "const" in schema:
+            schema["enum"] = [schema.pop("const")]
+        holds = {"properties": "object", "items": "array"}
+        held = next((kind for name, kind in holds.items() if schema.get(name)), "string")
+        kind = types[0] if types else _TYPE_OF.get(type(value), held)
         typed: Schema = {"type": kind} | ({"nullable": True} if "null" in kinds else {})
         notes = [schema["description"]] if schema.get("description") else []
         for name, value in schema.items():
-            if name in ("type", "description", "required"):
+            if name in ("type", "nullable", "description", "required"):
                 continue
-            if name == "properties" and kind == "object":
-                typed[name] = {key: self._in_openapi(part) for key, part in value.items()}
-            elif name == "items" and kind == "array":
-                typed[name] = self._in_openapi(value)
-            elif name in self.form.keywords and _fits(name, value, kind):
+            is_known = name in self.form.keywords and holds.get(name, kind) == kind
+            if name == "enum":
+                is_known = kind == "string" and all(
+                    isinstance(word, str) and word for word in value
+                )
+            if is_known and (name != "format" or value in _FORMATS):
                 typed[name] = value
             elif not isinstance(value, bool) and value not in (None, {}):
                 notes.append(f"{name}: {json.dumps(value, ensure_ascii=False)[:MAX_NOTE_CHARS]}")
         if kind == "array":
             typed.setdefault("items", {"type": "string"})
         if notes:
-            typed["description"] = " ".join(notes)
+            typed["description"] = " ".join(dict.fromkeys(notes))
         names = [name for name in schema.get("required", ()) if name in typed.get("properties", {})]
-        return {**typed, "required": list(dict.fromkeys(names))} if names else typed
-
-
-def _fits(name: str, value: Any, kind: str) -> bool:
-    """Whether a keyword is one that OpenAPI's form has for this value and type."""
-    if name == "enum":
-        return kind == "string" and all(isinstance(word, str) and word for word in value)
-    return value in _FORMATS if name == "format" else name not in ("properties", "items")
+        return {**typed, "required": names} if names else typed
 
 
 def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> Schema:
     """A schema that demands what two demand, as far as one keyword can say it."""
     both = {**first, **second}
-    for name in ("properties", "required"):
-        pair = first.get(name), second.get(name)
-        if pair[0] and pair[1]:
-            both[name] = {**pair[0], **pair[1]} if name == "properties" else [*pair[0], *pair[1]]
+    for name in ("properties", "required", "anyOf", "oneOf", "description"):
+        new, old = second.get(name), first.get(name)
+        if isinstance(new, dict) and isinstance(old, dict):
+            both[name] = {**old, **new}
+        elif isinstance(new, list) and isinstance(old, list):
+            both[name] = [*new, *(each for each in old if each not in new)]
+        elif name == "description" and isinstance(new, str) and isinstance(old, str):
+            both[name] = " ".join(dict.fromkeys((new, old)))
     return both
 
 
@@ -309,8 +266,6 @@ def _of_today(raw: Any) -> Schema:
             schema[exclusive] = schema.pop(limit)
     if isinstance(schema.get("items"), list):
         schema["prefixItems"] = schema.pop("items")
-        if "additionalItems" in schema:
-            schema["items"] = schema["additionalItems"]
     return schema
 
 
@@ -323,12 +278,25 @@ def _kinds(schema: Mapping[str, Any]) -> list[str]:
 
 
 def _required(schema: Mapping[str, Any]) -> list[str]:
-    """The names of a list, and those of properties that say it of themselves, as in draft 3."""
     names = [name for name in list_of(schema.get("required")) if isinstance(name, str)]
-    for name, value in mapping_of(schema.get("properties")).items():
-        names += [name] if mapping_of(value).get("required") is True else []
     return list(dict.fromkeys(names))
 
 
-def _is_definition(ref: str) -> bool:
-    return re.fullmatch(r"#/(\$defs|definitions)/[^/]+", ref) is not None
+def _can_be(content: str, value: Any) -> bool:
+    """Whether a value is what a keyword holds."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    match content:
+        case "text":
+            return isinstance(value, str)
+        case "pattern":
+            with contextlib.suppress(re.error):
+                return isinstance(value, str) and re.compile(value) is not None
+        case "number" | "positive":
+            return is_number and math.isfinite(value) and (content == "number" or value > 0)
+        case "count":
+            return is_number and isinstance(value, int) and value >= 0
+        case "switch":
+            return isinstance(value, bool)
+        case "list":
+            return list_of(value) != []
+    return content == "any"
