@@ -38,8 +38,6 @@ from kode.providers.draft import MAX_CALLS
 MAX_LEAD_CHARS = 300
 """A paragraph that introduces a call is short; a longer one explains."""
 MAX_TEXT_CHARS = 400_000  # longer than any reply
-MAX_OBJECTS = 2_000
-"""So many objects in earlier messages are compared with a call."""
 MAX_ENDS = 50
 """So many places are tried as the end of a call in Python's notation: strings may hold markup."""
 
@@ -77,12 +75,10 @@ _PYTHON_END = re.compile(rf"{_FENCE}|</\w+>|<[|｜]|\Z")
 _BROKEN_CALL = re.compile(r"[\[{\s]*\W?(\w+)\W?\s*:\s*\W?([\w.-]+)")
 _BEGINNING = re.compile(r"^[ \t]*(?=[{\[<]|```|~~~|[\w.:]+[ \t]*[({])", re.MULTILINE)
 _INSIDE = re.compile(r"[{<]")
-_LINE_START = re.compile(
-    r"^[ \t]*(?:(?:(?:[^\s:]+:)?\d+[:\t]|[#>*+|-]+|//+|/\*)[ \t]*)*", re.MULTILINE
-)
-"""What a tool, a comment, a quotation or a patch puts in front of each line."""
-_NOTATION = re.compile(rf"\\+[nrt]?|['\"\[]|{_MARKUP.pattern}")
-"""What differs between the same call in a file, in a string, and in Python."""
+_LINE_NUMBER = re.compile(r"^(?:[^\s:]+:)?\d+[:\t]", re.MULTILINE)
+"""What a tool puts in front of each line."""
+_NOTATION = re.compile(r"\\+[nrt]?|[^\w{(<\\]+")
+"""What differs between the same call in a file, in a string, in Python and in a comment."""
 
 
 class _NoCallError(Exception):
@@ -124,7 +120,7 @@ def read_written_calls(message: Message, request: Request) -> Message:
             *_texts(request.messages, "user"),
             *_texts(request.messages, "tool"),
         )
-        if _is_quoted(calls, rest, heard, tools):
+        if _is_quoted(calls, rest, heard):
             return message
         is_marked = _MARK.match(rest) is not None
         if _asks_about_call(request.messages):
@@ -132,7 +128,7 @@ def read_written_calls(message: Message, request: Request) -> Message:
         else:
             answers = [m for m in request.messages if m.stop == "end" and not calls_of(m)]
             is_made = not words or (is_marked and _is_paragraph(words))
-            is_made = is_made and not _is_quoted(calls, rest, _texts(answers, "assistant"), tools)
+            is_made = is_made and not _is_quoted(calls, rest, _texts(answers, "assistant"))
         if calls and is_made:
             return _with_calls(message, lead, rest, calls)
         is_unclear = is_made or (calls and (is_marked or len(words) <= MAX_LEAD_CHARS))
@@ -186,31 +182,18 @@ def _texts(messages: Sequence[Message], role: str) -> list[str]:
     return [part.text for part in parts if isinstance(part, Text | ToolResult)]
 
 
-def _is_quoted(
-    calls: Sequence[_Call], rest: str, texts: Iterable[str], tools: Mapping[str, ToolSpec]
-) -> bool:
-    """Whether the rest of a reply, or one of the calls in it, stands in one of these texts, in any
-    notation and order; a bare name is not enough."""
+def _is_quoted(calls: Sequence[_Call], rest: str, texts: Iterable[str]) -> bool:
+    """Whether the rest of a reply, or one of the calls in it, stands in one of these texts in some
+    notation; a bare name is not enough."""
+    source = _without_notation("\0".join(texts))
+    quotable = (rest, *(call.text for call in calls))
+    return any(_without_notation(each) in source for each in quotable if re.search(r"[{(<]", each))
+
+
+def _without_notation(text: str) -> str:
     from html import unescape
 
-    before = "\0".join(_LINE_START.sub("", unescape(text)) for text in texts)
-    squeezed = _NOTATION.sub("", before)
-    for text in (rest, *(call.text for call in calls)):
-        whole = unescape(text)
-        # In a source that is one string, nothing stands in front of lines.
-        forms = (_NOTATION.sub("", form) for form in (whole, _LINE_START.sub("", whole)))
-        if any(form in squeezed for form in forms if re.search(r"[^\w.-]", form)):
-            return True
-    if not calls:
-        # What is no call is a quotation only with its markup.
-        return rest.strip() in before
-    for begin in islice(re.finditer(r"\{", before), MAX_OBJECTS):
-        value = broken_json.value_at(before, begin.start())
-        with suppress(_NoCallError, _UnfitCallError):
-            quoted = _calls_in(value[0], tools) if value is not None else []
-            if any(replace(call, text="") in quoted for call in calls):
-                return True
-    return False
+    return _NOTATION.sub("", _LINE_NUMBER.sub("", unescape(text)))
 
 
 # ── a text that consists of calls ────────────────────────────────────────────────────────────
@@ -220,10 +203,9 @@ class _Reader:
     """Parses a text that consists of calls from start to end."""
 
     def __init__(self, text: str, tools: Mapping[str, ToolSpec], *, is_all: bool) -> None:
-        self.text = text
-        self.tools = tools
-        self.is_all = is_all
-        """Whether nothing precedes it."""
+        self.text, self.tools = text, tools
+        self.begins_marked = is_all and _MARK.match(text.lstrip()) is not None
+        """Whether nothing precedes it, and it begins with a template's markup."""
         self.at = 0
         self.is_marked = False
         """Whether a template's markup was the last that is not a call."""
@@ -231,44 +213,48 @@ class _Reader:
     def read(self) -> list[_Call]:
         """The calls, at least one. Raises: _NoCallError, _UnfitCallError."""
         calls: list[_Call] = []
-        begins_marked = self.is_all and _MARK.match(self.text.lstrip()) is not None
-        ends_marked = self.text.rstrip().endswith((">", "}", "]", "```"))
         while not self._is_over():
             begin = self.at
             try:
                 calls_here = self._next()
             except _NoCallError:
                 # A model that continues after a call of its template makes up the result.
-                if begins_marked and (calls or ends_marked):
+                ends_marked = self.text.rstrip().endswith((">", "}", "]", "```"))
+                if self.begins_marked and (calls or ends_marked):
                     raise _UnfitCallError from None
                 raise
             calls += (replace(call, text=self.text[begin : self.at]) for call in calls_here)
-            if len(calls) > MAX_CALLS:
-                raise _UnfitCallError
-        if not calls:
-            raise _UnfitCallError if begins_marked else _NoCallError
+        if not calls or len(calls) > MAX_CALLS:
+            raise _UnfitCallError if calls or self.begins_marked else _NoCallError
         return calls
 
     def _is_over(self) -> bool:
         """Whether only markup is left; skips to the next possible call."""
         while self.at < len(self.text):
             markup = _MARKUP.match(self.text, self.at)
-            if markup is None or self._match_tag():
+            if markup is None or self._named(_NAMED_TAG.match(self.text, self.at)):
                 return False
             self.at = markup.end()
             if markup[0].strip(" \n\r\t,;"):
                 self.is_marked = _MARK.match(markup[0]) is not None
         return True
 
+    def _named(self, match: re.Match[str] | None) -> ToolSpec | None:
+        return self.tools.get(match[1]) if match else None
+
     def _next(self) -> list[_Call]:
-        if calls := self._python_calls():
-            return calls
-        if self.text[self.at] in "{[":
-            return _calls_in(self._value(), self.tools)
-        if self.text[self.at] == '"' and isinstance(string := self._value(), str):
-            return _calls_in(broken_json.parse_value(string), self.tools)
-        tag = self._match_tag()
-        tool = self._tool_here(tag)
+        if _PYTHON.match(self.text, self.at):
+            for end in islice(_PYTHON_END.finditer(self.text, self.at), MAX_ENDS):
+                with suppress(SyntaxError, ValueError, MemoryError, AttributeError, KeyError):
+                    text = self.text[self.at : end.start()].strip()
+                    calls = list(_parse_python(text, self.tools))
+                    self.at = end.start()
+                    return calls
+        if self.text[self.at] in '{["':
+            value = self._value()
+            is_text = isinstance(value, str)
+            return _calls_in(broken_json.parse_value(value) if is_text else value, self.tools)
+        tool, is_tag = self._tool_here()
         if elements := self._elements(tool):
             return [_fit(tool, elements)]
         between = _BEFORE_ARGUMENTS.match(self.text, self.at)
@@ -278,48 +264,46 @@ class _Reader:
             arguments = self._value()
             self.at += self.text[self.at : self.at + 1] == ")"
             return [_fit(tool, arguments)]
-        if not tag and not self.is_marked:
+        if not is_tag and not self.is_marked:
             raise _NoCallError
         if "<" not in self.text[self.at : begin]:
             raise _UnfitCallError  # cut behind the name
         return [_fit(tool, {})]
 
-    def _tool_here(self, tag: re.Match[str] | None) -> ToolSpec:
+    def _tool_here(self) -> tuple[ToolSpec, bool]:
         """The tool whose name is in a tag, in front of arguments, or somewhere between a template's
-        token and the arguments. Raises: _NoCallError."""
-        head = _HEAD.match(self.text, self.at) if self.is_marked and not tag else None
+        token and the arguments; and whether it is in a tag. Raises: _NoCallError."""
+        tag = _NAMED_TAG.match(self.text, self.at)
+        if (tool := self._named(tag)) is not None and tag is not None:
+            self.at = tag.end()
+            return tool, True
+        head = _HEAD.match(self.text, self.at) if self.is_marked else None
         words = re.findall(r"[\w-]+", _MARK.sub(" ", head[0])) if head else []
         names = {word for word in words if word in self.tools}
         if head and len(names) == 1:
             self.at = head.end()
-            return self.tools[names.pop()]
-        name = tag or _NAME.match(self.text, self.at)
-        if name is None or name[1] not in self.tools:
+            return self.tools[names.pop()], False
+        name = _NAME.match(self.text, self.at)
+        if (tool := self._named(name)) is None or name is None:
             raise _NoCallError
         self.at = name.end()
-        return self.tools[name[1]]
-
-    def _match_tag(self) -> re.Match[str] | None:
-        """The tag here, if it has the name of a tool."""
-        tag = _NAMED_TAG.match(self.text, self.at)
-        return tag if tag and tag[1] in self.tools else None
+        return tool, False
 
     def _elements(self, tool: ToolSpec) -> dict[str, Any]:
         """Arguments as elements: `<parameter=path>a.py</parameter>`, `<path>a.py</path>`, or in
         pairs of key and value."""
         values: dict[str, Any] = {}
+        properties = _properties(tool)
         while element := (_PAIR.match(self.text, self.at) or _ELEMENT.match(self.text, self.at)):
             key = element[2].strip()
             text = element[3].removeprefix("\n").removesuffix("\n")
-            is_string = _properties(tool).get(key, {}).get("type") == "string"
+            is_string = properties.get(key, {}).get("type") == "string"
             value = None if is_string else broken_json.parse_value(text)
             values[key] = text if value is None else value
             self.at = element.end()
             ends = _END_TAGS.match(self.text, self.at)
-            if ends and element[4] in ends[0]:
-                raise _UnfitCallError  # the value itself holds such an element
-        if _properties(tool) and values.keys() - _properties(tool).keys():
-            raise _UnfitCallError
+            if (properties and key not in properties) or (ends and element[4] in ends[0]):
+                raise _UnfitCallError  # in the second case the value itself holds such an element
         return values
 
     def _value(self) -> Any:
@@ -333,26 +317,14 @@ class _Reader:
         self.at = value[1]
         return value[0]
 
-    def _python_calls(self) -> list[_Call]:
-        """Calls in Python's notation up to the end or to markup: `[read_file(path="a.py")]`."""
-        if not _PYTHON.match(self.text, self.at):
-            return []
-        for end in islice(_PYTHON_END.finditer(self.text, self.at), MAX_ENDS):
-            with suppress(SyntaxError, ValueError, MemoryError, AttributeError, KeyError):
-                calls = list(_parse_python(self.text[self.at : end.start()].strip(), self.tools))
-                self.at = end.start()
-                return calls
-        return []
-
 
 def _parse_python(text: str, tools: Mapping[str, ToolSpec]) -> Iterator[_Call]:
-    """Raises: what parsing does; AttributeError, KeyError and ValueError for anything but calls of
-    tools with plain values."""
+    """The calls in Python's notation: `[read_file(path="a.py")]`. Raises: what parsing does;
+    AttributeError, KeyError and ValueError for anything but calls of tools with plain values."""
+    if not text.rstrip(" ;").endswith((")", "]")) or re.search(r"[)\]]\s*#", text):
+        raise ValueError("a comment explains the calls")
     with warnings.catch_warnings(action="ignore"):  # of odd escapes, which are the model's
         statements: list[Any] = list(ast.parse(text).body)
-    last = text.splitlines()[statements[-1].end_lineno - 1 :] if statements else [""]
-    if "".join([last[0].encode()[statements[-1].end_col_offset :].decode(), *last[1:]]).strip(" ;"):
-        raise ValueError("a comment explains the calls")
     for statement in statements:
         for outer in getattr(statement.value, "elts", [statement.value]):
             # Gemma's template prints what a call returns.
@@ -360,15 +332,11 @@ def _parse_python(text: str, tools: Mapping[str, ToolSpec]) -> Iterator[_Call]:
             call = outer.args[0] if is_printed else outer
             (name,) = [part for part in ast.unparse(call.func).split(".") if part in tools]
             values = [ast.literal_eval(argument) for argument in call.args]
+            arguments = dict(zip(_properties(tools[name]), values, strict=False))
             if len(values) == 1 and isinstance(values[0], dict):
                 arguments = values[0]
-            else:
-                names = list(_properties(tools[name]))[: len(values)]
-                arguments = dict(zip(names, values, strict=True))
-            yield _fit(
-                tools[name],
-                arguments | {each.arg: ast.literal_eval(each.value) for each in call.keywords},
-            )
+            named = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
+            yield _fit(tools[name], arguments | named)
 
 
 # ── a JSON value that consists of calls ──────────────────────────────────────────────────────
@@ -381,14 +349,12 @@ def _calls_in(value: Any, tools: Mapping[str, ToolSpec]) -> list[_Call]:
         return [call for item in value for call in _calls_in(item, tools)]
     if not isinstance(value, dict):
         raise _NoCallError
-    if len(value) == 1:
-        (key, inner), *_ = value.items()
-        if key in tools:
-            return [_call_by_key(tools[key], inner)]
-    if len(rest := value.keys() - _LABELS) == 1:
-        inner = value[key := rest.pop()]
+    if len(content := value.keys() - _LABELS) == 1:
+        inner = value[key := content.pop()]
         if key in _WRAPPERS or (key in NAME_KEYS and isinstance(inner, dict)):
             return _calls_in(inner, tools)
+        if key in tools and len(value) == 1:
+            return [_call_by_key(tools[key], inner)]
     return [_call_by_name(value, tools)]
 
 
@@ -400,22 +366,22 @@ def _call_by_name(value: Mapping[str, Any], tools: Mapping[str, ToolSpec]) -> _C
         raise _NoCallError
     tool = tools.get(value[key].removeprefix("functions."))
     properties = _properties(tool) if tool else {}
-    known = {*_LABELS, *ARGUMENT_KEYS, *properties}
+    known = {key, *_LABELS, *ARGUMENT_KEYS, *properties}
     before = list(value)[: list(value).index(key)]
     # A text before the name introduces the call, as a sentence before an object does.
     thoughts = {each for each in before if isinstance(value[each], str) and each not in known}
-    rest = {k: v for k, v in value.items() if k != key and k not in thoughts}
+    content = {k: v for k, v in value.items() if k != key and k not in thoughts}
     if tool is None:
         # Only an unmistakable object: a name occurs in much data.
-        is_call = isinstance(value.get("arguments"), dict | str) and rest.keys() <= known
+        is_call = isinstance(value.get("arguments"), dict | str) and content.keys() <= known
         raise _UnfitCallError if is_call and key != "action" else _NoCallError
-    flat = {k: v for k, v in rest.items() if k not in _LABELS or k in properties}
+    flat = {k: v for k, v in content.items() if k not in _LABELS or k in properties}
     if flat.keys() <= properties.keys() and (flat or not properties):
         return _fit(tool, flat)
-    keys = [each for each in ARGUMENT_KEYS if each in rest]
-    if len(keys) != 1 or rest.keys() - {*keys, *_LABELS}:
+    keys = [each for each in ARGUMENT_KEYS if each in content]
+    if len(keys) != 1 or content.keys() - {*keys, *_LABELS}:
         raise _NoCallError
-    arguments = rest[keys[0]]
+    arguments = content[keys[0]]
     while isinstance(arguments, str):
         arguments = broken_json.parse_value(arguments)
     if isinstance(arguments, dict) and "properties" in arguments:
@@ -430,8 +396,7 @@ def _call_by_key(tool: ToolSpec, value: Any) -> _Call:
     it must be known; a list may stand for the one required argument."""
     required = tool.parameters.get("required", [])
     if isinstance(value, list) and len(required) == 1:
-        kind = _properties(tool).get(required[0], {}).get("type")
-        value = {required[0]: value} if kind == "array" else value
+        value = {required[0]: value}
     if not isinstance(value, dict) or not value or value.keys() - _properties(tool).keys():
         raise _NoCallError
     return _fit(tool, value)

@@ -186,8 +186,6 @@ def numbered(form: str) -> Callable[[str], str]:
 
 SOURCES: dict[str, Callable[[str], str]] = {
     "as it is": str,
-    "other order": lambda text: json.dumps(dict(reversed(json.loads(text).items())), indent=1),
-    "escapes": lambda text: text.replace("r", "\\u0072"),
     "read_file": numbered("{}\t"),
     "search_files": numbered("docs/a.md:{}: "),
     "grep": numbered("{}:"),
