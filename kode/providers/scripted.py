@@ -12,8 +12,6 @@ A script is a file with a JSON list of replies, or JSON lines with one reply eac
     delay_s          a pause before the reply
     error            fails instead: {"status": 429 or another HTTP status, or one of "overflow",
                      "auth", "refused", "transient"; "text"?, "retry_after_s"?}
-    expect           {"last_user_contains": "..."}: the reply fails when the last message of the
-                     user does not contain it, which shows where a script and a session part
     match            a regular expression, see below
     then             replies that follow in the same conversation, each once the calls of the one
                      before have their results
@@ -30,24 +28,16 @@ Nothing here knows a wire format; the statuses of errors mean what they mean on 
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from kode.errors import ConfigError, RefusedError
-from kode.events import Emit, TextDelta, ThinkingDelta
-from kode.messages import Message, Part, Text, Thinking, ToolCall, ToolResult, Usage, new_call_id
+from kode.events import Emit
+from kode.messages import Message, Text, ToolResult, calls_of
 from kode.provider import Request
+from kode.providers.draft import Draft
 from kode.providers.encoding import used_ids
 from kode.providers.errors import Endpoint, from_status
 from kode.registry import ProviderSettings
@@ -64,28 +54,26 @@ Seconds = Annotated[float, Field(ge=0)]
 Tokens = Annotated[int, Field(ge=0)]
 
 
+def _without_wire(value: Any) -> Any:
+    """An object without what says how the tests' scripted server, which plays the same files,
+    misbehaves, and without keys that have no value."""
+    if not isinstance(value, dict):
+        return value
+    return {key: each for key, each in value.items() if key != "wire" and each is not None}
+
+
 class ScriptPart(BaseModel):
     """An object in a script."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_wire(cls, value: Any) -> Any:
-        """Drops what says how the tests' scripted server, which plays the same files, misbehaves,
-        and keys without a value."""
-        if not isinstance(value, dict):
-            return value
-        return {key: each for key, each in value.items() if key != "wire" and each is not None}
+    _drop_wire = model_validator(mode="before")(_without_wire)
 
 
 class ScriptedCall(ScriptPart):
     name: Annotated[str, Field(min_length=1)]
     arguments: Annotated[
-        str,
-        BeforeValidator(
-            lambda it: it if isinstance(it, str) else json.dumps(it, ensure_ascii=False)
-        ),
+        str, BeforeValidator(lambda it: it if isinstance(it, str) else json.dumps(it))
     ] = "{}"
     id: str = ""
     """"" for a generated one."""
@@ -99,8 +87,6 @@ class ScriptedError(ScriptPart):
     ]
     text: str = "a scripted error"
     retry_after_s: Seconds | None = None
-    code: Any = None
-    type: Any = None
 
 
 class ScriptedUsage(ScriptPart):
@@ -108,10 +94,6 @@ class ScriptedUsage(ScriptPart):
     output_tokens: Tokens = 0
     cached_tokens: Tokens = 0
     cache_write_tokens: Tokens = 0
-
-
-class Expectation(ScriptPart):
-    last_user_contains: str = ""
 
 
 class ScriptedReply(ScriptPart):
@@ -124,18 +106,8 @@ class ScriptedReply(ScriptPart):
     usage: ScriptedUsage | None = None
     delay_s: Seconds = 0.0
     error: ScriptedError | None = None
-    expect: Expectation = Expectation()
-    match: str = ""
+    match: re.Pattern[str] | None = None
     then: "list[ScriptedReply]" = []
-
-    @field_validator("match")
-    @classmethod
-    def _compile(cls, match: str) -> str:
-        try:
-            re.compile(match)
-        except re.error as error:
-            raise ValueError(f"it is no regular expression: {error}") from error
-        return match
 
     @model_validator(mode="after")
     def _check_calls(self) -> "ScriptedReply":
@@ -155,15 +127,13 @@ class Scripted:
                 "or run `kode demo`, which brings its own."
             )
         try:
-            replies = load_script(Path(settings.script))
+            self._replies = load_script(Path(settings.script))
         except ConfigError as error:
             raise error.about(settings.used.get("script")) from None
+        self._ordered = iter([reply for reply in self._replies if reply.match is None])
         self.name = settings.row.name
         self.model = settings.model
         self.info = settings.info
-        self._matching = tuple(reply for reply in replies if reply.match)
-        self._ordered = tuple(reply for reply in replies if not reply.match)
-        self._next = 0
         self._following: dict[str, ScriptedReply] = {}
         """Call id → the reply that follows its result."""
 
@@ -174,27 +144,26 @@ class Scripted:
         await asyncio.sleep(reply.delay_s)
         if reply.error is not None:
             raise self._error(reply.error)
-        for piece in _pieces(reply.thinking):
-            emit(ThinkingDelta(text=piece))
-            await asyncio.sleep(0)
-        for piece in _pieces(reply.text):
-            emit(TextDelta(text=piece))
-            await asyncio.sleep(0)
-        parts = tuple(self._parts(reply, used_ids(request.messages) if reply.calls else set()))
+        draft = Draft(f"{self.name}/{self.model}", emit)
+        for add, text in ((draft.add_thinking, reply.thinking), (draft.add_text, reply.text)):
+            size = max(1, -(-len(text) // PIECES))
+            for start in range(0, len(text), size):
+                add(add, text[start : start + size])
+                await asyncio.sleep(0)
+        for number, call in enumerate(reply.calls):
+            part = draft.part("call", number)
+            part.id, part.name = call.id, call.name
+            draft.add_arguments(part, call.arguments)
+        usage = reply.usage or _estimate_usage(request, reply)
+        draft.count_usage(**usage.model_dump())
+        stop = reply.stop or ("tool_calls" if reply.calls else "end")
+        draft.stopped("stop" if stop == "end" else stop)
+        message = draft.finish(self.model, used_ids(request.messages))
         if reply.then:
             then = [*reply.then[0].then, *reply.then[1:]]
             following = reply.then[0].model_copy(update={"then": then})
-            ids = (part.id for part in parts if isinstance(part, ToolCall))
-            self._following |= dict.fromkeys(ids, following)
-        return Message(
-            role="assistant",
-            parts=parts,
-            stop=reply.stop or ("tool_calls" if reply.calls else "end"),
-            usage=Usage(**reply.usage.model_dump())
-            if reply.usage is not None
-            else self._estimate_usage(request, reply),
-            model=self.model,
-        )
+            self._following |= dict.fromkeys((call.id for call in calls_of(message)), following)
+        return message
 
     async def aclose(self) -> None:
         """Does nothing: there is no connection."""
@@ -202,64 +171,53 @@ class Scripted:
     def _choose(self, request: Request) -> ScriptedReply:
         last = request.messages[-1] if request.messages else None
         words = _text(last) if last is not None and last.role == "user" else None
-        for reply in self._matching:
-            if words is not None and re.search(reply.match, words):
+        for reply in self._replies:
+            if words is not None and reply.match is not None and reply.match.search(words):
                 return reply
         for part in last.parts if last is not None else ():
             if isinstance(part, ToolResult) and part.call_id in self._following:
                 return self._following[part.call_id]
-        if self._next >= len(self._ordered):
+        following = next(self._ordered, None)
+        if following is None:
             raise RefusedError(
-                f"The script has {len(self._ordered)} replies and kode asked for one more. "
+                f"kode asked for one more than the {len(self._replies)} replies of the script. "
                 "Add a reply to the script, or end the session here."
             )
-        reply = self._ordered[self._next]
-        self._next += 1
-        users = [message for message in request.messages if message.role == "user"]
-        if reply.expect.last_user_contains not in (_text(users[-1]) if users else ""):
-            raise RefusedError(
-                f"Reply {self._next} of the script expects the user's last message to contain "
-                f"{reply.expect.last_user_contains!r}, and it does not. Change the script or the "
-                "message."
-            )
-        return reply
+        return following
 
     def _error(self, error: ScriptedError) -> Exception:
         endpoint = Endpoint(base_url="the script", model=self.model)
         pause = {} if error.retry_after_s is None else {"retry-after": str(error.retry_after_s)}
         return from_status(error.status, error.text, pause, endpoint)
 
-    def _parts(self, reply: ScriptedReply, used: set[str]) -> Iterator[Part]:
-        if reply.thinking:
-            yield Thinking(text=reply.thinking, origin=f"scripted/{self.model}")
-        if reply.text:
-            yield Text(text=reply.text)
-        for call in reply.calls:
-            call_id = call.id if call.id and call.id not in used else new_call_id()
-            used.add(call_id)
-            yield ToolCall(id=call_id, name=call.name, arguments=call.arguments)
 
-    def _estimate_usage(self, request: Request, reply: ScriptedReply) -> Usage:
-        sent = len(request.system) + sum(map(_chars_of, request.messages))
-        sent += sum([len(tool.description) + 200 for tool in request.tools])
-        chars = len(reply.text) + len(reply.thinking)
-        chars += sum(len(call.name) + len(call.arguments) + 20 for call in reply.calls)
-        return Usage(
-            input_tokens=sent // CHARS_PER_TOKEN + 1, output_tokens=chars // CHARS_PER_TOKEN + 1
-        )
+def _estimate_usage(request: Request, reply: ScriptedReply) -> ScriptedUsage:
+    sent = len(request.system) + sum(map(_chars_of, request.messages))
+    sent += sum([len(tool.description) + 200 for tool in request.tools])
+    chars = len(reply.text) + len(reply.thinking)
+    chars += sum(len(call.name) + len(call.arguments) + 20 for call in reply.calls)
+    tokens = [count // CHARS_PER_TOKEN + 1 for count in (sent, chars)]
+    return ScriptedUsage(input_tokens=tokens[0], output_tokens=tokens[1])
 
 
 def load_script(path: Path) -> tuple[ScriptedReply, ...]:
     """The replies of a script file.
 
-    Raises: ConfigError that names the file, the line or reply, the value, and what is allowed.
+    Raises: ConfigError that names the file, the line or reply, the key, and what is allowed.
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ConfigError(f"The script {path} cannot be read: {reason}.") from error
-    return tuple(_read_reply(value, where) for value, where in _values(text, path))
+        if text.lstrip().startswith("["):
+            places = [(f"reply {n}", each) for n, each in enumerate(json.loads(text), 1)]
+        else:
+            lines = [(f"line {n}", line) for n, line in enumerate(text.splitlines(), 1)]
+            places = [(place, json.loads(line)) for place, line in lines if line.strip()]
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"The script {path} cannot be read: {getattr(error, 'strerror', None) or error}. A "
+            "script is a JSON list of replies, or one JSON object a line."
+        ) from error
+    return tuple(_read_reply(value, f"{path}, {place}") for place, value in places)
 
 
 def _read_reply(value: Any, where: str) -> ScriptedReply:
@@ -268,53 +226,11 @@ def _read_reply(value: Any, where: str) -> ScriptedReply:
         return ScriptedReply.model_validate(value)
     except ValidationError as error:
         fault = error.errors()[0]
-        keys = [str(key + 1) if isinstance(key, int) else key for key in fault["loc"]]
-        match fault["type"]:
-            case "missing":
-                words = " is missing"
-            case "extra_forbidden":
-                parents = [key for key in fault["loc"][:-1] if isinstance(key, str)]
-                allowed = _FIELDS[parents[-1] if parents else "then"].model_fields
-                words = f" is no key; allowed are {', '.join(allowed)}"
-            case "model_type":
-                words = " must be a JSON object"
-            case _:
-                reason = fault["msg"].removeprefix("Value error, ")
-                words = f": {repr(fault['input'])[:80]} cannot be used: {reason}"
-        place = f"`{'.'.join(keys)}`" if keys else "the reply"
-        raise ConfigError(f"{where}: {place}{words}.") from None
-
-
-_FIELDS: dict[str, type[ScriptPart]] = {
-    "then": ScriptedReply,
-    "calls": ScriptedCall,
-    "error": ScriptedError,
-    "usage": ScriptedUsage,
-    "expect": Expectation,
-}
-
-
-def _values(text: str, path: Path) -> Iterator[tuple[Any, str]]:
-    """Each reply's JSON with the name of its place: one list, or one object per line."""
-    if text.lstrip().startswith("["):
-        for number, value in enumerate(_parse(text, path, 1), start=1):
-            yield value, f"{path}, reply {number}"
-        return
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip():
-            yield _parse(line, path, number), f"{path}, line {number}"
-
-
-def _parse(text: str, path: Path, line: int) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:  # a number too long or a list too deep, too
-        if isinstance(error, json.JSONDecodeError):
-            line += error.lineno - 1
+        keys = ".".join(map(str, fault["loc"])) or "the reply"
         raise ConfigError(
-            f"{path}, line {line}: this is not JSON ({error}). A script is a JSON list of replies, "
-            "or one JSON object a line."
-        ) from error
+            f"{where}: `{keys}` cannot be {json.dumps(fault['input'])[:80]}: "
+            f"{fault['msg'].removeprefix('Value error, ')}."
+        ) from None
 
 
 def _text(message: Message) -> str:
@@ -324,20 +240,5 @@ def _text(message: Message) -> str:
 
 
 def _chars_of(message: Message) -> int:
-    return 16 + sum(
-        len(part.name + part.arguments)
-        if isinstance(part, ToolCall)
-        else len(getattr(part, "text", ""))
-        for part in message.parts
-    )
-
-
-def _pieces(text: str) -> Iterator[str]:
-    """Splits before spaces, so that words stay intact."""
-    size = max(1, -(-len(text) // PIECES))
-    start = 0
-    while start < len(text):
-        space = text.find(" ", start + size)
-        end = len(text) if space < 0 or start + size >= len(text) else space
-        yield text[start:end]
-        start = end
+    words = (getattr(part, "text", "") + getattr(part, "arguments", "") for part in message.parts)
+    return 16 + sum(map(len, words))
