@@ -1,8 +1,7 @@
 """A conversation: one process's agent and the session that is open now.
 
-`sessions.py` opens, starts and leaves its sessions, `turns.py` runs its turns, `rewind.py` goes
-back in it. Their functions are its methods.
-"""
+`sessions.py` opens and leaves its sessions, `turns.py` runs its turns, `rewind.py` goes back in it.
+Their functions are its methods."""
 
 import asyncio
 import contextlib
@@ -230,8 +229,7 @@ class Conversation:
 
     @property
     def cost_usd(self) -> float | None:
-        """Total of the requests with a known price; None without any, if the model's price is
-        unknown too."""
+        """Of the requests with a known price; None if there is none, the model's included."""
         is_priced = self.session.spent.cost_usd > 0 or self.agent.cost_usd(Usage()) is not None
         return self.session.spent.cost_usd if is_priced else None
 
@@ -267,28 +265,24 @@ class Conversation:
         self.attachments.append(outside_part(text, source))
 
     def mark_outside(self, source: str) -> None:
-        """Marks what is said in the session as coming from outside, unless it is marked already.
-        Raises: StorageError."""
+        """Marks the session as one that read outside text, unless it is. Raises: StorageError."""
         if not self.session.tainted_by:
             self.session.append(TaintEntry(source=source))
 
     def keep_picture(self, name: str, data: bytes) -> Image:
         """Keeps a copy of an image or a PDF file with the session, to attach, in a size that
-        servers take: shrinking a large one takes a second.
-
-        Raises: UserError if it is neither, cannot be shrunk, or this model cannot see;
-        StorageError.
-        """
-        data, provider = images.fitting(images.Picture(name, data)).data, self.agent.provider
-        looks = images.looks_of(data)
+        servers take: shrinking takes a second. Raises: UserError if it is neither, cannot be
+        shrunk, or this model cannot see; StorageError."""
+        picture, provider = images.fitting(images.Picture(name, data)), self.agent.provider
+        looks = images.looks_of(picture.data)
         is_pdf = looks is not None and looks.media_type == images.PDF
         if (provider.info.sees_pdf if is_pdf else provider.info.sees_images) is False:
+            kind = "PDF files" if is_pdf else "images"
             raise UserError(
-                f"{provider.model} cannot see {'PDF files' if is_pdf else 'images'}, so {name} is "
-                "not sent. Use another model, or set `context.sees_images` where kode is wrong "
-                "about it."
+                f"{provider.model} cannot see {kind}, so {name} is not sent. Use another model, or "
+                "set `context.sees_images` where kode is wrong about it."
             )
-        return images.keep(paths.images_folder(self.folder), name, data)
+        return images.keep(paths.images_folder(self.folder), name, picture.data)
 
     def quote_file(self, name: str, text: str, path: Path | None) -> Text:
         """A file's text, to attach; see `attachments.file_part`."""
@@ -296,10 +290,7 @@ class Conversation:
 
     def attach_files(self, names: Iterable[str]) -> None:
         """Attaches text files, images and PDFs to the next turn, under these names: all or none.
-
-        Raises: UserError if one cannot be read, is too large, or is nothing that this model can be
-        sent; StorageError.
-        """
+        Raises: UserError for one that cannot be read or sent, or is too large; StorageError."""
         parts: list[Text | Image] = []
         for name in names:
             path = self.place.cwd / paths.expand(name)
@@ -320,10 +311,9 @@ class Conversation:
 
         where = path_rules(self.place)
         line = judge(command, where)
-        if source := find_outside_source(line, where) or self.agent.marks.find_source(line.reads):
-            self.note_outside(text, source)
-        else:
-            self.attachments.append(Text(text=text, source="attachment"))
+        source = find_outside_source(line, where) or self.agent.marks.find_source(line.reads)
+        part = outside_part(text, source) if source else Text(text=text, source="attachment")
+        self.attachments.append(part)
 
     async def run_program(
         self, argv: Sequence[str], timeout_s: float
@@ -386,8 +376,7 @@ class Conversation:
         self.agent = replace(self.agent, effort=resolve_provider(self.config, os.environ).effort)
 
     def offered_models(self) -> tuple[str, ...]:
-        """The models that the provider offers; asks a server on this machine. Call it in a
-        thread."""
+        """The models that the provider offers; may ask its server, so call it in a thread."""
         from kode.providers.listing import Listing
 
         offer, *_ = Listing().offers(self.config, self.agent.provider, ask=False)
@@ -414,14 +403,12 @@ class Conversation:
         return await compact(self.agent, self.context, emit, wish=wish)
 
     async def window(self) -> dict[str, int]:
-        """What fills the model's window, kind → tokens; before the first turn, what it starts
-        with."""
+        """What fills the model's window, or will at the start: kind → tokens."""
         await self.start()
         return window_parts(self.context)
 
     async def spending(self) -> "dict[str, Spending]":
-        """Spending by model, for the last `turn`, the `session`, and the `day`. Raises:
-        StorageError."""
+        """Spending by model in the last `turn`, the `session`, the `day`. Raises: StorageError."""
         from kode.session.spending import Spending
 
         entries, begins = self.session.entries, self.session.turn_id
@@ -438,8 +425,7 @@ class Conversation:
         return next(filter(None, map(text_of, answers)), "")
 
     def offered(self) -> dict[str, str]:
-        """The commands and skills that a message may begin with → what each does. Reads files
-        before the first turn."""
+        """The commands and skills that a message may begin with → what each does. Reads files."""
         offered = {name: added.summary for name, (_, added) in installed.added("slash").items()}
         trusts = self.settings.trust_project
         catalog = self.catalog or find_extensions(self.place.cwd, trust_project=trusts)
@@ -480,12 +466,9 @@ async def open_conversation(
     provider: Provider | None = None,
 ) -> Conversation:
     """Opens a new session in `cwd` (under `new_id`, if given), or the one named; with `fork` a
-    copy of that one. Memory opens with the first turn. `task` is that turn's text, if it is known:
-    it is on disk before anything else is done; `attachments` go with it. `provider` replaces the
-    configured one.
-
-    Raises: UserError (no key, bad rules, session open elsewhere, disk full), SessionError.
-    """
+    copy of that one. `task` is the first turn's text, if it is known: it is on disk before anything
+    else is done; `attachments` go with it. `provider` replaces the configured one. Raises:
+    UserError (no key, bad rules, session open elsewhere, disk full), SessionError."""
     home, config, origins = paths.home(), settings.config, settings.loaded.origins
     for warning in settings.loaded.warnings:
         settings.emit(Notice(text=warning))

@@ -57,9 +57,8 @@ def find_agent(name: str, cwd: Path, *, trust_project: bool = False) -> AgentDef
 async def add_extensions(
     conversation: "Conversation", agent: Agent
 ) -> "tuple[Agent, FoundExtensions, Hooks | None]":
-    """The agent with the extensions of its session and the approved settings of other agents, and
-    these extensions; says what cannot be used. Raises: ToolError for a changed skill that a
-    subagent begins with."""
+    """The agent with its extensions and the approved settings of other agents, and the extensions;
+    says what cannot be used. Raises: ToolError for a changed skill that a subagent begins with."""
     settings, place, emit = conversation.settings, agent.place, conversation.settings.emit
     catalog = await asyncio.to_thread(find_extensions, place.cwd, settings.trust_project)
     if problems := [text for texts in catalog.problems.values() for text in texts]:
@@ -199,8 +198,7 @@ async def run_hook(
 ) -> ProgramRun:
     """Runs a hook in the sandbox, `line` on its stdin. Of its changes, those in folders that it may
     write in are kept; the gate of `judge` decides about the others. Without a sandbox, unless
-    `required`, a project's hook runs if a person approved just that. Raises nothing but
-    CancelledError."""
+    `required`, a project's hook runs if a person approved just that. Raises: CancelledError."""
     item, grants, dropped = hook.item, hook.grants, list[str]()
     is_free = item.scope == "home" or grants.outside
     try:

@@ -65,8 +65,7 @@ async def rewind(
     conversation: "Conversation", turn: int, *, files: bool, messages: bool
 ) -> list[str]:
     """Goes back to before this turn's prompt (from 1): with `files` what changed since, with
-    `messages` what was said; returns one line for each thing done. What the conversation loses
-    stays in the session's file; `redo` restores lost file changes. Raises: StorageError."""
+    `messages` what was said; returns one line for each thing done. Raises: StorageError."""
     lines = list[str]()
     if files:
         past = await asyncio.to_thread(conversation.agent.undo.history)
@@ -92,8 +91,8 @@ def undo_rewind(conversation: "Conversation") -> bool:
 
 
 def undo_compaction(conversation: "Conversation") -> str | None:
-    """`/compact undo`: restores what the last compaction removed from the model's view; returns a
-    message about it, or None if there was none. Raises: StorageError."""
+    """Restores what the last compaction removed from the model's view; returns a message about it,
+    None if there was none. Raises: StorageError."""
     past, agent = effective(conversation.session.entries), conversation.agent
     compactions = [entry for entry in past if isinstance(entry, entries.CompactionEntry)]
     if not compactions:
@@ -103,10 +102,8 @@ def undo_compaction(conversation: "Conversation") -> str | None:
     size, limit = conversation.context_tokens, agent.provider.info.context_window
     text = f"Compaction undone: {size:,} of {limit:,} tokens are used."
     if size > limit * agent.config.context.compact_at:
-        text += (
-            " The next request would compact it again: switch to a model with a larger window "
-            "first (/model), or raise `context.compact_at`."
-        )
+        text += " The next request would compact it again: first switch to a model with a larger "
+        text += "window (/model), or raise `context.compact_at`."
     return text
 
 

@@ -91,11 +91,8 @@ def open_session(
 ) -> Session:
     """Loads a session from disk, and says what was repaired and what it still has to send; without
     an id creates one, under `new_id` if given. The task, if any, is on disk when this returns. A
-    subagent's session is in its parent's record of it, where one that continues finds its own;
-    without a parent only in memory.
-
-    Raises: SessionError if there is none, or `new_id` is taken; BusyError; StorageError.
-    """
+    subagent's session is in its parent's record of it, without a parent only in memory. Raises:
+    SessionError if there is none, or `new_id` is taken; BusyError; StorageError."""
     child, notices, source = settings.child, list[str](), ""
     header = Header(
         id=new_id or new_session_id(),
@@ -140,8 +137,7 @@ def enter_session(
     place: Workplace,
     begun_by: "BegunBy",
 ) -> None:
-    """Makes a session the open one, with an agent of its own, and says so. Raises: as
-    `make_agent`."""
+    """Makes a session the open one, with an agent of its own. Raises: as `make_agent`."""
     settings, commands = conversation.settings, conversation.commands
     agent = make_agent(settings, provider, session, place, background=commands)
     commands.enter(session)
@@ -170,10 +166,7 @@ def enter_session(
 async def switch_session(conversation: "Conversation", session_id: str | None = None) -> None:
     """`/resume`: closes this session as at exit and opens another; without an id, `/new`: an empty
     one. If the other cannot be opened, or this is cancelled while memory works, this one stays
-    open, and nothing is lost.
-
-    Raises: SessionError, BusyError, StorageError.
-    """
+    open, and nothing is lost. Raises: SessionError, BusyError, StorageError."""
     place, provider = conversation.place, conversation.agent.provider
     session = open_session(conversation.settings, place.home, place.cwd, provider, session_id)
     begun_by: BegunBy = "clear" if session_id is None else "resume"
@@ -191,8 +184,7 @@ async def switch_session(conversation: "Conversation", session_id: str | None = 
 
 async def start(conversation: "Conversation") -> None:
     """Opens memory and extensions and renders the system prompt, once; the first turn calls it.
-    Raises: KodeError; UserError for two tools with the same name, which would make calls
-    ambiguous."""
+    Raises: KodeError; UserError for two tools with the same name."""
     async with conversation.start_lock:
         if conversation.catalog is None:
             await conversation.learn_model()
@@ -215,12 +207,12 @@ async def _start(conversation: "Conversation") -> None:
     if extensions is not None:
         new = {tool.name for tool in await extensions.open(agent.provider.info.context_window)}
     agent, catalog, hooks = await add_extensions(conversation, agent)
-    offered, delegation = [*agent.tools], None
+    offered = [*agent.tools]
     if not agent.small and config.subagent.max_depth > 0:
         from kode.subagents.tool import delegate_tool
 
-        delegation = make_delegation(conversation, catalog)
-        offered.append(delegate_tool(delegation, in_use(catalog.agents)))
+        conversation.delegation = make_delegation(conversation, catalog)
+        offered.append(delegate_tool(conversation.delegation, in_use(catalog.agents)))
     beginning = session.beginning if session.messages else None
     declared = {tool["name"] for tool in beginning.tools} if beginning else new
     is_judged = hooks is not None and hooks.judge_calls
@@ -250,13 +242,12 @@ async def _start(conversation: "Conversation") -> None:
     changed = {field.name: getattr(conversation.agent, field.name) for field in fields(Agent)}
     changed = {name: now for name, now in changed.items() if now is not getattr(before, name)}
     conversation.agent = replace(agent, **changed)
-    conversation.hooks, conversation.delegation, conversation.catalog = hooks, delegation, catalog
+    conversation.hooks, conversation.catalog = hooks, catalog
 
 
 def _name_gaps(conversation: "Conversation", agent: Agent, new: set[str]) -> None:
-    """Warns about rules in the settings that match no tool: a mistyped one would do nothing. Says
-    that a continued session does not have the tools of a server that is `new` to it, and that a
-    small window gets less."""
+    """Warns about rules in the settings that match no tool, and says that a continued session does
+    not have the tools of a server that is `new` to it, and that a small window gets less."""
     emit, permissions = conversation.settings.emit, conversation.config.permissions
     names = {*FAMILIES, *(tool.name for tool in agent.tools)}
     rules = dict.fromkeys((*permissions.deny, *permissions.ask, *permissions.allow))
@@ -321,8 +312,8 @@ async def _try_sandbox(conversation: "Conversation") -> None:
 
 async def _remove_leftovers(conversation: "Conversation") -> None:
     """Marks the session as open until it is left. Removes the sandboxes of killed kodes,
-    half-written files in the project and, after a kill, as its mark shows, or a day, in all of the
-    home, which holds the files of all sessions, and undo data beyond its limit."""
+    half-written files in the project and, after a kill or a day, in all of the home, and undo data
+    beyond its limit."""
     from kode.sandbox import store
 
     home, config, undo = conversation.place.home, conversation.config, conversation.agent.undo
@@ -431,8 +422,7 @@ async def _leave(
     leave_by: float = math.inf,
 ) -> None:
     """Closes the session; what the process shares stays open. `reason` is for hooks. Memory gets
-    `grace_s`; after `leave_by`, by `time.monotonic`, nothing is waited for. An unused session
-    leaves no file."""
+    `grace_s`; after `leave_by`, by `time.monotonic`, nothing is waited for."""
     agent, session = conversation.agent, conversation.session
     await conversation.commands.leave(session.id)
     await settle_ended(agent, session.id)

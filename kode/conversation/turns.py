@@ -2,9 +2,7 @@
 plan that is made in mode `plan`.
 
 A message may begin with `/name`, of a plug-in, a command, a skill or a server's prompt. What a
-command runs first, and the files it names after `@`, pass the gate and are shown like calls of the
-model.
-"""
+command runs first, and the files it names, pass the gate and are shown like calls of the model."""
 
 import asyncio
 import contextlib
@@ -47,6 +45,8 @@ if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation, RunTurn, Steering
     from kode.conversation.structured import Form
 
+MAX_ATTACHED_BYTES = 256 * 1024  # about 64,000 tokens: a third of a 200,000 window
+
 
 async def turn(
     conversation: "Conversation",
@@ -58,15 +58,11 @@ async def turn(
     form: "Form | None" = None,
 ) -> TurnEnded:
     """Runs one turn to its end; with a `form`, its answer is a value in `structured`. Cancelling
-    the calling task interrupts the turn.
-
-    `attachments` go with the message after those that wait; those of a turn that could not start
-    are dropped. `typed` is what the person typed of the text, without pasted blocks; None: all.
-
-    Raises: StorageError if the text could not be recorded; ToolError if the named command or skill
-    has changed since it was approved; UserError if a hook refuses the message, or a server's prompt
-    needs more arguments; ServerError.
-    """
+    the calling task interrupts the turn. `attachments` go with the message after those that wait;
+    those of a turn that could not start are dropped. `typed` is what the person typed of the text,
+    without pasted blocks; None: all. Raises: StorageError if the text could not be recorded;
+    ToolError if the named command or skill has changed since it was approved; UserError if a hook
+    refuses the message, or a server's prompt needs more arguments; ServerError."""
     session, parts, structured = conversation.session, list(attachments), None
     if form is not None:
         from kode.conversation.structured import StructuredAnswer
@@ -138,8 +134,7 @@ async def _run(
     typed: str,
     **within: Any,
 ) -> TurnEnded:
-    """Runs a turn whose message is not a command; what is attached goes with the first. Raises:
-    StorageError."""
+    """Runs a turn; what is attached goes with the first of several. Raises: StorageError."""
     mode_note = _mode_note(conversation)
     if conversation.extensions is not None and "@" in text:
         for outside in await conversation.extensions.mentioned(text):
@@ -189,11 +184,8 @@ async def _fall_back(
 
 
 async def _note_late_results(conversation: "Conversation") -> None:
-    """Tells the model of results that subagents left when kode was stopped, once. Ends subagents
-    that nobody waits for. Untrusted text in a result marks the session as tainted.
-
-    Raises: StorageError.
-    """
+    """Tells the model once of results that subagents left when kode was stopped, and ends those
+    that nobody waits for. Raises: StorageError."""
     last, folder = conversation.last, conversation.agents_folder
     may_have_left = conversation.begun_by == "resume" if last is None else not last.is_finished
     awaited = any(job.tell for job in conversation.commands.running())
@@ -297,8 +289,7 @@ async def _fill_in(
 
 
 def _mode_note(conversation: "Conversation") -> tuple[Text, ...]:
-    """What the model must know about the mode, beside the person's message; records what it must
-    know about the plan. Raises: StorageError."""
+    """What the model must know of the mode; records news of the plan. Raises: StorageError."""
     plan, entries = conversation.plan.text, effective(conversation.session.entries)
     if without_ticks(plan) != without_ticks(_known_plan(entries)):
         edited = f"[The person edited the plan. It now reads:]\n\n{plan}"
@@ -315,8 +306,7 @@ def _mode_note(conversation: "Conversation") -> tuple[Text, ...]:
 
 
 def _save_plan(conversation: "Conversation", ended: TurnEnded) -> bool:
-    """After a turn in mode `plan`, saves the plan at the end of its answer; returns whether there
-    is one. Raises: StorageError."""
+    """Saves the plan at the end of an answer, if there is one. Raises: StorageError."""
     path, plan = conversation.place.plan, plan_in(ended.result)
     if not ended.is_finished or not plan or path is None:
         return False
@@ -327,15 +317,11 @@ def _save_plan(conversation: "Conversation", ended: TurnEnded) -> bool:
 
 
 async def approve_plan(conversation: "Conversation", mode: PermissionMode) -> str:
-    """Switches to `mode`; returns the prompt that starts the work, with the plan from disk.
-
-    Raises: UserError if there is no plan; StorageError.
-    """
+    """Switches to `mode`; returns the prompt that starts the work, with the plan from disk. Raises:
+    UserError if there is no plan; StorageError."""
     plan = await asyncio.to_thread(lambda: conversation.plan.text)
     if not steps_of(plan):
-        raise UserError(
-            "There is no plan yet: /plan switches to mode plan, then say what you want."
-        )
+        raise UserError("There is no plan yet: /plan plans, then say what you want.")
     if plan != _known_plan(effective(conversation.session.entries)):
         conversation.session.append(PlanEntry(text=plan))
     conversation.gate.mode = mode
@@ -349,7 +335,8 @@ def _known_plan(entries: Sequence[Entry]) -> str:
     return next((entry.text for entry in reversed(entries) if isinstance(entry, PlanEntry)), "")
 
 
-MAX_ATTACHED_BYTES = 256 * 1024  # about 64,000 tokens: a third of a 200,000 window
+# Texts that are attached. A file's in the working folders is the person's; all others are outside
+# text, and so is a file left by a session that had read outside text.
 
 
 def file_part(
@@ -368,8 +355,7 @@ def file_part(
 def text_part(
     text: str, path: Path | None, roots: Sequence[Path], marks: Provenance, *, source: str = ""
 ) -> Text:
-    """A text about the file or folder `path` as a message part; without a path it comes from
-    `source`."""
+    """A text about the file or folder `path` as a message part; without one, from `source`."""
     if path is not None:
         source = marks.find_source([str(path)]) if path.is_file() else ""
         real = Path(real_path(path))
@@ -384,10 +370,7 @@ def outside_part(text: str, source: str) -> Text:
 
 
 def read_text(path: Path) -> str:
-    """Reads a text file, or a pipe as in `<(command)`.
-
-    Raises: UserError if it is missing, too large, or not text.
-    """
+    """The text of a file or pipe. Raises: UserError if it is missing, too large, or not text."""
     try:
         with path.open("rb") as file:
             # A device may never end.
