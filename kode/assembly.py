@@ -251,7 +251,6 @@ def make_agent(
         sandbox_forced=forced,
         sandbox_network=config.sandbox.network,
         emit=emit,
-        save_first=undo.describe,
     )
     marks = Provenance(
         home=place.home, folders=place.roots, source=lambda: session.tainted_by, emit=emit

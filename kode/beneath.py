@@ -180,12 +180,6 @@ def remove_tree(path: Path, *, only_empty: bool = False) -> None:
             os.rmdir(path.name, dir_fd=folder) if only_empty else remove(folder, path.name)
 
 
-def remove_folder(path: Path) -> None:
-    """Removes an empty folder."""
-    with open_folder(path.parent) as folder:
-        os.rmdir(path.name, dir_fd=folder)
-
-
 @contextlib.contextmanager
 def stage(folder: int, to: str) -> Iterator[str]:
     """Gives the name of a temporary file to make in a folder. It is renamed to `to` at the end of

@@ -103,7 +103,7 @@ async def _run_outside(command: Command, decision: Decision) -> ToolOutput:
         await asyncio.to_thread(sandbox.forget)
     if decision.line is None or decision.only_reads:
         return await command.run()
-    async with command.agent.undo.outside(decision.line.writes):
+    async with command.agent.undo.step(writes=decision.line.writes):
         return await command.run()
 
 

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import functools
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,10 +54,6 @@ MAX_REASONS = 10
 """A refusal names at most so many reasons and flags."""
 
 
-SaveFirst = Callable[[Sequence[str]], Awaitable[str]]
-"""Saves what a command may lose; returns a sentence about it for the question."""
-
-
 @dataclass(kw_only=True)
 class GateState:
     """What changes while a session runs; a gate shares it with its copies."""
@@ -92,7 +88,6 @@ class Gate:
     sandbox_network: bool = False
     """Whether commands in it use this machine's network."""
     emit: Emit = silent
-    save_first: SaveFirst | None = None
 
     @property
     def mode(self) -> PermissionMode:
@@ -160,10 +155,7 @@ class Gate:
             decision = self.decide(action)
             if decision.outcome != "ask":
                 return decision
-            saved = ""
-            if self.save_first is not None and decision.consent.dangers and decision.line:
-                saved = await self.save_first(decision.line.writes)
-            reason = "\n".join(filter(None, (decision.reason, action.change, saved)))
+            reason = "\n".join(filter(None, (decision.reason, action.change)))
             diff = preview if action.tool.effect == "edit" else ""
             shown = {"preview": preview, "diff": diff} if preview else {}
             return await self._ask_person(action, decision, reason=reason, **shown)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from kode import durable
-from kode.durable import RecordLog, seal
+from kode.durable import RecordLog
 from kode.messages import plural
 from kode.undo.store import Seen
 
@@ -61,6 +61,8 @@ class Group:
 
     turn: TurnId
     steps: list[Step] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
+    """See `Step`."""
     is_undone: bool = False
     last_undo: dict[str, list[Change]] = field(default_factory=dict)
     """What the undos of it have changed: what can be redone never shrinks."""
@@ -81,11 +83,6 @@ class Group:
         """The absolute paths of the files that it changed."""
         return drop_parents(self.files)
 
-    @property
-    def heads(self) -> list[str]:
-        """See `Step`."""
-        return [head for step in self.steps for head in step.heads]
-
 
 class History:
     """What can be undone and redone after these steps. `damaged`: how many parts of the journal are
@@ -98,18 +95,19 @@ class History:
         """What can be redone, the last undone at the end."""
         self.last: Step | None = None
         """The last undo or redo."""
-        previous: Step | None = None
+        kind, turn = "", ""
         for step in steps:
-            if step.kind == "change":
-                if not previous or (previous.kind, previous.turn.id) != ("change", step.turn.id):
-                    groups.append(Group(turn=step.turn))
-                groups[-1].steps.append(step)
-                if step.heads or step.after is None or step.after:
-                    self.undone.clear()
-            else:
+            if step.kind != "change":
                 self._take_back(step, groups)
                 self.last = step
-            previous = step
+            else:
+                if (kind, turn) != (step.kind, step.turn.id):
+                    groups.append(Group(turn=step.turn))
+                groups[-1].steps.append(step)
+                groups[-1].heads += step.heads
+                if step.heads or step.after is None or step.after:
+                    self.undone.clear()
+            kind, turn = step.kind, step.turn.id
         self.groups = [group for group in groups if group.files or group.heads]
         """What has an effect, the oldest first."""
         self.standing = [group for group in self.groups if not group.is_undone]
@@ -164,50 +162,42 @@ class Journal:
 
     def history(self) -> History:
         """What can be undone and redone. Raises: StorageError."""
-        steps, _, damaged, reported = self._read()
-        return History(steps, damaged + reported)
+        steps, _, damaged = self._read()
+        return History(steps, damaged)
 
     def check(self, *, repair: bool) -> list[str]:
-        """A plain sentence for damage that has not been reported and repaired before. With `repair`
-        the file is set aside in full and rewritten, so that it says what it has lost. Raises:
-        StorageError."""
-        _, lines, damaged, _ = self._read()
+        """A plain sentence for damage. With `repair` the file is set aside in full, and rewritten
+        without what is damaged. Raises: StorageError."""
+        _, lines, damaged = self._read()
         if not damaged:
             return []
         fault = f"{self.path}: {plural(damaged, 'part')} damaged or lost, which undo leaves out."
         if repair:
             aside = durable.set_aside(self.path, self.path.read_bytes())
             fault += f" The old file is saved as {aside.name}."
-            data = b"".join(line + b"\n" for line in (*lines, seal(b'{"lost":%d}' % damaged)))
+            data = b"".join(line + b"\n" for line in lines)
             durable.replace(self.path, data)
             durable.note_length(self.path, len(data))
         return [fault]
 
-    def _read(self) -> tuple[list[Step], list[bytes], int, int]:
-        """The steps, the sound lines, how many parts are damaged or lost, and how many lines say
-        that something was. Raises: StorageError."""
-        steps: dict[str, Step] = {}
-        lines, damaged, reported, log = list[bytes](), 0, 0, RecordLog(self.path)
+    def _read(self) -> tuple[list[Step], list[bytes], int]:
+        """The steps, the sound lines, and how many parts are damaged or lost. Raises:
+        StorageError."""
+        steps, lines, log = dict[str, Step](), list[bytes](), RecordLog(self.path)
         for line in log.read():
             try:
-                value = json.loads(line)
-                if "lost" in value or "lost_bytes" in value:
-                    reported += 1
-                else:
-                    _add_line(steps, value)
+                _add_line(steps, json.loads(line))
                 lines.append(line)
             except (ValueError, KeyError, IndexError, AttributeError, RecursionError, TypeError):
-                damaged += 1  # or from a later version
-        damaged += log.damaged + log.duplicates + bool(log.lost_bytes)
-        return [*steps.values()], lines, damaged, reported
+                log.damaged += 1  # or from a later version
+        return [*steps.values()], lines, log.damaged + log.duplicates + bool(log.lost_bytes)
 
 
 def _add_line(steps: dict[str, Step], value: Mapping[str, Any]) -> None:
     """Adds what a line says. Raises: what one with another content causes."""
     before = _parse_states(value["before"])
     if "done" in value:
-        after = _parse_states(value["after"])
-        heads = [str(head) for head in value["heads"]]
+        after, heads = _parse_states(value["after"]), [str(head) for head in value["heads"]]
         if step := steps.get(value["done"]):
             step.before |= before
             step.after, step.heads = after, heads

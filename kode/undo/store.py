@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,45 +65,32 @@ class Contents:
     """Larger files are not saved."""
     max_bytes: int
     """Limit for all contents of the session; the oldest are deleted first."""
+    _total_bytes: int | None = field(default=None, init=False)
+    """Of all contents, as far as this object knows; None before the first is saved."""
 
     def see(self, path: str) -> Seen:
         """What is there now; behind a folder that is a link, nothing is. Never raises: an
         unreadable path is `OTHER`."""
-        try:
-            return self._look(path, self.max_file_bytes)[0]
-        except OSError:
-            return Seen(OTHER)
+        return self.look(path)[0]
 
-    def save(
-        self, paths: Iterable[str], *, max_file_bytes: int | None = None
-    ) -> dict[str, Seen | StorageError]:
-        """Saves what is there now; all of it is durable when this returns. A StorageError stands
-        for what cannot be read or saved. Never raises."""
-        limit = max_file_bytes or self.max_file_bytes
+    def save(self, paths: Iterable[str], *, max_file_bytes: int | None = None) -> dict[str, Seen]:
+        """Saves what is there now; all of it is durable when this returns. Raises: StorageError if
+        anything that can be read could not be saved."""
 
-        def save(path: str) -> tuple[str, Seen | StorageError]:
-            try:
-                with durable.storage_errors(Path(path), "read"):
-                    seen, data = self._look(path, limit)
-                if is_digest(seen.state):
-                    self._put(str(seen.state), data)
-            except StorageError as error:
-                return path, error
-            return path, seen
+        def save(path: str) -> tuple[str, Seen, int]:
+            seen, data = self.look(path, max_file_bytes)
+            return path, seen, self._put(str(seen.state), data) if is_digest(seen.state) else 0
 
-        saved = dict(durable.for_each(save, paths))
-        try:
-            if self.folder.is_dir():
-                with durable.storage_errors(self.folder, "make durable"):
-                    durable.sync_folder(self.folder)
-                drop_oldest([self.folder], self.max_bytes)
-        except StorageError as error:
-            return dict.fromkeys(saved, error)
-        return saved
+        saved = durable.for_each(save, paths)
+        if self.folder.is_dir():
+            with durable.storage_errors(self.folder, "make durable"):
+                durable.sync_folder(self.folder)
+            self._limit_size(sum(size for *_, size in saved))
+        return {path: seen for path, seen, _ in saved}
 
-    def data(self, state: str) -> bytes | None:
+    def data(self, state: State) -> bytes | None:
         """The bytes of a saved file; None if missing or damaged."""
-        if is_digest(state):
+        if state is not None and is_digest(state):
             with contextlib.suppress(OSError):
                 data = (self.folder / state).read_bytes()
                 return data if hashlib.sha256(data).hexdigest() == state else None
@@ -112,7 +99,7 @@ class Contents:
     def why_not_restorable(self, state: State) -> str:
         """Why there is nothing to restore from; "" if there is. What is left of a damaged content
         is set aside, so that it can be saved again. Never raises."""
-        if not is_digest(state) or self.data(str(state)) is not None:
+        if not is_digest(state) or self.data(state) is not None:
             return WHY_NOT_SAVED.get(state, "")
         with contextlib.suppress(StorageError):
             if (self.folder / str(state)).exists():
@@ -129,68 +116,78 @@ class Contents:
     def restore(self, path: Path, state: State, mode: int, *, sync_name: bool = False) -> None:
         """Restores a path, which must contain no link, to this state; unless `sync_name`, the
         caller syncs its folder. Raises: StorageError if its content is no longer saved; OSError."""
-        if state is None:
-            with (
-                contextlib.suppress(FileNotFoundError, NotADirectoryError),
-                beneath.open_folder(path.parent) as folder,
-            ):
-                os.unlink(path.name, dir_fd=folder)
-                if sync_name:
-                    os.fsync(folder)
-            return
+        data = self.data(state)
+        if is_digest(state) and data is None:
+            raise StorageError(self.why_not_restorable(state))
         # The folders belong to the project: use the modes that a person's would have.
-        with beneath.open_folder(path.parent, make=beneath.usual_mode) as folder:
+        make = None if state is None else beneath.usual_mode
+        with contextlib.ExitStack() as stack:
+            if state is None:
+                stack.enter_context(contextlib.suppress(FileNotFoundError, NotADirectoryError))
+            folder = stack.enter_context(beneath.open_folder(path.parent, make=make))
             status = beneath.status(folder, path.name)
             is_folder = status is not None and stat.S_ISDIR(status.st_mode)
             if is_folder and state != FOLDER:
                 os.rmdir(path.name, dir_fd=folder)
+            elif status is not None and not is_folder and state in (None, FOLDER):
+                os.unlink(path.name, dir_fd=folder)
             if state == FOLDER:
-                if status is not None and not is_folder:
-                    os.unlink(path.name, dir_fd=folder)
                 with beneath.open_below(folder, [path.name], make=beneath.usual_mode) as target:
                     os.fchmod(target, mode)
-                return
-            if state.startswith(LINK):
+            elif state is not None and data is None:
                 beneath.link_in(state.removeprefix(LINK), folder, path.name)
-                return
-        if (data := self.data(state)) is None:
-            raise StorageError(self.why_not_restorable(state))
-        durable.replace_content(path, data, mode=mode, sync_name=sync_name)
+            elif state is None and sync_name:
+                os.fsync(folder)
+        if data is not None:
+            durable.replace_content(path, data, mode=mode, sync_name=sync_name)
 
-    def _look(self, path: str, limit: int) -> tuple[Seen, bytes]:
-        """Never blocks: a pipe or a device is not read. Raises: OSError."""
+    def look(self, path: str, limit: int | None = None) -> tuple[Seen, bytes]:
+        """What is there now, with the bytes of a file of at most `limit` bytes. Never blocks: a
+        pipe or a device is not read."""
+        limit = self.max_file_bytes if limit is None else limit
         folder = os.path.dirname(path)
-        if paths.real_path(folder) != folder:
-            return Seen(None), b""
         try:
+            if paths.real_path(folder) != folder:
+                return Seen(None), b""
             status = os.lstat(path)
+            mode = stat.S_IMODE(status.st_mode)
+            if stat.S_ISLNK(status.st_mode):
+                return Seen(LINK + os.readlink(path)), b""
+            if not stat.S_ISREG(status.st_mode):
+                return Seen(FOLDER if stat.S_ISDIR(status.st_mode) else OTHER, mode), b""
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with os.fdopen(os.open(path, flags), "rb") as file:
+                data = b"" if status.st_size > limit else file.read(limit + 1)
         except (FileNotFoundError, NotADirectoryError):
             return Seen(None), b""
-        mode = stat.S_IMODE(status.st_mode)
-        if stat.S_ISLNK(status.st_mode):
-            return Seen(LINK + os.readlink(path)), b""
-        if not stat.S_ISREG(status.st_mode):
-            return Seen(FOLDER if stat.S_ISDIR(status.st_mode) else OTHER, mode), b""
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with os.fdopen(os.open(path, flags), "rb") as file:
-            data = b"" if status.st_size > limit else file.read(limit + 1)
+        except OSError:
+            return Seen(OTHER), b""
         if max(status.st_size, len(data)) > limit:  # it may have grown meanwhile
             return Seen(TOO_LARGE, mode), b""
         return Seen(hashlib.sha256(data).hexdigest(), mode), data
 
-    def _put(self, state: str, data: bytes) -> None:
+    def _put(self, state: str, data: bytes) -> int:
+        """Returns how many bytes it added. Raises: StorageError."""
         durable.make_folder(self.folder)
         path = self.folder / state
         with contextlib.suppress(OSError):
             if path.read_bytes() == data:
                 os.utime(path)  # used again, so no longer among the oldest
-                return
+                return 0
         durable.replace(path, data, sync_name=False)
+        return len(data)
+
+    def _limit_size(self, added: int) -> None:
+        """Counts what was added; the folder is looked at only at first, and when it is full."""
+        total = None if self._total_bytes is None else self._total_bytes + added
+        if total is None or total > self.max_bytes:
+            total = drop_oldest([self.folder], self.max_bytes)
+        self._total_bytes = total
 
 
-def drop_oldest(folders: list[Path], max_bytes: int) -> None:
+def drop_oldest(folders: list[Path], max_bytes: int) -> int:
     """Deletes the oldest contents of these folders down to nine tenths of `max_bytes`, if they hold
-    more than that."""
+    more than that. Returns the bytes that they hold then."""
     saved = [entry for folder in folders for entry in _saved_in(folder)]
     total = sum(size for _, size, _ in saved)
     for _, size, path in sorted(saved) if total > max_bytes else ():
@@ -198,6 +195,7 @@ def drop_oldest(folders: list[Path], max_bytes: int) -> None:
             with contextlib.suppress(OSError):
                 path.unlink()
                 total -= size
+    return total
 
 
 def drop_oldest_of_all(home: Path, max_bytes: int) -> None:

@@ -1,13 +1,12 @@
 """What a person reads: the report of an undo, and the diffs of what a session has changed."""
 
-import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from kode.diffs import unified_diff
 from kode.messages import first_of, plural
 from kode.paths import relative_path
-from kode.undo.store import FOLDER, LINK, Contents, State, is_digest
+from kode.undo.store import FOLDER, LINK, State, is_digest
 from kode.undo.undo import Undo, Undone
 
 MAX_NAMED = 40
@@ -83,27 +82,22 @@ def file_diffs(undo: Undo, cwd: Path) -> list[FileDiff]:
         for path, changes in group.files.items():
             first.setdefault(path, changes[0].before.state)
     for path, before in first.items():
-        now = undo.contents.see(path).state
+        (now, _), data = undo.contents.look(path)
         if before == now or {before, now} <= {None, FOLDER}:
             continue
-        name, text = relative_path(path, cwd), ""
-        old, new = _text(undo.contents, before, None), _text(undo.contents, now, path)
-        if old is not None and new is not None:
-            text = unified_diff(name, old, new)
+        name = relative_path(path, cwd)
+        old, new = _text(before, undo.contents.data(before)), _text(now, data)
+        text = "" if old is None or new is None else unified_diff(name, old, new)
         text = text or f"{name}: changed; too large, or no text, to compare\n"
         diffs.append(FileDiff(path=name, text=text))
     return diffs
 
 
-def _text(contents: Contents, state: State, path: str | None) -> str | None:
-    """The text of a state, or of the file itself if `path` is given; None if it is not text or too
-    long."""
+def _text(state: State, data: bytes | None) -> str | None:
+    """The text of a state with this content; None if it is not text or too long."""
     if state is None or state.startswith(LINK):
         return f"{state}\n" if state else ""
-    data: bytes | None = None
-    if is_digest(state):
-        with contextlib.suppress(OSError):
-            data = Path(path).read_bytes() if path else contents.data(state)
-    if data is None or b"\0" in data[:8192] or data.count(b"\n") > MAX_COMPARED_LINES:
+    is_long = data is None or data.count(b"\n") > MAX_COMPARED_LINES
+    if data is None or is_long or not is_digest(state) or b"\0" in data[:8192]:
         return None
     return data.decode("utf-8", "replace")

@@ -9,18 +9,17 @@ import asyncio
 import contextlib
 import errno
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from kode import beneath, durable, paths
+from kode import durable, paths
 from kode.credentials import redact
 from kode.errors import StorageError
 from kode.events import Emit, Notice, silent
-from kode.git import git_record
+from kode.git import NOTHING, git_record
+from kode.messages import plural
 from kode.undo import outside
 from kode.undo.journal import History, Journal, Step, TurnId, drop_parents, way_back
 from kode.undo.outside import RunningStep
@@ -97,25 +96,20 @@ class Undo:
         """What can be undone and redone. Raises: StorageError."""
         return self.journal.history()
 
-    # ── changes ──────────────────────────────────────────────────────────────────────────────
-
-    def step(self, files: Sequence[str]) -> AbstractAsyncContextManager[RunningStep]:
-        """Wraps changes of exactly these files: saves what is there, except for what is in
-        `not_saved`, and notes what is there afterwards."""
-        return self._run(partial(self.begin, self.turn(), files))
-
-    def outside(self, writes: Sequence[str]) -> AbstractAsyncContextManager[RunningStep]:
-        """Wraps a command on the host, which is known to write these paths, and perhaps more: saves
-        what it may lose, notes what it did, and tells the person what could not be saved."""
-        return self._run(partial(self.begin, self.turn(), writes=writes))
-
     @contextlib.asynccontextmanager
-    async def _run(self, begin: Callable[[], RunningStep]) -> AsyncIterator[RunningStep]:
-        beginning = asyncio.ensure_future(asyncio.to_thread(begin))
+    async def step(
+        self, files: Sequence[str] = (), *, writes: Sequence[str] | None = None
+    ) -> AsyncIterator[RunningStep]:
+        """Wraps what `begin` and `end` do, and tells the person what could not be saved."""
+        beginning = asyncio.ensure_future(
+            asyncio.to_thread(self.begin, self.turn(), files, writes=writes)
+        )
         try:
             step = await asyncio.shield(beginning)
             if step.surveys and (step.problem or step.not_saved):
-                self.emit(Notice(text=step.describe()))
+                why = step.problem or f"{plural(len(step.not_saved), 'file')} too large"
+                text = f"The state of the project's files could not be saved first ({why}), so "
+                self.emit(Notice(text=f"{text}/undo may not restore it."))
             yield step
         finally:  # if it was cancelled meanwhile, too: half a step is none
             step = await beginning
@@ -127,35 +121,27 @@ class Undo:
         if step.problem != problem:
             self.emit(Notice(text=f"/undo may not restore all that it changed ({step.problem})."))
 
-    async def describe(self, writes: Sequence[str]) -> str:
-        """Saves what a command on the host may lose; returns a sentence about it for the
-        permission question."""
-        return (await asyncio.to_thread(self._survey, self.turn(), writes)).describe()
-
-    def _survey(self, turn: TurnId, writes: Sequence[str]) -> RunningStep:
-        step = RunningStep(turn=turn)
-        trees = (Path(folder.worktree) for folder in self.git if folder.worktree)
-        inner = (tree for tree in trees if any(map(tree.is_relative_to, self.roots)))
-        outside.save_trees(self.contents, step, writes, [*self.roots, *inner])
-        return step
-
     def begin(
         self, turn: TurnId, files: Sequence[str] = (), *, writes: Sequence[str] | None = None
     ) -> RunningStep:
-        """Before these files change, or a command runs on the host that is known to write `writes`:
-        saves what is there, of files that are sure to change large ones too. Never raises:
-        `problem` says what could not be saved."""
+        """Before these files change, or a command runs on the host that is known to write `writes`,
+        and perhaps more: saves what is there, of files that are sure to change large ones too.
+        Never raises: `problem` and `not_saved` say what could not be saved."""
+        step, limit = RunningStep(turn=turn), self.contents.max_bytes // 2
         if writes is not None:
-            step = self._survey(turn, writes)
-        else:
-            step = RunningStep(turn=turn)
-            outside.save_files(self.contents, step, files, self.contents.max_bytes // 2)
+            trees = (Path(folder.worktree) for folder in self.git if folder.worktree)
+            inner = (tree for tree in trees if any(map(tree.is_relative_to, self.roots)))
+            limit = self.contents.max_file_bytes
+            files = outside.find_at_stake(step, writes, [*self.roots, *inner])
         try:
+            outside.save_files(self.contents, step, files, limit)
             # On disk before the change, so that a crash in the middle can be undone too.
             if step.before:
                 self.journal.begin(step)
         except StorageError as error:
             step.problem = step.problem or str(error)
+            step.not_saved |= {*files}
+            step.before.clear()
         return step
 
     def end(self, step: RunningStep) -> None:
@@ -178,8 +164,6 @@ class Undo:
             for step in self.history().steps:
                 if step.after is None:
                     _remove_temporaries_beside(step)
-
-    # ── the way back ─────────────────────────────────────────────────────────────────────────
 
     def undo(self) -> Undone:
         """Takes back the newest turn that changed files and is not undone: every file that nobody
@@ -220,23 +204,21 @@ class Undo:
             return finished or Undone(history=past, redo=kind == "redo")
         group = groups[-1]
         step = Step(turn=group.turn, kind=kind, of=group.steps[0].id)
-        left = []
+        left = {}
         for path, changes in (group.files if kind == "undo" else group.last_undo).items():
             now = self.contents.see(path)
             goal, is_known = way_back(changes, now)
             last = changes[-1].after or now
             is_other_mode = now.mode == last.mode != goal.mode and now.state is not None
-            if is_known and goal.state == now.state and not is_other_mode:
-                continue
-            why = WHY_NOT_SAVED.get(now.state) or self.contents.why_not_restorable(goal.state)
-            if is_known and not why:
-                step.goal[path] = goal
-            else:
-                left.append((path, why if is_known else _CHANGED_SINCE))
-        for path, seen in self.contents.save(step.goal).items():
-            if isinstance(seen, StorageError):
-                raise seen
-            step.before[path] = seen
+            if not is_known:
+                left[path] = _CHANGED_SINCE
+            elif goal.state != now.state or is_other_mode:
+                why = WHY_NOT_SAVED.get(now.state) or self.contents.why_not_restorable(goal.state)
+                if why:
+                    left[path] = why
+                else:
+                    step.goal[path] = goal
+        step.before = self.contents.save(step.goal)
         if self.marker is not None:
             durable.make_folder(self.marker.parent)
             durable.replace(self.marker, b"")
@@ -244,14 +226,13 @@ class Undo:
         return self._apply(step, left)
 
     def _apply(
-        self, step: Step, left: Sequence[tuple[str, str]] = (), *, resumed: bool = False
+        self, step: Step, left: Mapping[str, str] = NOTHING, *, resumed: bool = False
     ) -> Undone:
         """Changes the files as planned, durably; nothing is lost if it is killed in between.
         Removals come first, folders after what was in them, so that a folder may replace a file and
         the reverse; then folders and links, so that no file is written through a link that is being
         removed."""
-        why_left: dict[str, str] = {}
-        failed: dict[str, str] = {}
+        why_left, failed = {**left}, dict[str, str]()
 
         def change(path: str) -> None:
             try:
@@ -262,28 +243,22 @@ class Undo:
                 is_passing = isinstance(cause, OSError) and cause.errno in _PASSING
                 (failed if is_passing else why_left)[path] = str(error)
 
-        def rank(path: str) -> int:
-            goal = step.goal[path].state
-            if goal is None:
-                return 1 if step.before[path].state == FOLDER else 0
-            return 3 if is_digest(goal) else 2
-
-        ranks = [[path for path in sorted(step.goal) if rank(path) == n] for n in range(4)]
-        durable.for_each(change, ranks[0])
-        for path in (*reversed(ranks[1]), *ranks[2]):
+        gone = [path for path in sorted(step.goal, reverse=True) if step.goal[path].state is None]
+        made = [path for path in sorted(step.goal) if step.goal[path].state is not None]
+        durable.for_each(change, [path for path in gone if step.before[path].state != FOLDER])
+        folders = [path for path in gone if step.before[path].state == FOLDER]
+        for path in (*folders, *(path for path in made if not is_digest(step.goal[path].state))):
             change(path)
             if path in why_left and any(other.startswith(f"{path}/") for other in failed):
                 failed[path] = why_left.pop(path)
-        durable.for_each(change, ranks[3])
+        durable.for_each(change, [path for path in made if is_digest(step.goal[path].state)])
         changed = {path: goal for path, goal in step.goal.items() if path not in why_left | failed}
-        for folder in {os.path.dirname(path) for path in changed}:
-            try:
-                durable.sync_folder(Path(folder))
-            except (FileNotFoundError, NotADirectoryError):
-                continue  # removed together with its contents
-            except OSError as error:
-                failed |= {path: str(error) for path in changed if os.path.dirname(path) == folder}
-        step.after = {path: goal for path, goal in changed.items() if path not in failed}
+        for folder in {Path(path).parent for path in changed}:
+            with durable.storage_errors(folder, "make durable"):
+                # Not there: it was removed together with its contents.
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    durable.sync_folder(folder)
+        step.after = changed
         if not failed:
             # Without this line the next start looks at the same files, and finds all done.
             with contextlib.suppress(StorageError):
@@ -293,7 +268,7 @@ class Undo:
             step=step,
             redo=step.kind == "redo",
             resumed=resumed,
-            left_alone=(*left, *why_left.items()),
+            left_alone=tuple(why_left.items()),
             failed=tuple(failed.items()),
         )
 
@@ -316,15 +291,12 @@ def change_file(contents: Contents, path: str, was: Seen, goal: Seen) -> str:
     is_between = now.state is None and FOLDER in (was.state, goal.state)
     if now.state not in (was.state, goal.state) and not is_between:
         return _CHANGED_SINCE
-    if now.state == FOLDER and goal.state is None:
-        try:
-            beneath.remove_folder(Path(path))
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-            return "it holds something else"
-        return ""
-    contents.restore(Path(path), goal.state, goal.mode)
+    try:
+        contents.restore(Path(path), goal.state, goal.mode)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return "it holds something else"
     return ""
 
 

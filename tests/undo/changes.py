@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kode.undo.journal import TurnId
 from kode.undo.outside import RunningStep
-from kode.undo.store import MEGABYTE, Contents, Seen
+from kode.undo.store import MEGABYTE, Contents
 from kode.undo.undo import Undo, open_undo
 
 
@@ -25,7 +25,6 @@ def save(contents: Contents, data: bytes) -> str:
     path.write_bytes(data)
     (seen,) = contents.save([str(path)]).values()
     path.unlink()
-    assert isinstance(seen, Seen)
     return str(seen.state)
 
 

@@ -245,8 +245,8 @@ def put_back(guard: Guard, opened: PluginSession) -> list[str]:
         path = opened.place.project / name
         try:
             (seen,) = copies.save([_real_path(name, opened.place)]).values()
-            if isinstance(seen, StorageError):
-                raise seen
+            if seen.state is not None and not seen.has_content:
+                continue
             copies.restore(path, guard.held.get(name), seen.mode, sync_name=True)
         except (OSError, StorageError):  # no copy, or a link on the way: the check will not count
             continue
