@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kode import paths
 from kode.assembly import undo_of_session
-from kode.errors import BusyError, SessionError
+from kode.errors import BusyError, SessionError, StorageError
 from kode.events import Notice
 from kode.messages import shorten, text_of
 from kode.paths import relative_path
@@ -108,18 +108,23 @@ def undo_compaction(conversation: "Conversation") -> str | None:
 
 
 async def finish_undos(conversation: "Conversation") -> None:
-    """Completes what killed undos and redos of this folder began. Raises: StorageError."""
+    """Completes what killed undos and redos of this folder began."""
     place, config, ids = conversation.place, conversation.config, list[str]()
     with suppress(OSError):  # nearly always there is none
         ids = sorted(os.listdir(paths.unfinished_folder(place.home)))
     for id in ids:
         text = ""
-        if id == conversation.session.id:
-            text = await _change_files(conversation, Undo.finish)
-        elif folder_of(paths.session_file(place.home, id)) == writable_path(place.cwd):
-            with suppress(BusyError, SessionError), closing(log.load(place.home, id)[0]) as other:
-                undo = undo_of_session(config, place.home, id)
-                text = await _change_files(conversation, Undo.finish, other, undo)
+        try:
+            if id == conversation.session.id:
+                text = await _change_files(conversation, Undo.finish)
+            elif folder_of(paths.session_file(place.home, id)) == writable_path(place.cwd):
+                with closing(log.load(place.home, id)[0]) as other:
+                    undo = undo_of_session(config, place.home, id)
+                    text = await _change_files(conversation, Undo.finish, other, undo)
+        except StorageError as error:  # the next start tries again
+            text = str(error)
+        except (BusyError, SessionError):
+            continue
         if text:
             conversation.settings.emit(Notice(text=text))
 
@@ -143,8 +148,7 @@ async def _change_files(
     if step and files and (step.id, files) not in known:
         id, turn = step.turn
         session.append(UndoEntry(turn=turn, redo=undone.redo, files=files, of=id, step=step.id))
-    if not undone.failed:
-        undo.confirm()
+    undo.confirm()
     for path in files:
         agent.seen_files.pop(path, None)
     if agent.sandbox is not None:

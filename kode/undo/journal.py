@@ -1,9 +1,10 @@
 """The journal of a session's changes in files, `undo/journal.jsonl`, and what follows from it: what
 each turn changed, and what can be undone and redone.
 
-A step has two lines: `begin`, on disk before its effect, with what was there, and `done` after it,
-with what is there now. An undo or a redo is a step whose goal is in its first line, so whoever
-starts next after a kill can finish it. The id of the person's message groups the steps of a turn.
+A step has two lines: `begin`, on disk before its effect, with what is there and may change, and
+`done` after it, with what has changed. An undo or a redo is a step whose goal is in its first line,
+so whoever starts next after a kill can finish it. The id of the person's message groups the steps
+of a turn.
 """
 
 import functools
@@ -44,7 +45,7 @@ class Step:
     """What has changed; None if it was cut short, or still runs."""
     heads: list[str] = field(default_factory=list)
     """Of each repository in which a command has checked out another commit or branch: where it was,
-    as `main was at 0a1b2c3d4e5f`."""
+    as `main was at 0a1b2c3d4e5f`. Of an undo: what it does not move back."""
 
 
 class Change(NamedTuple):
@@ -143,35 +144,33 @@ class Journal:
 
     path: Path
 
-    def begin(self, step: Step) -> None:
-        """Notes a step that is about to change files. Raises: StorageError."""
-        names = ("turn", "kind", "of", "before", "goal")
-        self._append({"begin": step.id, **{name: getattr(step, name) for name in names}})
-
-    def end(self, step: Step, more: Mapping[str, Seen]) -> None:
-        """Notes what a step has changed; `more` is what was there before of files that were found
-        to have changed only afterwards. Raises: StorageError."""
-        line = {"done": step.id, "before": more, "after": step.after, "heads": step.heads}
-        self._append(line)
-
-    def _append(self, value: Mapping[str, Any]) -> None:
+    def write(self, step: Step) -> None:
+        """Notes what a step may change, before its effect, or what it has changed. Raises:
+        StorageError."""
+        before = step.before
+        if step.after is not None:
+            before = {path: before[path] for path in step.after}
+        line = {"begin" if step.after is None else "done": step.id, "before": before}
+        names = ("turn", "kind", "of", "goal", "after", "heads")
+        line |= {name: getattr(step, name) for name in names}
         durable.make_folder(self.path.parent)
         log = RecordLog(self.path)
         with log.locked():
-            log.append(json.dumps(value).encode())
+            log.append(json.dumps(line).encode())
 
     def history(self) -> History:
         """What can be undone and redone. Raises: StorageError."""
-        steps, _, damaged = self._read()
-        return History(steps, damaged)
+        return self._read()[0]
 
     def check(self, *, repair: bool) -> list[str]:
         """A plain sentence for damage. With `repair` the file is set aside in full, and rewritten
         without what is damaged. Raises: StorageError."""
-        _, lines, damaged = self._read()
-        if not damaged:
+        past, lines = self._read()
+        if not past.damaged:
             return []
-        fault = f"{self.path}: {plural(damaged, 'part')} damaged or lost, which undo leaves out."
+        fault = (
+            f"{self.path}: {plural(past.damaged, 'part')} damaged or lost, which undo leaves out."
+        )
         if repair:
             aside = durable.set_aside(self.path, self.path.read_bytes())
             fault += f" The old file is saved as {aside.name}."
@@ -180,9 +179,8 @@ class Journal:
             durable.note_length(self.path, len(data))
         return [fault]
 
-    def _read(self) -> tuple[list[Step], list[bytes], int]:
-        """The steps, the sound lines, and how many parts are damaged or lost. Raises:
-        StorageError."""
+    def _read(self) -> tuple[History, list[bytes]]:
+        """What the file says, and its sound lines. Raises: StorageError."""
         steps, lines, log = dict[str, Step](), list[bytes](), RecordLog(self.path)
         for line in log.read():
             try:
@@ -190,22 +188,23 @@ class Journal:
                 lines.append(line)
             except (ValueError, KeyError, IndexError, AttributeError, RecursionError, TypeError):
                 log.damaged += 1  # or from a later version
-        return [*steps.values()], lines, log.damaged + log.duplicates + bool(log.lost_bytes)
+        damaged = log.damaged + log.duplicates + bool(log.lost_bytes)
+        return History([*steps.values()], damaged), lines
 
 
 def _add_line(steps: dict[str, Step], value: Mapping[str, Any]) -> None:
     """Adds what a line says. Raises: what one with another content causes."""
-    before = _parse_states(value["before"])
-    if "done" in value:
-        after, heads = _parse_states(value["after"]), [str(head) for head in value["heads"]]
-        if step := steps.get(value["done"]):
-            step.before |= before
-            step.after, step.heads = after, heads
-        return
-    step = Step(id=str(value["begin"]), turn=TurnId(*value["turn"]), of=str(value["of"]))
-    step.before, step.goal, step.kind = before, _parse_states(value["goal"]), value["kind"]
-    if step.kind not in ("change", "undo", "redo") or not step.before.keys() >= step.goal.keys():
-        raise ValueError("no step")
+    id = value["done"] if "done" in value else value["begin"]
+    before, heads = _parse_states(value["before"]), [str(head) for head in value.get("heads", ())]
+    after = _parse_states(value["after"]) if "done" in value else None
+    step = steps.get(id)
+    if step is None:
+        step = Step(id=str(id), turn=TurnId(*value["turn"]), kind=value["kind"], of=value["of"])
+        step.goal = _parse_states(value["goal"])
+        if step.kind not in ("change", "undo", "redo") or not before.keys() >= step.goal.keys():
+            raise ValueError("no step")
+    step.before |= before
+    step.after, step.heads = after, heads
     steps[step.id] = step
 
 

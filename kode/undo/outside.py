@@ -118,9 +118,9 @@ def find_at_stake(step: RunningStep, writes: Iterable[str], roots: Iterable[Path
     return files
 
 
-def find_changes(contents: Contents, step: RunningStep) -> dict[str, Seen]:
-    """Notes in the step what has changed since; returns the earlier states of files that were not
-    known to be at stake. `problem` says why some may not be known. Raises: StorageError."""
+def find_changes(contents: Contents, step: RunningStep) -> None:
+    """Notes in the step what has changed since, also of files that were not known to be at stake.
+    `problem` says why some may not be known."""
     before: dict[str, Seen] = {}
     for then in step.surveys:
         now = Survey(root=then.root, is_git=then.is_git, unvisited=then.unvisited)
@@ -130,15 +130,12 @@ def find_changes(contents: Contents, step: RunningStep) -> dict[str, Seen]:
             before |= _compare_commit(contents, step, then) if then.is_git else {}
         except (GitError, StorageError, OSError) as error:
             step.problem = str(error)
-    step.after = {}
-    for path, was in (before | step.before).items():
-        now_seen = contents.see(path)
-        now_seen = now_seen._replace(state=step.written.get(path, now_seen.state))
-        if now_seen != was:
-            step.after[path] = now_seen
-    more = {path: was for path, was in before.items() if path in step.after.keys() - step.before}
-    step.before |= more
-    return more
+    step.before, step.after = before | step.before, {}
+    for path, was in step.before.items():
+        seen = contents.see(path)
+        seen = seen._replace(state=step.written.get(path, seen.state))
+        if seen != was:
+            step.after[path] = seen
 
 
 def survey(root: Path) -> Survey:

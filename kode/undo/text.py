@@ -19,14 +19,14 @@ def undo_text(undone: Undone, cwd: Path, prompt: str) -> str:
     """Names the turn, one line per file, and what can be done next. `prompt` is the beginning of
     the turn's prompt."""
     past, verb = undone.history, "reapplied" if undone.redo else "restored"
+    heads = [] if undone.step is None else undone.step.heads
     names = [(relative_path(path, cwd), seen.state) for path, seen in undone.touched.items()]
     lines = [_head(undone, prompt)]
     for files in (
         [f"{verb} {name}" for name, state in names if state is not None],
         [f"removed {name}" for name, state in names if state is None],
         [f"left alone {relative_path(path, cwd)}: {why}" for path, why in undone.left_alone],
-        [f"not yet {relative_path(path, cwd)}: {why}" for path, why in undone.failed],
-        [f"{head} and is not moved back." for head in undone.heads],
+        [f"{head} and is not moved back." for head in heads],
     ):
         lines += first_of(files, MAX_NAMED)
     if past.damaged:
@@ -48,18 +48,13 @@ def _head(undone: Undone, prompt: str) -> str:
         if undone.history.undone:
             return "Nothing more to undo. `/redo` reapplies what was undone."
         return "Nothing to undo: no turn of this session has changed a file."
-    word, verb = ("redo", "Redid") if undone.redo else ("undo", "Undid")
-    about = f"turn {undone.turn}"
-    about += f" ({prompt})" if prompt else ""
-    if undone.failed:
-        return f"The {word} of {about} is not complete: `/{word}` again."
+    verb = "Redid" if undone.redo else "Undid"
+    about = f"turn {undone.turn}" + (f" ({prompt})" if prompt else "")
     if undone.resumed:
         return f"{verb} the rest of {about}, which had been cut short"
-    if undone.touched or undone.heads:
-        return f"{verb} {about}"
-    return (
-        f"{verb} nothing of {about}" if undone.left_alone else f"{verb} {about}: no files changed"
-    )
+    if undone.left_alone and not undone.touched:
+        return f"{verb} nothing of {about}"
+    return f"{verb} {about}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from kode.undo.store import FOLDER, WHY_NOT_SAVED, Contents, Seen, is_digest
 from kode.workplace import GitFolder
 
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
-"""Errors after which the same may succeed; any other leaves the file alone."""
+"""Errors after which the same may succeed: they cut it short. Any other leaves the file alone."""
 
 _CHANGED_SINCE = "it has changed since"
 
@@ -45,8 +45,6 @@ class Undone:
     """Whether it had begun before, and was cut short."""
     left_alone: tuple[tuple[str, str], ...] = ()
     """(path, why)."""
-    failed: tuple[tuple[str, str], ...] = ()
-    """(path, why): these have still to be done, by doing it again."""
 
     @property
     def turn(self) -> int | None:
@@ -59,13 +57,6 @@ class Undone:
         after = self.step.after or {} if self.step is not None else {}
         restored_first = sorted(drop_parents(after), key=lambda path: after[path].state is None)
         return {path: after[path] for path in restored_first}
-
-    @property
-    def heads(self) -> list[str]:
-        """Where branches or HEAD were before an undone turn: see `Step`."""
-        step, groups = self.step, self.history.groups
-        undone = (it for it in groups if step and (step.kind, step.of) == ("undo", it.steps[0].id))
-        return [*dict.fromkeys(head for group in undone for head in group.heads)]
 
 
 @dataclass
@@ -137,7 +128,7 @@ class Undo:
             outside.save_files(self.contents, step, files, limit)
             # On disk before the change, so that a crash in the middle can be undone too.
             if step.before:
-                self.journal.begin(step)
+                self.journal.write(step)
         except StorageError as error:
             step.problem = step.problem or str(error)
             step.not_saved |= {*files}
@@ -147,23 +138,19 @@ class Undo:
     def end(self, step: RunningStep) -> None:
         """Notes what a step has changed. Raises: StorageError."""
         is_announced = bool(step.before)
-        more = outside.find_changes(self.contents, step)
-        if not (is_announced or step.after or step.heads):
-            return
-        if not is_announced:
-            self.journal.begin(step)
-        self.journal.end(step, more)
-        if step.surveys:
-            after = step.after or {}
-            files = (path for path in drop_parents(after) if after[path].state != FOLDER)
+        outside.find_changes(self.contents, step)
+        if is_announced or step.after or step.heads:
+            self.journal.write(step)
+        if step.surveys and step.after:
+            files = drop_parents(p for p, seen in step.after.items() if seen.state != FOLDER)
             self.changed_by_commands += [path for path in files if not git_record(self.git, path)]
 
     def remove_stale_temporaries(self) -> None:
         """Removes what a cut-short write left beside the person's files. Never raises."""
         with contextlib.suppress(StorageError):
-            for step in self.history().steps:
-                if step.after is None:
-                    _remove_temporaries_beside(step)
+            cut = [step for step in self.history().steps if step.after is None]
+            for folder in {Path(path).parent for step in cut for path in step.before}:
+                durable.remove_stale_temporaries(folder)
 
     def undo(self) -> Undone:
         """Takes back the newest turn that changed files and is not undone: every file that nobody
@@ -181,14 +168,14 @@ class Undo:
             durable.remove(self.marker)
 
     def finish(self) -> Undone | None:
-        """Completes an undo or a redo that a crash or a full disk has cut short, or reports one
+        """Completes an undo or a redo that a crash or a full disk has cut short, or returns one
         that the session may not know of; None if there is none. Files that somebody has changed
         since are left alone. Raises: StorageError."""
         past = self.history()
         if (step := past.last) is None:
             return None
         if step.after is None:
-            _remove_temporaries_beside(step)
+            self.remove_stale_temporaries()
             return self._apply(step, resumed=True)
         is_marked = self.marker is not None and self.marker.exists()
         redo = step.kind == "redo"
@@ -203,7 +190,8 @@ class Undo:
         if not groups or (past.last is not None and past.last.after is None):
             return finished or Undone(history=past, redo=kind == "redo")
         group = groups[-1]
-        step = Step(turn=group.turn, kind=kind, of=group.steps[0].id)
+        heads = group.heads if kind == "undo" else []
+        step = Step(turn=group.turn, kind=kind, of=group.steps[0].id, heads=heads)
         left = {}
         for path, changes in (group.files if kind == "undo" else group.last_undo).items():
             now = self.contents.see(path)
@@ -222,7 +210,7 @@ class Undo:
         if self.marker is not None:
             durable.make_folder(self.marker.parent)
             durable.replace(self.marker, b"")
-        self.journal.begin(step)
+        self.journal.write(step)
         return self._apply(step, left)
 
     def _apply(
@@ -232,7 +220,7 @@ class Undo:
         Removals come first, folders after what was in them, so that a folder may replace a file and
         the reverse; then folders and links, so that no file is written through a link that is being
         removed."""
-        why_left, failed = {**left}, dict[str, str]()
+        why_left = {**left}
 
         def change(path: str) -> None:
             try:
@@ -240,8 +228,9 @@ class Undo:
                     why_left[path] = why
             except (StorageError, OSError) as error:
                 cause = error.__cause__ if isinstance(error, StorageError) else error
-                is_passing = isinstance(cause, OSError) and cause.errno in _PASSING
-                (failed if is_passing else why_left)[path] = str(error)
+                if isinstance(cause, OSError) and cause.errno in _PASSING:
+                    raise StorageError(f"{error} Then `/{step.kind}` goes on.") from error
+                why_left[path] = str(error)
 
         gone = [path for path in sorted(step.goal, reverse=True) if step.goal[path].state is None]
         made = [path for path in sorted(step.goal) if step.goal[path].state is not None]
@@ -249,33 +238,19 @@ class Undo:
         folders = [path for path in gone if step.before[path].state == FOLDER]
         for path in (*folders, *(path for path in made if not is_digest(step.goal[path].state))):
             change(path)
-            if path in why_left and any(other.startswith(f"{path}/") for other in failed):
-                failed[path] = why_left.pop(path)
         durable.for_each(change, [path for path in made if is_digest(step.goal[path].state)])
-        changed = {path: goal for path, goal in step.goal.items() if path not in why_left | failed}
-        for folder in {Path(path).parent for path in changed}:
+        step.after = {path: goal for path, goal in step.goal.items() if path not in why_left}
+        for folder in {Path(path).parent for path in step.after}:
             with durable.storage_errors(folder, "make durable"):
                 # Not there: it was removed together with its contents.
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                     durable.sync_folder(folder)
-        step.after = changed
-        if not failed:
-            # Without this line the next start looks at the same files, and finds all done.
-            with contextlib.suppress(StorageError):
-                self.journal.end(step, {})
-        return Undone(
-            history=self.history(),
-            step=step,
-            redo=step.kind == "redo",
-            resumed=resumed,
-            left_alone=tuple(why_left.items()),
-            failed=tuple(failed.items()),
-        )
-
-
-def _remove_temporaries_beside(step: Step) -> None:
-    for folder in {Path(path).parent for path in step.before}:
-        durable.remove_stale_temporaries(folder)
+        # Without this line the next start looks at the same files, and finds all done.
+        with contextlib.suppress(StorageError):
+            self.journal.write(step)
+        past, left_alone = self.history(), tuple(why_left.items())
+        redo = step.kind == "redo"
+        return Undone(history=past, step=step, redo=redo, resumed=resumed, left_alone=left_alone)
 
 
 def change_file(contents: Contents, path: str, was: Seen, goal: Seen) -> str:

@@ -186,7 +186,7 @@ def test_a_branch_that_is_not_moved_back_is_named(repo: Path, command: str) -> N
     git(repo, "commit", "-aqm", "second")
     was, head = tree(repo), git(repo, "rev-parse", "HEAD")
 
-    (note,) = run(repo, command).undo().heads
+    (note,) = run(repo, command).undo().step.heads
 
     assert tree(repo) == was
     assert note.startswith(f"main was at {head[:12]}")

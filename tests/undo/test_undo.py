@@ -163,11 +163,12 @@ def test_a_journal_with_damaged_lines_is_partly_used(undo: Undo, tmp_path: Path)
         b'"heads": []}\n'
         b'not JSON\n[]\n{"done": "none", "before": {}, "after": {}, "heads": []}\n'
     )
-    undo.journal.path.write_bytes(lines + undo.journal.path.read_bytes())
+    begin, done = undo.journal.path.read_bytes().splitlines()
+    undo.journal.path.write_bytes(lines + begin[:-9] + b"\n" + done + b"\n")
 
     undone = undo_in(undo.folder).undo()
 
-    assert (undone.history.damaged, path.read_text()) == (4, "one")
+    assert (undone.history.damaged, path.read_text()) == (6, "one")
 
 
 def test_a_file_too_large_is_left_alone_and_named(tmp_path: Path) -> None:
