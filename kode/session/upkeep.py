@@ -26,7 +26,7 @@ from kode.session.entries import (
 from kode.session.index import files, list_sessions, parse_lines, read, seconds_of, session_path
 from kode.session.log import Session, copy_to, load
 from kode.session.messages import visible_messages
-from kode.undo.undo import check_undo
+from kode.undo.undo import open_undo
 
 SECONDS_A_DAY = 86_400  # 24 hours of 3,600
 _EDITS = (CompactionEntry, TrimEntry, RewindEntry, RestoreEntry, UndoEntry)
@@ -147,7 +147,7 @@ def _check(home: Path, path: Path, *, repair: bool) -> Checked:
             data = path.read_bytes()
         repair = repair and (b"\n" not in data or any(entry for _, entry in parse_lines(data)))
         faults = _repair(home, path) if repair else _find_faults(path, data)
-        faults += check_undo(paths.undo_folder(path.with_suffix("")), repair=repair)
+        faults += open_undo(paths.undo_folder(path.with_suffix(""))).check(repair=repair)
     except SessionError as error:
         return Checked(id=path.stem, faults=(str(error),))
     return Checked(id=path.stem, faults=tuple(faults), repaired=repair and bool(faults))

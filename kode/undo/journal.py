@@ -13,12 +13,15 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from kode import durable
 from kode.durable import RecordLog
 from kode.messages import plural
 from kode.undo.store import Seen
+
+if TYPE_CHECKING:
+    from kode.undo.outside import Survey
 
 
 class TurnId(NamedTuple):
@@ -46,6 +49,14 @@ class Step:
     heads: list[str] = field(default_factory=list)
     """Of each repository in which a command has checked out another commit or branch: where it was,
     as `main was at 0a1b2c3d4e5f`. Of an undo: what it does not move back."""
+    surveys: "list[Survey]" = field(default_factory=list)
+    """Of a command on the host: the working trees before it. This and what follows is not kept."""
+    not_saved: set[str] = field(default_factory=set)
+    """Existing files that could not be saved, or are too large."""
+    problem: str = ""
+    """Why not everything could be looked at or saved, in a sentence."""
+    written: dict[str, str] = field(default_factory=dict)
+    """What a tool says it has written, as SHA-256: what comes after it is a person's doing."""
 
 
 class Change(NamedTuple):

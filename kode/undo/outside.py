@@ -24,7 +24,6 @@ from kode.undo.store import FILTERED, FOLDER, OTHER, WHY_NOT_SAVED, Contents, Se
 from kode.workplace import below_any
 
 MAX_FILES = 5_000  # bounds the wait before a command
-MAX_NAMES = 500_000  # in a repository, where names alone are looked at
 LOOKING_S = 10.0
 """Time limit for a walk."""
 
@@ -61,20 +60,7 @@ class Survey:
     """False if a limit ended the walk."""
 
 
-@dataclass(kw_only=True)
-class RunningStep(Step):
-    """A step between its begin and its end."""
-
-    surveys: list[Survey] = field(default_factory=list)
-    not_saved: set[str] = field(default_factory=set)
-    """Existing files that could not be saved, or are too large."""
-    problem: str = ""
-    """Why not everything could be looked at or saved, in a sentence."""
-    written: dict[str, str] = field(default_factory=dict)
-    """What a tool says it has written, as SHA-256: what comes after it is a person's doing."""
-
-
-def save_files(contents: Contents, step: RunningStep, files: Iterable[str], limit: int) -> None:
+def save_files(contents: Contents, step: Step, files: Iterable[str], limit: int) -> None:
     """Saves the current state of these paths, the smallest first, so that what is too much leaves
     out as few as possible; larger files than `limit` bytes are left out. Raises: StorageError."""
     sizes = dict.fromkeys(files, 0)
@@ -100,12 +86,13 @@ def save_files(contents: Contents, step: RunningStep, files: Iterable[str], limi
             step.before[folder], folder = Seen(None), os.path.dirname(folder)
 
 
-def find_at_stake(step: RunningStep, writes: Iterable[str], roots: Iterable[Path]) -> list[str]:
+def find_at_stake(step: Step, writes: Iterable[str], roots: Iterable[Path]) -> list[str]:
     """What a command may lose of the working trees at `roots`, which it surveys, and of what the
     command is known to write: paths and patterns. May take seconds."""
     files: list[str] = []
     try:
-        for tree in {paths.repository_root(root) or Path(paths.real_path(root)) for root in roots}:
+        trees = (paths.repository_root(root) or Path(paths.real_path(root)) for root in roots)
+        for tree in dict.fromkeys(trees):
             step.surveys.append(now := survey(tree))
             files += now.files
             step.problem = step.problem if now.is_whole else f"{tree} holds too many files"
@@ -118,7 +105,7 @@ def find_at_stake(step: RunningStep, writes: Iterable[str], roots: Iterable[Path
     return files
 
 
-def find_changes(contents: Contents, step: RunningStep) -> None:
+def find_changes(contents: Contents, step: Step) -> None:
     """Notes in the step what has changed since, also of files that were not known to be at stake.
     `problem` says why some may not be known."""
     before: dict[str, Seen] = {}
@@ -176,8 +163,8 @@ def _walk(tree: Survey) -> bool:
     """Notes what is in it, but for closed folders; returns whether no limit ended the walk."""
     waiting, ends_at = [str(tree.root)], time.monotonic() + LOOKING_S
     while waiting:
-        limit = MAX_NAMES if tree.is_git else MAX_FILES
-        if len(tree.names) > limit or time.monotonic() > ends_at:
+        is_full = not tree.is_git and len(tree.names) > MAX_FILES
+        if is_full or time.monotonic() > ends_at:
             return False
         folder = waiting.pop()
         with contextlib.suppress(OSError):
@@ -190,13 +177,13 @@ def _walk(tree: Survey) -> bool:
                 if not entry.is_dir(follow_symlinks=False):
                     tree.names[entry.path] = None
                 elif entry.path not in tree.unvisited and (tree.is_git or name not in SKIPPED):
-                    status = entry.stat(follow_symlinks=False)
-                    tree.names[entry.path] = stat.S_IMODE(status.st_mode)
+                    mode = entry.stat(follow_symlinks=False).st_mode
+                    tree.names[entry.path] = stat.S_IMODE(mode)
                     waiting.append(entry.path)
     return True
 
 
-def _find_written(step: RunningStep, path: str) -> list[str]:
+def _find_written(step: Step, path: str) -> list[str]:
     """What is at a path that a command writes, a folder with all that is in it."""
     folder, name = os.path.split(path.rstrip("/") or "/")
     path, real = os.path.join(paths.real_path(folder), name), paths.real_path(path)
@@ -221,7 +208,7 @@ def _compare_names(then: Names, now: Names) -> dict[str, Seen]:
     return before | dict.fromkeys(new, Seen(None))
 
 
-def _compare_commit(contents: Contents, step: RunningStep, then: Survey) -> dict[str, Seen]:
+def _compare_commit(contents: Contents, step: Step, then: Survey) -> dict[str, Seen]:
     """Notes what became of the branch; returns what the files held that were as committed and may
     have changed: as git puts them into a working tree, all of it saved. Raises: GitError,
     StorageError."""

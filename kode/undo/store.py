@@ -85,7 +85,11 @@ class Contents:
         if self.folder.is_dir():
             with durable.storage_errors(self.folder, "make durable"):
                 durable.sync_folder(self.folder)
-            self._limit_size(sum(size for *_, size in saved))
+            # The folder is looked through only at first, and when it is full.
+            total = (self._total_bytes or 0) + sum(size for *_, size in saved)
+            if self._total_bytes is None or total > self.max_bytes:
+                total = drop_oldest([self.folder], self.max_bytes)
+            self._total_bytes = total
         return {path: seen for path, seen, _ in saved}
 
     def data(self, state: State) -> bytes | None:
@@ -109,9 +113,15 @@ class Contents:
             return "its old content is no longer saved (oldest deleted first)"
         return f"its old content was damaged on the disk (what is left: {aside})"
 
-    def damaged(self) -> Iterator[Path]:
-        """The saved contents that are not what was saved; reads all."""
-        return (path for _, _, path in _saved_in(self.folder) if self.data(path.name) is None)
+    def check(self, *, repair: bool) -> list[str]:
+        """A plain sentence for each saved content that is not what was saved; with `repair` it is
+        set aside. Reads all. Raises: StorageError."""
+        faults = []
+        for _, _, path in _saved_in(self.folder):
+            if self.data(path.name) is None:
+                aside = f" It is kept as {durable.set_aside(path).name}." if repair else ""
+                faults.append(f"{path}, a content kept for undo, is damaged.{aside}")
+        return faults
 
     def restore(self, path: Path, state: State, mode: int, *, sync_name: bool = False) -> None:
         """Restores a path, which must contain no link, to this state; unless `sync_name`, the
@@ -121,10 +131,7 @@ class Contents:
             raise StorageError(self.why_not_restorable(state))
         # The folders belong to the project: use the modes that a person's would have.
         make = None if state is None else beneath.usual_mode
-        with contextlib.ExitStack() as stack:
-            if state is None:
-                stack.enter_context(contextlib.suppress(FileNotFoundError, NotADirectoryError))
-            folder = stack.enter_context(beneath.open_folder(path.parent, make=make))
+        with beneath.open_folder(path.parent, make=make) as folder:
             status = beneath.status(folder, path.name)
             is_folder = status is not None and stat.S_ISDIR(status.st_mode)
             if is_folder and state != FOLDER:
@@ -176,13 +183,6 @@ class Contents:
                 return 0
         durable.replace(path, data, sync_name=False)
         return len(data)
-
-    def _limit_size(self, added: int) -> None:
-        """Counts what was added; the folder is looked at only at first, and when it is full."""
-        total = None if self._total_bytes is None else self._total_bytes + added
-        if total is None or total > self.max_bytes:
-            total = drop_oldest([self.folder], self.max_bytes)
-        self._total_bytes = total
 
 
 def drop_oldest(folders: list[Path], max_bytes: int) -> int:

@@ -22,7 +22,6 @@ from kode.git import NOTHING, git_record
 from kode.messages import plural
 from kode.undo import outside
 from kode.undo.journal import History, Journal, Step, TurnId, drop_parents, way_back
-from kode.undo.outside import RunningStep
 from kode.undo.store import FOLDER, WHY_NOT_SAVED, Contents, Seen, is_digest
 from kode.workplace import GitFolder
 
@@ -53,10 +52,9 @@ class Undone:
 
     @property
     def touched(self) -> dict[str, Seen]:
-        """The files that it restored, then those that it removed, with what is there now."""
+        """The files that it restored or removed, with what is there now."""
         after = self.step.after or {} if self.step is not None else {}
-        restored_first = sorted(drop_parents(after), key=lambda path: after[path].state is None)
-        return {path: after[path] for path in restored_first}
+        return {path: after[path] for path in drop_parents(after)}
 
 
 @dataclass
@@ -87,38 +85,38 @@ class Undo:
         """What can be undone and redone. Raises: StorageError."""
         return self.journal.history()
 
+    def check(self, *, repair: bool) -> list[str]:
+        """A plain sentence for each damage; with `repair` what is damaged is set aside. Raises:
+        StorageError."""
+        return self.journal.check(repair=repair) + self.contents.check(repair=repair)
+
     @contextlib.asynccontextmanager
     async def step(
         self, files: Sequence[str] = (), *, writes: Sequence[str] | None = None
-    ) -> AsyncIterator[RunningStep]:
-        """Wraps what `begin` and `end` do, and tells the person what could not be saved."""
-        beginning = asyncio.ensure_future(
-            asyncio.to_thread(self.begin, self.turn(), files, writes=writes)
-        )
+    ) -> AsyncIterator[Step]:
+        """Wraps what `begin` and `end` do, and tells the person what undo may not restore."""
+        begin = asyncio.to_thread(self.begin, self.turn(), files, writes=writes)
+        beginning = asyncio.ensure_future(begin)
         try:
-            step = await asyncio.shield(beginning)
-            if step.surveys and (step.problem or step.not_saved):
-                why = step.problem or f"{plural(len(step.not_saved), 'file')} too large"
-                text = f"The state of the project's files could not be saved first ({why}), so "
-                self.emit(Notice(text=f"{text}/undo may not restore it."))
-            yield step
+            yield await asyncio.shield(beginning)
         finally:  # if it was cancelled meanwhile, too: half a step is none
-            step = await beginning
-            problem = step.problem
+            step, fault = await beginning, ""
             try:
                 await asyncio.to_thread(self.end, step)
             except StorageError as error:
-                self.emit(Notice(text=str(error), level="error"))
-        if step.problem != problem:
-            self.emit(Notice(text=f"/undo may not restore all that it changed ({step.problem})."))
+                fault = str(error)
+            if step.surveys and (step.problem or step.not_saved):
+                fault = step.problem or f"{plural(len(step.not_saved), 'file')} too large"
+            if fault:
+                self.emit(Notice(text=f"/undo may not restore all that it changed ({fault})."))
 
     def begin(
         self, turn: TurnId, files: Sequence[str] = (), *, writes: Sequence[str] | None = None
-    ) -> RunningStep:
+    ) -> Step:
         """Before these files change, or a command runs on the host that is known to write `writes`,
         and perhaps more: saves what is there, of files that are sure to change large ones too.
         Never raises: `problem` and `not_saved` say what could not be saved."""
-        step, limit = RunningStep(turn=turn), self.contents.max_bytes // 2
+        step, limit = Step(turn=turn), self.contents.max_bytes // 2
         if writes is not None:
             trees = (Path(folder.worktree) for folder in self.git if folder.worktree)
             inner = (tree for tree in trees if any(map(tree.is_relative_to, self.roots)))
@@ -135,7 +133,7 @@ class Undo:
             step.before.clear()
         return step
 
-    def end(self, step: RunningStep) -> None:
+    def end(self, step: Step) -> None:
         """Notes what a step has changed. Raises: StorageError."""
         is_announced = bool(step.before)
         outside.find_changes(self.contents, step)
@@ -187,7 +185,7 @@ class Undo:
             return finished
         past = self.history()
         groups = past.undone if kind == "redo" else past.standing
-        if not groups or (past.last is not None and past.last.after is None):
+        if not groups:
             return finished or Undone(history=past, redo=kind == "redo")
         group = groups[-1]
         heads = group.heads if kind == "undo" else []
@@ -245,9 +243,7 @@ class Undo:
                 # Not there: it was removed together with its contents.
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                     durable.sync_folder(folder)
-        # Without this line the next start looks at the same files, and finds all done.
-        with contextlib.suppress(StorageError):
-            self.journal.write(step)
+        self.journal.write(step)
         past, left_alone = self.history(), tuple(why_left.items())
         redo = step.kind == "redo"
         return Undone(history=past, step=step, redo=redo, resumed=resumed, left_alone=left_alone)
@@ -291,17 +287,6 @@ class FileChanges:
                 data = self._contents.data(group.files[path][0].before.state or "") or b""
                 return redact(data.decode("utf-8", "replace"))
         return ""
-
-
-def check_undo(folder: Path, *, repair: bool) -> list[str]:
-    """A plain sentence for each damage of the undo data in a folder; with `repair` what is damaged
-    is set aside. Raises: StorageError."""
-    undo = open_undo(folder)
-    faults = undo.journal.check(repair=repair)
-    for damaged in undo.contents.damaged():
-        aside = f" It is kept as {durable.set_aside(damaged).name}." if repair else ""
-        faults.append(f"{damaged}, a content kept for undo, is damaged.{aside}")
-    return faults
 
 
 def open_undo(folder: Path, *, max_file_bytes: int = 0, max_bytes: int = 0) -> Undo:

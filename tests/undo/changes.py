@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kode.undo.journal import TurnId
-from kode.undo.outside import RunningStep
+from kode.undo.journal import Step, TurnId
 from kode.undo.store import MEGABYTE, Contents
 from kode.undo.undo import Undo, open_undo
 
@@ -33,7 +32,7 @@ def turn_id(number: int) -> TurnId:
 
 
 @contextmanager
-def step(undo: Undo, turn: int | TurnId, *paths: Path | str) -> Iterator[RunningStep]:
+def step(undo: Undo, turn: int | TurnId, *paths: Path | str) -> Iterator[Step]:
     """A step of a turn that changes these files."""
     of = turn_id(turn) if isinstance(turn, int) else turn
     running = undo.begin(of, [*map(str, paths)])

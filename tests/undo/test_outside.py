@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kode.undo.outside import RunningStep
+from kode.undo.journal import Step
 from kode.undo.undo import Undo
 from tests.needs import needs
 from tests.undo.changes import tree, turn_id, undo_in
@@ -78,7 +78,7 @@ def run(root: Path, command: str, *writes: str) -> Undo:
     return undo
 
 
-def before(root: Path, *writes: Path | str, **limits: int) -> RunningStep:
+def before(root: Path, *writes: Path | str, **limits: int) -> Step:
     return opened(root, **limits).begin(turn_id(1), writes=[*map(str, writes)])
 
 
