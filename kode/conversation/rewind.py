@@ -18,8 +18,7 @@ from kode.session.entries import MessageEntry, RestoreEntry, RewindEntry, UndoEn
 from kode.session.index import folder_of, writable_path
 from kode.session.log import Session
 from kode.session.messages import effective
-from kode.undo.text import FileDiff, file_diffs, undo_text
-from kode.undo.undo import Undo, Undone
+from kode.undo.undo import FileDiff, Undo, Undone, file_diffs, undo_text
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation

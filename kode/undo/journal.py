@@ -107,19 +107,18 @@ class History:
         """What can be redone, the last undone at the end."""
         self.last: Step | None = None
         """The last undo or redo."""
-        kind, turn = "", ""
+        group: Group | None = None
         for step in steps:
             if step.kind != "change":
                 self._take_back(step, groups)
-                self.last = step
-            else:
-                if (kind, turn) != (step.kind, step.turn.id):
-                    groups.append(Group(turn=step.turn))
-                groups[-1].steps.append(step)
-                groups[-1].heads += step.heads
-                if step.heads or step.after is None or step.after:
-                    self.undone.clear()
-            kind, turn = step.kind, step.turn.id
+                self.last, group = step, None
+                continue
+            if group is None or group.turn.id != step.turn.id:
+                groups.append(group := Group(turn=step.turn))
+            group.steps.append(step)
+            group.heads += step.heads
+            if step.heads or step.after is None or step.after:
+                self.undone.clear()
         self.groups = [group for group in groups if group.files or group.heads]
         """What has an effect, the oldest first."""
         self.standing = [group for group in self.groups if not group.is_undone]

@@ -222,14 +222,14 @@ def _compare_commit(contents: Contents, step: Step, then: Survey) -> dict[str, S
     for about, name in zip(output, output, strict=True):
         if ".." not in name.split("/") and f"{root}/{name}" not in then.files:
             mode, _, object_id, *_ = about[1:].split(" ")
-            entries[name] = f"{mode} {object_id}\t{name}"
+            entries[name] = f"{mode} {object_id}\t{name}\0"
     if not entries:
         return {}
-    asked = _join_names(entries)
+    asked = os.fsencode("".join(f"{name}\0" for name in entries))
     programs = split_names(_git(root, "check-attr", "-z", "--stdin", "filter", given=asked))[2::3]
     with tempfile.TemporaryDirectory(prefix="kode-undo-") as folder:
         top, index = paths.real_path(folder), {"GIT_INDEX_FILE": f"{folder}/index"}
-        lines = _join_names([*entries.values()][:MAX_FILES])
+        lines = os.fsencode("".join([*entries.values()][:MAX_FILES]))
         _git(root, "update-index", "-z", "--index-info", given=lines, environ=index)
         with contextlib.suppress(GitError):  # an object is missing: the others are there
             _git(root, "checkout-index", "--all", f"--prefix={top}/files/", environ=index)
@@ -240,7 +240,3 @@ def _compare_commit(contents: Contents, step: Step, then: Survey) -> dict[str, S
             seen = Seen(FILTERED)
         before[f"{root}/{name}"] = Seen(OTHER) if seen.state is None else seen
     return before
-
-
-def _join_names(names: Iterable[str]) -> bytes:
-    return b"".join(os.fsencode(name) + b"\0" for name in names)

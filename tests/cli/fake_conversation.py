@@ -37,7 +37,7 @@ from kode.provider import ModelInfo
 from kode.session.plan import Plan
 from kode.session.spending import Spending, Spent
 from kode.tools.background import BackgroundCommands
-from kode.undo.text import FileDiff
+from kode.undo.undo import FileDiff
 from tests.memory.sessions import Sessions, call
 
 DIFF = """--- a/calc.py

@@ -34,8 +34,7 @@ from kode.providers.errors import Endpoint, from_status
 from kode.session.spending import Spending, Spent
 from kode.undo.journal import History, Step, TurnId
 from kode.undo.store import Seen
-from kode.undo.text import undo_text
-from kode.undo.undo import Undone
+from kode.undo.undo import Undone, undo_text
 from tests.cli.fake_conversation import DIFF, FakeConversation
 from tests.cli.screen.test_question import Person, question
 from tests.cli.screen.test_session_table import TODAY, summary

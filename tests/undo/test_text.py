@@ -4,8 +4,7 @@ from pathlib import Path
 
 from kode.undo.journal import History, Step, TurnId
 from kode.undo.store import Seen
-from kode.undo.text import MAX_NAMED, undo_text
-from kode.undo.undo import Undone
+from kode.undo.undo import MAX_NAMED, Undone, undo_text
 
 CHANGE = Step(turn=TurnId("a message", 1), after={"/work/a.py": Seen("old")})
 LEFT = (("/work/a.py", "it has changed since"),)

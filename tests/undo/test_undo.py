@@ -6,8 +6,7 @@ import pytest
 
 from kode.undo.journal import TurnId
 from kode.undo.store import Contents, drop_oldest_of_all
-from kode.undo.text import file_diffs
-from kode.undo.undo import Undo
+from kode.undo.undo import Undo, file_diffs
 from tests.undo.changes import change, save, step, turn_id, undo_in
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kode.conversation import Conversation
     from kode.extensions.mcp_server import McpServer
     from kode.session.spending import Spending, Spent
-    from kode.undo.text import FileDiff
+    from kode.undo.undo import FileDiff
 
 
 TAKES_S = 60.0  # a person has given up on a command by then
