@@ -144,15 +144,15 @@ async def _change_files(
     step, files, agent = undone.step, (*undone.touched,), conversation.agent
     # A kode that was killed may have recorded it.
     known = {(entry.step, entry.files) for entry in session.entries if isinstance(entry, UndoEntry)}
-    if step and files and (step.id, files) not in known:
-        id, turn = step.turn
-        session.append(UndoEntry(turn=turn, redo=undone.redo, files=files, of=id, step=step.id))
+    if files and (step.id, files) not in known:
+        (id, turn), redo = step.turn, step.kind == "redo"
+        session.append(UndoEntry(turn=turn, redo=redo, files=files, of=id, step=step.id))
     undo.confirm()
     for path in files:
         agent.seen_files.pop(path, None)
     if agent.sandbox is not None:
         agent.sandbox.refresh_running_commands(files)
-    texts = [text_of(message) for message in messages if step and message.id == step.turn.id]
+    texts = [text_of(message) for message in messages if message.id == step.turn.id]
     texts = texts if session is conversation.session else [f"session {session.id}"]
     return undo_text(undone, agent.place.cwd, shorten("".join(texts), 60))
 

@@ -7,7 +7,6 @@ so whoever starts next after a kill can finish it. The id of the person's messag
 of a turn.
 """
 
-import functools
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -72,23 +71,15 @@ class Group:
     """What one turn changed."""
 
     turn: TurnId
-    steps: list[Step] = field(default_factory=list)
+    first: str
+    """The id of its first step."""
+    files: dict[str, list[Change]] = field(default_factory=dict)
+    """The changes of each file that has one, by absolute path, in order."""
     heads: list[str] = field(default_factory=list)
     """See `Step`."""
     is_undone: bool = False
     last_undo: dict[str, list[Change]] = field(default_factory=dict)
     """What the undos of it have changed: what can be redone never shrinks."""
-
-    @functools.cached_property
-    def files(self) -> dict[str, list[Change]]:
-        """The changes of each file that has one, by absolute path, in order."""
-        files: dict[str, list[Change]] = {}
-        for step in self.steps:
-            for path in step.before if step.after is None else step.after:
-                after = None if step.after is None else step.after[path]
-                change = Change(step.before.get(path, Seen(None)), after)
-                files.setdefault(path, []).append(change)
-        return {path: many for path, many in files.items() if any(a != b for a, b in many)}
 
     @property
     def changed(self) -> list[str]:
@@ -98,10 +89,12 @@ class Group:
 
 class History:
     """What can be undone and redone after these steps. `damaged`: how many parts of the journal are
-    damaged or lost."""
+    damaged or lost; `lines` are the others."""
 
-    def __init__(self, steps: Sequence[Step], damaged: int = 0) -> None:
-        self.steps, self.damaged = steps, damaged
+    def __init__(
+        self, steps: Sequence[Step], damaged: int = 0, lines: Sequence[bytes] = ()
+    ) -> None:
+        self.steps, self.damaged, self.lines = steps, damaged, lines
         groups: list[Group] = []
         self.undone: list[Group] = []
         """What can be redone, the last undone at the end."""
@@ -114,11 +107,19 @@ class History:
                 self.last, group = step, None
                 continue
             if group is None or group.turn.id != step.turn.id:
-                groups.append(group := Group(turn=step.turn))
-            group.steps.append(step)
+                groups.append(group := Group(turn=step.turn, first=step.id))
+            after: Mapping[str, Seen | None] = step.after or {}
+            if step.after is None:
+                after = dict.fromkeys(step.before)
+            for path, seen in after.items():
+                change = Change(step.before.get(path, Seen(None)), seen)
+                group.files.setdefault(path, []).append(change)
             group.heads += step.heads
-            if step.heads or step.after is None or step.after:
+            if step.heads or after:
                 self.undone.clear()
+        for group in groups:
+            files = group.files.items()
+            group.files = {path: many for path, many in files if any(a != b for a, b in many)}
         self.groups = [group for group in groups if group.files or group.heads]
         """What has an effect, the oldest first."""
         self.standing = [group for group in self.groups if not group.is_undone]
@@ -136,7 +137,7 @@ class History:
 
     def _take_back(self, step: Step, groups: Iterable[Group]) -> None:
         for group in groups:  # the one that it is about may be lost
-            if group.steps[0].id != step.of or group.is_undone != (step.kind == "redo"):
+            if group.first != step.of or group.is_undone != (step.kind == "redo"):
                 continue
             group.is_undone = step.kind == "undo"
             if group.is_undone:
@@ -148,58 +149,47 @@ class History:
                 self.undone.remove(group)
 
 
-@dataclass(frozen=True)
-class Journal:
-    """The file. Several kodes may write to it."""
+def write_step(journal: Path, step: Step) -> None:
+    """Notes what a step may change, or what it has changed. Raises: StorageError."""
+    before = step.before
+    if step.after is not None:
+        before = {path: before[path] for path in step.after}
+    line = {"begin" if step.after is None else "done": step.id, "before": before}
+    names = ("turn", "kind", "of", "goal", "after", "heads")
+    line |= {name: getattr(step, name) for name in names}
+    durable.make_folder(journal.parent)
+    log = RecordLog(journal)
+    with log.locked():
+        log.append(json.dumps(line).encode())
 
-    path: Path
 
-    def write(self, step: Step) -> None:
-        """Notes what a step may change, before its effect, or what it has changed. Raises:
-        StorageError."""
-        before = step.before
-        if step.after is not None:
-            before = {path: before[path] for path in step.after}
-        line = {"begin" if step.after is None else "done": step.id, "before": before}
-        names = ("turn", "kind", "of", "goal", "after", "heads")
-        line |= {name: getattr(step, name) for name in names}
-        durable.make_folder(self.path.parent)
-        log = RecordLog(self.path)
-        with log.locked():
-            log.append(json.dumps(line).encode())
+def read_history(journal: Path) -> History:
+    """What can be undone and redone. Raises: StorageError."""
+    steps, lines, log = dict[str, Step](), list[bytes](), RecordLog(journal)
+    for line in log.read():
+        try:
+            _add_line(steps, json.loads(line))
+            lines.append(line)
+        except (ValueError, KeyError, IndexError, AttributeError, RecursionError, TypeError):
+            log.damaged += 1  # or from a later version
+    damaged = log.damaged + log.duplicates + bool(log.lost_bytes)
+    return History([*steps.values()], damaged, lines)
 
-    def history(self) -> History:
-        """What can be undone and redone. Raises: StorageError."""
-        return self._read()[0]
 
-    def check(self, *, repair: bool) -> list[str]:
-        """A plain sentence for damage. With `repair` the file is set aside in full, and rewritten
-        without what is damaged. Raises: StorageError."""
-        past, lines = self._read()
-        if not past.damaged:
-            return []
-        fault = (
-            f"{self.path}: {plural(past.damaged, 'part')} damaged or lost, which undo leaves out."
-        )
-        if repair:
-            aside = durable.set_aside(self.path, self.path.read_bytes())
-            fault += f" The old file is saved as {aside.name}."
-            data = b"".join(line + b"\n" for line in lines)
-            durable.replace(self.path, data)
-            durable.note_length(self.path, len(data))
-        return [fault]
-
-    def _read(self) -> tuple[History, list[bytes]]:
-        """What the file says, and its sound lines. Raises: StorageError."""
-        steps, lines, log = dict[str, Step](), list[bytes](), RecordLog(self.path)
-        for line in log.read():
-            try:
-                _add_line(steps, json.loads(line))
-                lines.append(line)
-            except (ValueError, KeyError, IndexError, AttributeError, RecursionError, TypeError):
-                log.damaged += 1  # or from a later version
-        damaged = log.damaged + log.duplicates + bool(log.lost_bytes)
-        return History([*steps.values()], damaged), lines
+def check_journal(journal: Path, *, repair: bool) -> list[str]:
+    """A plain sentence for damage. With `repair` the file is set aside in full, and rewritten
+    without what is damaged. Raises: StorageError."""
+    past = read_history(journal)
+    if not past.damaged:
+        return []
+    fault = f"{journal}: {plural(past.damaged, 'part')} damaged or lost, which undo leaves out."
+    if repair:
+        aside = durable.set_aside(journal, journal.read_bytes())
+        fault += f" The old file is saved as {aside.name}."
+        data = b"".join(line + b"\n" for line in past.lines)
+        durable.replace(journal, data)
+        durable.note_length(journal, len(data))
+    return [fault]
 
 
 def _add_line(steps: dict[str, Step], value: Mapping[str, Any]) -> None:
@@ -227,10 +217,10 @@ def _parse_states(value: Mapping[str, Any]) -> dict[str, Seen]:
     return states
 
 
-def way_back(changes: Sequence[Change], now: Seen) -> tuple[Seen, bool]:
-    """What a file reverts to when these changes are undone, and whether that is known: if not, it
-    was changed after the last of them and is left alone. What somebody else made in between stays.
-    A change cut short by a crash has no known end: the current state counts."""
+def way_back(changes: Sequence[Change], now: Seen) -> Seen | None:
+    """What a file reverts to when these changes are undone: `now` if there is nothing to do, None
+    if nobody knows, as it was changed after the last of them. What somebody else made in between
+    stays. A change cut short by a crash has no known end: the current state counts."""
     goal, is_known = now, False
     for change in reversed(changes):
         if change.after is None or change.after.state == goal.state:
@@ -239,7 +229,10 @@ def way_back(changes: Sequence[Change], now: Seen) -> tuple[Seen, bool]:
             break
         else:  # already reverted
             is_known = True
-    return goal, is_known
+    last = changes[-1].after or now
+    if goal.state == now.state and (now.state is None or now.mode != last.mode):
+        goal = now
+    return goal if is_known else None
 
 
 def drop_parents(paths: Iterable[str]) -> list[str]:

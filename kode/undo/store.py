@@ -105,9 +105,8 @@ class Contents:
         is set aside, so that it can be saved again. Never raises."""
         if not is_digest(state) or self.data(state) is not None:
             return WHY_NOT_SAVED.get(state, "")
-        with contextlib.suppress(StorageError):
-            if (self.folder / str(state)).exists():
-                durable.set_aside(self.folder / str(state))
+        with contextlib.suppress(StorageError):  # it is no longer there
+            durable.set_aside(self.folder / str(state))
         aside = next(iter(self.folder.glob(f"{state}.damaged-*")), None)
         if aside is None:
             return "its old content is no longer saved (oldest deleted first)"
@@ -123,9 +122,9 @@ class Contents:
                 faults.append(f"{path}, a content kept for undo, is damaged.{aside}")
         return faults
 
-    def restore(self, path: Path, state: State, mode: int, *, sync_name: bool = False) -> None:
-        """Restores a path, which must contain no link, to this state; unless `sync_name`, the
-        caller syncs its folder. Raises: StorageError if its content is no longer saved; OSError."""
+    def restore(self, path: Path, state: State, mode: int) -> None:
+        """Restores a path, which must contain no link, to this state; the caller syncs its folder.
+        Raises: StorageError if its content is no longer saved; OSError."""
         data = self.data(state)
         if is_digest(state) and data is None:
             raise StorageError(self.why_not_restorable(state))
@@ -143,10 +142,8 @@ class Contents:
                     os.fchmod(target, mode)
             elif state is not None and data is None:
                 beneath.link_in(state.removeprefix(LINK), folder, path.name)
-            elif state is None and sync_name:
-                os.fsync(folder)
         if data is not None:
-            durable.replace_content(path, data, mode=mode, sync_name=sync_name)
+            durable.replace_content(path, data, mode=mode, sync_name=False)
 
     def look(self, path: str, limit: int | None = None) -> tuple[Seen, bytes]:
         """What is there now, with the bytes of a file of at most `limit` bytes. Never blocks: a

@@ -22,8 +22,8 @@ from kode.events import Emit, Notice, silent
 from kode.git import NOTHING, git_record
 from kode.messages import first_of, plural
 from kode.paths import relative_path
-from kode.undo import outside
-from kode.undo.journal import History, Journal, Step, TurnId, drop_parents, way_back
+from kode.undo import journal, outside
+from kode.undo.journal import History, Step, TurnId, drop_parents, way_back
 from kode.undo.store import FOLDER, LINK, WHY_NOT_SAVED, Contents, Seen, State, is_digest
 from kode.workplace import GitFolder
 
@@ -44,9 +44,8 @@ class Undone:
 
     history: History
     """What can be undone and redone now."""
-    step: Step | None = None
-    """None: there was nothing to do."""
-    redo: bool = False
+    step: Step
+    """Without `of` if there was nothing to do."""
     resumed: bool = False
     """Whether it had begun before, and was cut short."""
     left_alone: tuple[tuple[str, str], ...] = ()
@@ -55,12 +54,12 @@ class Undone:
     @property
     def turn(self) -> int | None:
         """The number of the turn."""
-        return None if self.step is None else self.step.turn.number
+        return self.step.turn.number if self.step.of else None
 
     @property
     def touched(self) -> dict[str, Seen]:
         """The files that it restored or removed, with what is there now."""
-        after = self.step.after or {} if self.step is not None else {}
+        after = self.step.after or {}
         return {path: after[path] for path in drop_parents(after)}
 
 
@@ -85,17 +84,19 @@ class Undo:
     """Files, and folders made as one, ignored ones too, until somebody takes them."""
 
     @property
-    def journal(self) -> Journal:
-        return Journal(self.folder / "journal.jsonl")
+    def journal(self) -> Path:
+        return self.folder / "journal.jsonl"
 
     def history(self) -> History:
         """What can be undone and redone. Raises: StorageError."""
-        return self.journal.history()
+        return journal.read_history(self.journal)
 
     def check(self, *, repair: bool) -> list[str]:
         """A plain sentence for each damage; with `repair` what is damaged is set aside. Raises:
         StorageError."""
-        return self.journal.check(repair=repair) + self.contents.check(repair=repair)
+        return journal.check_journal(self.journal, repair=repair) + self.contents.check(
+            repair=repair
+        )
 
     @contextlib.asynccontextmanager
     async def step(
@@ -133,7 +134,7 @@ class Undo:
             outside.save_files(self.contents, step, files, limit)
             # On disk before the change, so that a crash in the middle can be undone too.
             if step.before:
-                self.journal.write(step)
+                journal.write_step(self.journal, step)
         except StorageError as error:
             step.problem = step.problem or str(error)
             step.not_saved |= {*files}
@@ -145,7 +146,7 @@ class Undo:
         is_announced = bool(step.before)
         outside.find_changes(self.contents, step)
         if is_announced or step.after or step.heads:
-            self.journal.write(step)
+            journal.write_step(self.journal, step)
         if step.surveys and step.after:
             files = drop_parents(p for p, seen in step.after.items() if seen.state != FOLDER)
             self.changed_by_commands += [path for path in files if not git_record(self.git, path)]
@@ -177,35 +178,32 @@ class Undo:
         that the session may not know of; None if there is none. Files that somebody has changed
         since are left alone. Raises: StorageError."""
         past = self.history()
-        if (step := past.last) is None:
-            return None
-        if step.after is None:
+        step, is_marked = past.last, self.marker is not None and self.marker.exists()
+        if step is not None and step.after is None:
             self.remove_stale_temporaries()
             return self._apply(step, resumed=True)
-        is_marked = self.marker is not None and self.marker.exists()
-        redo = step.kind == "redo"
-        return Undone(history=past, step=step, redo=redo, resumed=True) if is_marked else None
+        if step is None or not is_marked:
+            return None
+        return Undone(history=past, step=step, resumed=True)
 
     def _take_back(self, kind: Literal["undo", "redo"]) -> Undone:
         finished = self.finish()
-        if finished is not None and finished.redo == (kind == "redo"):
+        if finished is not None and finished.step.kind == kind:
             return finished
         past = self.history()
         groups = past.undone if kind == "redo" else past.standing
         if not groups:
-            return finished or Undone(history=past, redo=kind == "redo")
+            return finished or Undone(history=past, step=Step(turn=TurnId("", 0), kind=kind))
         group = groups[-1]
         heads = group.heads if kind == "undo" else []
-        step = Step(turn=group.turn, kind=kind, of=group.steps[0].id, heads=heads)
+        step = Step(turn=group.turn, kind=kind, of=group.first, heads=heads)
         left = {}
         for path, changes in (group.files if kind == "undo" else group.last_undo).items():
             now = self.contents.see(path)
-            goal, is_known = way_back(changes, now)
-            last = changes[-1].after or now
-            is_other_mode = now.mode == last.mode != goal.mode and now.state is not None
-            if not is_known:
+            goal = way_back(changes, now)
+            if goal is None:
                 left[path] = _CHANGED_SINCE
-            elif goal.state != now.state or is_other_mode:
+            elif goal != now:
                 why = WHY_NOT_SAVED.get(now.state) or self.contents.why_not_restorable(goal.state)
                 if why:
                     left[path] = why
@@ -215,7 +213,7 @@ class Undo:
         if self.marker is not None:
             durable.make_folder(self.marker.parent)
             durable.replace(self.marker, b"")
-        self.journal.write(step)
+        journal.write_step(self.journal, step)
         return self._apply(step, left)
 
     def _apply(
@@ -248,10 +246,9 @@ class Undo:
                 # Not there: it was removed together with its contents.
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                     durable.sync_folder(folder)
-        self.journal.write(step)
+        journal.write_step(self.journal, step)
         past, left_alone = self.history(), tuple(why_left.items())
-        redo = step.kind == "redo"
-        return Undone(history=past, step=step, redo=redo, resumed=resumed, left_alone=left_alone)
+        return Undone(history=past, step=step, resumed=resumed, left_alone=left_alone)
 
 
 def change_file(contents: Contents, path: str, was: Seen, goal: Seen) -> str:
@@ -302,15 +299,14 @@ def open_undo(folder: Path, *, max_file_bytes: int = 0, max_bytes: int = 0) -> U
 def undo_text(undone: Undone, cwd: Path, prompt: str) -> str:
     """Names the turn, one line per file, and what can be done next. `prompt` is the beginning of
     the turn's prompt."""
-    past, verb = undone.history, "reapplied" if undone.redo else "restored"
-    heads = [] if undone.step is None else undone.step.heads
+    past, verb = undone.history, "reapplied" if undone.step.kind == "redo" else "restored"
     names = [(relative_path(path, cwd), seen.state) for path, seen in undone.touched.items()]
     lines = [_head(undone, prompt)]
     for files in (
         [f"{verb} {name}" for name, state in names if state is not None],
         [f"removed {name}" for name, state in names if state is None],
         [f"left alone {relative_path(path, cwd)}: {why}" for path, why in undone.left_alone],
-        [f"{head} and is not moved back." for head in heads],
+        [f"{head} and is not moved back." for head in undone.step.heads],
     ):
         lines += first_of(files, MAX_NAMED)
     if past.damaged:
@@ -327,12 +323,12 @@ def undo_text(undone: Undone, cwd: Path, prompt: str) -> str:
 
 def _head(undone: Undone, prompt: str) -> str:
     if undone.turn is None:
-        if undone.redo:
+        if undone.step.kind == "redo":
             return "Nothing to redo."
         if undone.history.undone:
             return "Nothing more to undo. `/redo` reapplies what was undone."
         return "Nothing to undo: no turn of this session has changed a file."
-    verb = "Redid" if undone.redo else "Undid"
+    verb = "Redid" if undone.step.kind == "redo" else "Undid"
     about = f"turn {undone.turn}" + (f" ({prompt})" if prompt else "")
     if undone.resumed:
         return f"{verb} the rest of {about}, which had been cut short"

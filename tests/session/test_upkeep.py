@@ -220,7 +220,7 @@ def test_a_check_covers_what_undo_needs(tmp_path: Path) -> None:
     undo = undo_in(paths.undo_folder(paths.session_folder(tmp_path, str(session.id))))
     for turn, text in enumerate(("one", "two", "three")):
         change(undo, turn, tmp_path / "a.txt", text)
-    journal = undo.journal.path
+    journal = undo.journal
     lines = journal.read_bytes().splitlines(keepends=True)
     journal.write_bytes(b"".join([lines[0], lines[1].replace(b"done", b"gone"), *lines[2:-1]]))
     next(undo.contents.folder.iterdir()).write_bytes(b"?")

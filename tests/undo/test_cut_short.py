@@ -109,8 +109,6 @@ def test_a_session_learns_of_an_undo_after_a_kill(work: Work) -> None:
     done, again = work.opened().undo(), work.opened().finish()
 
     assert again is not None
-    assert done.step is not None
-    assert again.step is not None
     assert (again.step.id, {*again.touched}) == (done.step.id, {*done.touched})
     work.opened().confirm()
     assert work.opened().finish() is None

@@ -144,8 +144,8 @@ def test_a_journal_that_lost_its_end_says_so_for_good(undo: Undo, tmp_path: Path
     for turn, path in enumerate(paths):
         path.write_text("before")
         change(undo, turn, path, "after")
-    lines = undo.journal.path.read_bytes().splitlines(keepends=True)
-    undo.journal.path.write_bytes(b"".join(lines[:2]))
+    lines = undo.journal.read_bytes().splitlines(keepends=True)
+    undo.journal.write_bytes(b"".join(lines[:2]))
 
     undone, again = undo_in(undo.folder).undo(), undo_in(undo.folder).undo()
 
@@ -162,8 +162,8 @@ def test_a_journal_with_damaged_lines_is_partly_used(undo: Undo, tmp_path: Path)
         b'"heads": []}\n'
         b'not JSON\n[]\n{"done": "none", "before": {}, "after": {}, "heads": []}\n'
     )
-    begin, done = undo.journal.path.read_bytes().splitlines()
-    undo.journal.path.write_bytes(lines + begin[:-9] + b"\n" + done + b"\n")
+    begin, done = undo.journal.read_bytes().splitlines()
+    undo.journal.write_bytes(lines + begin[:-9] + b"\n" + done + b"\n")
 
     undone = undo_in(undo.folder).undo()
 

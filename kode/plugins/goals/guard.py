@@ -247,7 +247,7 @@ def put_back(guard: Guard, opened: PluginSession) -> list[str]:
             (seen,) = copies.save([_real_path(name, opened.place)]).values()
             if seen.state is not None and not seen.has_content:
                 continue
-            copies.restore(path, guard.held.get(name), seen.mode, sync_name=True)
+            copies.restore(path, guard.held.get(name), seen.mode)
         except (OSError, StorageError):  # no copy, or a link on the way: the check will not count
             continue
         restored.append(name)
