@@ -108,9 +108,7 @@ class History:
                 continue
             if group is None or group.turn.id != step.turn.id:
                 groups.append(group := Group(turn=step.turn, first=step.id))
-            after: Mapping[str, Seen | None] = step.after or {}
-            if step.after is None:
-                after = dict.fromkeys(step.before)
+            after = dict.fromkeys(step.before) if step.after is None else step.after
             for path, seen in after.items():
                 change = Change(step.before.get(path, Seen(None)), seen)
                 group.files.setdefault(path, []).append(change)
@@ -151,9 +149,7 @@ class History:
 
 def write_step(journal: Path, step: Step) -> None:
     """Notes what a step may change, or what it has changed. Raises: StorageError."""
-    before = step.before
-    if step.after is not None:
-        before = {path: before[path] for path in step.after}
+    before = step.before if step.after is None else {it: step.before[it] for it in step.after}
     line = {"begin" if step.after is None else "done": step.id, "before": before}
     names = ("turn", "kind", "of", "goal", "after", "heads")
     line |= {name: getattr(step, name) for name in names}

@@ -24,9 +24,7 @@ from kode.undo.store import FILTERED, FOLDER, OTHER, WHY_NOT_SAVED, Contents, Se
 from kode.workplace import below_any
 
 MAX_FILES = 5_000  # bounds the wait before a command
-LOOKING_S = 10.0
-"""Time limit for a walk."""
-
+LOOKING_S = 10.0  # bounds a walk
 SKIPPED = frozenset(
     "node_modules .venv venv __pycache__ .tox .mypy_cache .ruff_cache .pytest_cache target".split()
 )
@@ -106,8 +104,7 @@ def find_at_stake(step: Step, writes: Iterable[str], roots: Iterable[Path]) -> l
 
 
 def find_changes(contents: Contents, step: Step) -> None:
-    """Notes in the step what has changed since, also of files that were not known to be at stake.
-    `problem` says why some may not be known."""
+    """Notes in the step what has changed since; `problem` says why some may not be known."""
     before: dict[str, Seen] = {}
     for then in step.surveys:
         now = Survey(root=then.root, is_git=then.is_git, unvisited=then.unvisited)
@@ -140,8 +137,7 @@ def survey(root: Path) -> Survey:
 def _git(
     root: Path, *words: str, given: bytes = b"", environ: Mapping[str, str] = NOTHING
 ) -> bytes:
-    """Runs git for the files that are here: its settings may place them elsewhere. Raises:
-    GitError."""
+    """Runs git for the files here; its settings may place them elsewhere. Raises: GitError."""
     return run_git(root, words, given=given, environ={"GIT_WORK_TREE": str(root), **environ})
 
 
@@ -189,10 +185,10 @@ def _find_written(step: Step, path: str) -> list[str]:
     path, real = os.path.join(paths.real_path(folder), name), paths.real_path(path)
     is_inside = below_any(real, [str(tree.root) for tree in step.surveys])
     if os.path.isdir(path) and not os.path.islink(path):
-        if not is_inside:  # a home, a whole disk
-            step.problem = f"{path} is outside the working folders"
-            return []
-        return [path, *map(str, Path(path).rglob("*"))]
+        if is_inside:
+            return [path, *map(str, Path(path).rglob("*"))]
+        step.problem = f"{path} is outside the working folders"  # a home, a whole disk
+        return []
     # What is written behind a link that leads outside is not the project's: a log in /tmp, say.
     return [path, *([real] if is_inside else [])] if is_inside or os.path.lexists(path) else []
 

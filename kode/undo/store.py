@@ -23,10 +23,8 @@ State = str | None
 
 TOO_LARGE = "too-large"
 FOLDER = "folder"
-OTHER = "other"
-"""A device, a socket, or an unreadable file."""
+OTHER = "other"  # a device, a socket, or an unreadable file
 FILTERED = "filtered"
-"""A file that git stores through a program of the repository, which kode does not run."""
 LINK = "link:"
 
 WHY_NOT_SAVED: Mapping[State, str] = {
@@ -69,9 +67,32 @@ class Contents:
     """Of all contents, as far as this object knows; None before the first is saved."""
 
     def see(self, path: str) -> Seen:
-        """What is there now; behind a folder that is a link, nothing is. Never raises: an
-        unreadable path is `OTHER`."""
+        """What is there now: behind a folder that is a link, nothing; `OTHER` if unreadable."""
         return self.look(path)[0]
+
+    def look(self, path: str, limit: int | None = None) -> tuple[Seen, bytes]:
+        """The same with the bytes of a file of at most `limit` bytes; no pipe or device is read."""
+        limit = self.max_file_bytes if limit is None else limit
+        folder = os.path.dirname(path)
+        try:
+            if paths.real_path(folder) != folder:
+                return Seen(None), b""
+            status = os.lstat(path)
+            mode = stat.S_IMODE(status.st_mode)
+            if stat.S_ISLNK(status.st_mode):
+                return Seen(LINK + os.readlink(path)), b""
+            if not stat.S_ISREG(status.st_mode):
+                return Seen(FOLDER if stat.S_ISDIR(status.st_mode) else OTHER, mode), b""
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with os.fdopen(os.open(path, flags), "rb") as file:
+                data = b"" if status.st_size > limit else file.read(limit + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return Seen(None), b""
+        except OSError:
+            return Seen(OTHER), b""
+        if max(status.st_size, len(data)) > limit:  # it may have grown meanwhile
+            return Seen(TOO_LARGE, mode), b""
+        return Seen(hashlib.sha256(data).hexdigest(), mode), data
 
     def save(self, paths: Iterable[str], *, max_file_bytes: int | None = None) -> dict[str, Seen]:
         """Saves what is there now; all of it is durable when this returns. Raises: StorageError if
@@ -113,8 +134,7 @@ class Contents:
         return f"its old content was damaged on the disk (what is left: {aside})"
 
     def check(self, *, repair: bool) -> list[str]:
-        """A plain sentence for each saved content that is not what was saved; with `repair` it is
-        set aside. Reads all. Raises: StorageError."""
+        """A sentence for each damaged content; `repair` sets it aside. Raises: StorageError."""
         faults = []
         for _, _, path in _saved_in(self.folder):
             if self.data(path.name) is None:
@@ -144,31 +164,6 @@ class Contents:
                 beneath.link_in(state.removeprefix(LINK), folder, path.name)
         if data is not None:
             durable.replace_content(path, data, mode=mode, sync_name=False)
-
-    def look(self, path: str, limit: int | None = None) -> tuple[Seen, bytes]:
-        """What is there now, with the bytes of a file of at most `limit` bytes. Never blocks: a
-        pipe or a device is not read."""
-        limit = self.max_file_bytes if limit is None else limit
-        folder = os.path.dirname(path)
-        try:
-            if paths.real_path(folder) != folder:
-                return Seen(None), b""
-            status = os.lstat(path)
-            mode = stat.S_IMODE(status.st_mode)
-            if stat.S_ISLNK(status.st_mode):
-                return Seen(LINK + os.readlink(path)), b""
-            if not stat.S_ISREG(status.st_mode):
-                return Seen(FOLDER if stat.S_ISDIR(status.st_mode) else OTHER, mode), b""
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            with os.fdopen(os.open(path, flags), "rb") as file:
-                data = b"" if status.st_size > limit else file.read(limit + 1)
-        except (FileNotFoundError, NotADirectoryError):
-            return Seen(None), b""
-        except OSError:
-            return Seen(OTHER), b""
-        if max(status.st_size, len(data)) > limit:  # it may have grown meanwhile
-            return Seen(TOO_LARGE, mode), b""
-        return Seen(hashlib.sha256(data).hexdigest(), mode), data
 
     def _put(self, state: str, data: bytes) -> int:
         """Returns how many bytes it added. Raises: StorageError."""

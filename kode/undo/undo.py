@@ -27,13 +27,13 @@ from kode.undo.journal import History, Step, TurnId, drop_parents, way_back
 from kode.undo.store import FOLDER, LINK, WHY_NOT_SAVED, Contents, Seen, State, is_digest
 from kode.workplace import GitFolder
 
-_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
+Paths = Sequence[str]
+
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT})
 """Errors after which the same may succeed: they cut it short. Any other leaves the file alone."""
 
-MAX_NAMED = 40
-"""Files of a kind; of more, how many."""
-MAX_COMPARED_LINES = 20_000
-"""Lines of a file; a longer one is only named as changed."""
+MAX_NAMED = 40  # files of a kind; of more, how many
+MAX_COMPARED_LINES = 20_000  # of a longer file only that it has changed
 
 _CHANGED_SINCE = "it has changed since"
 
@@ -76,8 +76,7 @@ class Undo:
     """The running turn; for a subagent, its parent's."""
     emit: Emit = silent
     marker: Path | None = None
-    """A file that is there from the beginning of an undo or a redo until the session has an entry
-    about it: what says, after a crash, that there is something left to do. See `finish`."""
+    """A file that is there from when an undo begins until the session has an entry about it."""
     close: Callable[[], None] = lambda: None
     """Removes the folder of a session without a file."""
     changed_by_commands: list[str] = field(default_factory=list)
@@ -92,16 +91,12 @@ class Undo:
         return journal.read_history(self.journal)
 
     def check(self, *, repair: bool) -> list[str]:
-        """A plain sentence for each damage; with `repair` what is damaged is set aside. Raises:
-        StorageError."""
-        return journal.check_journal(self.journal, repair=repair) + self.contents.check(
-            repair=repair
-        )
+        """A plain sentence for each damage; `repair` sets it aside. Raises: StorageError."""
+        faults = journal.check_journal(self.journal, repair=repair)
+        return faults + self.contents.check(repair=repair)
 
     @contextlib.asynccontextmanager
-    async def step(
-        self, files: Sequence[str] = (), *, writes: Sequence[str] | None = None
-    ) -> AsyncIterator[Step]:
+    async def step(self, files: Paths = (), *, writes: Paths | None = None) -> AsyncIterator[Step]:
         """Wraps what `begin` and `end` do, and tells the person what undo may not restore."""
         begin = asyncio.to_thread(self.begin, self.turn(), files, writes=writes)
         beginning = asyncio.ensure_future(begin)
@@ -118,9 +113,7 @@ class Undo:
             if fault:
                 self.emit(Notice(text=f"/undo may not restore all that it changed ({fault})."))
 
-    def begin(
-        self, turn: TurnId, files: Sequence[str] = (), *, writes: Sequence[str] | None = None
-    ) -> Step:
+    def begin(self, turn: TurnId, files: Paths = (), *, writes: Paths | None = None) -> Step:
         """Before these files change, or a command runs on the host that is known to write `writes`,
         and perhaps more: saves what is there, of files that are sure to change large ones too.
         Never raises: `problem` and `not_saved` say what could not be saved."""
@@ -168,8 +161,7 @@ class Undo:
         return self._take_back("redo")
 
     def confirm(self) -> None:
-        """The session has its entry about the last undo: a next start has nothing to do. Raises:
-        StorageError."""
+        """The session has its entry about the last undo, which is done. Raises: StorageError."""
         if self.marker is not None:
             durable.remove(self.marker)
 
@@ -297,8 +289,7 @@ def open_undo(folder: Path, *, max_file_bytes: int = 0, max_bytes: int = 0) -> U
 
 
 def undo_text(undone: Undone, cwd: Path, prompt: str) -> str:
-    """Names the turn, one line per file, and what can be done next. `prompt` is the beginning of
-    the turn's prompt."""
+    """Names the turn, which began with `prompt`, each file, and what can be done next."""
     past, verb = undone.history, "reapplied" if undone.step.kind == "redo" else "restored"
     names = [(relative_path(path, cwd), seen.state) for path, seen in undone.touched.items()]
     lines = [_head(undone, prompt)]
@@ -310,10 +301,8 @@ def undo_text(undone: Undone, cwd: Path, prompt: str) -> str:
     ):
         lines += first_of(files, MAX_NAMED)
     if past.damaged:
-        lines.append(
-            f"{plural(past.damaged, 'part')} of the session's record of changes damaged or lost: "
-            "files that only they named are left as they are."
-        )
+        lost = f"{plural(past.damaged, 'part')} of the session's record of changes damaged or lost"
+        lines.append(f"{lost}: files that only they named are left as they are.")
     if undone.turn is not None:
         ways = [f"`/undo` undoes turn {group.turn.number}" for group in past.standing[-1:]]
         ways += [f"`/redo` reapplies turn {group.turn.number}" for group in past.undone[-1:]]
