@@ -48,11 +48,9 @@ def session_files(path: Path) -> list[Path]:
 
 def import_file(home: Path, path: Path, known: dict[str, str]) -> tuple[str, Transcript | None]:
     """Imports one file, and notes it in `known` (see `find_imported`); returns the id of the
-    session, and what the file holds; None for one that is known, and left as it is.
-
-    Raises: SessionError for one that is no session of an agent a plug-in can read, or an empty one;
-    ConfigError where no plug-in reads any, or a faulty one; StorageError.
-    """
+    session, and what the file holds; None for one that is known, and left as it is. Raises:
+    SessionError for one that no plug-in can read, or an empty one; ConfigError where no plug-in
+    reads any, or for a faulty one; StorageError."""
     with durable.storage_errors(path, "read"):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if digest in known:

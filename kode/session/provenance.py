@@ -4,8 +4,7 @@ A later session would take such text for the project's own words. So one file of
 and content, for all sessions of `$KODE_HOME`, and what a person approved of it. By its content a
 mark follows a copy, a rename, a commit and a checkout. A session that reads such content has read
 outside text too. What is loaded unasked (instructions, skills, hooks) is also marked by its path,
-so that an edit does not lift the mark: only a person does.
-"""
+so that an edit does not lift the mark: only a person does."""
 
 import contextlib
 import hashlib
@@ -170,10 +169,8 @@ class Provenance:
 
     def record(self, changed: Iterable[str], source: str = "") -> None:
         """Records the current content of files that this session changed. Does nothing unless it
-        has read outside text; `source` names what it reads with this very change.
-
-        A disk error is reported, not raised: the files are changed already.
-        """
+        has read outside text; `source` names what it reads with this very change. A disk error is
+        reported, not raised: the files are changed already."""
         source = redact(source or self._source())[:MAX_SOURCE_CHARS]
         if not source:
             return
@@ -234,13 +231,20 @@ class Provenance:
 
 def hash_content(path: str) -> str:
     """The SHA-256 of a regular file; "" if there is none, or nothing in it."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with contextlib.suppress(OSError):
-        if stat.S_ISREG(os.lstat(path).st_mode):
-            with os.fdopen(os.open(path, flags), "rb") as file:
-                data = file.read(HASHED_BYTES)
-                return hashlib.sha256(data).hexdigest() if data else ""
+        status = os.lstat(path)
+        if stat.S_ISREG(status.st_mode):
+            # A change of the content changes the last of these, which nobody can set.
+            return _hash(path, status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
     return ""
+
+
+@lru_cache(maxsize=MAX_MARKS + SPARE_MARKS)
+def _hash(path: str, *_: int) -> str:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        data = file.read(HASHED_BYTES)
+    return hashlib.sha256(data).hexdigest() if data else ""
 
 
 def _worth(mark: Mark) -> tuple[bool, bool]:

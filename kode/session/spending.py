@@ -1,8 +1,6 @@
 """What requests used and cost: of a turn, a session, or all sessions of a day; by model.
 
-Read from sessions' entries; nothing else is stored. A request's cost is computed when its answer is
-recorded.
-"""
+Read from sessions' entries: a request's cost is computed when its answer is recorded."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -63,10 +61,8 @@ class Spending(dict[str, Spent]):
     def requests_by_folder(home: Path, since: datetime) -> Iterator[tuple[str, str, RequestEnd]]:
         """(session, working folder, end) of each request of all sessions since a moment; "" if the
         file does not name the folder. Opens only files changed since, and reads each backwards up
-        to that moment. Entries copied by a fork count once.
-
-        Raises: StorageError if the sessions folder cannot be read.
-        """
+        to that moment. Entries copied by a fork count once. Raises: StorageError if the folder of
+        sessions cannot be read."""
         seen: set[tuple[str, str]] = set()
         # Oldest id first: a copied entry belongs to the session it was copied from.
         for changed, session_id in sorted(files(home), key=lambda file: file[1]):

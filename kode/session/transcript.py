@@ -1,8 +1,7 @@
 """A session as whoever looks back on it reads it: turns, and in each what happened, every call with
 its result. Nothing is left out; what no longer counts is marked.
 
-What the model gets is another view of the same entries: see `messages.py`.
-"""
+What the model gets is another view of the same entries: see `messages.py`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,10 +106,8 @@ class Transcript:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The session in a file. Raises: SessionError for a file of a newer version; StorageError.
-
-        Takes no lock: an unfinished line is ignored.
-        """
+        """The session in a file, without its unfinished line, if it has one: nothing is locked.
+        Raises: SessionError for a file of a newer version; StorageError."""
         header, entries, faults = read(path)
         return cls(header=header, entries=entries, faults=faults, path=path)
 

@@ -1,8 +1,7 @@
 """What a person does to sessions: trim, fork, delete, clean up, check. Each takes the session's
 lock, so that nothing disappears under a running kode.
 
-`index.py` lists sessions; `export.py` makes documents of them.
-"""
+`index.py` lists sessions; `export.py` makes documents of them."""
 
 import fcntl
 import shutil
@@ -45,10 +44,8 @@ class Checked:
 
 def trim(home: Path, session_id: str, keep: int) -> tuple[int, int]:
     """Keeps the last `keep` messages; returns (kept, dropped). Never splits a tool exchange.
-    Dropped messages stay in the file, but are neither sent to a model nor shown any more.
-
-    Raises: SessionError, BusyError, StorageError.
-    """
+    Dropped messages stay in the file, but are neither sent to a model nor shown any more. Raises:
+    SessionError, BusyError, StorageError."""
     session, _ = load(home, session_id)
     with closing(session):
         messages = visible_messages(session.entries)
@@ -64,10 +61,7 @@ def trim(home: Path, session_id: str, keep: int) -> tuple[int, int]:
 def fork(home: Path, session_id: str, at: str | None = None) -> str:
     """Creates a session from the entries up to and including `at` (None: all); returns its id.
     Includes the results of `at`'s own calls, and what was stored before the next message. The old
-    session may be open elsewhere.
-
-    Raises: SessionError if there is no such entry; StorageError.
-    """
+    session may be open elsewhere. Raises: SessionError for an unknown entry; StorageError."""
     header, entries, _ = read(session_path(home, session_id))
     if at is None:
         return copy_to(home, header, entries, Origin(session=session_id))
@@ -127,14 +121,10 @@ def cleanup(home: Path, days: float, *, dry_run: bool = False) -> tuple[list[str
 
 
 def check(home: Path, session_id: str | None = None, *, repair: bool = False) -> list[Checked]:
-    """Checks a session, or all, for damage.
-
-    With `repair`, calls without a result get one, and what is damaged is set aside: a torn line,
-    contents kept for undo, and files with unreadable lines, which are rewritten without them unless
-    that leaves nothing: then it may be no session at all. Otherwise nothing is written.
-
-    Raises: SessionError for an unknown id; StorageError.
-    """
+    """Checks a session, or all, for damage. With `repair`, calls without a result get one, and what
+    is damaged is set aside: a torn line, contents kept for undo, and files with unreadable lines,
+    which are rewritten without them unless that leaves nothing: then it may be no session at all.
+    Raises: SessionError for an unknown id; StorageError."""
     ids = [session_id] if session_id else sorted(id for _, id in files(home))
     return [_check(home, session_path(home, id), repair=repair) for id in ids]
 
