@@ -12,7 +12,7 @@ HOMES = {
     "kode.assembly": "run_check",
     "kode.beneath": "remove_tree",
     "kode.broken_json": "object_of",
-    "kode.cli.commands.diagnosis": "Finding",
+    "kode.cli.commands.doctor": "Finding",
     "kode.cli.commands.interactive": "open_prompt",
     "kode.cli.commands.run": "RunOptions",
     "kode.cli.flags": "add_setting_flags working_directory",
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from kode.assembly import run_check as run_check
     from kode.beneath import remove_tree as remove_tree
     from kode.broken_json import object_of as object_of
-    from kode.cli.commands.diagnosis import Finding as Finding
+    from kode.cli.commands.doctor import Finding as Finding
     from kode.cli.commands.interactive import open_prompt as open_prompt
     from kode.cli.commands.run import RunOptions as RunOptions
     from kode.cli.flags import add_setting_flags as add_setting_flags

@@ -33,7 +33,7 @@ COMMANDS = {
         ("commands", "extensions:commands", ""),
         ("agents", "extensions:agents", ""),
         ("hooks", "extensions:hooks", ""),
-        ("trust", "", ""),
+        ("trust", "extensions:run_trust", ""),
         ("exec", "run", ""),
     )
 }

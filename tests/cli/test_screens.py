@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from inline_snapshot import external_file
 
-from kode.cli.commands import diagnosis, doctor
-from kode.cli.commands.diagnosis import Finding
+from kode.cli.commands import doctor
+from kode.cli.commands.doctor import Finding
 from kode.cli.main import main
 from kode.cli.prompt.reports import cost_lines
 from kode.cli.prompt.slash import COMMANDS
@@ -306,14 +306,12 @@ def test_the_list_of_sessions_is_as_before_in_every_width() -> None:
 
 
 def test_the_findings_of_doctor_are_as_before(monkeypatch, capsys) -> None:
-    findings = {
-        "Python": diagnosis.ok("3.11.7"),
-        "key": diagnosis.missing("no key is set", "kode init"),
-        "git": Finding(state="optional", detail="not found", next_step="install git"),
-    }
-    monkeypatch.setattr(
-        doctor, "CHECKS", {what: lambda case, it=it: it for what, it in findings.items()}
+    findings = (
+        Finding(what="python", state="ok", detail="3.11.7"),
+        Finding(what="key", state="missing", detail="no key is set", next_step="kode init"),
+        Finding(what="git", state="optional", detail="not found", next_step="install git"),
     )
+    monkeypatch.setattr(doctor, "examine", lambda cwd: findings)
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     text = ""
     for width in WIDTHS:

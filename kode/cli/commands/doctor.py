@@ -1,45 +1,56 @@
-"""`kode doctor`: checks what works on this machine, each with the next step.
+"""`kode doctor`: checks what works on this machine, each with the next step."""
 
-The checks are in `diagnosis` and `plugin`.
-"""
-
+import asyncio
+import contextlib
+import functools
+import os
+import pkgutil
 import shutil
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from kode.cli.commands import diagnosis, plugin
-from kode.cli.commands.diagnosis import Case, Finding, State, UntriedError, missing, optional
+from kode import __version__, installed, paths
 from kode.cli.flags import directory
 from kode.cli.parser import Parser
 from kode.cli.screen.lines import fold
 from kode.cli.screen.printer import print_line, to_json
+from kode.config.files import guard_home
 from kode.credentials import redact
-from kode.errors import EXIT_FAILED, EXIT_OK
+from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, KodeError, SandboxUnknownError
+from kode.installed import Installed, Plugin
 from kode.plain_text import clean
+from kode.programs import find_program
+from kode.providers.server import ServerAnswer, reach_server, url_of
 
-NARROW_COLUMNS = 60  # below it a remark beside its name has no room
-MARKS: dict[State, str] = {"ok": "ok      ", "missing": "MISSING ", "optional": "optional"}
+if TYPE_CHECKING:
+    from kode.config.choice import ProviderChoice
+    from kode.config.load import Loaded
+    from kode.provider import ModelInfo
 
-CHECKS: dict[str, Callable[[Case], Finding]] = {
-    "Python": diagnosis.python,
-    "home": diagnosis.home,
-    "disk": diagnosis.disk,
-    "config": diagnosis.config,
-    "key": diagnosis.key,
-    "server": diagnosis.server,
-    "model": diagnosis.model,
-    "small model": diagnosis.small_model,
-    "memory": diagnosis.memory,
-    "instructions": diagnosis.instructions,
-    "extensions": diagnosis.extensions,
-    "git": diagnosis.git,
-    "ripgrep": diagnosis.ripgrep,
-    "sandbox": diagnosis.sandbox,
-    "terminal": diagnosis.terminal,
+MIN_FREE_BYTES = 100 * 1024 * 1024  # room for the undo copies of a few sessions
+PROGRAM_TIMEOUT_S = 10.0  # `git --version` and the like answer at once
+SHOWN_MODELS = 5  # one line
+AGAIN = "run `kode doctor` again when it is ready"
+LOADING_S = 10.0
+"""How long to wait for a server that is loading its model."""
+ASKING_S = 4.0
+"""How long to wait for what a server far away says of its model."""
+ABILITIES = {
+    "sees_images": "images",
+    "sees_pdf": "PDF",
+    "answers_by_schema": "structured answers",
+    "searches": "web search",
 }
-"""In display order."""
+"""Field of `ModelInfo` → its name for a person."""
+NARROW_COLUMNS = 60  # below it a remark beside its name has no room
+State = Literal["ok", "missing", "optional"]
+MARKS: dict[State, str] = {"ok": "ok      ", "missing": "MISSING ", "optional": "optional"}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -50,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--sandbox", action="store_true", help=about)
     arguments = parser.parse(argv)
     findings = []
-    for unmasked in diagnosis.sandbox_proofs() if arguments.sandbox else examine(directory()):
+    for unmasked in _prove_sandbox() if arguments.sandbox else examine(directory()):
         finding = replace(unmasked, detail=redact(unmasked.detail))
         findings.append(finding)
         if not arguments.json:
@@ -58,6 +69,365 @@ def main(argv: Sequence[str]) -> int:
     if arguments.json:
         print_line(to_json([vars(finding) for finding in findings]))
     return EXIT_FAILED if any(finding.state == "missing" for finding in findings) else EXIT_OK
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    what: str = ""
+    state: State
+    """`missing` is required and makes the exit code 1; `optional` is not."""
+    detail: str
+    next_step: str = ""
+
+
+def ok(detail: str) -> Finding:
+    return Finding(state="ok", detail=detail)
+
+
+def missing(detail: str, next_step: str = "") -> Finding:
+    return Finding(state="missing", detail=detail, next_step=next_step)
+
+
+def optional(detail: str, next_step: str = "") -> Finding:
+    return Finding(state="optional", detail=detail, next_step=next_step)
+
+
+class UntriedError(Exception):
+    """A check depends on what another check reports as missing."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Inputs shared by several checks, each computed once."""
+
+    cwd: Path
+
+    @functools.cached_property
+    def loaded(self) -> "Loaded":
+        """Raises: UntriedError."""
+        from kode.config.load import load_config
+
+        with contextlib.suppress(KodeError):
+            return load_config(paths.home(), self.cwd, environ=os.environ, flags={})
+        raise UntriedError("not tried: the configuration has an error")
+
+    @functools.cached_property
+    def choice(self) -> "ProviderChoice":
+        """The provider to ask. Raises: UntriedError."""
+        from kode.config.choice import resolve_provider
+
+        with contextlib.suppress(KodeError):
+            return resolve_provider(self.loaded.config, os.environ)
+        raise UntriedError("not tried: no model is set up")
+
+    @functools.cached_property
+    def reached(self) -> "ServerAnswer | None":
+        """What its server answers; None without a server to ask."""
+        return None if self.choice.name == "scripted" else reach_server(self.choice)
+
+
+def python(case: Case) -> Finding:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return ok(f"{version}, kode {__version__}")
+
+
+def home(case: Case) -> Finding:
+    home = paths.home()
+    try:
+        note = guard_home(home)
+    except ConfigError as error:
+        return missing(str(error), "make the folder your own")
+    try:  # permissions alone do not cover read-only disks and root
+        with tempfile.TemporaryFile(dir=_existing(home)):
+            return ok(note or f"{home} can be written")
+    except OSError:
+        step = "make it writable, or set KODE_HOME to another folder"
+        return missing(f"{home} cannot be written", step)
+
+
+def _existing(folder: Path) -> Path:
+    """The nearest existing parent folder."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def disk(case: Case) -> Finding:
+    free = shutil.disk_usage(_existing(paths.home())).free
+    detail = f"{free / 2**30:.1f} GB free"
+    if free >= MIN_FREE_BYTES:
+        return ok(detail)
+    step = "free some space; `kode session cleanup DAYS` deletes old sessions"
+    return missing(f"{detail} where {paths.home()} is", step)
+
+
+def git(case: Case) -> Finding:
+    without = "kode works without it, but /undo saves less before commands that discard work"
+    return _program("git", "git", without)
+
+
+def ripgrep(case: Case) -> Finding:
+    return _program("rg", "ripgrep (rg)", "kode searches by itself, more slowly")
+
+
+def _program(name: str, title: str, without: str) -> Finding:
+    """What a program says of its version, or what is done without it."""
+    path = find_program(name)
+    if path is None:
+        return optional(f"not found; {without}", f"install {title}")
+    try:
+        output = subprocess.run(
+            [path, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=PROGRAM_TIMEOUT_S,
+            check=True,
+            stdin=subprocess.DEVNULL,
+        ).stdout
+    except (OSError, subprocess.SubprocessError):
+        return optional(f"{path} cannot be run; {without}", f"install {title}")
+    return ok(output.partition("\n")[0].strip() or path)
+
+
+def terminal(case: Case) -> Finding:
+    term = os.environ.get("TERM", "")
+    if not sys.stdout.isatty():
+        return ok("output goes to a pipe or file")
+    if term in ("", "dumb"):
+        return optional(
+            f"TERM is {term or 'not set'}: plain lines, no colours, no editing keys",
+            "set TERM to your terminal's type, for example xterm-256color",
+        )
+    size = shutil.get_terminal_size()
+    colours = "off (NO_COLOR)" if os.environ.get("NO_COLOR") else "on"
+    detail = f"{term}, {size.columns} columns, colours {colours}"
+    if "utf" not in (sys.stdout.encoding or "").lower():
+        return optional(
+            f"{detail}, {sys.stdout.encoding}: characters it lacks show as ?",
+            "use a UTF-8 locale, for example LC_ALL=C.UTF-8",
+        )
+    return ok(detail)
+
+
+def config(case: Case) -> Finding:
+    from kode.config.load import load_config
+
+    try:
+        loaded = load_config(paths.home(), case.cwd, environ=os.environ, flags={})
+    except KodeError as error:
+        return missing(str(error), "fix it there; `kode config check` checks all of it again")
+    warnings = " ".join(loaded.warnings)
+    return ok(warnings or "no faults")
+
+
+def memory(case: Case) -> Finding:
+    from kode.memory.commands import open_outside
+
+    config, settings = case.loaded.config, case.loaded.config.memory
+    if not settings.enabled:
+        return ok("off (`memory.enabled`)")
+    folder = paths.memory_folder(paths.home(), settings.data_dir)
+
+    async def read_status() -> tuple[str, list[str]]:
+        async with open_outside(config, case.cwd, read_only=True) as memory:
+            return await memory.command(["status"]), memory.notices
+
+    try:
+        text, faults = asyncio.run(read_status())
+    except Exception as error:
+        return missing(
+            f"{settings.system} in {folder} cannot be opened: {error}",
+            "fix or move the file it names; until then memory works without it",
+        )
+    if faults:
+        step = "do as it says; until then memory is what its history has"
+        return optional(" ".join(faults), step)
+    if damaged := sorted(path.name for path in folder.rglob("*.damaged-*")):
+        return optional(
+            f"damaged files were set aside: {', '.join(damaged[:3])}",
+            f"check them in {folder}, copy what you need, and delete them",
+        )
+    return ok("; ".join(filter(None, (settings.system, *text.splitlines()[2:4]))))
+
+
+def instructions(case: Case) -> Finding:
+    from kode.extensions.review import read_instructions
+
+    if not case.loaded.config.agents_files:
+        return ok("not read (`agents_files`)")
+    files = read_instructions(paths.home(), case.cwd)
+    names = ", ".join(files.described(case.cwd))
+    if files.warning:
+        detail = "; ".join(filter(None, (names, files.warning)))
+        return optional(detail, "fix or shorten the file it names; the others are used")
+    return ok(names or "none here; /init in the chat writes AGENTS.md")
+
+
+def extensions(case: Case) -> Finding:
+    """Names extensions in the person's own home, which are trusted without asking, and those of the
+    project that wait for approval."""
+    from kode.extensions import mcp_config, review, trust
+
+    home, project = paths.home(), paths.project_root(case.cwd)
+    approvals = trust.load(home, project)
+    items = review.find_items(home, case.cwd)
+    used = [review.named(item) for item in items if item.scope == "home"]
+    waits = [review.named(item) for item in items if trust.state(item, approvals) != "trusted"]
+    faults = [approvals.problem, *mcp_config.find_servers(home, case.cwd).faults]
+    detail = f"used without asking, from {home}: {', '.join(used)}" if used else "none of your own"
+    if waits:
+        detail += f"; not approved, so not used: {', '.join(waits)}"
+    if fault := " ".join(filter(None, faults)):
+        return optional(f"{detail}. {fault}", "fix it in the file it names; the others are used")
+    next_step = "`kode extensions approve` shows and approves" if waits else ""
+    return Finding(state="ok", detail=detail, next_step=next_step)
+
+
+def sandbox(case: Case) -> Finding:
+    from kode.assembly import open_workplace
+    from kode.sandbox.reach import Grants
+    from kode.sandbox.sandbox import Sandbox
+
+    config, plain = case.loaded.config, "only plain reading commands run without asking"
+    if config.sandbox.enabled is False:
+        return optional(f"off: {plain}", 'set sandbox.enabled to "auto"')
+    place = open_workplace(config, paths.home(), case.cwd)
+    try:
+        support = Sandbox(place=place, grants=Grants(network=config.sandbox.network)).support()
+    except SandboxUnknownError as error:
+        return optional(str(error))
+    gaps = "; ".join(support.gaps)
+    match support.kind:
+        case "bubblewrap" if support.layered:
+            return ok("bubblewrap, with a copy of the project to write in")
+        case "bubblewrap":
+            return ok(f"bubblewrap; {gaps}")
+        case "seatbelt":
+            return optional(f"Seatbelt: {gaps}", "`kode doctor --sandbox` proves what it holds")
+        case "landlock":
+            step = f"install bubblewrap for the rest ({support.why})"
+            return optional(f"Landlock and seccomp only: {gaps}", step)
+    state = missing if config.sandbox.enabled is True else optional
+    return state(f"none: {plain}", support.why)
+
+
+def _prove_sandbox() -> Iterator[Finding]:
+    """Whether the sandbox of this machine holds, one finding for each of its promises."""
+    from kode.sandbox.sandbox import Sandbox
+    from kode.sandbox.trial import prove
+
+    return (Finding(**vars(proof)) for proof in prove(Sandbox))
+
+
+def _find_foreign_settings(cwd: Path) -> Iterator[Finding]:
+    """A finding for each settings file of another agent: what of it counts."""
+    from kode.config.foreign import find_foreign
+
+    for settings in find_foreign(cwd):
+        counts = {
+            "denied": settings.deny,
+            "asked about": settings.ask,
+            "variables": settings.environment,
+        }
+        parts = [f"{len(entries)} {what}" for what, entries in counts.items() if entries]
+        parts += [f"{len(settings.allow)} allowed once you approve it"] if settings.allow else []
+        parts += [f"not used: {', '.join(settings.unused)}"] if settings.unused else []
+        detail = (
+            f"{settings.path}: {settings.fault or '; '.join(parts) or 'nothing that kode uses'}"
+        )
+        finding = missing(detail) if settings.fault else ok(detail)
+        yield replace(finding, what="other agents' settings")
+
+
+def key(case: Case) -> Finding:
+    from kode.config.choice import LOCAL_KEY, resolve_provider
+
+    config = case.loaded.config
+    try:
+        choice = resolve_provider(config, os.environ)
+    except KodeError as error:
+        fault, _, step = str(error).partition(". ")
+        return missing(f"{fault}.", step)
+    if case.reached is None:
+        return ok("none needed for the scripted provider")
+    answers = case.reached.state == "ok"
+    if case.reached.state == "refused":
+        return missing(
+            f"for {choice.name}: {case.reached.url} answers, but {case.reached.detail}",
+            "set another: run `kode init --force`, or change the variable it came from; "
+            "`kode config show` says which",
+        )
+    if choice.api_key is None:
+        return ok(f"none set; the SDK of {choice.row.shown} finds the login")
+    if choice.api_key == LOCAL_KEY:
+        return ok("none set, and the server asks for none" if answers else "none set, not tested")
+    return ok(f"for {choice.name}, {'accepted by the server' if answers else 'not tested'}")
+
+
+def server(case: Case) -> Finding:
+    reached = case.reached
+    if reached is None:
+        return ok("none needed for the scripted provider")
+    if not url_of(case.choice):
+        return ok(f"{case.choice.row.shown}: its SDK finds the address, not tested")
+    detail = f"{reached.url}: {reached.detail}"
+    if reached.state == "unreachable":
+        step = "start it, or check the address, the network, a proxy and a firewall"
+        return missing(f"{reached.url} cannot be reached ({reached.detail})", step)
+    if reached.state == "loading":
+        return optional(detail, AGAIN)
+    if reached.state == "odd":
+        return optional(detail, "if requests fail, check the base URL, which mostly ends in /v1")
+    return ok(f"{reached.url} answers")
+
+
+def model(case: Case) -> Finding:
+    from kode.assembly import make_provider
+    from kode.providers.models import retirement_note
+    from kode.providers.provider import HttpProvider
+
+    try:
+        provider = make_provider(case.loaded.config, case.choice)
+    except KodeError as error:
+        return missing(str(error))
+    try:
+        if isinstance(provider, HttpProvider):
+            asyncio.run(asyncio.wait_for(provider.learn(patience_s=ASKING_S), LOADING_S))
+    except TimeoutError:
+        return optional(f"the server is still loading {provider.model}", AGAIN)
+    reached = case.reached
+    if reached is not None and reached.offers(provider.model) is False:
+        names = ", ".join(reached.models[:SHOWN_MODELS])
+        more = ", ..." if len(reached.models) > SHOWN_MODELS else ""
+        step = f"set `model` in the config, or --model, to one of: {names}{more}"
+        return missing(f"{provider.model} is not a model of {reached.url}", step)
+    info = provider.info
+    facts = ", ".join(_describe(info))
+    if note := retirement_note(info, provider.model, date.today()):
+        sentence, _, step = note.partition("; ")
+        return optional(f"{sentence}, {facts}", step)
+    if info.known:
+        return ok(f"{provider.model}, {facts}")
+    step = "set context.window and prices in the config if you know them"
+    return optional(f"kode does not know {provider.model}, and assumes: {facts}", step)
+
+
+def _describe(info: "ModelInfo") -> list[str]:
+    facts = [f"window {info.context_window:,} tokens"]
+    facts += [words for field, words in ABILITIES.items() if getattr(info, field)]
+    if info.input_price is not None and info.output_price is not None:
+        prices = f"${info.input_price:g} and ${info.output_price:g}"
+        facts.append(f"{prices} per million tokens in and out")
+    if info.efforts:
+        facts.append(f"effort {' '.join(info.efforts)}")
+    return facts
+
+
+CHECKS: tuple[Callable[[Case], Finding], ...] = (
+    *(python, home, disk, config, key, server, model, memory, instructions, extensions),
+    *(git, ripgrep, sandbox, terminal),
+)
+"""In display order; the name of each is what the finding is about."""
 
 
 def _lines_of(finding: Finding) -> str:
@@ -73,13 +443,54 @@ def _lines_of(finding: Finding) -> str:
 def examine(cwd: Path) -> Iterator[Finding]:
     """Runs every check; one that fails unexpectedly is a finding too."""
     case = Case(cwd)
-    for what, check in CHECKS.items():
+    for check in CHECKS:
         try:
             finding = check(case)
         except UntriedError as error:
             finding = optional(str(error))
         except Exception as error:
             finding = missing(f"{type(error).__name__}: {error}")
-        yield replace(finding, what=what)
-    yield from diagnosis.foreign_settings(cwd)
-    yield from plugin.findings()
+        yield replace(finding, what=check.__name__)
+    yield from _find_foreign_settings(cwd)
+    yield from _find_in_plugins()
+
+
+def _find_in_plugins() -> Iterator[Finding]:
+    """The fault of each plug-in that has one, or one finding about all that are not kode's own;
+    then those of the plug-ins' own checks. All that a plug-in names is imported."""
+    faults, working = list[Finding](), list[Installed]()
+    for plugin in installed.installed():
+        if fault := plugin.fault or (_fault_in(plugin.plugin) if plugin.plugin else ""):
+            faults.append(_broken("plug-ins", f"{plugin.name}: {fault}", plugin.name))
+        elif plugin.plugin is not None:
+            working.append(plugin)
+    for clash in installed.clashes():
+        step = "`kode plugin list` names both"
+        faults.append(Finding(what="plug-ins", state="missing", detail=clash, next_step=step))
+    yield from faults
+    names = ", ".join(plugin.name for plugin in working if not plugin.is_own)
+    if names and not faults:
+        yield Finding(what="plug-ins", state="ok", detail=names)
+    for added in (plugin.plugin for plugin in working):
+        if added is None or not added.checks:
+            continue
+        try:
+            yield from installed.load(added, added.checks)()
+        except Exception as error:
+            detail = f"the plug-in's checks failed: {installed.describe_error(error)}"
+            yield _broken(added.name, detail, added.name)
+
+
+def _fault_in(plugin: Plugin) -> str:
+    """The first thing that a plug-in names and that cannot be imported; "" if all can."""
+    for where in installed.imported_by(plugin):
+        try:
+            pkgutil.resolve_name(where)
+        except Exception as error:
+            return f"{where}: {installed.describe_error(error)}"
+    return ""
+
+
+def _broken(what: str, detail: str, name: str) -> Finding:
+    step = f"update it, or `kode plugin disable {name}`"
+    return Finding(what=what, state="missing", detail=detail, next_step=step)

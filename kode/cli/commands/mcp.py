@@ -464,7 +464,7 @@ async def _approve(entry: McpServerEntry, *, unasked: bool) -> Answered:
 
 async def _settle(entry: McpServerEntry, items: Sequence[trust.Item], *, unasked: bool) -> bool:
     """Whether a person approves what is pending of `items`."""
-    from kode.cli.commands.trust import approve_shown
+    from kode.cli.commands.extensions import approve_shown
 
     approvals = _approvals_of(entry)
     pending = [item for item in items if trust.state(item, approvals) != "trusted"]

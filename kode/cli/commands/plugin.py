@@ -1,9 +1,7 @@
-"""`kode plugin`: lists, installs and begins plug-ins, and turns them on and off; what `kode doctor`
-finds about them."""
+"""`kode plugin`: lists, installs and begins plug-ins, and turns them on and off."""
 
 import importlib
 import importlib.util
-import pkgutil
 import re
 import subprocess
 import sys
@@ -13,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from kode import installed, paths
-from kode.cli.commands.diagnosis import Finding
 from kode.cli.parser import Parser, nearest
 from kode.cli.screen.printer import Answer
 from kode.config.files import read_document, write_document
@@ -202,44 +199,3 @@ def test_the_tool_counts_words():
 """,
 }
 """What `kode plugin new` writes: path → text."""
-
-
-def findings() -> Iterator[Finding]:
-    """The fault of each plug-in that has one, or one finding about all that are not kode's own;
-    then those of the plug-ins' own checks. All that a plug-in names is imported."""
-    faults, working = list[Finding](), list[Installed]()
-    for plugin in installed.installed():
-        if fault := plugin.fault or (_fault_in(plugin.plugin) if plugin.plugin else ""):
-            faults.append(_missing("plug-ins", f"{plugin.name}: {fault}", plugin.name))
-        elif plugin.plugin is not None:
-            working.append(plugin)
-    for clash in installed.clashes():
-        step = "`kode plugin list` names both"
-        faults.append(Finding(what="plug-ins", state="missing", detail=clash, next_step=step))
-    yield from faults
-    names = ", ".join(plugin.name for plugin in working if not plugin.is_own)
-    if names and not faults:
-        yield Finding(what="plug-ins", state="ok", detail=names)
-    for added in (plugin.plugin for plugin in working):
-        if added is None or not added.checks:
-            continue
-        try:
-            yield from installed.load(added, added.checks)()
-        except Exception as error:
-            detail = f"the plug-in's checks failed: {installed.describe_error(error)}"
-            yield _missing(added.name, detail, added.name)
-
-
-def _fault_in(plugin: Plugin) -> str:
-    """The first thing that a plug-in names and that cannot be imported; "" if all can."""
-    for where in installed.imported_by(plugin):
-        try:
-            pkgutil.resolve_name(where)
-        except Exception as error:
-            return f"{where}: {installed.describe_error(error)}"
-    return ""
-
-
-def _missing(what: str, detail: str, name: str) -> Finding:
-    step = f"update it, or `kode plugin disable {name}`"
-    return Finding(what=what, state="missing", detail=detail, next_step=step)

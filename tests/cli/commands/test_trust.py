@@ -1,16 +1,16 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from kode import paths
-from kode.cli.commands import extensions, mcp, trust
+from kode.cli.commands import extensions, mcp
 from kode.errors import ConfigError
 from kode.extensions import trust as approvals
 from tests.cli.commands.answers import run
 
-
-class Hooks:
-    main = staticmethod(extensions.hooks)
+hooks = SimpleNamespace(main=extensions.hooks)
+trust = SimpleNamespace(main=extensions.run_trust)
 
 
 @pytest.fixture
@@ -118,8 +118,8 @@ KEY = "ghp_" + "x7Kq2mVb9Rt4Yw1Zc8Ns" + "5Dg3Hj6Lp0Fa2Bv4"
         (mcp, ["list"]),
         (mcp, ["list", "--json"]),
         (trust, ["show", "one"]),
-        (Hooks, ["list"]),
-        (Hooks, ["list", "--json"]),
+        (hooks, ["list"]),
+        (hooks, ["list", "--json"]),
     ],
 )
 def test_no_list_of_extensions_shows_a_key(project, capsys, command, words):
