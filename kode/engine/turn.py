@@ -20,7 +20,6 @@ from functools import partial
 from kode.engine.agent import Agent
 from kode.engine.call import note_late_changes, run_calls
 from kode.engine.context import (
-    Context,
     compact,
     context_tokens,
     describe_news,
@@ -43,7 +42,7 @@ from kode.errors import (
     ThinkingRefused,
     Unavailable,
 )
-from kode.events import Emit, Notice, Replied, Status, Steered, StepStarted, TurnEnded, TurnStarted
+from kode.events import Notice, Replied, Status, Steered, StepStarted, TurnEnded, TurnStarted
 from kode.memory.contract import Turn
 from kode.messages import (
     Image,
@@ -162,18 +161,6 @@ async def run_turn(
     await _settle(run, turn, ended)
     run.emit(ended)
     return ended
-
-
-async def last_words(agent: Agent, context: Context, question: str, emit: Emit) -> str:
-    """Asks once more after a turn that a limit has ended, and returns the text of the answer. Calls
-    in it are not run. Raises: KodeError."""
-    run = Run(agent=agent, context=context, emit=emit)
-    _note(run, question)
-    message = await _ask(run)
-    if calls := calls_of(message):
-        results = tuple(failure_of(call, "Not run: the limit was reached.") for call in calls)
-        context.session.append_message(Message(role="tool", parts=results))
-    return text_of(message).strip()
 
 
 def save_memory_state(agent: Agent, session: Session) -> None:

@@ -8,7 +8,6 @@ import pytest
 from kode.engine.agent import Spend
 from kode.engine.context import open_context
 from kode.engine.tokens import tokens_of, tokens_of_text
-from kode.engine.turn import last_words
 from kode.errors import (
     AuthenticationError,
     ContextOverflow,
@@ -454,16 +453,6 @@ async def test_a_call_of_which_one_part_only_reads_is_work(bench: MakeBench) -> 
     run = bench(asked, says("done"), tools=(commands,), gate=Gate())
 
     assert (await run.turn()).status == "incomplete"
-
-
-async def test_calls_in_the_last_words_have_a_result(bench: MakeBench) -> None:
-    run = bench(says("half"), calls(("touch", '{"path": "f"}')), says("ok"))
-    await run.turn()
-
-    await last_words(run.agent, run.context, "How far are you?", run.events.append)
-
-    assert len(run.results) == 1
-    assert not (run.agent.place.cwd / "f").exists()
 
 
 async def test_a_past_that_is_refused_twice_becomes_a_summary(bench: MakeBench) -> None:

@@ -52,10 +52,6 @@ if TYPE_CHECKING:
     from kode.subagents.child import ChildPipes
     from kode.subagents.task import Clock, Kind, Start, Task
 
-LAST_WORDS = (
-    "[{limit} No tool runs any more. Report now, from what you have: what you found and changed, "
-    "what is left open, and what you would do next.]"
-)
 PARENT_GONE = "The kode that started it has ended."
 PARENT_GONE_S = 1.0
 """How long a child may outlive its parent."""
@@ -289,10 +285,8 @@ class ChildTurn:
     status: Status | None = None
     """Why it was stopped; None: it was not."""
     error: str = ""
-    is_urgent: bool = False
-    """Whether somebody waits for the end: then no last request is made."""
     request: asyncio.Future[Any] | None = None
-    """What is cancelled to stop it: the turn, then its last request."""
+    """The turn, which is cancelled to stop it."""
     timer: threading.Timer | None = None
     kill_at: float = math.inf
     """When the process is killed, by `time.monotonic`."""
@@ -327,7 +321,6 @@ class ChildTurn:
     def stop(self, status: Status, error: str, within_s: float = STOP_GRACE_S) -> None:
         """Ends the turn, for the first reason given; kills the process if it stays."""
         self.end_within(within_s)
-        self.is_urgent |= status == "interrupted"
         if self.status is None:
             self.status, self.error = status, error
         if self.request is not None:
@@ -337,17 +330,11 @@ class ChildTurn:
         """Sets how long the process has to end by itself, unless it has less."""
         kill_at = time.monotonic() + seconds
         if kill_at < self.kill_at:
-            self.allow_more()
-            self.kill_at = kill_at
-            self.timer = threading.Timer(seconds, self._kill)
+            if self.timer is not None:
+                self.timer.cancel()
+            self.kill_at, self.timer = kill_at, threading.Timer(seconds, self._kill)
             self.timer.daemon = True
             self.timer.start()
-
-    def allow_more(self) -> None:
-        """Takes back how long the process has to end."""
-        if self.timer is not None:
-            self.timer.cancel()
-        self.kill_at = math.inf
 
     def _kill(self) -> None:
         from kode.events import EXIT_CODES
@@ -363,15 +350,18 @@ class ChildTurn:
     async def run(self) -> TurnEnded:
         """Runs it to its end; the result of one that has not finished tells its progress."""
         from kode.events import TurnEnded
+        from kode.messages import plural
         from kode.providers import warm_up
-        from kode.subagents.child import request_text
+        from kode.session.entries import MessageEntry
+        from kode.subagents.child import partial_summary, request_text
 
         conversation = self.conversation
         # Opened before the turn can be cancelled, so that the turn records the task.
         await conversation.start()
         warm_up(conversation.agent.provider)
         finish_startup()
-        text = request_text(self.task, conversation.config.max_steps, self.timeout_s)
+        max_steps, begins_at = conversation.config.max_steps, len(conversation.session.entries)
+        text = request_text(self.task, max_steps, self.timeout_s)
         turn = conversation.turn(text, steering=self.pipes.take_messages)
         self.request = asyncio.ensure_future(turn)
         if self.status is not None:
@@ -381,15 +371,19 @@ class ChildTurn:
             ended: TurnEnded = await self.request
         except asyncio.CancelledError:  # before the turn itself began
             ended = TurnEnded(status="interrupted", error="Interrupted.")
-        try:
-            if ended.status == "interrupted" and self.status is not None:
-                ended = replace(ended, status=self.status, error=self.error)
-            if not ended.is_finished:
-                ended = await self._describe_progress(ended)
         finally:
             timing.cancel()
-        if self.is_urgent:  # before the end of what runs in the background is waited for
-            self.conclude(ended)
+        if ended.is_finished:
+            return ended
+        if ended.status == "interrupted" and self.status is not None:
+            ended = replace(ended, status=self.status, error=self.error)
+        elif ended.status == "error" and ended.steps >= max_steps:
+            limit = f"Ended by the limit of {plural(max_steps, 'step')} (max_steps)."
+            ended = replace(ended, error=limit)
+        entries = conversation.session.entries[begins_at:]  # without what a fork began with
+        messages = [entry for entry in entries if isinstance(entry, MessageEntry)]
+        ended = replace(ended, result=partial_summary(ended, messages))
+        self.conclude(ended)  # before the end of what runs in the background is waited for
         return ended
 
     async def _end_in_time(self) -> None:
@@ -400,44 +394,6 @@ class ChildTurn:
         if clock.left_s <= 0:
             error = f"Ended by the limit of {self.timeout_s:g} s (timeout_s)."
         self.stop("timeout", error, AFTER_DEADLINE_S)
-
-    async def _describe_progress(self, ended: TurnEnded) -> TurnEnded:
-        """The same with a result: after a limit what the model reports, asked once more, unless the
-        end is urgent; else its last steps."""
-        from kode.messages import plural
-        from kode.session.entries import MessageEntry, is_turn
-        from kode.subagents.child import partial_summary
-
-        max_steps, report = self.conversation.config.max_steps, ""
-        if ended.status == "error" and ended.steps >= max_steps:
-            limit = f"Ended by the limit of {plural(max_steps, 'step')} (max_steps)."
-            ended = replace(ended, error=limit)
-        elif ended.status != "timeout":
-            self.is_urgent = True  # of another fault the model can say nothing
-        if not self.is_urgent:
-            report = await self._ask_for_report(ended.error or "")
-        messages = list[Any]()
-        for message in self.conversation.session.messages:  # without those of an earlier task
-            if isinstance(message, MessageEntry) and is_turn(message):
-                messages.clear()
-            messages.append(message)
-        return replace(ended, result=report or partial_summary(ended, messages))
-
-    async def _ask_for_report(self, limit: str) -> str:
-        """What the model reports after a limit has ended its turn; "" if it does not, or its
-        parent's turn leaves no time."""
-        from kode.engine.turn import last_words
-
-        self.allow_more()
-        agent, context = self.conversation.agent, self.conversation.context
-        question, emit = LAST_WORDS.format(limit=limit), self.conversation.settings.emit
-        self.request = asyncio.ensure_future(last_words(agent, context, question, emit))
-        left_s = max(0.0, self.clock.ends_at - time.monotonic())
-        try:
-            async with asyncio.timeout(left_s if math.isfinite(left_s) else None):
-                return str(await self.request)
-        except (asyncio.CancelledError, TimeoutError, KodeError):
-            return ""
 
     def conclude(self, ended: TurnEnded) -> None:
         """Prints the result; from then on the process ends."""

@@ -1,7 +1,6 @@
 """Each thing that `kode doctor` looks at, really at fault."""
 
 import http.server
-import json
 import shutil
 import threading
 from collections import namedtuple
@@ -13,8 +12,7 @@ import pytest
 
 from kode import installed
 from kode.cli.commands import doctor
-from kode.cli.commands.doctor import Case, Finding
-from kode.cli.commands.doctor import examine
+from kode.cli.commands.doctor import Case, Finding, examine
 from kode.cli.main import main
 from kode.installed import Command, Installed, Plugin
 from tests.scripted_server import ScriptedServer
