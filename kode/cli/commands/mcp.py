@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kode import credentials, installed, paths
 from kode.broken_json import object_of
 from kode.cli.flags import directory
-from kode.cli.parser import KINDS, Parser
+from kode.cli.parser import Parser
 from kode.cli.screen.lines import public
 from kode.cli.screen.printer import Answer, Answered, complain
 from kode.errors import EXIT_FAILED, EXIT_OK, ConfigError, ServerError
@@ -80,7 +80,7 @@ def add(parser: Parser, argv: Sequence[str]) -> Answer:
     words, command = _split(argv, parser)
     flags = {key: value for key, value in vars(parser.parse(words, mixed=True)).items() if value}
     name, target, scope = (flags.pop(key, "") for key in ("name", "target", "scope"))
-    flags |= {key: dict(flags[key]) for key in ("env", "headers", "oauth") if key in flags}
+    flags |= {key: dict(flags[key]) for key in ("env", "headers") if key in flags}
     pasted = next(filter(_is_json, (name, target)), "")
     if (document := _parse_json(pasted)) is not None:
         servers = _servers_in(document, name if name != pasted else "")
@@ -109,33 +109,36 @@ def import_servers(parser: Parser, argv: Sequence[str]) -> Answer:
     add = parser.add_argument
     add("names", metavar="NAME", nargs="*", help="a server, or AGENT:NAME")
     add("--all", action="store_true", help="take all that are not here yet")
-    scopes = ("home", "project")
-    add("-s", "--scope", choices=scopes, default="home", help="where to: home (default), project")
+    add(
+        "-s",
+        "--scope",
+        choices=("home", "project"),
+        default="home",
+        help="where to: home (default)",
+    )
     add("--json", action="store_true", help="one JSON list, and take nothing")
     arguments = parser.parse(argv)
-    cwd, faults = directory(None, ""), list[str]()
-    present = {entry.name for entry in mcp_config.find_servers(paths.home(), cwd).entries}
+    cwd, faults = directory(), list[str]()
     foreign, chosen = [*_foreign_servers(cwd, faults)], dict[str, ParsedServer]()
-    for agent, _, server in foreign:  # those of the project come first
-        for name in {server.name, f"{agent}:{server.name}"} & {*arguments.names}:
-            if chosen.setdefault(name, server).values != server.values:
-                raise ConfigError(f"{name} is configured in several ways: give AGENT:NAME.")
-        if arguments.all and server.name not in present:
-            chosen.setdefault(server.name, server)
-    if missing := ", ".join(sorted({*arguments.names} - chosen.keys())):
-        raise ConfigError(
-            f"No other agent has an MCP server {missing}: `kode mcp import` lists all."
-        )
+    if arguments.all:
+        present = {entry.name for entry in find_servers(paths.home(), cwd).entries}
+        for _, _, server in foreign:  # those of the project come first
+            if server.name not in present:
+                chosen.setdefault(server.name, server)
+    for name in arguments.names:
+        servers = [it for agent, _, it in foreign if name in (it.name, f"{agent}:{it.name}")]
+        if not servers:
+            raise ConfigError(
+                f"No other agent has an MCP server {name}: `kode mcp import` lists all."
+            )
+        if any(server.values != servers[0].values for server in servers):
+            raise ConfigError(f"{name} is configured in several ways: give AGENT:NAME.")
+        chosen[name] = servers[0]
     if chosen or arguments.all:
         return _add_all(chosen.values(), arguments.scope, faults)
     rows = [
-        {
-            "agent": agent,
-            "name": server.name,
-            "path": str(path),
-            "runs": mcp_config.target_of(server.values),
-        }
-        for agent, path, server in foreign
+        {"agent": agent, "name": it.name, "path": str(path), "runs": target_of(it.values)}
+        for agent, path, it in foreign
     ]
     return Answer(
         value=rows,
@@ -151,7 +154,7 @@ def _add_all(servers: Iterable[ParsedServer], scope: str, faults: Iterable[str] 
     """Adds all or, with an error, none. Raises: ConfigError, StorageError, BusyError."""
     servers, is_shared = [*servers], scope in ("project", "shared")
     entries = [(server.name, server.values) for server in servers]
-    path = mcp_config.add(paths.home(), directory(None, ""), entries, shared=is_shared)
+    path = mcp_config.add(paths.home(), directory(), entries, shared=is_shared)
     lines = []
     for server in servers:
         lines.append(f"Added {server.name} to {path}. `kode mcp test {server.name}` tries it.")
@@ -197,19 +200,12 @@ def _add_flags(parser: Parser) -> None:
     add("-H", "--header", dest="headers", metavar="NAME:VALUE", help=about, **pair)
     add("--url", metavar="URL", help="the address of an HTTP server")
     add("--bearer-token-env-var", metavar="VAR", help="a variable with the token for its requests")
-    pair = {"action": "append", "dest": "oauth", "type": lambda text: ("clientId", text)}
-    add("--client-id", metavar="ID", help="kode's registered id, for logins", **pair)
-    pair |= {"type": lambda text: ("callbackPort", KINDS["port"](text))}
-    add("--callback-port", metavar="PORT", help="the port that logins return to", **pair)
     add("--timeout", metavar="MS", type="whole", help="time limit of a call, in milliseconds")
     about = "let it read a file or folder of your home"
     add("--read", metavar="PATH", action="append", help=about)
     add("--write", action="store_true", help="let it change the project")
     add("--network", action="store_true", help="let it use the network")
     add("--outside", action="store_true", help="run it without the sandbox, once you said yes")
-    for flag in ("--description", "--include-tools", "--exclude-tools"):
-        add(flag, help=argparse.SUPPRESS)
-    add("--trust", action="store_true", help=argparse.SUPPRESS)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -389,7 +385,7 @@ def main(argv: Sequence[str]) -> Answered:
     if run is not None:
         parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     arguments = parser.parse(rest)
-    config = find_servers(paths.home(), directory(None, ""))
+    config = find_servers(paths.home(), directory())
     entry = next((entry for entry in config.entries if entry.name == arguments.name), None)
     if entry is None:
         why = f"There is no MCP server {arguments.name!r} here. `kode mcp list` lists all."
@@ -404,7 +400,7 @@ def main(argv: Sequence[str]) -> Answered:
 
 
 def _list(*, as_json: bool) -> Answer:
-    config = find_servers(paths.home(), directory(None, ""))
+    config = find_servers(paths.home(), directory())
     values, rows = [], []
     for entry in config.entries:
         approvals = _approvals_of(entry)
@@ -508,7 +504,7 @@ async def _open(entry: McpServerEntry, *, unasked: bool) -> "AsyncIterator[Conne
     from kode.config.load import load_config
     from kode.extensions.mcp_server import DownloadNeededError, download_item, opener
 
-    home, cwd = paths.home(), directory(None, "")
+    home, cwd = paths.home(), directory()
     config = load_config(home, cwd, environ=os.environ, flags={}).config
     open_entry = opener(
         open_workplace(config, home, cwd),
