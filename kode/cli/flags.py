@@ -117,28 +117,13 @@ def _add_other_names(parser: Parser) -> None:
     add("--reasoning-effort", dest="effort", metavar="LEVEL", choices=EFFORTS)
     add("--system-prompt", dest="system", metavar="TEXT")
     add("--append-system-prompt", dest="append_system", metavar="TEXT")
-    add("--system-prompt-file", dest="system", metavar="FILE", type=_text_of)
-    add("--append-system-prompt-file", dest="append_system", metavar="FILE", type=_text_of)
-    add("-C", "--cd", dest="cwd", metavar="DIR")
     add("--settings", metavar="FILE")
     add("--fallback-model", metavar="M")
-    add("--output-schema", dest="json_schema", metavar="FILE")
-    add("--no-session-persistence", dest="no_session", action="store_true")
     for name in ("--yolo", "--dangerously-skip-permissions"):
         add(name, dest="permission_mode", action="store_const", const="full")
     rules: dict[str, Any] = {"metavar": "RULES", "action": "extend", "type": rules_of}
     add("--allowedTools", "--allowed-tools", dest="allow", **rules)
     add("--disallowedTools", "--disallowed-tools", dest="deny", **rules)
-
-
-def _text_of(name: str) -> str:
-    """The text of the file that a flag names."""
-    try:
-        return paths.expand(name).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise argparse.ArgumentTypeError(f"{name} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{name} is not UTF-8 text") from None
 
 
 def named_servers(arguments: argparse.Namespace, cwd: Path) -> "list[Entry]":

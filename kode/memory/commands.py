@@ -154,7 +154,6 @@ _ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "--from AGENT": {"dest": "agent", "help": "whose memory it is"},
     "--from SOURCE": {"dest": "source", "help": "all of an import, by its id, or of a file"},
     "--import ID": {"dest": "group", "help": "all of an import"},
-    "--list": {**_FLAG, "help": "only list it"},
     "--mine": {**_FLAG, "dest": "is_mine", "help": "it is your own export: all counts"},
     "--project OLD=NEW": {
         "dest": "projects",
@@ -184,7 +183,7 @@ COMMANDS = (
     Command("archive", "keep one entry out of prompts", _archive, ["[TARGET] OLD", "--scope"]),
     Command("consolidate", "have the model join facts", _consolidate, ["TARGET", "--scope"]),
     Command("episodes", "session notes, the newest first", Memory.list_notes, ["-n N"]),
-    Command("review", "decide what waits, one key each", review.list_items, ["--list"]),
+    Command("review", "what waits for you to approve or drop it", review.list_items),
     Command("approve", "approve what waits", _approve, one_of=["ID", "--from SOURCE"]),
     Command("drop", "drop what waits", functools.partial(review.decide, choice="drop"), ["ID"]),
     Command("log", "history: the last changes", review.list_changes, ["-n N"]),

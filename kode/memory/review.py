@@ -119,7 +119,7 @@ async def decide(system: MemorySystem, id: str, choice: str, who: Who = "user") 
     choices = [name for name in item.choices if name == choice] if item else []
     if not choices:
         fault = f"No entry that waits has the id {id!r} and the choice {choice!r}."
-        raise MemoryRefused(f"{fault} `kode memory review --list` lists all.")
+        raise MemoryRefused(f"{fault} `kode memory review` lists all.")
     memory = statements_of(system, "review")
     return memory.announce(await memory.store.decide(id, choices[0], who))
 

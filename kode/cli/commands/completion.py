@@ -1,32 +1,21 @@
 """`kode completion bash|zsh|fish`: prints a script that completes kode's command line.
 
-The script calls kode at each Tab, using the protocol of argcomplete: `complete_line` completes from
-the commands' own parsers and from the current sessions and models.
+The script calls kode at each Tab, using the protocol of argcomplete: `complete_line` completes
+commands, flags and their choices from the commands' own parsers, and else names of files.
 """
 
 import argparse
-import contextlib
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import argcomplete
-from argcomplete.completers import DirectoriesCompleter, FilesCompleter
 from argcomplete.shell_integration import shellcode
 
-from kode import paths
 from kode.cli.commands import interactive
 from kode.cli.parser import COMMANDS, Described, Parser, of_plugins
-from kode.cli.prompt.complete import session_choices
-from kode.config.load import load_config
-from kode.config.model import Config
-from kode.errors import EXIT_OK, KodeError
-from kode.extensions.mcp_config import find_servers
-from kode.extensions.review import find_items, named
-from kode.providers.listing import model_names
-from kode.registry import SYSTEMS, provider_names
+from kode.errors import EXIT_OK
 
 EPILOG = """\
 bash: add to ~/.bashrc                  eval "$(kode completion bash)"
@@ -48,10 +37,7 @@ def main(argv: Sequence[str]) -> int:
 def complete_line(line: Sequence[str]) -> int:
     """Prints the possible next words for the shell that calls, which gives the typed ones."""
     argcomplete.autocomplete(
-        _make_parser(line),
-        always_complete_options=False,
-        exit_method=sys.exit,
-        default_completer=_complete_value,  # type: ignore[arg-type]
+        _make_parser(line), always_complete_options=False, exit_method=sys.exit
     )
     return EXIT_OK
 
@@ -89,42 +75,3 @@ def _describe(run: Callable[[Sequence[str]], object], word: str = "--help") -> A
         return described.parser
     finally:
         Parser.describing = False
-
-
-def _complete_value(
-    *, action: argparse.Action, parser: argparse.ArgumentParser, **rest: Any
-) -> Any:
-    """The values that an argument can have."""
-    is_change = action.metavar == "ID" and "memory" in parser.prog.split()
-    complete = COMPLETERS.get(str(action.metavar))
-    return () if is_change or complete is None else complete(action=action, parser=parser, **rest)
-
-
-def _read_config() -> Config:
-    """The settings here, ignoring their faults: they are reported when they are used."""
-    with contextlib.suppress(KodeError):
-        return load_config(paths.home(), Path.cwd(), environ={}, flags={}).config
-    return Config()
-
-
-def _list_models(**_: Any) -> Iterable[str]:
-    """Those that the config names, and those of kode's table."""
-    config = _read_config()
-    configured = [part.model or "" for part in config.providers.values()]
-    names = model_names(None, [config.model or "", *configured, *config.prices])
-    return filter(str.isprintable, names)
-
-
-COMPLETERS: Mapping[str, Callable[..., Any]] = {
-    "M": _list_models,
-    **dict.fromkeys(("ID", "SESSION"), lambda **_: dict(session_choices(paths.home(), None))),
-    "PROVIDER": lambda **_: filter(
-        str.isprintable, dict.fromkeys((*provider_names(), *_read_config().providers))
-    ),
-    "SYSTEM": lambda **_: tuple(SYSTEMS),
-    "SERVER": lambda **_: [entry.name for entry in find_servers(paths.home(), Path.cwd()).entries],
-    "ITEM": lambda **_: {item.name: named(item) for item in find_items(paths.home(), Path.cwd())},
-    **dict.fromkeys(("FILE", "FILE[,FILE]"), FilesCompleter()),
-    "DIR": DirectoriesCompleter(),
-}
-"""A value's name in the help → its completer."""

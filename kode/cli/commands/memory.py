@@ -19,7 +19,6 @@ from kode.cli.parser import Parser
 from kode.cli.screen.printer import complain, on_screen
 from kode.errors import EXIT_OK, KodeError
 from kode.events import Event, Notice, silent
-from kode.memory.contract import MemorySystem
 from kode.messages import Message
 from kode.plain_text import clean
 from kode.provider import Request
@@ -80,7 +79,6 @@ def _run(loaded: "Loaded", arguments: argparse.Namespace) -> int:
 
 async def _result(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     from kode.memory.commands import open_outside, run_command, with_undo
-    from kode.memory.review import items
 
     config, name = loaded.config, arguments.command
     memory_folder = paths.memory_folder(paths.home(), config.memory.data_dir)
@@ -90,25 +88,8 @@ async def _result(loaded: "Loaded", arguments: argparse.Namespace) -> str:
     async with open_outside(
         config, working_directory(arguments), emit=_complain, ask_reply=ask_reply
     ) as memory:
-        has_keys = name == "review" and has_person and sys.stdout.isatty() and not arguments.list
-        if has_keys and await items(memory.system):
-            await _review(memory.system)
-            return ""
         confirm = _confirm if has_person else None
         return with_undo(await run_command(memory.system, arguments, confirm))
-
-
-async def _review(system: MemorySystem) -> None:
-    """Lets the person decide on what waits by single keys."""
-    from kode.cli.prompt.pickers import review_memory
-    from kode.cli.prompt.repl import asking
-    from kode.cli.prompt.state import PromptState
-    from kode.cli.screen.render import Renderer
-    from kode.cli.screen.screen import open_screen
-
-    screen = open_screen()
-    async with asking(PromptState(screen, Renderer(screen), {}, listens=False)):
-        await review_memory(screen, system)
 
 
 async def _ask_reply(config: "Config", request: Request) -> Message:

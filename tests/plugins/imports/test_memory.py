@@ -51,7 +51,7 @@ def test_an_import_counts_from_its_approval_until_its_undo(home, memory, system)
     output = run("import", "--from", "claude")
     assert "~/.claude/CLAUDE.md: 2 new" in output
     assert "German" not in run("show")
-    assert "from ~/.claude/CLAUDE.md:3" in run("review", "--list")
+    assert "from ~/.claude/CLAUDE.md:3" in run("review")
     assert "2 known" in run("import", "--from", "claude")
 
     run("approve", "--from", "~/.claude/CLAUDE.md")
@@ -63,7 +63,7 @@ def test_an_import_counts_from_its_approval_until_its_undo(home, memory, system)
     batch = re.search(r"--import (i\w+)", output)[1]
     run("undo", "--import", batch, "--with-derived")
     assert not {"German", "tabs"} & set(re.findall(r"\w+", run("show")))
-    assert run("review", "--list").strip() == NOTHING_WAITS
+    assert run("review").strip() == NOTHING_WAITS
 
 
 def test_one_question_decides_about_all_files(home, memory, monkeypatch):
@@ -129,7 +129,7 @@ def test_claudes_memory_folder_is_an_index_and_fact_files(home, memory):
     put(folder / "debugging.md", "# Debugging\n\n- use delve\n- set GOFLAGS\n")
 
     output = memory("import", "--from", "claude")
-    listed = memory("review", "--list")
+    listed = memory("review")
 
     assert [int(count) for count in re.findall(r"(\d+) new", output)] == [1, 2, 1]
     assert re.search(r"the API is in Go .*/MEMORY\.md:3\)", listed)
@@ -155,10 +155,10 @@ def test_codex_s_handbook_goes_to_the_projects_that_it_names(home, memory):
 
     output = memory("import", "--from", "codex")
 
-    listed = memory("review", "--list")
+    listed = memory("review")
     assert "User Profile: Works at night." in listed
     assert "User preferences: wants short answers" in listed
     assert "8080" not in listed
     assert f"it is about {other}" in output
     assert "2 known" not in memory("--cwd", str(other), "import", "--from", "codex")
-    assert "the port is 8080" in memory("--cwd", str(other), "review", "--list")
+    assert "the port is 8080" in memory("--cwd", str(other), "review")

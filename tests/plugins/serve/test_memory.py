@@ -57,7 +57,7 @@ async def test_an_addition_of_an_agent_waits_for_approval(call, person):
     assert "waits" in added["done"]
     assert (await call("memory_search", query="tabs"))["hits"] == 0
     assert "tabs" not in (await call("memory_read"))["memory"]
-    listed = await person("review", "--list")
+    listed = await person("review")
     assert TABS in listed
     assert "from other" in listed
 
@@ -72,7 +72,7 @@ async def test_an_addition_of_an_agent_waits_for_approval(call, person):
 async def test_an_agent_withdraws_its_own_and_only_that(call, person, system):
     added = await call("memory_add", text=TABS)
     await call("memory_undo", id=added["id"])
-    assert "prefers tabs" not in await person("review", "--list")
+    assert "prefers tabs" not in await person("review")
 
     log = Log(paths.home() / "memory" / "history.jsonl")
     assert {change.who for change in log.changes()} == {"client"}
@@ -86,7 +86,7 @@ async def test_an_agent_withdraws_its_own_and_only_that(call, person, system):
 
 async def test_the_person_drops_a_proposal(call, person):
     await person("undo", (await call("memory_add", text=TABS))["id"])
-    assert "prefers tabs" not in await person("review", "--list")
+    assert "prefers tabs" not in await person("review")
 
 
 async def test_a_credential_is_refused_and_the_same_text_waits_once(call):
@@ -102,8 +102,8 @@ async def test_a_fact_about_a_project_waits_in_that_project(call, person, tmp_pa
     await call("memory_add", text="tests run with nox", about="project")
     (tmp_path / "other").mkdir()
 
-    assert "nox" not in await person("--cwd", str(tmp_path / "other"), "review", "--list")
-    assert "nox" in await person("review", "--list")
+    assert "nox" not in await person("--cwd", str(tmp_path / "other"), "review")
+    assert "nox" in await person("review")
 
 
 @pytest.mark.parametrize("system", ["tiered"], indirect=True)
