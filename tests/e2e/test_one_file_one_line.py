@@ -59,7 +59,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_pages_pass_the_tests_of_what_they_add(tree: Path) -> None:
     tests = (
         *("tools/test_count_lines.py", "tools/test_adding_a_tool.py", "test_config.py"),
-        *("contracts/test_tool_contract.py", "providers/test_chat_dialects.py"),
+        *("contracts/test_tool_contract.py", "providers/test_lives.py"),
         *("memory/test_commands.py", "memory/test_operations.py"),
     )
     done = subprocess.run(

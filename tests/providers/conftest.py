@@ -1,34 +1,35 @@
 """A provider that talks to a server that plays a script, faults and all."""
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
+from functools import cache
 from typing import Any
 
 import pytest
 
-from kode.provider import Provider
-from kode.providers import open_provider
+from tests.providers.line import Line, open_at
 from tests.scripted_server import ScriptedServer
 
-Connect = Callable[..., tuple[Provider, ScriptedServer]]
+Connect = Callable[..., Line]
 
 
 @pytest.fixture
-async def connect(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Connect]:
-    """`connect(name, replies, **settings)` → a provider and the server it talks to."""
-    for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
-        monkeypatch.delenv(variable, raising=False)
-    servers: list[ScriptedServer] = []
-    providers: list[Provider] = []
+async def connect() -> AsyncIterator[Connect]:
+    """`connect(name, model, **settings)` → the line of a provider to a server of its own."""
+    lines: list[Line] = []
+    with ExitStack() as servers:
 
-    def open_both(name: str, replies: Any, **settings: Any) -> tuple[Provider, ScriptedServer]:
-        server = ScriptedServer(replies).__enter__()
-        servers.append(server)
-        given = {"base_url": server.openai_url, "api_key": "test-key", **settings}
-        providers.append(open_provider(name, given.pop("model", "some-model"), **given))
-        return providers[-1], server
+        def open_line(name: str, model: str = "some-model", **settings: Any) -> Line:
+            server = servers.enter_context(ScriptedServer())
+            lines.append(Line(server, open_at(server, name, model, **settings)))
+            return lines[-1]
 
-    yield open_both
-    for provider in providers:
-        await provider.aclose()
-    for server in servers:
-        server.__exit__()
+        yield open_line
+        for line in lines:
+            await line.provider.aclose()
+
+
+@pytest.fixture
+def reuse(connect: Connect) -> Connect:
+    """As `connect`, but the same line for the same settings."""
+    return cache(connect)

@@ -7,7 +7,7 @@ from typing import Any
 from kode.events import Event
 from kode.messages import text_of, user_message
 from kode.provider import Request
-from tests.providers.opened import settings_of
+from tests.providers.line import settings_of
 
 RECIPE = Path(__file__).parents[2] / "docs" / "adding-a-provider.md"
 

@@ -1,7 +1,6 @@
 """What a tool's schema becomes for a vendor."""
 
 import itertools
-import json
 from typing import Any
 
 import pytest
@@ -23,8 +22,7 @@ from kode.providers.schemas import (
 )
 from kode.registry import opener_of
 from tests.effort import share
-from tests.providers.conftest import Connect
-from tests.providers.opened import settings_of
+from tests.providers.line import settings_of
 from tests.strict_server import StrictServer
 from tests.tables import for_each
 
@@ -291,27 +289,3 @@ async def test_no_schema_makes_a_vendor_refuse_a_request(api: str, vendor: str, 
     assert server.refusals == []
     assert len(server.requests[0].json["tools"]) == len(ODD) - 1
     assert [type(event) for event in said].count(Notice) == 1
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "tools.1.custom.input_schema: JSON schema is invalid.",
-        "Invalid schema for function 'bad': In context=(), x is not valid.",
-        "* GenerateContentRequest.tools[0].function_declarations[1].parameters.x: missing field.",
-        "Unable to submit request because `bad` functionDeclaration `parameters.y` schema is odd.",
-    ],
-)
-async def test_a_tool_whose_schema_is_refused_is_left_out(connect: Connect, words: str) -> None:
-    error = {"status": 400, "body": json.dumps({"error": {"message": words}})}
-    refusing = {"wire": {**error, "content_type": "application/json"}}
-    provider, server = connect("vllm", [refusing, {"text": "one"}, {"text": "two"}])
-    tools = tuple(ToolSpec(name=n, description="", parameters={}) for n in ("good", "bad", "x"))
-    request = Request(system="", messages=[user_message("Hi")], tools=tools)
-    said: list[Any] = []
-    for _ in range(2):
-        await provider.reply(request, said.append)
-
-    sent = [[tool["function"]["name"] for tool in r.json["tools"]] for r in server.requests]
-    assert sent == [["good", "bad", "x"], ["good", "x"], ["good", "x"]]
-    assert len([event for event in said if isinstance(event, Notice)]) == 1

@@ -172,4 +172,5 @@ def _detail_deltas(detail: dict[str, Any]) -> Iterator[dict[str, Any]]:
     rest = {key: value for key, value in detail.items() if key not in ("text", "signature")}
     for piece in pieces(detail["text"]):
         yield {**rest, "text": piece}
-    yield {**rest, "signature": detail["signature"]}
+    if "signature" in detail:
+        yield {**rest, "signature": detail["signature"]}

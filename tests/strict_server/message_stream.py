@@ -21,7 +21,7 @@ from tests.strict_server.replies import (
 from tests.strict_server.seals import compact, digest, seal
 
 STOPS = {"end": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"}
-STARTED = {"text": "", "thinking": "", "signature": ""}
+STARTED: dict[str, Any] = {"text": "", "thinking": "", "signature": "", "citations": []}
 """What a block's fields hold when its stream begins."""
 
 
@@ -162,11 +162,13 @@ def _deltas(block: Block, raw: Iterator[str]) -> Iterator[dict[str, Any]]:
     elif kind == "text":
         for piece in pieces(block["text"]):
             yield {"type": "text_delta", "text": piece}
+        for citation in block.get("citations", ()):
+            yield {"type": "citations_delta", "citation": citation}
     elif kind == "tool_use":
         yield {"type": "input_json_delta", "partial_json": ""}
         for piece in pieces(next(raw)):
             yield {"type": "input_json_delta", "partial_json": piece}
-    elif kind == "server_tool_use":
+    elif "input" in block:
         for piece in pieces(compact(block["input"])):
             yield {"type": "input_json_delta", "partial_json": piece}
 

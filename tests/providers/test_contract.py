@@ -1,0 +1,530 @@
+"""What holds for every wire format: a whole message or an error of kode comes of whatever a server
+answers, and what a request asks for reaches the server."""
+
+import asyncio
+import base64
+import itertools
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kode.errors import (
+    AuthenticationError,
+    ContextOverflow,
+    ProviderError,
+    RefusedError,
+    Setting,
+    TransientError,
+)
+from kode.events import Notice, TextDelta
+from kode.images import keep
+from kode.messages import Message, Text, ToolCall, calls_of, text_of, user_message
+from kode.provider import Request
+from kode.providers import open_provider
+from kode.registry import provider_row
+from tests.pictures import png
+from tests.providers.conftest import Connect
+from tests.providers.line import FORMATS, READ, Line, attached, kinds_in, results_of, traced
+
+each = pytest.mark.parametrize("name", FORMATS)
+HELLO = Request(system="", messages=[user_message("Hello")])
+KEY = "very-secret-key-17"
+TEXT = "one two three four five six seven eight nine ten"
+CALLING = {"text": "I will read it.", "calls": [{"name": "read_file", "arguments": {"path": "a"}}]}
+PAGE = "<!doctype html><html><title>502 Bad Gateway</title><form>...</form></html>"
+ELSEWHERE = {"location": "http://127.0.0.1:9/v1/x?token=1"}
+
+
+def fault_after(**error: Any) -> dict[str, Any]:
+    return {"text": "Hello there", "wire": {"error_after": {"chunks": 2, "error": error}}}
+
+
+def body(text: str, kind: str = "text/html", **wire: Any) -> dict[str, Any]:
+    return {"wire": {"body": text, "content_type": kind, **wire}}
+
+
+FAULTS: list[tuple[dict[str, Any], type[ProviderError], str]] = [
+    ({"text": TEXT, "wire": {"drop_after": "one two"}}, TransientError, ""),
+    *(({**CALLING, "wire": {"end_after": at}}, TransientError, "") for at in (0, 1, 3, 5)),
+    ({"wire": {"hang_up": True}}, TransientError, ""),
+    ({"wire": {"text_bytes": 50_000_000}}, RefusedError, "10 million characters"),
+    ({"wire": {"frames": ["data: {" + "x" * 65536, *["x" * 65536] * 400]}}, RefusedError, ""),
+    ({"wire": {"status": 307, "body": "", "headers": ELSEWHERE}}, RefusedError, "127.0.0.1:9/v1/x"),
+    (body("x" * 30_000_000, status=503), TransientError, ""),
+    (body(PAGE, status=502), TransientError, "502 Bad Gateway"),
+    *(
+        (body(PAGE, kind, status=status), RefusedError, "web page")
+        for status in (200, 203)
+        for kind in ("text/html; charset=utf-8", "text/plain", "text/event-stream")
+    ),
+    *(
+        (body(text, kind), TransientError, "")
+        for text in ("", "null", "[]", '"hi"', '{"id": "x", "choi', "{}", "OK", ": ping\n\n")
+        for kind in ("application/json", "text/event-stream", "text/plain")
+    ),
+    *(
+        ({"wire": {"frames": [f"data: {frame}\n\n"]}}, TransientError, "")
+        for frame in (
+            '{"half":',
+            "[1, 2]",
+            "17",
+            '{"choices": "none", "type": 5}',
+            '{"choices": [null], "type": "content_block_delta", "index": "x", "delta": 3}',
+            '{"choices": [{"delta": "x"}], "type": "message_start", "message": 3}',
+            '{"choices": [{"delta": {"content": 5, "tool_calls": {"a": 1}}}]}',
+            '{"choices": [{"delta": {"tool_calls": [null, 3, {"function": 4}]}}]}',
+            '{"choices": [{"finish_reason": 7}], "usage": "much"}',
+            "\xff\xfe",
+            "[" * 100_000,
+        )
+    ),
+    (fault_after(status="overflow"), ContextOverflow, ""),
+    (fault_after(status=500), TransientError, ""),
+    (fault_after(status=529, type="overloaded_error"), TransientError, ""),
+    (fault_after(status=401, type="authentication_error"), AuthenticationError, ""),
+    (fault_after(status=429, type="rate_limit_error"), TransientError, ""),
+    (fault_after(status=400, type="invalid_request_error", text="bad"), RefusedError, "bad"),
+    (fault_after(status=400, type="something_new", text="who knows"), TransientError, ""),
+    ({"calls": [{"name": "todo"}] * 129}, RefusedError, "128"),
+    ({"error": {"status": 404, "text": "The model `m` does not exist", "code": "model_not_found"}},
+     RefusedError, "--model"),
+    ({"error": {"status": 401, "text": f"No: {KEY} (\x1b[31mred)"}}, AuthenticationError, ""),
+    *(
+        ({"error": {"status": 401, "text": base64.b64encode(quoted).decode()}}, ProviderError, "**")
+        for quoted in (f"{before}{KEY}\r\n".encode() for before in ("", "Bearer ", "x: ", "ab"))
+    ),
+]  # fmt: skip
+
+
+async def fault_of(line: Line, script: Any) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        await line.reply(script)
+    return caught.value
+
+
+@each
+async def test_a_faulty_answer_is_an_error_of_its_kind_and_shows_no_secret(
+    connect: Connect, name: str
+) -> None:
+    line = connect(name, api_key=KEY)
+    spelled = [base64.b64encode(b"x" * at + KEY.encode()).decode() for at in range(3)]
+    quoted = {text[at : at + 8] for text in spelled for at in range(4, len(text) - 12)}
+    for reply, kind, words in FAULTS:
+        error = await fault_of(line, [reply, {"text": "back"}])
+
+        shown = f"{error} {error!r} {error.__cause__!r}"
+        assert isinstance(error, kind) if kind is ProviderError else type(error) is kind, reply
+        assert words in str(error)
+        assert len(str(error)) < 700
+        assert not any(part in shown for part in (KEY, "token=", "\x1b", "<html>", *quoted)), reply
+        assert text_of(await line.again()) == "back"
+        assert len(line.server.requests) == 2  # a redirect is not followed
+
+
+@each
+async def test_what_came_before_a_fault_is_shown(connect: Connect, name: str) -> None:
+    line = connect(name)
+
+    await fault_of(line, {"text": TEXT, "wire": {"drop_after": "one two"}})
+
+    assert "".join(line.shown(TextDelta))
+    assert TEXT.startswith("".join(line.shown(TextDelta)))
+
+
+@each
+async def test_an_error_has_its_setting_and_the_pause_that_the_server_wants(
+    connect: Connect, name: str
+) -> None:
+    line, row = connect(name), provider_row(name)
+    down = open_provider(name, "m", base_url="http://127.0.0.1:9/v1", api_key="k")
+    assert row is not None
+
+    wrong = await fault_of(line, {"error": {"status": 401}})
+    later = await fault_of(line, {"error": {"status": 503, "retry_after_s": 4}})
+    with pytest.raises(TransientError, match=r"http://127\.0\.0\.1:9") as gone:
+        await down.reply(HELLO, print)
+
+    assert wrong.setting == Setting(f"providers.{name}.api_key", row.key_variable)
+    assert (later.status, later.retry_after_s) == (503, 4.0)
+    assert gone.value.setting is not None
+    assert gone.value.setting.key == f"providers.{name}.base_url"
+    await down.aclose()
+
+
+@each
+@pytest.mark.parametrize("wire", [{"stall_before_s": 60}, {"stall_after": 2, "stall_s": 60}])
+@pytest.mark.slow
+async def test_a_stall_ends_at_the_idle_limit(
+    connect: Connect, name: str, wire: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kode.providers.provider.is_near", lambda url: False)
+    line = connect(name, idle_timeout_s=1.0)
+
+    error = await fault_of(line, {"text": "Hello there", "wire": wire})
+
+    assert type(error) is TransientError
+    assert "nothing for 1 s" in str(error)
+    line.server.wait_for_disconnect()
+
+
+@each
+@pytest.mark.slow
+async def test_an_own_server_may_be_silent_with_one_notice(connect: Connect, name: str) -> None:
+    line = connect(name, idle_timeout_s=0.2)
+    late = {"text": "Hello", "wire": {"stall_before_s": 1.0}}
+
+    said = [text_of(await line.reply(late)) for _ in range(2)]
+
+    assert said == ["Hello", "Hello"]
+    (notice,) = line.shown(Notice)
+    assert "retry.total_timeout_s" in notice
+
+
+@each
+async def test_an_endless_stream_ends_at_the_total_limit(connect: Connect, name: str) -> None:
+    line = connect(name, idle_timeout_s=5, total_timeout_s=0.4)
+
+    error = await fault_of(line, {"wire": {"endless": True, "chunk_delay_s": 0.01}})
+
+    assert type(error) is RefusedError  # not asked for again, or it would take as long again
+    assert "not complete after 0.4 s" in str(error)
+    line.server.wait_for_disconnect()
+
+
+@each
+async def test_cancelling_closes_the_connection(connect: Connect, name: str) -> None:
+    line = connect(name)
+    task = asyncio.create_task(line.reply([{"wire": {"endless": True}}, {"text": "next"}]))
+    while not line.events:
+        await asyncio.sleep(0)
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    await asyncio.to_thread(line.server.wait_for_disconnect)
+    assert text_of(await line.again()) == "next"
+
+
+@each
+async def test_odd_replies_are_whole_messages_over_one_connection(
+    connect: Connect, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kode.providers.stream.LAST_WORDS_S", 0.2)
+    line = connect(name, api_key=None, idle_timeout_s=600)  # a server of one's own needs no key
+    for wire in ({"two_finals": True}, {"no_usage": True}, {}):
+        message = await line.reply({"text": "Hi", "wire": wire})
+        assert (text_of(message), message.stop) == ("Hi", "end")
+        assert (message.usage is None) == ("no_usage" in wire)
+    assert line.server.open_connections == 1
+    for wire in ({"linger_s": 3600}, {"linger_s": 3600, "no_done": True}):
+        async with asyncio.timeout(30):
+            assert text_of(await line.reply({"text": "Hi", "wire": wire})) == "Hi"
+
+
+@each
+async def test_ids_and_names_of_calls_are_mended(connect: Connect, name: str) -> None:
+    line = connect(name)
+    names = {
+        "\x1b]52;c;ZXZpbA==\x07\u202e": "__52_c_ZXZpbA____",
+        "functions.read_file": "functions_read_file",
+        "x" * 70: "x" * 64,
+        "": "unnamed",
+    }
+    calls = [{"name": given, "arguments": {"path": "a"}} for given in names]
+
+    made = calls_of(await line.reply({"calls": calls, "wire": {"ids": ["", "p17", "p17", ""]}}))
+
+    assert [call.name for call in made] == list(names.values())
+    assert [call.own for call in made] == [None] * 4
+    assert made[1].id == "p17"
+    assert len({call.id for call in made} - {""}) == 4
+
+
+@each
+@pytest.mark.parametrize("key", ["ключ", "sk-a\nb", "sk-“x”"])
+async def test_a_key_that_no_header_can_carry_is_reported(
+    connect: Connect, name: str, key: str
+) -> None:
+    line = connect(name, api_key=key)
+
+    assert type(await fault_of(line, {"text": "never"})) is AuthenticationError
+    assert not line.server.requests
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+async def test_an_official_server_is_not_asked_without_a_key(name: str) -> None:
+    row = provider_row(name)
+    assert row is not None
+
+    with pytest.raises(AuthenticationError, match=f"kode demo.*{row.key_variable}"):
+        await open_provider(name, "m").reply(HELLO, print)
+
+
+@each
+@pytest.mark.parametrize("url", ["localhost:8080/v1", "ftp://host/v1", "http://", "http://[::1"])
+async def test_a_url_that_is_none_is_refused(name: str, url: str) -> None:
+    provider = open_provider(name, "m", base_url=url, api_key="k")
+
+    with pytest.raises((RefusedError, TransientError)):
+        await provider.reply(HELLO, print)
+    await provider.aclose()
+
+
+WHOLE = {
+    "azure": '{"object":"response","status":"completed","output":[{"type":"message","content":'
+    '[{"type":"output_text","text":"Hi"}]},{"type":"function_call","call_id":"a",'
+    '"name":"todo","arguments":"{}"}],"usage":{"input_tokens":3,"output_tokens":2}}',
+    "openai": '{"choices":[{"message":{"role":"assistant","content":"Hi","tool_calls":'
+    '[{"id":"a","function":{"name":"todo","arguments":"{}"}}]},"finish_reason":"tool_calls"}],'
+    '"usage":{"prompt_tokens":3,"completion_tokens":2}}',
+    "anthropic": '{"type":"message","content":[{"type":"text","text":"Hi"},{"type":"tool_use",'
+    '"id":"a","name":"todo","input":{}}],"stop_reason":"tool_use",'
+    '"usage":{"input_tokens":3,"output_tokens":2}}',
+}
+
+
+@each
+async def test_a_server_that_does_not_stream_is_understood(connect: Connect, name: str) -> None:
+    message = await connect(name).reply(body(WHOLE[name], "application/json"))
+
+    assert (text_of(message), message.stop) == ("Hi", "tool_calls")
+    assert [(c.id, c.name, c.arguments) for c in calls_of(message)] == [("a", "todo", "{}")]
+    assert message.usage is not None
+    assert message.usage.input_tokens == 3
+
+
+CALL_A = ("read_file", {"path": "src/main.py", "limit": 10})
+TRACES: list[tuple[str, str | None, str, list[Any], tuple[int, ...] | None]] = [
+    ("openai_text_stream", "Hello, world!", "end", [], (25, 5, 6)),
+    ("anthropic_text_stream", "Hello, world!", "end", [], None),
+    ("llamacpp_responses_text_stream", "Hello, world!", "end", [], (25, 5, 14)),
+    ("openai_text_once", None, "end", [], None),
+    ("anthropic_text_once", None, "end", [], None),
+    ("openai_length_stop", None, "length", [], None),
+    ("anthropic_max_tokens", None, "length", [], None),
+    ("openai_tools_auto_stream", None, "tool_calls", ["src/main.py"], None),
+    ("anthropic_tools_auto_stream", None, "tool_calls", ["src/main.py"], None),
+    ("llamacpp_responses_tools_stream", None, "tool_calls", ["src/main.py"], None),
+    ("openai_parallel_tools", None, "tool_calls", ["a.txt", "b.txt"], None),
+    ("openai_tool_call_truncated", None, "length", ['{"path": "'], None),
+    ("anthropic_tool_call_truncated", None, "length", ['{"path": "'], None),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "stop", "paths", "tokens"), TRACES)
+async def test_a_recorded_reply_arrives_whole(
+    connect: Connect,
+    name: str,
+    text: str | None,
+    stop: str,
+    paths: list[str],
+    tokens: tuple[int, ...] | None,
+) -> None:
+    row, _, trace = name.partition("_")
+    line = connect(row, **({"api": "responses"} if row == "llamacpp" else {}))
+
+    message = await line.reply(traced(trace if row == "llamacpp" else name), tools=(READ,))
+
+    usage = message.usage
+    assert usage is not None
+    counted = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+    given = [call.arguments for call in calls_of(message)]
+    assert text in (text_of(message), None)
+    assert tokens in (counted, None)
+    assert message.stop == stop
+    assert (given if stop == "length" else [json.loads(one)["path"] for one in given]) == paths
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("openai_err_model_output_stream", TransientError),
+        ("anthropic_err_model_output_stream", TransientError),
+        ("openai_err_context_overflow", ContextOverflow),
+        ("anthropic_err_overflow", ContextOverflow),
+        ("openai_err_bad_tool_schema", RefusedError),
+        ("anthropic_err_bad_tool", RefusedError),
+        ("openai_bad_key", AuthenticationError),
+    ],
+)
+async def test_a_recorded_error_has_its_kind(
+    connect: Connect, name: str, kind: type[ProviderError]
+) -> None:
+    assert type(await fault_of(connect(name.partition("_")[0]), traced(name))) is kind
+
+
+# ── requests ─────────────────────────────────────────────────────────────────────────────────
+
+
+@each
+async def test_sent_bytes_begin_every_later_request(connect: Connect, name: str) -> None:
+    line = connect(name)
+    line.server.play([{"text": "ok"}] * 6)
+    messages: list[Message] = []
+    for number in range(6):
+        messages.append(user_message(f"question {number} é"))
+        if number == 2:  # the answer before was lost
+            messages.append(user_message("again"))
+        messages.append(await line.again(*messages, system="s", conversation="c"))
+
+    mark = b',"cache_control":{"type":"ephemeral"}'
+    bodies = [request.body for request in line.server.requests]
+    marks = [2, *[3] * 5] if name == "anthropic" else [0] * 6
+    assert [body.count(mark) for body in bodies] == marks
+    plain = [body.replace(mark, b"").removesuffix(b"]}") for body in bodies]
+    assert all(b.startswith(a) for a, b in itertools.pairwise(plain))
+
+
+@each
+@pytest.mark.parametrize("arguments", ['{"path": "a', "", "[1]", '{"x": Infinity}', "null"])
+async def test_calls_that_servers_choke_on_go_out_repaired(
+    connect: Connect, name: str, arguments: str
+) -> None:
+    long = "functions.x:0" + "c" * 50
+    call = ToolCall(id=long, name="functions.read file", arguments=arguments)
+    reply = Message(role="assistant", parts=(call,), stop="tool_calls")
+
+    sent = await connect(name).sent(user_message("go"), reply, results_of(reply))
+
+    text = json.dumps(sent)
+    made, result = {
+        "azure": lambda: [item["call_id"] for item in sent["input"][1:]],
+        "openai": lambda: [
+            sent["messages"][1]["tool_calls"][0]["id"],
+            sent["messages"][2]["tool_call_id"],
+        ],
+        "anthropic": lambda: [
+            sent["messages"][1]["content"][0]["id"],
+            sent["messages"][2]["content"][0]["tool_use_id"],
+        ],
+    }[name]()
+    assert '"functions_read_file"' in text
+    assert ('"input": {}' if name == "anthropic" else '"arguments": "{}"') in text
+    assert made == result
+    assert len(made) <= 64
+    assert made.replace("_", "").replace("-", "").isalnum() or name == "azure"
+
+
+def picture_of(name: str, data: str) -> dict[str, Any]:
+    url = f"data:image/png;base64,{data}"
+    source = {"type": "base64", "media_type": "image/png", "data": data}
+    return {
+        "azure": {"type": "input_image", "image_url": url, "detail": "auto"},
+        "openai": {"type": "image_url", "image_url": {"url": url}},
+        "anthropic": {"type": "image", "source": source},
+    }[name]
+
+
+async def content_sent(line: Line, *parts: Any) -> list[Any]:
+    """What a person's message with these parts is on the wire."""
+    sent = await line.sent(Message(role="user", parts=parts), conversation="")
+    turn = (sent.get("messages") or sent["input"])[0]
+    return [{k: v for k, v in part.items() if k != "cache_control"} for part in turn["content"]]
+
+
+@each
+@pytest.mark.parametrize("sees", [True, None, False])
+async def test_a_picture_goes_to_a_model_that_can_see(
+    connect: Connect, name: str, sees: bool | None, tmp_path: Path
+) -> None:
+    line = connect(name, facts={} if sees is None else {"sees_images": sees})
+    shot = attached(tmp_path)
+
+    shown, question = await content_sent(line, shot, Text(text="What is it?"))
+    Path(shot.kept_in).unlink()
+    gone, _ = await content_sent(line, shot, Text(text="What is it?"))
+
+    assert question["text"] == "What is it?"
+    assert "shot.png, is not shown" in gone["text"]
+    if sees is False:
+        assert "this model cannot see images" in shown["text"]
+    else:
+        assert shown == picture_of(name, base64.b64encode(png()).decode())
+
+
+@pytest.mark.parametrize(
+    ("count", "side", "shown"),
+    [(20, 2100, 20), (21, 2100, 0), (21, 2000, 21), (100, 9, 100), (101, 9, 76), (125, 9, 100)],
+)
+async def test_a_request_has_only_pictures_that_fit_together(
+    connect: Connect, tmp_path: Path, count: int, side: int, shown: int
+) -> None:
+    images = [keep(tmp_path, "x.png", png(width=1 + number)) for number in range(count)]
+    parts = [replace(image, width=side, height=side) for image in images]
+
+    found = await content_sent(connect("anthropic"), *parts)
+
+    assert kinds_in(found) == ["text"] * (count - shown) + ["image"] * shown
+
+
+TOO_LARGE = "image dimensions exceed max allowed size for many-image requests: 2000 pixels"
+
+
+@each
+async def test_a_turn_goes_on_without_pictures_that_the_server_refused(
+    connect: Connect, name: str, tmp_path: Path
+) -> None:
+    line = connect(name)
+    shown, new = attached(tmp_path), keep(tmp_path, "new.png", png(width=3))
+    refusal = {"error": {"status": 400, "text": TOO_LARGE}}
+    first = Message(role="user", parts=(shown,))
+
+    reply = await line.reply([refusal, {"text": "ok"}, {"text": "ok"}], first)
+    await line.again(first, reply, Message(role="user", parts=(new, Text(text="And this?"))))
+
+    _, repaired, after = map(json.dumps, line.bodies)
+    assert len(line.shown(Notice)) == 1
+    assert "its server does not take it" in repaired
+    assert repaired.count("base64") == 0
+    assert after.count("base64,") + after.count('"base64"') == 1
+
+
+@each
+async def test_a_refusal_of_a_request_with_pictures_names_the_setting_that_helps(
+    connect: Connect, name: str, tmp_path: Path
+) -> None:
+    line = connect(name)
+    line.server.play([{"error": {"status": 400, "text": "image input is not supported"}}] * 2)
+
+    with pytest.raises(RefusedError, match=r"shot.png.*context.sees_images"):
+        await line.again(Message(role="user", parts=(attached(tmp_path),)))
+    with pytest.raises(RefusedError) as plain:
+        await line.again()
+
+    assert "shows an image" not in str(plain.value)
+
+
+SHOWN = {
+    "azure": "function_call_output input_text {0} message {0}",
+    "openai": "{0} {0} text",
+    "anthropic": "tool_result text {0} base64 {0} base64",
+}
+WORDS = {
+    ("azure", "png"): "input_image",
+    ("azure", "pdf"): "input_file",
+    ("openai", "png"): "image_url",
+    ("openai", "pdf"): "text",
+    ("anthropic", "png"): "image",
+    ("anthropic", "pdf"): "document",
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), WORDS)
+async def test_what_a_call_showed_is_in_its_result_or_follows_it(
+    connect: Connect, name: str, kind: str, tmp_path: Path
+) -> None:
+    call = ToolCall(id="c1", name="paint", arguments="{}")
+    asked = Message(role="assistant", parts=(call,), stop="tool_calls")
+    shown, loose = attached(tmp_path, kind, call_id="c1"), attached(tmp_path, kind)
+    results = Message(role="tool", parts=(*results_of(asked).parts, shown, loose))
+
+    sent = await connect(name, facts={"sees_pdf": True}).sent(user_message("go"), asked, results)
+
+    later = json.dumps((sent.get("messages") or sent["input"])[2:])
+    types = re.findall(r'"type": "(\w+)"', later.replace('"type": "ephemeral"', ""))
+    assert " ".join(types) == SHOWN[name].format(WORDS[name, kind])

@@ -1,0 +1,510 @@
+"""What servers refuse, in their words, and what kode makes of it: an error that says what to do, or
+another request without what was refused."""
+
+import email.utils
+import json
+import ssl
+import time
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+import pytest
+
+from kode.errors import (
+    AuthenticationError,
+    ContextOverflow,
+    ProviderError,
+    RefusedError,
+    Setting,
+    ThinkingRefused,
+    TransientError,
+)
+from kode.events import Notice
+from kode.messages import Message, Text, Thinking, ToolCall, text_of, user_message
+from kode.provider import Request, ToolSpec
+from kode.providers.errors import Endpoint, classify, from_status, retry_after_s, translate_errors
+from kode.providers.refusals import find_rule, read_table
+from kode.providers.request import Omissions, repair_request
+from kode.registry import provider_row
+from tests.providers.conftest import Connect
+from tests.providers.line import Line, Object, attached, open_at, recorded, results_of
+from tests.scripted_server import ScriptedServer
+from tests.tables import for_each
+
+ENDPOINT = Endpoint(
+    base_url="https://user:pw@host/v1?key=abc",
+    model="some-model",
+    used={"api_key": Setting("api_key", "OPENAI_API_KEY")},
+    api_key="sekret-key",
+)
+FAULTS: dict[str, tuple[type[ProviderError], ...]] = {
+    "overflow": (ContextOverflow,),
+    "no_credit": (RefusedError,),
+    "bad_key": (AuthenticationError,),
+    "loading": (TransientError,),
+    "bound_thinking": (ThinkingRefused,),
+    "no_model": (RefusedError,),
+}
+KINDS: dict[str, type[ProviderError]] = {
+    "thinking": ThinkingRefused,
+    "setting": RefusedError,
+    "refused": RefusedError,
+    "overflow": ContextOverflow,
+    "transient": TransientError,
+}
+
+
+def error_of(status: int | None, body: Any, **endpoint: Any) -> ProviderError:
+    body = {"error": {"message": body}} if isinstance(body, str) else body
+    return from_status(status, body, {}, replace(ENDPOINT, **endpoint))
+
+
+# ── recorded words ───────────────────────────────────────────────────────────────────────────
+
+
+@for_each("case", recorded("faults"))
+def test_a_fault_is_recognised_in_the_words_of_each_server(case: Object) -> None:
+    for status in case["statuses"]:
+        rule = find_rule(status, case["message"])
+
+        assert (rule.means if rule else None) == case["fault"]
+        kinds = FAULTS.get(case["fault"], (RefusedError, TransientError))
+        assert type(error_of(status, case["message"])) in kinds
+
+
+@for_each("case", recorded("refusals"))
+def test_a_refusal_says_what_to_change(case: Object) -> None:
+    """`kind` is one of `KINDS`, `setting:NAME` for a setting; the sentence names `names`."""
+    error = error_of(case["status"], case["body"], api=case["api"])
+
+    kind, _, setting = case["kind"].partition(":")
+    assert type(error) is KINDS[kind]
+    assert getattr(error, "part", "") == setting
+    assert case["names"] in str(error)
+
+
+@for_each("case", recorded("overflows"))
+def test_an_overflow_names_the_window_and_the_options_of_servers(case: Object) -> None:
+    error = error_of(400, case["body"], base_url="http://127.0.0.1/v1")
+
+    assert isinstance(error, ContextOverflow)
+    assert error.window == case["window"]
+    for option in ("context.window", "`-c`", "`num_ctx`", "`--max-model-len`"):
+        assert option in str(error)
+
+
+def test_every_rule_has_a_recorded_case_and_every_part_a_rule() -> None:
+    table = read_table()
+    cases = [case for name in ("refusals", "chat_refusals", "faults") for case in recorded(name)]
+    said = [json.dumps(one.get("body", one.get("message")), ensure_ascii=False) for one in cases]
+    plain = [text.replace('\\"', '"') for text in said]
+    alone = [rule for rule in table.rules if not any(map(rule.search, plain))]
+    assert alone == []
+    assert table.parts.keys() <= {rule.means for rule in table.rules}
+
+
+@for_each(
+    ("status", "body", "kind"),
+    [
+        (429, "Too many tokens, please wait before trying again.", TransientError),
+        (429, "Rate limit reached for tokens per min (TPM): Limit 30000", TransientError),
+        (429, "Request too large for gpt-4o on tokens per min", ContextOverflow),
+        (429, "You exceeded your current quota, check your plan and billing", RefusedError),
+        (400, "Your credit balance is too low to access the API.", RefusedError),
+        (400, "API key not valid. Please pass a valid API key.", AuthenticationError),
+        (400, "max_tokens is too large: 100000. It supports at most 16384 tokens", RefusedError),
+        (404, 'model "qwen9" not found, try pulling it first', RefusedError),
+        (404, "File Not Found", RefusedError),
+        *((status, "x", TransientError) for status in (408, 409, 425, 500)),
+        (502, "<html><title>502 Bad Gateway</title></html>", TransientError),
+        *((status, "x", RefusedError) for status in (301, 418)),
+        # Inside a stream the object says the status.
+        (None, {"type": "error", "error": {"type": "overloaded_error"}}, TransientError),
+        (None, {"error": {"code": 401, "message": "no"}}, AuthenticationError),
+        (None, {"error": {"code": "429", "message": "slow"}}, TransientError),
+        (None, {"error": {"status": "INVALID_ARGUMENT", "message": "no"}}, RefusedError),
+        (None, {"code": 500, "type": "server_error", "message": "x"}, TransientError),
+        (None, {"error": {"type": "never_heard_of", "message": "x"}}, TransientError),
+    ],
+)  # fmt: skip
+def test_statuses_and_words_decide_the_kind_of_error(
+    status: int | None, body: Any, kind: type[ProviderError]
+) -> None:
+    assert type(error_of(status, body)) is kind
+
+
+@for_each(
+    "body",
+    [
+        {"error": {"message": "went wrong"}},
+        {"error": "went wrong"},
+        {"message": "went wrong"},
+        {"detail": "went wrong"},
+        {"detail": [{"msg": "went wrong"}]},
+        [{"error": {"message": "went wrong"}}],
+        {"error": {"error": 1, "msg": "went wrong"}},
+    ],
+)
+def test_the_words_are_found_in_every_shape(body: Any) -> None:
+    assert "went wrong" in str(error_of(400, body))
+
+
+@for_each("body", [None, 5, [], {}, {"error": {}}, {"error": {"message": {}}}, ""])
+def test_a_body_that_says_nothing_still_makes_a_sentence(body: Any) -> None:
+    assert str(from_status(503, body, {}, ENDPOINT)).endswith(".")
+
+
+@for_each(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "60", "retry-after-ms": "250"}, 0.25),
+        *(({"retry-after": word}, None) for word in ("-3", "nan", "inf", "soon", "")),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+    ],
+)
+def test_the_retry_after_header_is_read(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after_s(headers) == seconds
+    soon = email.utils.formatdate(time.time() + 100, usegmt=True)
+    assert 50 < (retry_after_s({"retry-after": soon}) or 0) <= 101
+
+
+# ── connections ──────────────────────────────────────────────────────────────────────────────
+
+
+def connection_error(kind: type[Exception], text: str, cause: Exception | None = None) -> Exception:
+    error = kind(text)
+    error.__cause__ = cause
+    return error
+
+
+WRONG_VERSION = "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)"
+BROKEN_OFF = ssl.SSLEOFError(8, "EOF occurred in violation of protocol (_ssl.c:2427)")
+
+
+@for_each(
+    ("error", "words"),
+    [
+        *((error, "") for error in (ValueError("x"), AssertionError(), OSError(5, "I/O"))),
+        (connection_error(httpx2.ConnectError, WRONG_VERSION, ssl.SSLError(1, WRONG_VERSION)),
+         "(wrong version number)"),
+        (connection_error(httpx2.ConnectError, WRONG_VERSION, ssl.SSLError(1, WRONG_VERSION)),
+         "http://"),
+        (connection_error(httpx2.ReadError, "EOF", BROKEN_OFF), "was lost"),
+        (httpx2.ConnectError("[Errno 111] Connection refused"), "Connection refused)"),
+        (httpx2.RemoteProtocolError("Server disconnected without a response."),
+         "was lost (Server disconnected without a response). If it keeps happening"),
+        (httpx2.RemoteProtocolError(""), "was lost (RemoteProtocolError). If it keeps happening"),
+    ],
+)  # fmt: skip
+def test_a_lost_connection_says_why_in_words(error: Exception, words: str) -> None:
+    found = classify(error, ENDPOINT)
+
+    assert type(found) is TransientError
+    assert words in str(found)
+    assert "Errno" not in str(found)
+
+
+@pytest.mark.parametrize(("exempt", "is_named"), [("", True), ("host", False)])
+def test_a_proxy_that_does_not_answer_is_named(
+    monkeypatch: pytest.MonkeyPatch, exempt: str, is_named: bool
+) -> None:
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", exempt)
+    with pytest.raises(TransientError) as caught, translate_errors(ENDPOINT):
+        raise httpx2.ConnectError("All connection attempts failed")
+
+    assert ("Check HTTP_PROXY, HTTPS_PROXY and NO_PROXY" in str(caught.value)) is is_named
+
+
+def test_keys_are_never_shown_and_long_answers_are_one_line() -> None:
+    with pytest.raises(ProviderError) as caught, translate_errors(ENDPOINT):
+        raise ValueError("header was Bearer sekret-key and sk-proj-abcdefghijklmnop")
+    error = caught.value
+    quoted = str(error_of(400, "bad: authorization: bearer eyJhbGciOi.J9-x_y=, try again"))
+    long = str(error_of(400, "a\nb\x1b[2J" + "x" * 10_000))
+
+    shown = f"{error} {error!r} {error.__cause__!r} {quoted}"
+    for secret in ("sekret-key", "abcdefghij", "pw@", "key=abc", "eyJ", "J9-x_y"):
+        assert secret not in shown
+    assert error.__suppress_context__
+    assert "sekret" not in repr(ENDPOINT)
+    assert "try again" in quoted
+    assert len(long) < 700
+    assert not {*long} & {"\n", "\x1b"}
+
+
+@for_each(
+    ("model", "named"), [("gpt-5-codex", "gpt-5.6-sol"), ("claude-sonnet-4-5", "claude-sonnet-5-5")]
+)
+def test_a_retired_model_is_refused_naming_its_successor(model: str, named: str) -> None:
+    error = error_of(404, {"error": {"code": "model_not_found"}}, model=model)
+
+    assert isinstance(error, RefusedError)
+    for word in (model, named, "--model"):
+        assert word in str(error)
+
+
+@for_each(("message", "is_loading"), [("Loading model", True), ("overloaded", False)])
+def test_only_a_server_that_says_so_is_loading(message: str, is_loading: bool) -> None:
+    error = error_of(503, message)
+
+    assert isinstance(error, TransientError)
+    assert error.loading == is_loading
+
+
+# ── requests repaired ────────────────────────────────────────────────────────────────────────
+
+CHAT_CASES = recorded("chat_refusals")
+
+
+@for_each("case", CHAT_CASES)
+def test_a_refusal_of_chat_has_a_kind_and_a_droppable_setting(case: Object) -> None:
+    row = provider_row(case["row"])
+    assert row is not None
+    url, model = row.own_url, case.get("model", "m")
+    endpoint: Object = {"name": row.name, "base_url": url, "model": model, "api": "chat"}
+    refused = error_of(case["status"], case["body"], **endpoint)
+    assert isinstance(refused, RefusedError)
+
+    repair = repair_request(refused, Request(system="", messages=[]), Omissions(), "chat")
+
+    assert type(refused).__name__ == case.get("kind", "RefusedError")
+    assert (*(repair[0].parts if repair else ()), "")[0] == case.get("left_out", "")
+    assert case.get("names", "") in str(refused)
+
+
+def test_every_closed_vendor_has_a_case() -> None:
+    closed = {"groq", "cerebras", "mistral", "gemini", "deepseek", "moonshot", "openai"}
+    assert closed <= {case["row"] for case in CHAT_CASES}
+
+
+def refusing(case: str) -> Object:
+    """The reply of a server that refuses as in a case of the file."""
+    found = next(each for each in CHAT_CASES if each["of"] == case)
+    return refused_with(found["body"], found["status"])
+
+
+def refused_with(body: Any, status: int = 400) -> Object:
+    wire = {"status": status, "body": json.dumps(body), "content_type": "application/json"}
+    return {"wire": wire}
+
+
+def refusal(message: str, param: str | None = None, code: str | None = None) -> Object:
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
+    return refused_with({"error": error})
+
+
+UNSUPPORTED = "Unsupported parameter: '{0}' is not supported with this model."
+VERIFIED = "Your organization must be verified to generate reasoning summaries."
+FREE = ToolSpec(name="patch", description="d", parameters={}, grammar="start: /x/")
+ALL: Object = {"system": "s", "tools": (FREE,), "conversation": "c", "small": True}
+ALL |= {"search": True, "effort": "high"}
+REASONS = {"efforts": ("low", "high"), "searches": True, "cache_marks": True}
+OPENING = Message(role="user", parts=(Text(text="[folder]", source="opening"), Text(text="Read a")))
+
+
+@for_each(
+    ("name", "refused", "gone", "kept"),
+    [
+        ("vllm", refusing("xAI, effort"), "chat_template_kwargs", "stream_options"),
+        ("vllm", refusing("OpenAI, temperature"), "temperature", "chat_template_kwargs"),
+        ("vllm", refusing("Mistral, usage"), "stream_options", "chat_template_kwargs"),
+        ("vllm", refusing("OpenAI behind a proxy, limit"), "max_tokens", "max_completion_tokens"),
+        ("azure", refusal("Unsupported value: 'high' is not supported with the 'some-model' model. "
+                          "Supported values are: 'low' and 'medium'.", "reasoning.effort",
+                          "unsupported_value"), "effort", "store"),
+        ("azure", refusal(VERIFIED, "reasoning.summary", "unsupported_value"), "summary", "effort"),
+        ("azure", refusal("Encrypted content is not supported with this model.", "include"),
+         "reasoning.encrypted_content", "effort"),
+        ("azure", refusal("Unknown parameter: 'prompt_cache_key'.", "prompt_cache_key"),
+         "prompt_cache_key", "effort"),
+        ("azure", refusal(UNSUPPORTED.format("prompt_cache_breakpoint"), "prompt_cache_breakpoint",
+                          "unsupported_parameter"), "prompt_cache_breakpoint", "effort"),
+        ("azure", refusal(UNSUPPORTED.format("temperature"), "temperature"), "temperature", "c"),
+        ("azure", refusal("Hosted tool 'web_search' is not supported with m.", "tools"),
+         "web_search", "effort"),
+        ("azure", refusal("Invalid value: 'developer'. Supported are: 'user'.", "input[0]"),
+         "developer", "effort"),
+        ("azure", refusal("Invalid value: 'custom'.", "tools[0].type"), "custom", "effort"),
+    ],
+)  # fmt: skip
+async def test_a_refused_part_is_left_out_from_then_on(
+    connect: Connect, name: str, refused: Object, gone: str, kept: str
+) -> None:
+    line = connect(name, "gpt-x", facts=REASONS)
+
+    said = [await line.reply([refused, {"text": "one"}, {"text": "two"}], OPENING, **ALL)]
+    said.append(await line.again(OPENING, **ALL))
+
+    first, second, third = (json.dumps(body) for body in line.bodies)
+    assert list(map(text_of, said)) == ["one", "two"]
+    assert f'"{gone}"' in first
+    assert f'"{gone}"' not in second.replace("web_search_call", "")
+    assert f'"{kept}"' in second
+    assert second == third
+    assert len(line.shown(Notice)) == 1
+
+
+async def test_an_output_limit_that_is_too_large_is_lowered_once(connect: Connect) -> None:
+    line = connect("vllm")
+    too_large = refusal("max_tokens is too large: 99. It supports at most 50 tokens")
+
+    await line.reply([too_large, {"text": "one"}, {"text": "two"}], max_output_tokens=99)
+    await line.again(max_output_tokens=99)
+
+    assert [body["max_tokens"] for body in line.bodies] == [99, 50, 50]
+    with pytest.raises(RefusedError):
+        await line.reply(too_large, max_output_tokens=50)
+
+
+@for_each(
+    "words",
+    [
+        "tools.1.custom.input_schema: JSON schema is invalid.",
+        "Invalid schema for function 'bad': In context=(), x is not valid.",
+        "* GenerateContentRequest.tools[0].function_declarations[1].parameters.x: missing field.",
+        "Unable to submit request because `bad` functionDeclaration `parameters.y` schema is odd.",
+    ],
+)
+async def test_a_tool_whose_schema_is_refused_is_left_out(connect: Connect, words: str) -> None:
+    line = connect("vllm")
+    tools = tuple(ToolSpec(name=n, description="", parameters={}) for n in ("good", "bad", "x"))
+
+    await line.reply([refusal(words), {"text": "one"}, {"text": "two"}], tools=tools)
+    await line.again(tools=tools)
+
+    sent = [[tool["function"]["name"] for tool in body["tools"]] for body in line.bodies]
+    assert sent == [["good", "bad", "x"], ["good", "x"], ["good", "x"]]
+    assert len(line.shown(Notice)) == 1
+
+
+async def test_fields_that_a_host_refuses_stay_away_from_then_on(connect: Connect) -> None:
+    line = connect("vllm")
+    parts = (Thinking(text="Hm.", own={"reasoning_content": "Hm.", "x_new": 1}), Text(text="Yes."))
+    past = Message(role="assistant", parts=parts, stop="end", origin="chat:vllm/some-model")
+    messages = (user_message("Hi"), past, user_message("Next."))
+
+    script = [refusing("OpenAI, a field of a message"), {"text": "one"}, {"text": "two"}]
+    await line.reply(script, *messages)
+    await line.again(*messages)
+
+    bare: Object = {"role": "assistant", "content": "Yes."}
+    full = {**bare, "reasoning_content": "Hm.", "x_new": 1}
+    assert [body["messages"][1] for body in line.bodies] == [full, bare, bare]
+
+
+STAND_IN = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+
+
+@for_each(
+    ("case", "field", "stand_in"),
+    [
+        ("Kimi, thinking", "reasoning_content", " "),
+        ("DeepSeek, thinking", "reasoning_content", " "),
+        ("Gemini, signature", "extra_content", STAND_IN),
+    ],
+)
+async def test_an_unknown_host_gets_what_it_misses_in_the_past(
+    connect: Connect, case: str, field: str, stand_in: Any
+) -> None:
+    call = ToolCall(id="1", name="look", arguments="{}")
+    past = Message(role="assistant", parts=(call,), stop="tool_calls", origin="another")
+    messages = (user_message("Hi"), past, results_of(past))
+    line = connect("vllm")
+
+    await line.reply([refusing(case), {"text": "one"}, {"text": "two"}], *messages)
+    await line.again(*messages)
+
+    replies = [body["messages"][1] for body in line.bodies]
+    places = [r if field == "reasoning_content" else r["tool_calls"][0] for r in replies]
+    assert [place.get(field) for place in places] == [None, stand_in, stand_in]
+
+
+SEALED = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
+CALLED = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "x"}
+CALLED |= {"arguments": "{}"}
+THOUGHT = Message(
+    role="assistant",
+    parts=(
+        Thinking(own=SEALED),
+        ToolCall(id="call_1", name="x", arguments="{}", own=CALLED),
+    ),
+    stop="tool_calls",
+    origin="responses:azure/some-model",
+)
+
+
+async def test_moved_replies_lose_thinking_once_it_was_refused(connect: Connect) -> None:
+    line, results = connect("azure"), results_of(THOUGHT)
+    new = replace(THOUGHT, parts=tuple(replace(p) for p in THOUGHT.parts))
+    history = (user_message("a"), replace(THOUGHT, moved=True), results, user_message("b"), new)
+    history = (*history, results)
+
+    unverified = refusal("x", code="invalid_encrypted_content")
+    line.server.play([{"text": "ok"}, unverified, {"text": "ok"}])
+    await line.again(*history)
+    with pytest.raises(ThinkingRefused):
+        await line.again(*history)
+    await line.again(*history)
+
+    kinds = [[item["type"] for item in body["input"]] for body in line.bodies]
+    assert [found.count("reasoning") for found in kinds] == [2, 2, 1]
+
+
+async def test_pictures_that_llama_cpp_refuses_in_a_result_follow_it(
+    connect: Connect, tmp_path: Any
+) -> None:
+    line = connect("azure")
+    shown = attached(tmp_path, call_id="call_1")
+    results = replace(results_of(THOUGHT), parts=(*results_of(THOUGHT).parts, shown))
+    refused = refusal("Output of tool call should be 'Input text'")
+
+    await line.reply([refused, {"text": "ok"}], user_message("a"), THOUGHT, results)
+
+    *_, result, after = line.bodies[1]["input"]
+    assert (result["output"], after["role"]) == ("hi", "user")
+
+
+@for_each(
+    ("name", "script", "kind", "named", "requests"),
+    [
+        # The same refusal twice, and refusals that nothing helps against.
+        ("vllm", [refusing("xAI, effort")] * 2, RefusedError, "", 2),
+        ("openrouter", [refusing("OpenAI, tools with effort")], RefusedError,
+         "providers.openrouter.api", 1),
+        ("openrouter", [refusing("Claude at OpenRouter, binding")], ThinkingRefused, "", 1),
+        ("llamacpp", [{"error": {"status": 404}}], RefusedError, "providers.llamacpp.api", 1),
+    ],
+)  # fmt: skip
+async def test_a_refusal_that_stays_is_an_error(
+    connect: Connect,
+    name: str,
+    script: list[Any],
+    kind: type[ProviderError],
+    named: str,
+    requests: int,
+) -> None:
+    api = "responses" if name == "llamacpp" else "chat"
+    line = connect(name, "anthropic/claude-sonnet-5.5", api=api)
+
+    with pytest.raises(RefusedError) as caught:
+        await line.reply(script, effort="high")
+
+    assert type(caught.value) is kind
+    assert named in str(caught.value)
+    assert len(line.server.requests) == requests
+
+
+async def test_an_overflow_sets_the_window_that_the_server_named() -> None:
+    words = "maximum context length is 2048 tokens"
+    with ScriptedServer([{"error": {"status": 400, "text": words}}]) as server:
+        line = Line(server, open_at(server, "openai"))
+        with pytest.raises(ContextOverflow):
+            await line.again()
+        await line.provider.aclose()
+
+    assert line.provider.info.context_window == 2048
+    assert line.provider.info.max_output_tokens <= 1024

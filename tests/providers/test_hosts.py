@@ -1,0 +1,239 @@
+"""What is sent to the vendors' own servers and to clouds, which no test may reach: respx stands in
+for them, through the plugin that makes it see the clients of the SDKs."""
+
+import json
+from typing import Any
+
+import httpx2
+import pytest
+import respx
+
+from kode.errors import (
+    AuthenticationError,
+    ConfigError,
+    ProviderError,
+    RefusedError,
+    TransientError,
+)
+from kode.events import silent
+from kode.messages import Message, Text, calls_of, text_of, user_message
+from kode.provider import Request
+from kode.providers import open_provider
+from tests.needs import needs
+from tests.providers.line import READ, Object, traced
+
+KEY = "sk-test-key-of-nobody"
+HI = {"system": "Be brief — é.", "messages": (user_message("hi 🦊"),), "effort": "high"}
+CLAUDE, GPT = "claude-sonnet-5-5", "gpt-5.4"
+OPENAI, AWS = "https://api.openai.com/v1", "https://bedrock-mantle.us-east-1.api.aws"
+GOOGLE = "https://aiplatform.googleapis.com/v1/projects/mine/locations/global/publishers/anthropic"
+AZURE = "https://mine.services.ai.azure.com"
+SPOKEN = (
+    'data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":"Hi"}}\n\n'
+    'data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{}}\n\n'
+    'data: {"type":"message_stop"}\n\n'
+)
+WHOLE = {"output": [{"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}]}
+WHOLE |= {"object": "response", "status": "completed"}
+ANSWERED = f"data: {json.dumps({'type': 'response.completed', 'response': WHOLE})}\n\n"
+STREAM = {"content-type": "text/event-stream"}
+
+
+@pytest.fixture(autouse=True)
+def _no_cloud(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_BEARER_TOKEN_BEDROCK", "AWS_PROFILE"),
+        *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_BEDROCK_BASE_URL"),
+        *("CLOUD_ML_REGION", "AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY"),
+    ):
+        monkeypatch.delenv(name, raising=False)
+
+
+async def ask(name: str, model: str, request: Object | None = None, **settings: Any) -> Message:
+    provider = open_provider(name, model, **settings)
+    try:
+        return await provider.reply(Request(**{**HI, **(request or {})}), silent)
+    finally:
+        await provider.aclose()
+
+
+def body_of(route: respx.Route) -> Object:
+    body: Object = json.loads(route.calls.last.request.content)
+    return body
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "api", "path", "trace", "fields"),
+    [
+        ("openai", "gpt-4o", "chat", f"{OPENAI}/chat/completions", "openai_parallel_tools",
+         {"stream_options": {"include_usage": True}, "max_completion_tokens": 50,
+          "max_tokens": None, "prompt_cache_key": "a-session"}),
+        ("openai", GPT, None, f"{OPENAI}/responses", "responses_tools_stream", {"store": False}),
+        ("anthropic", "claude-sonnet-4-5", None, "https://api.anthropic.com/v1/messages",
+         "anthropic_tools_auto_stream", {}),
+    ],
+)  # fmt: skip
+async def test_a_vendor_gets_its_key_its_tools_and_no_temperature(
+    httpx2_mock: respx.Router,
+    name: str,
+    model: str,
+    api: Any,
+    path: str,
+    trace: str,
+    fields: Object,
+) -> None:
+    content = "".join(traced(trace)["wire"]["frames"]).encode()
+    route = httpx2_mock.post(path).respond(200, headers=STREAM, content=content)
+    request = {"tools": (READ,), "conversation": "a-session", "small": True}
+
+    message = await ask(name, model, {**request, "max_output_tokens": 50}, api=api, api_key=KEY)
+
+    body = body_of(route)
+    assert {call.name for call in calls_of(message)} == {"read_file"}
+    assert route.calls.last.request.headers["authorization"] == f"Bearer {KEY}"
+    assert '"read_file"' in json.dumps(body["tools"])
+    assert "temperature" not in body
+    assert {key: body.get(key) for key in fields} == fields
+    assert json.dumps(body).count("cache_control") == (2 if name == "anthropic" else 0)
+
+
+async def test_a_pause_and_a_wrong_key_are_told_apart(httpx2_mock: respx.Router) -> None:
+    route = httpx2_mock.post(f"{OPENAI}/responses")
+    route.respond(429, headers={"retry-after": "7"}, json={"error": {"message": "slow down"}})
+    with pytest.raises(TransientError) as slow:
+        await ask("openai", GPT, api_key=KEY)
+    route.respond(401, json={"error": {"message": f"Incorrect API key provided: {KEY}"}})
+    with pytest.raises(AuthenticationError) as wrong:
+        await ask("openai", GPT, api_key=KEY)
+
+    assert slow.value.retry_after_s == 7.0
+    assert KEY not in str(wrong.value)
+
+
+REGION = {"AWS_DEFAULT_REGION": "us-east-1"}
+SIGNED = {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "nobodys"}
+PROJECT = {"CLOUD_ML_REGION": "global", "ANTHROPIC_VERTEX_PROJECT_ID": "mine"}
+MINE = {"ANTHROPIC_FOUNDRY_RESOURCE": "mine", "ANTHROPIC_FOUNDRY_API_KEY": "key"}
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "environ", "settings", "url", "header", "value"),
+    [
+        ("bedrock", f"anthropic.{CLAUDE}", REGION | {"AWS_BEARER_TOKEN_BEDROCK": "token"}, {},
+         f"{AWS}/anthropic/v1/messages", "authorization", "Bearer token"),
+        pytest.param("bedrock", f"anthropic.{CLAUDE}", {"AWS_REGION": "us-east-1"} | SIGNED, {},
+                     f"{AWS}/anthropic/v1/messages", "authorization", "AWS4-HMAC-SHA256",
+                     marks=needs("boto3")),
+        ("bedrock", "openai.gpt-5.4", REGION | {"AWS_BEARER_TOKEN_BEDROCK": "token"}, {},
+         f"{AWS}/openai/v1/responses", "authorization", "Bearer token"),
+        ("vertex", CLAUDE, PROJECT, {"api_key": "token"},
+         f"{GOOGLE}/models/{CLAUDE}:streamRawPredict", "authorization", "Bearer token"),
+        ("foundry", CLAUDE, MINE, {}, f"{AZURE}/anthropic/v1/messages", "x-api-key", "key"),
+        ("azure", GPT, {}, {"base_url": "https://mine.openai.azure.com/openai/v1/",
+                            "api_key": "azure-key"},
+         "https://mine.openai.azure.com/openai/v1/responses", "authorization", "Bearer azure-key"),
+    ],
+)  # fmt: skip
+async def test_a_cloud_is_found_with_the_credentials_of_the_environment(
+    httpx2_mock: respx.Router,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    model: str,
+    environ: dict[str, str],
+    settings: Object,
+    url: str,
+    header: str,
+    value: str,
+) -> None:
+    for variable, given in environ.items():
+        monkeypatch.setenv(variable, given)
+    content = (ANSWERED if url.endswith("responses") else SPOKEN).encode()
+    route = httpx2_mock.post(url).respond(200, headers=STREAM, content=content)
+
+    message = await ask(name, model, **settings)
+
+    body, request = body_of(route), route.calls.last.request
+    assert text_of(message) == "Hi"
+    assert request.headers[header].startswith(value)
+    assert "é" in request.content.decode()
+    assert body.get("model") == (None if name == "vertex" else model)
+    assert ("anthropic_version" in body) == (name == "vertex")
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "environ", "settings", "error", "named"),
+    [
+        ("bedrock", f"anthropic.{CLAUDE}", {}, {"api_key": "token"}, ConfigError, "AWS_REGION"),
+        ("bedrock", "openai.gpt-5.4", {}, {"api_key": "token"}, ConfigError, "AWS_REGION"),
+        ("bedrock", "openai.gpt-5.4", {}, {}, ConfigError, "AWS_BEARER_TOKEN_BEDROCK"),
+        ("vertex", CLAUDE, {}, {"api_key": "token"}, ConfigError, "CLOUD_ML_REGION"),
+        ("vertex", CLAUDE, {"CLOUD_ML_REGION": "global"}, {}, ConfigError, "_PROJECT_ID"),
+        ("foundry", CLAUDE, {}, {}, AuthenticationError, "ANTHROPIC_FOUNDRY_API_KEY"),
+        ("foundry", CLAUDE, {}, {"api_key": "k"}, ConfigError, "ANTHROPIC_FOUNDRY_RESOURCE"),
+        ("azure", GPT, {}, {"api_key": "k"}, ConfigError, "AZURE_OPENAI_BASE_URL"),
+    ],
+)
+async def test_a_missing_setting_of_a_cloud_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    model: str,
+    environ: dict[str, str],
+    settings: Object,
+    error: type[Exception],
+    named: str,
+) -> None:
+    for variable, given in environ.items():
+        monkeypatch.setenv(variable, given)
+
+    with pytest.raises(error, match=named):
+        await ask(name, model, **settings)
+
+
+@pytest.mark.parametrize("name", ["bedrock", "vertex"])
+async def test_a_missing_extra_of_a_cloud_is_named(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("AWS_REGION", *PROJECT):
+        monkeypatch.setenv(variable, "x")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+    with pytest.raises(ConfigError, match=rf"kode\[{name}\]"):
+        await ask(name, f"anthropic.{CLAUDE}")
+
+
+async def test_errors_of_clouds_are_read_as_the_vendors(
+    httpx2_mock: respx.Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_FOUNDRY_RESOURCE", "mine")
+    monkeypatch.setenv("AWS_REGION", "mars-1")
+    missing = {"error": {"type": "not_found_error", "message": f"model: {CLAUDE}"}}
+    httpx2_mock.post(host="mine.services.ai.azure.com").respond(404, json=missing)
+    mars = httpx2_mock.post(host="bedrock-mantle.mars-1.api.aws")
+    mars.mock(side_effect=httpx2.ConnectError("no such host"))
+
+    with pytest.raises(RefusedError, match=CLAUDE):
+        await ask("foundry", CLAUDE, api_key="key")
+    with pytest.raises(ProviderError, match=r"bedrock-mantle\.mars-1\.api\.aws"):
+        await ask("bedrock", f"anthropic.{CLAUDE}", api_key="token")
+
+
+async def test_news_join_user_messages_where_clouds_refuse_system(
+    httpx2_mock: respx.Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    words = 'messages: Unexpected role "system".'
+    refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": words}}
+    answers = [
+        respx.MockResponse(400, json=refusal),
+        respx.MockResponse(200, headers=STREAM, content=SPOKEN.encode()),
+    ]
+    route = httpx2_mock.post(f"{AWS}/anthropic/v1/messages").mock(side_effect=answers)
+    news = Message(role="user", parts=(Text(text="News.", source="news"), Text(text="Go on")))
+    said = Message(role="assistant", parts=(Text(text="Hello"),), stop="end")
+    messages = {"messages": (user_message("hi"), said, news)}
+
+    await ask("bedrock", f"anthropic.{CLAUDE}", messages, api_key="token")
+
+    bodies = [json.loads(call.request.content) for call in route.calls]
+    roles = [[turn["role"] for turn in body["messages"]] for body in bodies]
+    assert roles == [["user", "assistant", "user", "system"], ["user", "assistant", "user"]]

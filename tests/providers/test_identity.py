@@ -1,0 +1,357 @@
+"""A reply is the same after a stream, a session's file and the next request: byte for byte, with
+parts and fields that kode does not know. The streams are those of the strict server."""
+
+import itertools
+import json
+from typing import Any
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from kode.credentials import redact
+from kode.messages import (
+    Message,
+    ServerItem,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    calls_of,
+    text_of,
+    user_message,
+)
+from kode.providers.encoding import encode_json
+from tests.effort import share
+from tests.providers.conftest import Connect
+from tests.providers.line import Line, Object, from_disk, kinds_in, results_of, traced
+from tests.providers.test_replies import chat, chunk
+from tests.strict_server import chat_stream, message_stream, response_stream
+from tests.strict_server.replies import Part
+from tests.tables import for_each
+
+shared_line = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=share(60)
+)
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
+SAID = TEXT.filter(str.strip)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+UNKNOWN = st.dictionaries(st.sampled_from(("x_new", "depth", "caller")), VALUES, max_size=2)
+SEALED = st.text("abcdefghijkl+/=", min_size=1, max_size=30)
+OBJECTS = st.dictionaries(TEXT, VALUES, max_size=3)
+
+
+def with_unknown(**fields: Any) -> st.SearchStrategy[Object]:
+    known = {
+        name: value if isinstance(value, st.SearchStrategy) else st.just(value)
+        for name, value in fields.items()
+    }
+    return st.builds(lambda a, b: {**a, **b}, st.fixed_dictionaries(known), UNKNOWN)
+
+
+async def goes_back(line: Line, frames: Any, expected: bytes) -> None:
+    message = from_disk(await line.play(*frames))
+    assume(redact(expected.decode()) == expected.decode())  # a credential would be masked
+
+    after = results_of(message) if calls_of(message) else user_message("on")
+    await line.sent(user_message("go"), message, after)
+
+    assert expected in line.server.requests[-1].body
+
+
+# ── Chat Completions ─────────────────────────────────────────────────────────────────────────
+
+FUNCTION = st.builds(
+    lambda name, arguments: {"name": name, "arguments": json.dumps(arguments)},
+    st.sampled_from(("read_file", "todo")),
+    OBJECTS,
+)
+CHAT_CALL = st.builds(
+    lambda function, unknown: {"type": "function", "function": function, **unknown},
+    FUNCTION,
+    UNKNOWN.map(lambda fields: {key: value for key, value in fields.items() if value is not None}),
+)
+DETAIL = st.fixed_dictionaries(
+    {"type": st.sampled_from(("reasoning.text", "reasoning.summary")), "text": SAID},
+    optional={"format": st.just("google-gemini-v1"), "id": SAID, "signature": SAID},
+)
+
+
+@st.composite
+def chat_messages(draw: st.DrawFn) -> Object:
+    """An assistant's message, its fields in the order in which they come."""
+    calls = draw(st.lists(CHAT_CALL, max_size=3))
+    calls = [{"id": f"call_{at}", **made} for at, made in enumerate(calls)]
+    content = draw(SAID) if not calls or draw(st.booleans()) else None
+    thinking = draw(st.sampled_from(("reasoning_content", "reasoning", "reasoning_details", "")))
+    fields: Object = {thinking: draw(SAID)} if thinking else {}
+    if thinking == "reasoning_details":
+        details = draw(st.lists(DETAIL, min_size=1, max_size=3))
+        # As they come last, text and signature go back last.
+        last = [
+            {key: one.pop(key) for key in ("text", "signature") if key in one} for one in details
+        ]
+        pairs = enumerate(zip(details, last, strict=True))
+        fields = {thinking: [{**one, "index": at, **ends} for at, (one, ends) in pairs]}
+    made = {"tool_calls": calls} if calls else {}
+    unknown = draw(UNKNOWN)
+    more = {**fields, **unknown} if thinking == "reasoning_content" else {**unknown, **fields}
+    return {"role": "assistant", "content": content, **more, **made}
+
+
+@shared_line
+@given(reply=chat_messages())
+async def test_a_message_of_chat_goes_back_as_it_came(reuse: Connect, reply: Object) -> None:
+    reply = {key: value for key, value in reply.items() if value is not None or key == "content"}
+    finish = "tool_calls" if "tool_calls" in reply else "stop"
+    choice = {"message": reply, "finish_reason": finish}
+    whole = {"id": "x", "created": 0, "model": "m", "choices": [choice], "usage": {}}
+
+    line = reuse("openai", official=True, api="chat")
+    await goes_back(line, chat_stream.events({}, whole, "vllm"), encode_json(reply))
+
+
+@for_each("name", ["openai_text_stream", "openai_tools_auto_stream", "openai_parallel_tools"])
+async def test_a_recorded_reply_goes_back_as_it_came(connect: Connect, name: str) -> None:
+    line, trace = connect("llamacpp"), traced(name)
+    message = from_disk(await line.reply(trace))
+    frames = "".join(trace["wire"]["frames"]).split("\n\n")
+    chunks = [json.loads(frame.removeprefix("data: ")) for frame in frames if "{" in frame]
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks if chunk.get("choices")]
+    calls: dict[int, Object] = {}
+    for piece in (piece for delta in deltas for piece in delta.get("tool_calls", ())):
+        first = {**piece, "function": {**piece["function"], "arguments": ""}}
+        function = calls.setdefault(piece["index"], first)["function"]
+        function["arguments"] += piece["function"].get("arguments", "")
+
+    sent = await line.sent(user_message("go"), message, results_of(message))
+
+    made = [{k: v for k, v in call.items() if k != "index"} for call in calls.values()]
+    text = "".join(delta.get("content") or "" for delta in deltas) or None
+    expected = {"role": "assistant", "content": text, **({"tool_calls": made} if made else {})}
+    assert sent["messages"][1] == expected
+    assert all(call.own is None for call in calls_of(message))
+
+
+NAMES = (
+    "content reasoning reasoning_content reasoning_details tool_calls annotations x_new "
+    "function_call extra_content"
+).split()
+JUNK = VALUES | st.lists(st.dictionaries(st.sampled_from(("type", "text", "thinking")), VALUES))
+
+
+@shared_line
+@given(
+    deltas=st.lists(st.dictionaries(st.sampled_from(NAMES), JUNK), max_size=4),
+    name=st.sampled_from(("vllm", "gemini", "mistral", "openrouter")),
+)
+async def test_no_shape_of_a_delta_breaks_a_reply(
+    reuse: Connect, deltas: list[Object], name: str
+) -> None:
+    line = reuse(name)
+    message = await line.play(*chat(*(chunk(**delta) for delta in deltas), chunk(content="x")))
+
+    await line.sent(user_message("go"), from_disk(message), results_of(message))
+    assert text_of(message).endswith("x")
+
+
+# ── Messages ─────────────────────────────────────────────────────────────────────────────────
+
+CITATION = st.fixed_dictionaries({"type": st.just("char_location"), "cited_text": TEXT})
+FOUND = st.lists(with_unknown(type="x", encrypted_content=SEALED), max_size=2)
+THOUGHTS = with_unknown(type="thinking", thinking=TEXT, signature=SEALED)
+THOUGHTS |= with_unknown(type="redacted_thinking", data=SEALED)
+SPOKEN = with_unknown(type="text", text=SAID)
+SPOKEN |= with_unknown(type="text", citations=st.lists(CITATION, max_size=3), text=SAID)
+SPOKEN |= with_unknown(type="tool_use", id="", name="read", input=OBJECTS)
+SPOKEN |= with_unknown(type="compaction", content=TEXT)
+SPOKEN |= with_unknown(type="something_new", parts=FOUND, input=OBJECTS.filter(bool))
+SPOKEN |= with_unknown(type="web_search_tool_result", content=FOUND)
+CONTENTS = st.builds(
+    lambda blocks, last: [
+        {**one, "id": f"toolu_{at}"} if one["type"] == "tool_use" else one
+        for at, one in enumerate([*blocks, last])
+    ],
+    st.lists(SPOKEN | THOUGHTS, max_size=6),
+    SPOKEN,
+)
+
+
+def block_frames(content: list[Object], stop: str = "end_turn") -> Any:
+    raw = [Part("call", json.dumps(b["input"])) for b in content if b["type"] == "tool_use"]
+    usage = {"output_tokens_details": {}, "cache_creation": {}}
+    ended = {"stop_reason": stop, "stop_sequence": None, "stop_details": None}
+    return message_stream.events({"content": content, "usage": usage, **ended}, raw)
+
+
+@shared_line
+@given(content=CONTENTS)
+async def test_blocks_of_claude_go_back_as_they_came(reuse: Connect, content: list[Object]) -> None:
+    expected = b'{"role":"assistant","content":%b}' % encode_json(content)
+
+    await goes_back(reuse("anthropic", official=True), block_frames(content), expected)
+
+
+ORIGIN = "messages:anthropic/some-model"
+SEEN = (
+    st.builds(Thinking, text=TEXT, signature=SEALED)
+    | st.builds(Thinking, redacted=SEALED)
+    | st.builds(Text, text=TEXT)
+)
+REPLIES = st.builds(
+    lambda parts, origin, moved: Message(
+        role="assistant", parts=parts, stop="end", origin=origin, moved=moved
+    ),
+    st.lists(SEEN, max_size=5).map(tuple),
+    st.sampled_from((ORIGIN, "messages:anthropic/other", "")),
+    st.booleans(),
+)
+
+
+def blocks_of(body: Object) -> list[Object]:
+    return [
+        {key: value for key, value in block.items() if key != "cache_control"}
+        for turn in body["messages"]
+        for block in turn["content"]
+    ]
+
+
+@shared_line
+@given(messages=st.lists(REPLIES | st.builds(user_message, SAID), max_size=8))
+async def test_thinking_is_sent_of_this_model_alone_whatever_follows(
+    reuse: Connect, messages: list[Message]
+) -> None:
+    line = reuse("anthropic")
+    expected = []
+    for message in messages:
+        if message.role == "assistant" and message.origin == ORIGIN and not message.moved:
+            said = [isinstance(p, Text) and bool(p.text.strip()) for p in message.parts]
+            last = max((at for at, is_said in enumerate(said) if is_said), default=0)
+            thought = [part for part in message.parts[:last] if isinstance(part, Thinking)]
+            expected += [part.signature or part.redacted for part in thought]
+
+    earlier = blocks_of(await line.sent(*messages, user_message("on")))
+    later = blocks_of(await line.sent(*messages, user_message("on"), user_message("more")))
+
+    thinking = [one.get("signature") or one.get("data") for one in later]
+    assert [each for each in thinking if each] == expected
+    assert all(one["text"].strip() for one in later if one["type"] == "text")
+    assert later[: len(earlier)] == earlier
+
+
+SEARCH: Object = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {}}
+RESULT: Object = {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}
+THOUGHT: Object = {"type": "thinking", "thinking": "", "signature": "sealed"}
+SO: Object = {"type": "text", "text": "So."}
+PAGE = {"type": "web_search_result", "url": "https://kode.example", "title": "Kode"}
+
+
+@for_each(
+    ("content", "stop", "kept"),
+    [
+        ([SO, SEARCH], "max_tokens", [SO]),
+        ([SO, SEARCH, RESULT], "end_turn", [SO, SEARCH, RESULT]),
+        ([THOUGHT, SO, THOUGHT], "max_tokens", [THOUGHT, SO]),
+        ([THOUGHT], "end_turn", []),
+        ([SO, THOUGHT, SEARCH], "pause_turn", [SO]),
+        ([{"type": "text", "text": " \n"}, THOUGHT, SO], "end_turn", [THOUGHT, SO]),
+    ],
+)
+async def test_blocks_that_claude_would_refuse_stay_behind(
+    connect: Connect, content: list[Object], stop: str, kept: list[Object]
+) -> None:
+    line = connect("anthropic")
+    reply = from_disk(await line.play(*block_frames(content, stop)))
+
+    turns = (await line.sent(user_message("go"), reply, user_message("on")))["messages"]
+
+    assert [turn["content"] for turn in turns if turn["role"] == "assistant"] == [kept] * bool(kept)
+
+
+async def test_searches_of_claude_go_on_where_they_paused_and_are_told_elsewhere(
+    connect: Connect,
+) -> None:
+    line, go, on = connect("anthropic"), user_message("go"), user_message("on")
+    paused = from_disk(await line.play(*block_frames([THOUGHT, SEARCH], "pause_turn")))
+    ended = from_disk(await line.play(*block_frames([RESULT, SO])))
+    told = await line.play(*block_frames([THOUGHT, SEARCH, {**RESULT, "content": [PAGE]}]))
+    masked = (ServerItem(own=SEARCH), ServerItem(own={}), Text(text="So."))
+
+    waiting = blocks_of(await line.sent(go, paused))
+    whole = (await line.sent(go, paused, ended, on))["messages"][1]["content"]
+    other = await connect("anthropic", "other-model").sent(go, told, on)
+    hidden = await line.sent(go, Message(role="assistant", parts=masked, origin=ORIGIN), on)
+
+    assert waiting[1:] == [THOUGHT, SEARCH]
+    assert whole == [THOUGHT, SEARCH, RESULT, SO]
+    assert kinds_in(other["messages"][1]["content"]) == ["text"]
+    assert "https://kode.example" in other["messages"][1]["content"][0]["text"]
+    assert hidden["messages"][1]["content"] == [SO]
+
+
+async def test_a_result_follows_the_changed_id_of_its_call(connect: Connect) -> None:
+    own = {"type": "tool_use", "id": "functions.x:0", "name": "x", "input": {}, "new": 1}
+    call = ToolCall(id="functions.x:0", name="x", arguments="{}", own=own)
+    message = Message(role="assistant", parts=(call,), stop="tool_calls", origin=ORIGIN)
+    result = Message(role="tool", parts=(ToolResult(call_id=call.id, name="x", text="y"),))
+
+    _, made, answered = blocks_of(
+        await connect("anthropic").sent(user_message("a"), message, result)
+    )
+
+    assert made["id"] == answered["tool_use_id"]
+
+
+# ── Responses ────────────────────────────────────────────────────────────────────────────────
+
+numbers = itertools.count()
+
+
+def item(**fields: Any) -> st.SearchStrategy[Object]:
+    """An item with an id of its own, and unknown fields among the known ones in any order."""
+
+    def shuffled(drawn: Object, random: Any) -> Object:
+        pairs = [*drawn.items(), ("id", f"it_{next(numbers)}")]
+        random.shuffle(pairs)
+        return dict(pairs)
+
+    return st.builds(shuffled, with_unknown(**fields), st.randoms(use_true_random=False))
+
+
+SUMMARY = st.fixed_dictionaries({"type": st.just("summary_text"), "text": TEXT})
+PART = with_unknown(type="output_text", text=TEXT)
+ARGUMENTS = OBJECTS.map(json.dumps)
+ITEMS = st.one_of(
+    item(
+        type="reasoning",
+        summary=st.lists(SUMMARY, max_size=2),
+        encrypted_content=TEXT.map("gAAAA{}".format),
+    ),
+    item(
+        type="message",
+        role="assistant",
+        status="completed",
+        phase=st.sampled_from(("commentary", "final_answer", None)),
+        content=st.lists(PART, max_size=2),
+    ),
+    item(type="function_call", name="abc", arguments=ARGUMENTS, call_id=""),
+    item(type="custom_tool_call", name="abc", input=SAID, call_id=""),
+    item(type=st.sampled_from(("web_search_call", "x_new")), action=UNKNOWN),
+)
+
+
+@shared_line
+@given(items=st.lists(ITEMS, min_size=1, max_size=6))
+async def test_items_of_a_response_go_back_as_they_came(
+    reuse: Connect, items: list[Object]
+) -> None:
+    items = [{**one, "call_id": f"call_{one['id']}"} if "call_id" in one else one for one in items]
+    frames = response_stream.events({"status": "completed", "output": items}, {})
+    while items and items[-1]["type"] == "reasoning":
+        items = items[:-1]  # nothing came of it
+
+    await goes_back(reuse("azure"), frames, b",".join(map(encode_json, items)))

@@ -1,0 +1,502 @@
+"""What a stream of each format becomes: tables of events and the message, or the error."""
+
+from typing import Any
+
+import pytest
+
+from kode.errors import (
+    ContextOverflow,
+    ProviderError,
+    RefusedError,
+    ThinkingRefused,
+    TransientError,
+)
+from kode.events import TextDelta, ThinkingDelta
+from kode.messages import Message, ServerItem, Text, Thinking, ToolCall, text_of
+from tests.providers.conftest import Connect
+from tests.providers.line import READ, Line, traced
+from tests.tables import for_each
+
+Object = dict[str, Any]
+Expected = type[ProviderError] | tuple[Any, ...]
+"""An error, or how the reply stops and its parts as `outline` has them."""
+
+
+def outline(message: Message) -> tuple[Any, ...]:
+    """Text as it is, a call as name and arguments, thinking in a list."""
+    found: list[Any] = []
+    for part in message.parts:
+        match part:
+            case ToolCall():
+                found.append((part.name, part.arguments))
+            case Thinking():
+                found.append([part.text, part.signature or part.redacted])
+            case ServerItem():
+                found.append({"item": part.text})
+            case Text():
+                found.append(part.text)
+    return message.stop, *found
+
+
+async def check(line: Line, frames: list[Any], expected: Expected) -> None:
+    if isinstance(expected, tuple):
+        assert outline(await line.play(*frames, tools=(READ,))) == expected
+        return
+    with pytest.raises(ProviderError) as caught:
+        await line.play(*frames)
+    assert type(caught.value) is expected
+
+
+# ── Chat Completions ─────────────────────────────────────────────────────────────────────────
+
+
+def chunk(finish: str | None = None, /, **delta: Any) -> Object:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def piece(index: int | None, call_id: str | None, name: str | None, arguments: Any) -> Object:
+    """A fragment of a call, without what is None."""
+    fields = {"index": index, "id": call_id, "function": {"name": name, "arguments": arguments}}
+    fields["function"] = {
+        key: value for key, value in fields["function"].items() if value is not None
+    }
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def chat(*deltas: Any, finish: str = "stop", done: bool = True) -> list[Any]:
+    """A stream of deltas, of which a list is of fragments."""
+    frames = [chunk(tool_calls=d) if isinstance(d, list) else d for d in deltas]
+    return [*frames, *([chunk(finish)] if finish else []), *(["data: [DONE]\n\n"] if done else [])]
+
+
+A, B, R = '{"path": "a"}', '{"path": "b"}', "read_file"
+ASKED = ("tool_calls", (R, A), (R, B))
+FRAGMENTS: list[list[Any]] = [
+    [[piece(0, "x", R, "")], [piece(1, "y", R, "")], [piece(1, None, None, B[:5])],
+     [piece(0, None, None, A)], [piece(1, None, None, B[5:])]],
+    # Index 0 for all, with different ids or with none.
+    [[piece(0, "x", R, A[:4])], [piece(0, None, None, A[4:])], [piece(0, "y", R, B)]],
+    [[piece(0, "", R, A)], [piece(0, "", R, B)]],
+    # No index, with ids or without, in two chunks or in one.
+    [[piece(None, "x", R, A[:4])], [piece(None, "x", None, A[4:])], [piece(None, "y", R, B)]],
+    [[piece(None, None, R, A)], [piece(None, None, R, B)]],
+    [[piece(None, None, R, A), piece(None, None, R, B)]],
+    # The name in pieces, or again with each chunk; arguments as objects; a whole message.
+    [[piece(0, "x", "read_", "")], [piece(0, None, "file", "")], [piece(0, None, None, A)],
+     [piece(1, "x", R, B)]],
+    [[piece(0, "x", R, A[:6])], [piece(0, "x", R, A[6:])], [piece(1, "y", R, B)]],
+    [[piece(0, "x", R, {"path": "a"})], [piece(1, "y", R, {"path": "b"})]],
+    [{"choices": [{"message": {"tool_calls": [piece(None, "x", R, A), piece(None, "y", R, B)]}}]}],
+]  # fmt: skip
+HI = chunk(content="Hi")
+THOUGHT_PARTS = [
+    {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
+    {"type": "text", "text": "Yes."},
+]
+YES = ("end", ["Hm.", ""], "Yes.")
+
+
+@for_each(
+    ("frames", "expected"),
+    [
+        *((chat(*way, finish="tool_calls"), ASKED) for way in FRAGMENTS),
+        *((chat(*way), ASKED) for way in FRAGMENTS),
+        (chat([piece(0, "x", "todo", None)]), ("tool_calls", ("todo", "{}"))),
+        (chat(chunk(reasoning_content="Hm."), chunk(content="Yes.")), YES),
+        (chat(chunk(reasoning="Hm."), chunk(content="Yes.")), YES),
+        (chat(chunk(reasoning="Hm.", reasoning_content="Hm."), chunk(content="Yes.")), YES),
+        (chat(chunk(content=THOUGHT_PARTS)), YES),
+        (chat(chunk(refusal="I will "), chunk(refusal="not.")), ("refusal", "I will not.")),
+        *((chat(HI, finish=word), ("end", "Hi"))
+          for word in ("stop", "eos", "STOP", "some_new_reason", "tool_calls")),
+        *((chat(HI, finish=word), ("length", "Hi")) for word in ("length", "max_tokens")),
+        (chat(HI, finish="content_filter"), ("refusal", "Hi")),
+        *((chat(HI, finish=word), TransientError) for word in ("error", "abort", "")),
+        (chat(finish="tool_calls"), TransientError),
+        (chat([piece(0, "x", "todo", None)], finish="some_new_reason"), TransientError),
+        (chat({"choices": [], "usage": {"prompt_tokens": 3}}, finish=""), TransientError),
+        # Text after the stop reason belongs to the reply, if that ends.
+        (chat(chunk("stop", content="Hel"), chunk("stop", content="lo")), ("end", "Hello")),
+        (chat(chunk("stop", content="Hel"), chunk(content="lo"), finish="", done=False),
+         TransientError),
+        # A character may be split between chunks.
+        (chat(*(f'data: {{"choices":[{{"delta":{{"content":"{text}"}}}}]}}\n\n'
+                for text in ("fox \\ud83e", "\\udd8a!", " \\ud83e"))), ("end", "fox 🦊! \ufffd")),
+        *((chat(HI, frame), ContextOverflow) for frame in (
+            {"error": {"message": "n_ctx exceeded: context size", "code": 400}},
+            {"error": "the prompt is too long for this model's context window"},
+            {"choices": [{"error": {"message": "maximum context length is 5", "code": 400}}]})),
+    ],
+)  # fmt: skip
+async def test_chunks_become_a_message(
+    connect: Connect, frames: list[Any], expected: Expected
+) -> None:
+    await check(connect("openai"), frames, expected)
+
+
+COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "thinking_tokens")
+CHAT_USAGE: list[tuple[str, list[Any], tuple[int, ...]]] = [
+    ("openai", [{"prompt_tokens": 9, "completion_tokens": 2,
+                 "prompt_tokens_details": {"cached_tokens": 4}}], (9, 2, 4, 0, 0)),
+    ("openai", [{"prompt_tokens": 9, "completion_tokens": 0, "prompt_cache_hit_tokens": 4},
+                {"prompt_tokens": 9, "completion_tokens": 2}], (9, 2, 4, 0, 0)),
+    ("openai", [None, {"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 4.0}],
+     (9, 2, 4, 0, 0)),
+    ("openai", [{"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 4,
+                 "prompt_tokens_details": None},
+                {"prompt_tokens": None, "completion_tokens": -1}], (9, 2, 4, 0, 0)),
+    ("openrouter", [{"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14,
+                     "prompt_tokens_details": {"cached_tokens": 2, "cache_write_tokens": 4},
+                     "completion_tokens_details": {"reasoning_tokens": 3}}], (9, 5, 2, 4, 3)),
+    ("gemini", [{"prompt_tokens": 16, "completion_tokens": 9, "total_tokens": 627}],
+     (16, 611, 0, 0, 602)),
+    ("xai", [{"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 14,
+              "completion_tokens_details": {"reasoning_tokens": 3}}], (9, 5, 0, 0, 3)),
+    ("vllm", [{"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 99}], (9, 2, 0, 0, 0)),
+]  # fmt: skip
+MESSAGES_OPENING = {"input_tokens": 5, "cache_read_input_tokens": 100, "output_tokens": 1}
+MESSAGES_OPENING["cache_creation_input_tokens"] = 20
+RESPONSES_USAGE: Object = {
+    "input_tokens": 100,
+    "input_tokens_details": {"cached_tokens": 70, "cache_write_tokens": 20},
+    "output_tokens": 30,
+    "output_tokens_details": {"reasoning_tokens": 25},
+}
+
+
+@for_each(("name", "usages", "counts"), CHAT_USAGE)
+async def test_usage_of_chat_comes_in_many_ways(
+    connect: Connect, name: str, usages: list[Any], counts: tuple[int, ...]
+) -> None:
+    frames = [{"choices": [], "usage": usage} for usage in usages]
+
+    usage = (
+        await connect(name, api="chat").play(*chat(HI, chunk("stop"), *frames, finish=""))
+    ).usage
+
+    assert usage is not None
+    assert tuple(getattr(usage, name) for name in COUNTS) == counts
+
+
+async def test_thinking_is_shown_apart_from_the_answer(connect: Connect) -> None:
+    line = connect("gemini", "gemini-3.1-pro-preview")
+    google = {"extra_content": {"google": {"thought": True}}}
+    details = [{"type": "reasoning.summary", "summary": "Hm.", "index": 0}]
+
+    await line.play(*chat(chunk(content="<thought>Hm.", **google), chunk(content="</thought>Yes.")))
+    other = connect("openrouter", "openai/gpt-6")
+    await other.play(*chat(chunk(reasoning_details=details), chunk(content="Yes.")))
+
+    for events in (line, other):
+        assert (events.shown(ThinkingDelta), events.shown(TextDelta)) == (["Hm."], ["Yes."])
+
+
+# ── Messages ─────────────────────────────────────────────────────────────────────────────────
+
+
+def start(index: int, **block: Any) -> Object:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def delta(index: int, kind: str, **fields: Any) -> Object:
+    fields = {"type": f"{kind}_delta", **fields}
+    return {"type": "content_block_delta", "index": index, "delta": fields}
+
+
+def stop(reason: str | None, **usage: Any) -> list[Object]:
+    ended = {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": usage}
+    return [ended, {"type": "message_stop"}]
+
+
+SAID = start(0, type="text", text="Hi")
+
+
+@for_each(
+    ("frames", "expected"),
+    [
+        *(([SAID, *stop(reason)], (word, "Hi")) for reason, word in {
+            "end_turn": "end", "stop_sequence": "end", "pause_turn": "paused",
+            "max_tokens": "length", "refusal": "refusal"}.items()),
+        ([SAID, *stop("model_context_window_exceeded")], ContextOverflow),
+        ([SAID, *stop(None)], TransientError),
+        ([start(0, type="thinking", thinking="", signature=""),
+          delta(0, "thinking", thinking="Hm, "), delta(0, "thinking", thinking="yes."),
+          delta(0, "signature", signature="c2ln"), start(1, type="redacted_thinking", data="b3Bh"),
+          start(2, type="text", text=""), delta(2, "text", text="Done."), *stop("end_turn")],
+         ("end", ["Hm, yes.", "c2ln"], ["", "b3Bh"], "Done.")),
+        # Two calls under one index are two.
+        ([start(0, type="tool_use", id="a", name=R, input={}),
+          delta(0, "input_json", partial_json=A),
+          start(0, type="tool_use", id="b", name=R, input={}),
+          delta(0, "input_json", partial_json=B), *stop("tool_use")], ASKED),
+        # Events without names, and blocks without a start.
+        ([f"data: {frame}\n\n" for frame in (
+            '{"type": "ping"}', '{"type": "something_new", "x": 1}',
+            '{"type": "content_block_delta", "index": 0, "delta": '
+            '{"type": "text_delta", "text": "Hi"}}',
+            '{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}',
+            '{"type": "message_stop"}')], ("end", "Hi")),
+    ],
+)  # fmt: skip
+async def test_blocks_become_a_message(
+    connect: Connect, frames: list[Any], expected: Expected
+) -> None:
+    await check(connect("anthropic"), frames, expected)
+
+
+@for_each(
+    ("name", "frames", "counts"),
+    [
+        ("anthropic", [{"type": "message_start", "message": {"usage": MESSAGES_OPENING}}, SAID,
+                       *stop("end_turn", output_tokens=9, input_tokens=None)],
+         (125, 9, 100, 20, 0)),
+        ("azure", [{"type": "response.completed", "response": {
+            "status": "completed", "output": [], "usage": RESPONSES_USAGE}}],
+         (100, 30, 70, 20, 25)),
+        *(("azure", [{"type": "response.completed", "response": {
+            "status": "completed", "output": [], "usage": usage}}], None)
+          for usage in (None, 3, {"input_tokens": None, "input_tokens_details": 5})),
+    ],
+)  # fmt: skip
+async def test_usage_counts_what_was_cached_written_and_thought(
+    connect: Connect, name: str, frames: list[Any], counts: tuple[int, ...] | None
+) -> None:
+    usage = (await connect(name).play(*frames)).usage
+
+    assert (usage and tuple(getattr(usage, name) for name in COUNTS)) == counts
+
+
+# ── Responses ────────────────────────────────────────────────────────────────────────────────
+
+
+def event(kind: str, **fields: Any) -> Object:
+    return {"type": f"response.{kind}", **fields}
+
+
+def halves(text: str) -> list[str]:
+    at = len(text) // 2
+    return [half for half in (text[:at], text[at:]) if half]
+
+
+def item_events(item: Object, index: int) -> list[Object]:
+    """An item in the vendor's order: begun, in pieces, done."""
+    at = {"output_index": index, "item_id": item.get("id", "")}
+    begun = {**item, **{key: [] for key in ("content", "summary") if key in item}}
+    begun |= {key: "" for key in ("arguments", "input", "encrypted_content") if key in item}
+    frames = [event("output_item.added", output_index=index, item=begun)]
+
+    def add(kind: str, text: str) -> None:
+        frames.extend(event(f"{kind}.delta", **at, delta=half) for half in halves(text))
+
+    for part in item.get("summary", ()):
+        frames.append(event("reasoning_summary_part.added", **at, part=part))
+        add("reasoning_summary_text", part["text"])
+    for part in item.get("content", ()):
+        add("output_text", part["text"]) if "text" in part else add("refusal", part["refusal"])
+    add("function_call_arguments", item.get("arguments", ""))
+    return [*frames, event("output_item.done", output_index=index, item=item)]
+
+
+def ended(items: list[Object], **fields: Any) -> Object:
+    response = {"object": "response", "status": "completed", "output": items, **fields}
+    return event(response["status"], response=response)
+
+
+def response(*items: Object, **fields: Any) -> list[Object]:
+    frames = [frame for at, item in enumerate(items) for frame in item_events(item, at)]
+    return [
+        event("created", response={"status": "in_progress"}),
+        *frames,
+        ended([*items], **fields),
+    ]
+
+
+def spoken(text: str, kind: str = "output_text") -> Object:
+    part = {"type": kind, {"output_text": "text"}.get(kind, kind): text}
+    return {"type": "message", "id": "msg", "role": "assistant", "content": [part]}
+
+
+SUMMED = [{"type": "summary_text", "text": text} for text in ("First.", "Then.")]
+THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": SUMMED, "encrypted_content": "gA", "x": 1}
+SURE = {**spoken("Sure."), "id": "msg_1", "status": "completed", "phase": "commentary"}
+SEARCH: Object = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+SEARCH["action"] = {"query": "kode", "sources": [{"type": "url", "url": "https://a.example"}]}
+CALLED = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": R, "arguments": A}
+OTHER = {**CALLED, "id": "fc_2", "call_id": "call_2", "arguments": B}
+WHOLE = [THOUGHT, SEARCH, SURE, CALLED]
+MEANT = ("tool_calls", ["First.\n\nThen.", ""], {"item": "Web search: kode\nhttps://a.example"},
+         "Sure.", (R, A))  # fmt: skip
+HALF = spoken("Half a")
+MIXED = [frame for pair in zip(item_events(CALLED, 0), item_events(OTHER, 1), strict=True)
+         for frame in pair]  # fmt: skip
+RAW = {"type": "reasoning", "id": "rs", "summary": [], "status": "completed"}
+RAW_DONE = {**RAW, "content": [{"type": "reasoning_text", "text": "Hm, well."}]}
+
+
+@for_each(
+    ("frames", "expected"),
+    [
+        (response(*WHOLE), MEANT),
+        ([ended(WHOLE)], MEANT),
+        ([*response(*WHOLE)[:-1], ended([])], MEANT),
+        (response(CALLED, OTHER), ASKED),
+        # Ids tell items apart where the index is missing; those at the same time keep their order.
+        ([{key: value for key, value in frame.items() if key != "output_index"}
+          for frame in response(CALLED, OTHER)], ASKED),
+        ([*MIXED, ended([])], ASKED),
+        ([event("output_item.added", output_index=0, item=RAW),
+          event("reasoning_text.delta", output_index=0, item_id="rs", delta="Hm, "),
+          event("output_item.done", output_index=0, item=RAW_DONE), ended([])],
+         ("end", ["Hm, well.", ""])),
+        (response(spoken("I will not.", "refusal")), ("refusal", "I will not.")),
+        *((response(HALF, status="incomplete", incomplete_details=details), (word, "Half a"))
+          for details, word in (({"reason": "max_output_tokens"}, "length"), (None, "length"),
+                                ({"reason": "something_new"}, "length"),
+                                ({"reason": "content_filter"}, "refusal"))),
+        (response({**CALLED, "arguments": '{"path": "a'}, status="incomplete"),
+         ("length", (R, '{"path": "a'))),
+        *((response(*WHOLE)[:end], TransientError) for end in range(len(response(*WHOLE)))),
+        *(([event("completed", response={"object": "response", "status": status})], TransientError)
+          for status in ("in_progress", "queued", "cancelled")),
+    ],
+)  # fmt: skip
+async def test_items_become_a_message(
+    connect: Connect, frames: list[Any], expected: Expected
+) -> None:
+    await check(connect("azure"), frames, expected)
+
+
+@for_each(
+    "odd",
+    [
+        event("output_item.done"),
+        event("output_item.done", item={"type": 3}, output_index=True),
+        *(
+            event("output_item.done", item=item)
+            for item in (
+                {"type": "message", "content": [3, {}]},
+                {"type": "reasoning", "summary": "x"},
+                {"type": "web_search_call", "action": 3},
+            )
+        ),
+        event("output_text.delta", delta=5, item_id=3),
+        event("reasoning_summary_part.added"),
+        event("something_new", delta="x"),
+        {"type": 7},
+    ],
+)
+async def test_nonsense_does_not_stop_a_response(connect: Connect, odd: Object) -> None:
+    message = await connect("azure").play({"output_index": 9, **odd}, *response(spoken("Hi")))
+
+    assert text_of(message).strip() == "Hi"
+
+
+@for_each(
+    ("error", "kind"),
+    [
+        ({"code": "server_error", "message": "oops"}, TransientError),
+        ({"code": "rate_limit_exceeded", "message": "slow down"}, TransientError),
+        ({"code": "server_is_overloaded", "message": "later"}, TransientError),
+        ({"code": "vector_store_timeout", "message": "later"}, TransientError),
+        ({"message": "who knows"}, TransientError),
+        ({}, TransientError),
+        ({"code": "context_length_exceeded", "message": "Your input is long."}, ContextOverflow),
+        ({"code": "invalid_prompt", "message": "no"}, RefusedError),
+        ({"code": "image_too_large", "message": "no"}, RefusedError),
+        ({"code": "something_new", "message": "no"}, RefusedError),
+        ({"code": "insufficient_quota", "message": "no"}, RefusedError),
+        ({"code": "invalid_encrypted_content", "message": "It could not"}, ThinkingRefused),
+    ],
+)
+async def test_an_error_in_a_response_means_what_its_code_says(
+    connect: Connect, error: Object, kind: type[ProviderError]
+) -> None:
+    line = connect("azure")
+    for frame in (
+        ended([], status="failed", error=error),
+        {"type": "error", **error},
+        {"type": "error", "error": error},
+    ):
+        await check(line, [*response(spoken("Hi"))[:3], frame], kind)
+
+
+@for_each(("words", "pause_s"), [("1.5s", 1.5), ("20ms", 0.02), ("a while", None)])
+async def test_the_pause_that_a_stream_wants_is_read_from_words(
+    connect: Connect, words: str, pause_s: float | None
+) -> None:
+    told = f"Rate limit reached for m. Please try again in {words}. Visit the limits page."
+    error = {"code": "rate_limit_exceeded", "message": told}
+
+    with pytest.raises(TransientError) as caught:
+        await connect("azure").play(ended([], status="failed", error=error))
+
+    assert caught.value.retry_after_s == pause_s
+
+
+async def test_messages_of_a_response_are_shown_apart(connect: Connect) -> None:
+    line = connect("azure")
+
+    message = await line.play(*response(spoken("Let me see."), spoken("Done.")))
+
+    assert text_of(message) == "Let me see.\nDone."
+    assert "".join(line.shown(TextDelta)) == "Let me see.\n\nDone."
+
+
+@for_each(
+    ("name", "limit", "stop"),
+    [
+        ("responses_text_stream", 16, "end"),
+        ("responses_cut_stream", 16, "length"),
+        ("responses_cut_stream", 17, "end"),
+    ],
+)
+async def test_an_answer_of_llama_cpp_that_used_the_limit_is_cut(
+    connect: Connect, name: str, limit: int, stop: str
+) -> None:
+    line = connect("llamacpp", api="responses")
+    frames = response({**CALLED, "arguments": '{"path": "a'}, usage={"output_tokens": limit})
+
+    text = await line.reply(traced(name), max_output_tokens=limit)
+    call = await line.play(*frames, max_output_tokens=limit)
+    official = connect("openai", official=True)
+    believed = await official.reply(traced(name), max_output_tokens=limit)
+
+    assert (text.stop, call.stop, believed.stop) == (stop, "length", "end")
+
+
+# ── text that is more than an answer ─────────────────────────────────────────────────────────
+
+
+async def test_a_vendors_own_server_may_answer_with_tags_of_thoughts(connect: Connect) -> None:
+    frames = chat(chunk(content="<think>x</think>Yes."))
+
+    local = await connect("vllm").play(*frames)
+    vendor = await connect("openai", official=True, api="chat").play(*frames)
+
+    assert (outline(local), outline(vendor)) == (
+        ("end", ["x", ""], "Yes."),
+        ("end", "<think>x</think>Yes."),
+    )
+
+
+async def test_forms_that_add_nothing_are_not_kept(connect: Connect) -> None:
+    plain = await connect("deepseek", official=True).play(
+        *chat(chunk(reasoning_content="Hm."), chunk(content="Yes."))
+    )
+    blocks = [
+        start(0, type="thinking", thinking="Hm.", signature="sealed"),
+        start(1, type="redacted_thinking", data="sealed"),
+        start(2, type="text", text="Reading."),
+        start(3, type="tool_use", id="toolu_1", name="read", input={"a": [1, 2]}),
+    ]
+    claude = await connect("anthropic").play(*blocks, *stop("tool_use"))
+    cut = await connect("anthropic").play(
+        start(0, type="tool_use", id="toolu_1", name="read", input={}, caller="x"),
+        delta(0, "input_json", partial_json='{"path": "a'),
+        *stop("max_tokens"),
+    )
+
+    parts = (*plain.parts, *claude.parts, *cut.parts)
+    assert [getattr(part, "own", 0) for part in parts] == [None] * 7
+    assert plain.origin == "chat:deepseek/some-model"
+    assert claude.origin == "messages:anthropic/some-model"
