@@ -295,7 +295,6 @@ def make_extensions(settings: "Settings", agent: Agent) -> Extensions:
             trust_project=settings.trust_project,
             elicit=settings.elicit,
         ),
-        sandbox=agent.sandbox,
         deferred=config.mcp.deferred,
         given=(*settings.servers, *client_entries(settings.client_servers, place.cwd)),
     )

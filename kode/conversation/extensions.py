@@ -23,10 +23,10 @@ from kode.extensions.places import surroundings
 from kode.extensions.skills import catalogue, skill_tool
 from kode.messages import Text
 from kode.sandbox.reach import NO_GRANTS
-from kode.tool import Action, FileChange, ToolContext
+from kode.tool import Action, ToolContext
 from kode.tools.processes import ProgramRun, run_program
 from kode.tools.shell import shell
-from kode.workplace import Workplace, below_any
+from kode.workplace import Workplace
 
 if TYPE_CHECKING:
     from kode.conversation.conversation import Conversation, RunTurn
@@ -73,9 +73,6 @@ async def add_extensions(
         unused = [(file.path, file.fault or ", ".join(file.unused)) for file in files]
         if lines := "; ".join(f"{path}: {text}" for path, text in unused if text):
             emit(Notice(text=f"Not used of other agents' settings: {lines}", level="info"))
-    if conversation.extensions is not None:
-        items = [hook.item for hook in in_use(catalog.hooks) if hook.item.scope in trust.FOREIGN]
-        await conversation.extensions.ask_outside(items)
     # In a thread: what it imports may wait for the imports of an SDK, and the screen does not.
     agent, hooks = await asyncio.to_thread(_extend, conversation, agent, catalog)
     return agent, catalog, hooks
@@ -174,14 +171,11 @@ async def _is_as_approved(hooks: Hooks, hook: Hook) -> bool:
             is_new = not approval.is_seen and trust.state(item, approvals) == "trusted"
             if is_new and sandbox and await asyncio.to_thread(sandbox.kind) != "none":
                 line = sample_line(hook.event, hook.matcher, hooks.common(), place.cwd)
-                ran = await run_hook(replace(hook, grants=NO_GRANTS), line, place, sandbox)
+                ran = await run_hook(hook, line, place, sandbox, required=True)
                 if ran.opened is None:
                     return True
-                # What it writes where it may is its own: it would count as changed after each run.
-                own = {path for path in ran.dropped if below_any(path, hook.grants.write)}
-                opened = [path for path in ran.opened.project if path not in own]
                 pin = partial(trust.pin_loads, place.home, place.project, item)
-                approvals = await asyncio.to_thread(pin, opened)
+                approvals = await asyncio.to_thread(pin, ran.opened.project)
             if trust.state(item, approvals) == "trusted":
                 return True
             if extensions is None or not await extensions.may_change(item):
@@ -196,41 +190,36 @@ async def run_hook(
     required: bool = False,
     judge: "Conversation | None" = None,
 ) -> ProgramRun:
-    """Runs a hook in the sandbox, `line` on its stdin. Of its changes, those in folders that it may
-    write in are kept; the gate of `judge` decides about the others. Without a sandbox, unless
-    `required`, a project's hook runs if a person approved just that. Raises: CancelledError."""
-    item, grants, dropped = hook.item, hook.grants, list[str]()
-    is_free = item.scope == "home" or grants.outside
+    """Runs a hook in the sandbox, `line` on its stdin; the gate of `judge` decides about its
+    changes. Without a sandbox, unless `required`, a project's hook runs if a person approved just
+    that. Raises: CancelledError."""
+    item, dropped = hook.item, list[str]()
+    approvals = await asyncio.to_thread(trust.load, place.home, place.project)
+    is_approved = trust.state(trust.outside(item), approvals) == "trusted"
+    leaves = hook.outside or (is_approved and not required)
     try:
-        if grants.outside or not sandbox or not await asyncio.to_thread(sandbox.is_available):
-            approvals = trust.load(place.home, place.project)
-            is_approved = trust.state(trust.outside(item), approvals) == "trusted"
-            if not (is_free or (is_approved and not required)):
+        if leaves or not sandbox or not await asyncio.to_thread(sandbox.is_available):
+            if not leaves and item.scope != "home":
                 why = "there is no sandbox (`kode doctor`)" if sandbox else "the sandbox is off"
-                raise SandboxError(f"{why}, and nobody approved running it without one")
+                allow = f"`kode extensions approve {item.name} --outside`"
+                raise SandboxError(f"{why}, and nobody approved running it without one ({allow})")
             sandbox = None
     except KodeError as error:
         return ProgramRun(begun=False, fault=f"was not run: {error}")
 
-    def is_granted(change: FileChange) -> bool:
-        is_plain = not change.runs_later and change.kind != "git"
-        return is_plain and below_any(change.path, grants.write)
-
     async def keep_changes(attempt: "Attempt") -> tuple[str, ...]:
         try:
             changes = await asyncio.to_thread(attempt.changes)
-            granted = [change for change in changes if is_granted(change)]
-            dropped.extend(await asyncio.to_thread(attempt.apply, granted))
         except (KodeError, OSError) as error:
             return (f"[All changes by the hook {item.name} were dropped: {error}]",)
         if judge is None:
-            dropped.extend(c.path for c in changes if c.kind != "git" and c not in granted)
+            dropped.extend(c.path for c in changes if c.kind != "git")
             return ()
         emit = judge.settings.emit
         context = ToolContext(place=place, call_id="hook", emit=emit)
         action = Action(call_id="hook", tool=shell, arguments={"command": hook.command})
         command = Command(agent=judge.agent, action=action, context=context)
-        settled = await settle_changes(command, attempt, may_ask=True, but_for=is_granted)
+        settled = await settle_changes(command, attempt, may_ask=True)
         for refusal in settled.refusals:
             if refusal.by != "person":
                 emit(Notice(text=f"The hook {item.name}: {refusal.for_person}"))
@@ -247,7 +236,7 @@ async def run_hook(
         stdin=line.encode("utf-8", "replace"),
         sandbox=sandbox,
         records_opens=hook.pins_loads,
-        grants=grants,
+        grants=NO_GRANTS,
         keep=keep_changes,
     )
     return replace(ran, dropped=tuple(dropped))

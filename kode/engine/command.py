@@ -10,7 +10,7 @@ The gate decides whether and what to ask; `kode.sandbox` is the sandbox.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -143,18 +143,11 @@ def join_outputs(outputs: Sequence[ToolOutput]) -> ToolOutput:
     )
 
 
-async def settle_changes(
-    command: Command,
-    attempt: "Attempt",
-    *,
-    may_ask: bool,
-    but_for: Callable[[FileChange], bool] = lambda change: False,
-) -> ToolOutput:
-    """Applies the changes that the gate allows, `but_for` those that somebody else settles; ignored
-    ones among the rest stay for the next command. The output tells what became of them."""
+async def settle_changes(command: Command, attempt: "Attempt", *, may_ask: bool) -> ToolOutput:
+    """Applies the changes that the gate allows; ignored ones among the rest stay for the next
+    command. The output tells what became of them."""
     try:
         changes = await asyncio.to_thread(attempt.changes)
-        changes = tuple(change for change in changes if not but_for(change))
         if not changes:
             return ToolOutput(text="")
         return await _apply(command, attempt, changes, may_ask=may_ask)

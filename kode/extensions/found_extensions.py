@@ -3,7 +3,7 @@ picks the nearest of each name; lists them for a person.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -13,7 +13,7 @@ from kode.errors import ConfigError, ToolError
 from kode.extensions import trust
 from kode.extensions.agents import AgentDefinition, find_agents, read_agent
 from kode.extensions.commands import Command, find_commands, read_command
-from kode.extensions.hooks import Hook, describe_grants, find_hooks, hooks_of_bundles
+from kode.extensions.hooks import Hook, find_hooks, hooks_of_bundles
 from kode.extensions.mcp_config import Entry, entries_in
 from kode.extensions.mcp_server import forget
 from kode.extensions.places import Bundle, Surroundings, parts, read_each, surroundings
@@ -90,15 +90,11 @@ def find(around: Surroundings, approvals: Approvals) -> FoundExtensions:
             extensions.append(Found(thing=thing, standing=standing, remark=remark))
         return tuple(extensions)
 
-    def add_grants(found: Found[Hook]) -> Found[Hook]:
-        grants = trust.grants_of(found.thing.item, approvals, found.thing.grants)
-        return replace(found, thing=replace(found.thing, grants=grants))
-
     return FoundExtensions(
         skills=look("skills", find_skills),
         commands=look("commands", find_commands),
         agents=look("agents", find_agents),
-        hooks=tuple(map(add_grants, look("hooks", find_hooks))),
+        hooks=look("hooks", find_hooks),
         problems=problems,
     )
 
@@ -212,6 +208,6 @@ def _about(thing: Extension) -> tuple[str, str, tuple[str, ...]]:
             return thing.description, thing.prompt, ()
         case Hook():
             marks = ["guard"] if thing.guard else []
-            marks += [f"may: {grants}"] if (grants := describe_grants(thing.grants)) else []
+            marks += ["outside the sandbox"] if thing.outside else []
             return redact(thing.command), "", tuple(marks)
     raise AssertionError(thing)

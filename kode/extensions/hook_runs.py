@@ -269,20 +269,14 @@ def join_answers(answers: Iterable[HookAnswer]) -> HookAnswer:
 def describe_lost(hook: Hook, ran: ProgramRun) -> str:
     """What a hook did in vain because of the sandbox, and what would let it, in sentences; "" for
     nothing."""
-    blocked, files = ran.blocked, [Path(path).name for path in ran.dropped]
-    did = [hit.words for hit in blocked] + ([f"changed {', '.join(files)}"] if files else [])
+    files = ", ".join(Path(path).name for path in ran.dropped)
+    did = [*(hit.words for hit in ran.blocked), *([f"changed {files}"] if files else [])]
     if not did:
         return ""
-    writes = [hit.where for hit in blocked if hit.what == "write"] + [*ran.dropped]
-    flags = [
-        f"--write {shlex.quote(folder)}"
-        for folder in dict.fromkeys(str(Path(path).parent) for path in writes)
-    ]
-    flags += ["--network"] if any(hit.what not in ("write", "unknown") for hit in blocked) else []
     return (
         f"The hook {hook.item.name} {', '.join(first_of(did, MAX_NAMED))}: in the sandbox that has "
-        f"no effect. `kode extensions approve {shlex.quote(hook.item.name)} "
-        f"{' '.join(flags) or '--outside'}` lets it, from the next session on."
+        f"no effect. `kode extensions approve {shlex.quote(hook.item.name)} --outside` lets it, "
+        "from the next session on."
     )
 
 

@@ -12,8 +12,8 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -22,7 +22,6 @@ from kode.errors import ConfigError
 from kode.extensions.places import Bundle, Place, Surroundings, project_folders, read_text
 from kode.extensions.trust import Item, folder_content
 from kode.paths import real_path
-from kode.sandbox.reach import Grants
 
 Event = Literal[
     "SessionStart",
@@ -67,8 +66,8 @@ class Hook:
     timeout_s: float = DEFAULT_TIMEOUT_S
     guard: bool = False
     """Whether what it watches is prevented if it cannot finish."""
-    grants: Grants = field(default_factory=Grants)
-    """What its entry in the person's own config lets it do, and their approval."""
+    outside: bool = False
+    """Whether its entry in the person's own config has it run without the sandbox."""
 
     @property
     def pins_loads(self) -> bool:
@@ -192,7 +191,6 @@ def _hook(
         raise ConfigError(f"only a hook of {own_config} may run outside the sandbox")
     if entry.get("if"):
         raise ConfigError("kode knows no `if`: use `matcher`, or have the program look at the call")
-    wanted = _wanted(entry, place.top if place.scope == "project" else around.user_home)
     content = json.dumps({"event": event, "matcher": matcher, **entry}, indent=2)
     is_project_s = place.scope == "project"
     folders = (place.folder, around.cwd, around.project) if is_project_s else (place.folder,)
@@ -213,47 +211,24 @@ def _hook(
             scope=place.scope,
             content=content,
             covers=tuple(map(str, covers)),
-            can=_can(event, wanted),
+            can=_ability(event),
         ),
         event=event,
         matcher=matcher,
         command=command,
         timeout_s=min(float(timeout), MAX_TIMEOUT_S),
         guard=entry.get("guard") is True,
-        grants=wanted if path == own_config else Grants(),
-    )
-
-
-def _wanted(entry: Mapping[str, Any], top: Path) -> Grants:
-    """What an entry asks for besides. Raises: ConfigError."""
-    folders = entry.get("write", [])
-    if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
-        raise ConfigError("its `write` is not a list of folders")
-    return Grants(
-        network=entry.get("network") is True,
-        write=tuple(real_path(top / paths.expand(folder)) for folder in folders),
         outside=entry.get("sandbox") is False,
     )
 
 
-def _can(event: str, wanted: Grants) -> str:
+def _ability(event: str) -> str:
     """What a hook may do once it is approved, for the person."""
     changes = "are decided like a command's" if event in CHANGES_COUNT else "are dropped"
-    asks = describe_grants(wanted)
-    more = f" It asks for more, which approval does not give: {asks}." if asks else ""
     return (
-        "It runs in the sandbox: no network, your home hidden, and its changes to the project "
-        f"{changes}.{more} More, for it alone: `kode extensions approve NAME` with --network, "
-        "--write FOLDER or --outside."
+        f"It runs in the sandbox: no network, your home hidden, and its changes to the project "
+        f"{changes}. `kode extensions approve NAME --outside` lets it run without one."
     )
-
-
-def describe_grants(grants: Grants) -> str:
-    """In words; "" for none."""
-    parts = ["the network"] if grants.network else []
-    parts += [f"to write in {folder}" for folder in grants.write]
-    parts += ["to run outside the sandbox"] if grants.outside else []
-    return ", ".join(parts)
 
 
 def _programs(command: str, folders: Sequence[Path], top: Path) -> Iterator[tuple[Path, str]]:

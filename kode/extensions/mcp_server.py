@@ -181,8 +181,8 @@ class Opener:
         if not may_leave and (server.outside or entry.scope in trust.FOREIGN):
             why = "it is to run without a sandbox" if server.outside else "the sandbox is off"
             raise ConfigError(
-                f"{why}, and it is not started so unless you say so. `kode` asks once at a "
-                f"terminal, `kode extensions approve {entry.name} --outside` says it before."
+                f"{why}, and it is not started so unless you say so: "
+                f"`kode extensions approve {entry.name} --outside`."
             )
         return _Start(server)
 
@@ -210,9 +210,9 @@ class Opener:
         except SandboxUnknownError as error:
             raise ServerError(str(error)) from error
         raise ConfigError(
-            f"there is no sandbox here ({sandbox.why_missing().rstrip('.')}), and without one it "
-            "is not started unless you say so. `kode` asks once at a terminal; `kode doctor` says "
-            "what is missing."
+            f"there is no sandbox here ({sandbox.why_missing().rstrip('.')}; `kode doctor` says "
+            "more), and without one it is not started unless you say so: "
+            f"`kode extensions approve {server.name} --outside`."
         )
 
     @asynccontextmanager

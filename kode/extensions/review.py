@@ -108,10 +108,9 @@ async def ask_approval(
     approvals: Approvals,
     ask: Ask,
     most: int = SHOWN_LINES,
-    grants: Sequence[str] = (),
 ) -> bool:
-    """Asks one question about all items, and approves them as they were shown, with `grants` (see
-    `trust.Approved`) for each. Raises: StorageError, BusyError."""
+    """Asks one question about all items, and approves them as they were shown. Raises:
+    StorageError, BusyError."""
     title, reason = "Use this repository's extensions", "It can run programs or instruct the model."
     if items[0].kind in ALONE:
         title, reason = ALONE[items[0].kind]
@@ -134,7 +133,7 @@ async def ask_approval(
     )
     if (await ask(question)).choice == "no":
         return False
-    trust.approve(home, approvals.project, items, grants)
+    trust.approve(home, approvals.project, items)
     return True
 
 
@@ -150,10 +149,6 @@ def shown(item: Item, approvals: Approvals, *, lines: int = SHOWN_LINES) -> str:
     source = trust.written_after(item, approvals)
     after = f", written after reading {source}" if source else ""
     head = [f"{named(item)} ({state}, from {item.origin}{after})", item.can]
-    approval = approvals.find(item)
-    if approval is not None and approval.grants:
-        had = "It may besides" if state == "trusted" else "It had, and approving it does not give"
-        head.append(f"{had}: {', '.join(approval.grants)}")
     return "\n".join((*filter(None, head), *texts))
 
 

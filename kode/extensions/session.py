@@ -1,31 +1,34 @@
 """The extensions of one conversation: reviewed once, started, and offered to the model.
 
-Modules per kind define what an extension is; `kode.cli` and plug-ins ask here.
+Tools of MCP servers are one `mcp__server__tool` each, or the pair `mcp_search` and `mcp_call` for
+all. Their results are outside text.
 """
 
 import asyncio
 import contextlib
+import hashlib
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Annotated, Any, Literal
 
-from kode import paths
-from kode.errors import KodeError, UserError
+from kode import images, paths
+from kode.errors import KodeError, ServerError, StorageError, ToolError, UserError
 from kode.events import Emit, Notice
+from kode.events import ToolOutput as OutputEvent
 from kode.extensions import mcp_config, trust
 from kode.extensions.agents import AgentDefinition, has_all_tools, may_use
-from kode.extensions.mcp_config import Entry
+from kode.extensions.mcp_config import Definition, Entry
 from kode.extensions.mcp_server import McpServer, Opener, download_item, pinned_definitions
-from kode.extensions.mcp_tools import pair_of, source, tokens_of, tools_of
 from kode.extensions.review import Reviewer, named
 from kode.extensions.trust import Approvals, Item
-from kode.permissions.question import Ask
-from kode.tool import Tool
-
-if TYPE_CHECKING:
-    from kode.sandbox.sandbox import Sandbox
+from kode.function_tool import tool
+from kode.messages import Image
+from kode.permissions.question import Ask, visible
+from kode.tool import CALLS_ANY, Tool, ToolContext, ToolOutput
 
 FIRST_TURN_WAITS_S = 3.0  # most servers have started by then
 FIRST_START_WAITS_S = 15.0
@@ -33,6 +36,11 @@ FIRST_START_WAITS_S = 15.0
 SHARE_OF_WINDOW = 0.05
 """If the definitions of all tools take more of the window, the search-and-call pair replaces
 them."""
+
+MAX_DESCRIPTION_CHARS = 2_000  # 500 tokens of every request
+MAX_NAME_CHARS = 64
+"""The most that OpenAI and Anthropic take for the name of a tool."""
+FOUND = 8  # as many as a model can compare
 
 _RESOURCE = re.compile(r"(?:^|(?<=[\s(\"'`]))@([A-Za-z0-9._-]+):([^\s\"'`]+)")
 _PROMPT = re.compile(r"/mcp__((?:(?!__).)+)__(.+)")
@@ -56,9 +64,6 @@ class Extensions:
     emit: Emit
     ask: Ask | None
     opener: Opener
-    sandbox: "Sandbox | None" = None
-    """What servers and hooks run in; None if the person turned it off, which lets only their own
-    run without."""
     deferred: bool | Literal["auto"] = "auto"
     given: Sequence[Entry] = ()
     """Servers named by the program that runs kode: trusted, and not pinned."""
@@ -97,24 +102,13 @@ class Extensions:
                 pins=is_pinned,
                 definitions=pinned_definitions(entry, pins),
             )
-            if not server.definitions and not self._waits(server):
+            if not server.definitions:
                 server.start()
 
     def start_all(self) -> None:
         """Starts the others too, while nobody waits: as a person types."""
         for server in self.servers.values():
-            if not self._waits(server):
-                server.start()
-
-    def _waits(self, server: McpServer) -> bool:
-        """Whether it may need a yes first, because it cannot run in a sandbox."""
-        if "command" not in server.entry.values or self.opener.required:
-            return False
-        if server.entry.values.get("outside") is True:
-            return True
-        if self.sandbox is None:
-            return server.entry.scope in trust.FOREIGN
-        return bool(self.sandbox.unavailable_reason())
+            server.start()
 
     async def open(self, window_tokens: int) -> tuple[Tool, ...]:
         """Asks about what is new or changed, waits briefly for servers, and returns the tools of
@@ -134,9 +128,6 @@ class Extensions:
                 )
             self.begin()
         servers = list(self.servers.values())
-        programs = [server.entry for server in servers if "command" in server.entry.values]
-        await self.ask_outside([e.item for e in programs if e.values.get("outside")], always=True)
-        await self.ask_outside([entry.item for entry in programs])
         new = [server for server in servers if self.opener.needs_start(server.entry)]
         unlisted = [s for s in servers if not s.definitions and s not in new]
         for server in (*unlisted, *new):
@@ -182,23 +173,6 @@ class Extensions:
             await _wait_for([server], FIRST_START_WAITS_S)
         except KodeError as error:
             self.emit(Notice(text=f"The MCP server {server.name} stays off: {error}"))
-
-    async def ask_outside(self, items: Sequence[Item], *, always: bool = False) -> None:
-        """Where there is no sandbox, asks once about each server or hook in use that would run
-        without one; where the person turned it off, about each of the repository. `always`: where
-        there is one too."""
-        if self.sandbox is None and not always:
-            items = [item for item in items if item.scope in trust.FOREIGN]
-        if not items or self.opener.required:
-            return
-        sandbox = None if always else self.sandbox
-        if sandbox is not None and await asyncio.to_thread(sandbox.kind) != "none":
-            return
-        for item in items:
-            try:
-                await self._reviewer.may(paths.project_root(self.cwd), trust.outside(item))
-            except KodeError as error:
-                self.emit(Notice(text=f"{item.name} stays off. {error}"))
 
     async def may_change(self, item: Item) -> bool:
         """Whether a changed item may be used as it is now; asks once about each change.
@@ -273,3 +247,188 @@ async def _wait_for(servers: list[McpServer], timeout_s: float) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(timeout_s):
             await asyncio.gather(*(server.settled.wait() for server in servers))
+
+
+# ── the tools ────────────────────────────────────────────────────────────────────────────────
+
+
+def tools_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
+    """One tool for each usable definition, in the order of the servers."""
+    tools: list[Tool] = []
+    for server in servers:
+        for definition in server.definitions.values():
+            taken = {tool.name for tool in tools}
+            tools.append(_tool(server, definition, _tool_name(server.name, definition.name, taken)))
+    return tuple(tools)
+
+
+def tokens_of(tools: Sequence[Tool]) -> int:
+    """Roughly how much of a window their definitions take."""
+    chars = sum(
+        len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters()))
+        for tool in tools
+    )
+    return chars // 4
+
+
+def pair_of(servers: Sequence[McpServer]) -> tuple[Tool, ...]:
+    """The two tools that represent all of these servers, whatever tools they have."""
+    names = ", ".join(server.name for server in servers)
+
+    @tool(
+        effect="none",
+        subject="query",
+        name="mcp_search",
+        description=f"Find tools of the MCP servers {names}: what they do and their parameters. "
+        "Call them with mcp_call.",
+    )
+    async def search(
+        context: ToolContext, query: Annotated[str, "What the tool should do"]
+    ) -> ToolOutput:
+        return _search(servers, query)
+
+    def target(arguments: Mapping[str, Any]) -> str:
+        return f"{arguments.get('server', '')}:{arguments.get('tool', '')}"
+
+    @tool(
+        effect="mcp",
+        name=CALLS_ANY,
+        description="Call a tool that mcp_search has found.",
+        target=target,
+    )
+    async def call(
+        context: ToolContext,
+        server: str,
+        tool: str,
+        arguments: Annotated[dict[str, Any], "As its parameters say"] = {},  # noqa: B006
+    ) -> ToolOutput:
+        for candidate in servers:
+            if candidate.name == server:
+                return await _call(candidate, tool, context, arguments)
+        raise ToolError(f"There is no MCP server {server!r} here. The servers are: {names}.")
+
+    return (search, call)
+
+
+def source(name: str) -> str:
+    """The name of a server as an outside source."""
+    return f"the MCP server {name}"
+
+
+def _tool_name(server: str, name: str, taken: set[str]) -> str:
+    """The name for the model, with the letters and length that every provider accepts."""
+    plain = "mcp__" + "__".join(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in (server, name))
+    if len(plain) <= MAX_NAME_CHARS and plain not in taken:
+        return plain
+    mark = hashlib.sha256(f"{server}:{name}".encode()).hexdigest()[:6]
+    return f"{plain[: MAX_NAME_CHARS - 7]}_{mark}"
+
+
+def _tool(server: McpServer, definition: Definition, name: str) -> Tool:
+    async def run(context: ToolContext, arguments: Mapping[str, Any]) -> ToolOutput:
+        return await _call(server, definition.name, context, arguments)
+
+    return Tool(
+        name=name,
+        description=f"[MCP server {server.name}] {_description(definition)}",
+        effect="mcp",
+        subject="",
+        target=lambda arguments: f"{server.name}:{definition.name}",
+        parallel=False,
+        parameters=lambda: _schema(definition),
+        check=lambda arguments: arguments,  # the server knows best, and says what is wrong
+        run=run,
+    )
+
+
+def _description(definition: Definition) -> str:
+    """The server's own words, with invisible characters escaped."""
+    text = visible(definition.description).strip()
+    return text if len(text) <= MAX_DESCRIPTION_CHARS else text[: MAX_DESCRIPTION_CHARS - 1] + "…"
+
+
+def _schema(definition: Definition) -> Mapping[str, Any]:
+    schema = _show_hidden(definition.parameters)
+    return {"properties": {}, **schema, "type": "object"}
+
+
+def _show_hidden(node: Any) -> Any:
+    if isinstance(node, str):
+        return visible(node)
+    if isinstance(node, list):
+        return [_show_hidden(child) for child in node]
+    if isinstance(node, dict):
+        return {visible(key): _show_hidden(value) for key, value in node.items()}
+    return node
+
+
+async def _call(
+    server: McpServer, name: str, context: ToolContext, arguments: Mapping[str, Any]
+) -> ToolOutput:
+    """Raises: ToolError with the server's own words if it failed."""
+    try:
+        connection = await server.connected()
+        if name in server.held:
+            raise ToolError(
+                f"{name} of the MCP server {server.name} has changed since the person approved it, "
+                f"and is off until they run `kode mcp approve {server.name}`. Do without it."
+            )
+        if name not in server.definitions:
+            names = ", ".join(map(visible, server.definitions))
+            raise ToolError(
+                f"The MCP server {server.name} has no tool {name!r}. It has: {names or 'none'}."
+            )
+
+        def report(line: str) -> None:
+            context.emit(OutputEvent(call_id=context.call_id, text="", partial=visible(line)))
+
+        content = await connection.call(name, arguments, report)
+    except ServerError as error:
+        untrusted = source(server.name) if error.untrusted else ""
+        raise ToolError(str(error), untrusted=untrusted) from error
+    text = content.text or ("(an image)" if content.pictures else "(no text)")
+    if content.is_error:
+        raise ToolError(text, untrusted=source(server.name))
+    # Beside the session, as for images that a person attaches.
+    folder, pictures = paths.images_folder(context.place.outputs.parent), list[Image]()
+    for picture in content.pictures:
+        try:
+            pictures.append(images.keep(folder, picture.name, picture.data))
+        except (UserError, StorageError) as error:
+            text += f"\n[An image is left out: {error}]"
+    return ToolOutput(text=text, pictures=tuple(pictures), untrusted=source(server.name))
+
+
+def _search(servers: Sequence[McpServer], query: str) -> ToolOutput:
+    from kode.memory.search import IndexedText, TextIndex
+
+    matches = [
+        (server, definition) for server in servers for definition in server.definitions.values()
+    ]
+    index = TextIndex()
+    index.update(
+        [
+            IndexedText(str(number), f"{server.name} {tool.name} {_description(tool)}")
+            for number, (server, tool) in enumerate(matches)
+        ]
+    )
+    ranked = index.search(query, FOUND, datetime.now().astimezone())
+    shown = [matches[int(result.text.id)] for result in ranked] or matches[:FOUND]
+    lines = [
+        f"{server.name}:{visible(definition.name)} — {_description(definition)}\n"
+        f"  arguments: {json.dumps(_schema(definition), ensure_ascii=False)}"
+        for server, definition in shown
+    ]
+    idle = [server for server in servers if not server.runs]
+    lines += [
+        f"[{server.name} does not run: {server.fault or 'it is not started yet'}]"
+        for server in idle
+    ]
+    head = "" if ranked else "No tool matches these words. Some that are there:\n"
+    heard = [*(server for server, _ in shown), *(server for server in idle if server.fault)]
+    named = ", ".join(dict.fromkeys(source(server.name) for server in heard))
+    return ToolOutput(
+        text=head + ("\n".join(lines) or "There are no tools."),
+        summary=f"{len(ranked)} found",
+        untrusted=named,
+    )

@@ -23,7 +23,6 @@ from kode.diffs import unified_diff
 from kode.errors import ConfigError, StorageError
 from kode.paths import real_path
 from kode.permissions.approvals import read_approvals, write_approvals
-from kode.sandbox.reach import NO_GRANTS, Grants
 from kode.session.provenance import Record, record_of
 from kode.workplace import below
 
@@ -48,7 +47,6 @@ BESIDE: tuple[Kind, ...] = ("mcp-tool", "mcp-outside", "mcp-download", "hook-out
 """Approved beside the item that they are about, and for everybody's: nothing brings them."""
 NOT_FOUND: tuple[Kind, ...] = (*BESIDE, "instructions")
 """What no finder lists once it is approved."""
-NETWORK, OUTSIDE = "network", "outside"
 Scope = Literal["project", "home", "client", "bundle"]
 FOREIGN: tuple[Scope, ...] = ("project", "bundle")
 """Whose hooks and servers run without a sandbox only if a person says so, and allow nothing."""
@@ -119,8 +117,6 @@ class Approved:
     """Where it looked for that."""
     names: str = ""
     """See `_hash_names`; "" until it was seen."""
-    grants: tuple[str, ...] = ()
-    """What it may do besides: `network`, `outside`, or a folder to write in, absolute."""
 
     @property
     def is_seen(self) -> bool:
@@ -256,36 +252,8 @@ def _text_before(item: Item, approvals: Approvals) -> str | None:
     return None if before is None else f"{before}\n"
 
 
-def given_to(item: Item, approvals: Approvals) -> tuple[str, ...]:
-    """What a person lets an item do besides, as `Approved` has it, as long as it is as they
-    approved it."""
-    approval = approvals.find(item)
-    return approval.grants if approval and approval.digest == digest(item) else ()
-
-
-def grants_of(item: Item, approvals: Approvals, entry: Grants = NO_GRANTS) -> Grants:
-    """The same, for the sandbox, with what the person's own entry lets it do."""
-    given = given_to(item, approvals)
-    return Grants(
-        network=entry.network or NETWORK in given,
-        outside=entry.outside or OUTSIDE in given,
-        write=(*entry.write, *(grant for grant in given if grant.startswith("/"))),
-    )
-
-
-def may_write_in(folder: Path, home: Path, project: Path) -> bool:
-    """Whether a hook can be let write there (absolute, without links): it is neither in kode's own
-    folder, nor around that, the person's home or the project."""
-    own, user_home = Path(real_path(home)), Path(real_path(paths.user_home() or paths.NO_HOME))
-    around = (own, user_home, *project.parents)
-    return not folder.is_relative_to(own) and not any(o.is_relative_to(folder) for o in around)
-
-
-def approve(
-    home: Path, project: Path, items: Sequence[Item], grants: Sequence[str] = ()
-) -> Approvals:
-    """Saves the approval of items as they are now, with `grants` (see `Approved`) for each; returns
-    all approvals of the project.
+def approve(home: Path, project: Path, items: Sequence[Item]) -> Approvals:
+    """Saves the approval of items as they are now; returns all approvals of the project.
 
     Raises: StorageError, BusyError; then nothing was approved.
     """
@@ -302,7 +270,6 @@ def approve(
                 digest=digest(item),
                 content=_text_to_compare(item),
                 approved_at=datetime.now(UTC).isoformat(),
-                grants=tuple(grants),
             )
 
     return _change(home, project, add)

@@ -6,7 +6,7 @@ import pytest
 
 from kode.errors import ServerError, ToolError
 from kode.extensions import mcp_server
-from kode.extensions.mcp_tools import pair_of, tools_of
+from kode.extensions.session import pair_of, tools_of
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import asynccontextmanager
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,8 +14,7 @@ from kode.extensions import review, trust
 from kode.extensions import session as session_module
 from kode.extensions.mcp_config import Content, Definition, Entry, Offer, Picture
 from kode.extensions.mcp_server import McpServer
-from kode.extensions.mcp_tools import pair_of, tools_of
-from kode.extensions.session import Extensions
+from kode.extensions.session import Extensions, pair_of, tools_of
 from tests.pictures import png
 
 PNG = png()
@@ -141,7 +139,7 @@ async def extensions(home, project):
         async def open_entry(entry):
             yield await connect(entry)
 
-        open_entry.trust_project, open_entry.required = True, False
+        open_entry.trust_project = True
         open_entry.needs_start = lambda entry: False
         one = Extensions(
             home=home,
@@ -149,9 +147,6 @@ async def extensions(home, project):
             emit=given.pop("emit", silent),
             ask=None,
             opener=open_entry,
-            sandbox=SimpleNamespace(
-                kind=lambda: "layered", is_available=lambda: True, unavailable_reason=lambda: ""
-            ),
             **given,
         )
         opened.append(one)

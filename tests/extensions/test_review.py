@@ -85,12 +85,6 @@ async def test_an_item_that_changes_during_the_question_is_not_approved(home, pr
     assert trust.state(tool, trust.load(home, project)) == {"once": "changed", "no": "new"}[choice]
 
 
-def test_no_folder_around_the_home_is_let_be_written(home, project):
-    assert trust.may_write_in(project, home, project)
-    assert not trust.may_write_in(home.parent, home, home.parent)
-    assert not trust.may_write_in(home / "trust", home, project)
-
-
 async def test_words_have_no_meaning_for_what_is_approved(home, project):
     person = Person("no")
     await Reviewer(home, person).review(project)

@@ -185,21 +185,15 @@ def _trust_parser() -> Parser:
     approve = add("approve", "approve one item, or all that are pending")
     approve.add_argument("name", metavar="ITEM", nargs="?")
     approve.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    about = "servers and hooks may run without a sandbox; a hook named as ITEM does"
+    about = "servers may run without a sandbox where there is none, hooks do"
     approve.add_argument("--outside", action="store_true", help=about)
-    about = "the hook ITEM may use the network"
-    approve.add_argument("--network", action="store_true", help=about)
-    about = "the hook ITEM may write in this folder (repeatable)"
-    approve.add_argument("--write", metavar="FOLDER", action="append", default=[], help=about)
     add("revoke", "withdraw an approval").add_argument("name", metavar="ITEM")
     return parser
 
 
 def _list_items(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -> Answer:
     rows = [
-        _row(item, item.scope, trust.state(item, approvals), trust.digest(item))
-        | {"may": list(trust.given_to(item, approvals))}
-        for item in items
+        _row(item, item.scope, trust.state(item, approvals), trust.digest(item)) for item in items
     ]
     listed = {(row["kind"], row["name"], row["origin"]) for row in rows}
     rows += [
@@ -211,53 +205,27 @@ def _list_items(items: Sequence[Item], approvals: Approvals, *, as_json: bool) -
     return Answer(
         value=rows,
         as_json=as_json,
-        rows=[[*(public(row[n]) for n in names), public(", ".join(row["may"]))] for row in rows],
+        rows=[[public(row[name]) for name in names] for row in rows],
         empty="This project has nothing that needs approval.",
     )
 
 
 def _row(item: Item | Approved, scope: str, state: str, digest: str) -> dict[str, Any]:
     place = {"scope": scope, "state": state, "origin": str(item.origin)}
-    return {"kind": item.kind, "name": item.name, **place, "hash": digest, "may": []}
+    return {"kind": item.kind, "name": item.name, **place, "hash": digest}
 
 
 def _approve(
     arguments: argparse.Namespace, items: Sequence[Item], approvals: Approvals, home: Path
 ) -> Answered:
-    grants = _grants(arguments, items, home, approvals.project)
     wanted = [*items]
     if arguments.outside:
         wanted += [trust.outside(item) for item in items if item.kind in ("mcp", "hook")]
-    pending = [
-        item
-        for item in wanted
-        if trust.state(item, approvals) != "trusted" or (grants and item.kind == "hook")
-    ]
+    pending = [item for item in wanted if trust.state(item, approvals) != "trusted"]
     if not pending:
         return "Nothing is pending."
-    if grants:
-        print(clean(f"It would have besides: {', '.join(grants)}"))
-    asks = approve_shown(pending, approvals, home, unasked=arguments.yes, grants=grants)
-    return EXIT_OK if asyncio.run(asks) else EXIT_FAILED
-
-
-def _grants(
-    arguments: argparse.Namespace, items: Sequence[Item], home: Path, project: Path
-) -> list[str]:
-    """What a hook may do besides, as `trust.Approved` keeps it. Raises: ConfigError."""
-    if not arguments.name or any(item.kind != "hook" for item in items):
-        if arguments.network or arguments.write:
-            raise ConfigError("--network and --write are for one hook: name it as ITEM.")
-        return []
-    folders = [Path(paths.real_path(paths.expand(name))) for name in arguments.write]
-    for folder in folders:
-        if not folder.is_dir() or not trust.may_write_in(folder, home, project):
-            raise ConfigError(
-                f"--write {folder}: it must be an existing folder, and neither your home, kode's "
-                "own, nor one around them or the project."
-            )
-    grants = {trust.NETWORK: arguments.network, trust.OUTSIDE: arguments.outside}
-    return [*(grant for grant, is_wanted in grants.items() if is_wanted), *map(str, folders)]
+    is_approved = asyncio.run(approve_shown(pending, approvals, home, unasked=arguments.yes))
+    return EXIT_OK if is_approved else EXIT_FAILED
 
 
 async def approve_shown(
@@ -267,21 +235,20 @@ async def approve_shown(
     *,
     unasked: bool,
     lines: int = review.SHOWN_LINES,
-    grants: Sequence[str] = (),
 ) -> bool:
-    """Shows what waits and saves what the person approves, with `grants` for each if there are any;
-    False if they refuse any of it. Raises: ConfigError if nobody can be asked."""
+    """Shows what waits and saves what the person approves; False if they refuse. Raises:
+    ConfigError if nobody can be asked."""
     names = visible(", ".join(map(review.named, items)))
     if not unasked and items:
         if sys.stdin is None or not sys.stdin.isatty():
             raise ConfigError(
                 f"There is no terminal to ask in about {names}: --yes approves without asking."
             )
-        return await review.ask_approval(home, items, approvals, make_ask(), lines, grants)
+        return await review.ask_approval(home, items, approvals, make_ask(), lines)
     for item in items:
         print(public(review.shown(item, approvals, lines=lines)))
     if items:
-        trust.approve(home, approvals.project, items, grants)
+        trust.approve(home, approvals.project, items)
         print(clean(f"Approved until it changes: {names}"))
     return True
 

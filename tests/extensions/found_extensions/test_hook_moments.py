@@ -579,47 +579,29 @@ async def test_effects_that_a_hook_has_in_vain_are_named_once(
 
     said = [line for line in notices(events).splitlines() if "no effect" in line]
     assert len(said) == 1
-    for part in (f"{home}/logs/a.log", "192.0.2.1:443", "log.txt", "--network", "--write"):
+    for part in (f"{home}/logs/a.log", "192.0.2.1:443", "log.txt", "--outside"):
         assert part in said[0]
 
 
 @needs("bwrap")
-async def test_a_hook_writes_where_a_person_lets_it(
-    world: World, opened: Open, events: list[Event], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = world.user_home / "home"
-    for folder in (home / "logs", home / "other", world.project / "own"):
-        folder.mkdir(parents=True)
-    monkeypatch.setenv("HOME", str(home))
-    command = "for name in ~/logs ~/other own .; do echo x > $name/made.log; done; exit 0"
-    hooks(world, ("PreToolUse", "Bash", command), file=".claude/settings.json")
-    write = [str(home / "logs"), str(world.project / "own")]
-    trust.approve(world.home, world.project, world.find().items(), write)
-    conversation = await opened({"calls": [LIST]}, DONE, mode="full")
-
-    await conversation.turn("look")
-
-    made = sorted(str(one.relative_to(world.user_home)) for one in world.user_home.rglob("*.log"))
-    assert made == ["home/logs/made.log", "project/own/made.log"]
-    assert "other/made.log" in notices(events)
-
-
-@needs("bwrap")
-async def test_a_hook_that_changes_loses_its_grants(
+async def test_a_hook_that_changes_stays_in_the_sandbox_again(
     world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(world.user_home / "home"))
-    outside = f"echo x > {world.user_home}/made"
-    hooks(world, ("PreToolUse", "Bash", outside), file=".claude/settings.json")
-    trust.approve(world.home, world.project, world.find().items(), [trust.OUTSIDE])
+    made = world.user_home / "made"
+    command = f"echo x > {made}"
+    hooks(world, ("PreToolUse", "Bash", command), file=".claude/settings.json")
+    world.approve()
+    outside = [trust.outside(item) for item in world.find().items()]
+    trust.approve(world.home, world.project, outside)
     conversation = await opened({"calls": [LIST]}, DONE, mode="full")
     await conversation.turn("look")
-    assert (world.user_home / "made").exists()
+    assert made.exists()
 
-    (world.user_home / "made").unlink()
-    hooks(world, ("PreToolUse", "Bash", f"{outside};"), file=".claude/settings.json")
+    made.unlink()
+    hooks(world, ("PreToolUse", "Bash", f"{command};"), file=".claude/settings.json")
     world.approve()
     conversation = await opened({"calls": [LIST]}, DONE, mode="full")
     await conversation.turn("look")
 
-    assert not (world.user_home / "made").exists()
+    assert not made.exists()

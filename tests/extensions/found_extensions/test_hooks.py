@@ -272,7 +272,7 @@ def test_only_a_file_no_tool_writes_frees_a_hook(
 ) -> None:
     world.write(file, settings("Stop", "x", sandbox=False))
 
-    assert [hook.grants.outside for hook in in_use(world.find().hooks)] == [True] * runs_outside
+    assert [hook.outside for hook in in_use(world.find().hooks)] == [True] * runs_outside
 
 
 async def test_hooks_in_ones_own_config_are_no_fault_of_it(world: World, opened: Open) -> None:

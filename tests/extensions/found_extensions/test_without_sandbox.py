@@ -11,12 +11,12 @@ from kode.conversation import Conversation
 from kode.errors import SandboxUnknownError
 from kode.events import Event, Notice
 from kode.extensions import mcp_config, trust
-from kode.permissions.question import Answer, Question
 from tests.extensions.found_extensions.conftest import Open, World
 from tests.extensions.found_extensions.test_hook_moments import DONE, EDIT, finished, hooks, runs
 from tests.needs import PLAIN_PYTHON
 
 SERVERS = Path(__file__).parent.parent / "servers"
+OFF = {"sandbox.enabled": False}
 
 
 @pytest.fixture(autouse=True)
@@ -26,21 +26,15 @@ def no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.unavailable_reason", lambda self: "broken")
 
 
-class Person:
-    """Answers every question alike."""
-
-    def __init__(self, choice: Any) -> None:
-        self.choice = choice
-        self.asked: list[str] = []
-
-    async def __call__(self, question: Question) -> Answer:
-        self.asked.append(question.subject)
-        return Answer(choice=self.choice)
-
-
 def bring_hook(world: World, event: str = "PreToolUse") -> None:
     hooks(world, (event, "*", "touch ../judged"), file=".claude/settings.json")
     world.approve()
+
+
+def let_outside(world: World) -> None:
+    """Has what is there run without a sandbox."""
+    items = (*world.find().items(), *mcp_config.items(world.home, world.project))
+    trust.approve(world.home, world.project, [trust.outside(item) for item in items])
 
 
 def bring_servers(world: World, *names: str) -> None:
@@ -66,14 +60,6 @@ async def test_a_guard_that_cannot_judge_blocks_the_call(
     assert finished(events)[0].is_error
 
 
-async def test_a_guard_blocks_when_the_person_refuses_to_run_it(world: World, opened: Open) -> None:
-    bring_hook(world)
-    talk = await opened({"calls": [EDIT]}, DONE, mode="full", ask=Person("no"))
-    await talk.turn("write")
-    assert not (world.project / "a.txt").exists()
-    assert not (world.user_home / "judged").exists()
-
-
 async def test_a_guard_whose_sandbox_cannot_be_made_blocks_the_call(
     world: World, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,7 +82,7 @@ async def test_no_hook_runs_outside_while_the_sandbox_is_unknown(
 
     monkeypatch.setattr("kode.sandbox.sandbox.Sandbox.fault", runs_out_of_time)
     bring_hook(world)
-    talk = await opened({"calls": [EDIT]}, DONE, mode="full", ask=Person("once"))
+    talk = await opened({"calls": [EDIT]}, DONE, mode="full")
     await talk.turn("write")
     assert not (world.user_home / "judged").exists()
     assert [run.outcome for run in runs(talk)] == ["deny"]
@@ -112,74 +98,50 @@ async def test_a_hook_that_judges_nothing_is_skipped_without_blocking(
     assert not (world.user_home / "judged").exists()
 
 
-async def test_a_hook_is_asked_about_once_and_then_runs(world: World, opened: Open) -> None:
+@pytest.mark.parametrize("flags", [{}, OFF])
+async def test_a_hook_runs_once_a_person_has_approved_that(
+    world: World, opened: Open, flags: dict[str, bool]
+) -> None:
     bring_hook(world)
-    person = Person("once")
-    for name in ("a.txt", "b.txt"):
-        call = {"name": "write_file", "arguments": {"path": name, "content": "x"}}
-        talk = await opened({"calls": [call]}, DONE, mode="full", ask=person)
-        await talk.turn("write")
-        assert (world.project / name).exists()
+    let_outside(world)
+    talk = await opened({"calls": [EDIT]}, DONE, mode="full", **flags)
+    await talk.turn("write")
+    assert (world.project / "a.txt").exists()
     assert (world.user_home / "judged").exists()
-    assert len(person.asked) == 1
 
 
-async def test_a_refusal_holds_for_the_session_only(world: World, opened: Open) -> None:
+async def test_a_changed_hook_needs_another_approval(world: World, opened: Open) -> None:
     bring_hook(world)
-    person = Person("no")
-    talk = await opened({"calls": [EDIT]}, {"calls": [EDIT]}, DONE, DONE, ask=person)
-    await talk.turn("write")
-    asked = len(person.asked)
-    await talk.turn("write")
-    again = await opened({"text": "x"}, ask=person)
-    await again.turn("hello")
-    assert (asked, len(person.asked)) == (1, 2)
-
-
-async def test_a_changed_hook_is_asked_about_again(world: World, opened: Open) -> None:
-    bring_hook(world)
-    person = Person("once")
-    await (await opened({"text": "x"}, ask=person)).turn("hello")
-    hooks(world, ("PreToolUse", "*", "touch other"), file=".claude/settings.json")
+    let_outside(world)
+    hooks(world, ("PreToolUse", "*", "touch ../judged; true"), file=".claude/settings.json")
     world.approve()
-    await (await opened({"text": "x"}, ask=person)).turn("hello")
-    assert len(person.asked) == 2
+    talk = await opened({"calls": [EDIT]}, DONE, mode="full")
+    await talk.turn("write")
+    assert not (world.user_home / "judged").exists()
 
 
-async def test_each_server_is_asked_about_once_and_then_runs(world: World, opened: Open) -> None:
-    bring_servers(world, "one", "two")
-    person = Person("once")
-    for _ in range(2):
-        talk = await opened(DONE, ask=person)
-        await talk.turn("hello")
-        assert talk.extensions is not None
-        for server in talk.extensions.servers.values():
-            await server.connected()
-        assert servers_of(talk) == {"one": True, "two": True}
-    assert len(person.asked) == 2
-
-
-async def test_a_server_does_not_start_when_nobody_says_yes(
-    world: World, opened: Open, events: list[Event]
+@pytest.mark.parametrize("flags", [{}, OFF])
+@pytest.mark.parametrize("approved", [True, False])
+async def test_a_server_starts_once_a_person_has_approved_that(
+    world: World, opened: Open, events: list[Event], flags: dict[str, bool], approved: bool
 ) -> None:
     bring_servers(world, "one")
-    for person in (None, Person("no")):
-        talk = await opened(DONE, ask=person)
-        await talk.turn("hello")
-        assert servers_of(talk) == {"one": False}
-    assert any("kode doctor" in event.text for event in events if isinstance(event, Notice))
+    if approved:
+        let_outside(world)
+    talk = await opened(DONE, **flags)
+    await talk.turn("hello")
+    assert servers_of(talk) == {"one": approved}
+    said = [event.text for event in events if isinstance(event, Notice)]
+    assert any("extensions approve one --outside" in text for text in said) is not approved
 
 
-async def test_a_required_sandbox_leaves_no_question_to_ask(world: World, opened: Open) -> None:
+async def test_a_required_sandbox_leaves_nothing_outside(world: World, opened: Open) -> None:
     bring_servers(world, "one")
     bring_hook(world)
-    earlier = [trust.outside(item) for item in world.find().items()]
-    trust.approve(world.home, world.project, earlier)
-    person = Person("once")
-    talk = await opened({"calls": [EDIT]}, DONE, ask=person, **{"sandbox.enabled": True})
+    let_outside(world)
+    talk = await opened({"calls": [EDIT]}, DONE, **{"sandbox.enabled": True})
     await talk.turn("write")
     assert servers_of(talk) == {"one": False}
-    assert not [one for one in person.asked if "sandbox" in one]
     assert not (world.user_home / "judged").exists()
 
 
@@ -191,9 +153,6 @@ async def test_trusting_the_project_keeps_it_in_the_sandbox(world: World) -> Non
     assert trust.state(trust.outside(item), approvals) == "new"
 
 
-OFF = {"sandbox.enabled": False}
-
-
 async def test_trusting_a_project_does_not_let_its_hook_outside(world: World, opened: Open) -> None:
     bring_hook(world)
     talk = await opened({"calls": [EDIT]}, DONE, mode="full", trust_project=True, **OFF)
@@ -202,27 +161,7 @@ async def test_trusting_a_project_does_not_let_its_hook_outside(world: World, op
     assert not (world.project / "a.txt").exists()
 
 
-async def test_a_yes_lets_a_hook_run_with_the_sandbox_off(world: World, opened: Open) -> None:
-    bring_hook(world)
-    person = Person("once")
-    for _ in range(2):
-        talk = await opened({"calls": [EDIT]}, DONE, mode="full", ask=person, **OFF)
-        await talk.turn("write")
-    assert (world.user_home / "judged").exists()
-    assert len(person.asked) == 1
-
-
 async def test_ones_own_hook_runs_with_the_sandbox_off(world: World, opened: Open) -> None:
     hooks(world, ("PreToolUse", "*", "touch ../judged"))
     await (await opened({"calls": [EDIT]}, DONE, mode="full", **OFF)).turn("write")
     assert (world.user_home / "judged").exists()
-
-
-@pytest.mark.parametrize("choice", ["once", "no"])
-async def test_a_server_needs_a_yes_with_the_sandbox_off(
-    world: World, opened: Open, choice: str
-) -> None:
-    bring_servers(world, "one")
-    talk = await opened(DONE, ask=Person(choice), **OFF)
-    await talk.turn("hello")
-    assert servers_of(talk) == {"one": choice == "once"}
