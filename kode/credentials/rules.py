@@ -1,67 +1,32 @@
-"""The forms of credentials that a pattern can tell: tokens of providers by their prefix (the rows
-of `tokens.json`), and others by shape or by a telling word nearby.
+"""The forms of credentials that a pattern can tell: tokens of providers by their prefix
+(`tokens.json`), others by shape or by a telling word nearby (`forms.toml`), and values that a text
+calls secret by assigning them to a name: `password = ...`, `the api key is ...`.
 
-Of each row of the table: `kind`, `prefixes`, and `body`, the pattern of what follows a prefix.
-`random`: the prefix is common, so the body must look random to count. A prefix counts unless a
-letter or digit precedes it. With `compound` the body has several parts, and `-` or `_` may not
-precede it either: a run of such characters is tried once, not once for each time it has the prefix.
-"""
+Of each token: `kind`, `prefixes`, and `body`, the pattern of what follows a prefix. `random`: the
+prefix is common, so the body must look random to count. A prefix counts unless a letter or digit
+precedes it. With `compound` the body has several parts, and `-` or `_` may not precede it either: a
+run of such characters is tried once, not once for each time it has the prefix."""
 
 import base64
 import binascii
+import itertools
 import json
+import math
 import re
+import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 
-from kode.credentials.values import (
-    is_mixed,
-    is_password,
-    is_placeholder,
-    is_scrambled,
-    looks_random,
-)
-
 Judge = Callable[[re.Match[str]], bool]
-
-
-def _is_chosen(match: re.Match[str]) -> bool:
-    return is_password(match["value"], is_assigned=True)
-
-
-@dataclass(frozen=True, eq=False)
-class Rule:
-    """One form. The group `value` of the pattern is the credential, else all that it matches."""
-
-    hints: tuple[str, ...]
-    """The pattern is only searched in a text that has one of these in lower case."""
-    source: str
-    kind: str = "password"
-    judge: Judge = _is_chosen
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        return re.compile(self.source)
-
-    @cached_property
-    def group(self) -> str | int:
-        """The group of the pattern that is the credential."""
-        return "value" if "value" in self.pattern.groupindex else 0
-
-
-def _always(match: re.Match[str]) -> bool:
-    return True
+_TABLES = resources.files("kode.credentials")
 
 
 def _is_real(match: re.Match[str]) -> bool:
     value = match["value"]
     return not is_placeholder(value) and not value.startswith(("$", "%", "{", "<"))
-
-
-def _is_random(match: re.Match[str]) -> bool:
-    return looks_random(match["value"])
 
 
 def _is_user_and_password(match: re.Match[str]) -> bool:
@@ -86,27 +51,52 @@ def _is_password_of_url(match: re.Match[str]) -> bool:
     return not is_placeholder(password) and not password.startswith(("$", "%", "{", "<", ":"))
 
 
-def _is_issued(match: re.Match[str]) -> bool:
-    """Of a token with a prefix."""
-    return not is_placeholder(match["body"])
-
-
-def _is_issued_at_random(match: re.Match[str]) -> bool:
-    body = match["body"]
-    is_random = looks_random(body, min_chars=10) or is_scrambled(body)
+def _is_random_body(body: str, min_chars: int = 16) -> bool:
+    is_random = looks_random(body, min_chars=min_chars) or _is_scrambled(body)
     return is_random and not is_placeholder(body)
 
 
 def _is_named_token(match: re.Match[str]) -> bool:
-    body = match["body"]
-    is_random = (looks_random(body) or is_scrambled(body)) and not is_placeholder(body)
-    return is_random and (bool(match["named"]) or is_mixed(body))
+    return _is_random_body(match["body"]) and bool(match["named"] or _is_mixed(match["body"]))
 
 
-def _tokens() -> Iterator[Rule]:
-    text = resources.files("kode.credentials").joinpath("tokens.json").read_bytes()
-    for row in json.loads(text):
-        judge = _is_issued_at_random if row.get("random") else _is_issued
+_JUDGES: dict[str, Judge] = {
+    "any": lambda match: True,
+    "chosen": lambda match: _is_password(match["value"], is_assigned=True),
+    "issued": lambda match: not is_placeholder(match["body"]),
+    "issued_at_random": lambda match: _is_random_body(match["body"], min_chars=10),
+    "named_token": _is_named_token,
+    "password_of_url": _is_password_of_url,
+    "random": lambda match: looks_random(match["value"]),
+    "real": _is_real,
+    "user_and_password": _is_user_and_password,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """One form. The group `value` of the pattern is the credential, else all that it matches."""
+
+    hints: tuple[str, ...]
+    """The pattern is only searched in a text that has one of these in lower case."""
+    source: str
+    kind: str
+    judge: Judge
+    """Whether a match counts."""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        return re.compile(self.source)
+
+    @cached_property
+    def group(self) -> str | int:
+        """The group of the pattern that is the credential."""
+        return "value" if "value" in self.pattern.groupindex else 0
+
+
+def _read_tokens() -> Iterator[Rule]:
+    for row in json.loads(_TABLES.joinpath("tokens.json").read_bytes()):
+        judge = _JUDGES["issued_at_random" if row.get("random") else "issued"]
         before = "[A-Za-z0-9_-]" if row.get("compound") else "[A-Za-z0-9]"
         for prefix in row["prefixes"]:
             begin = re.escape(prefix)  # first, since a search for a plain text is the fastest
@@ -114,147 +104,179 @@ def _tokens() -> Iterator[Rule]:
             yield Rule((prefix,), source, row["kind"], judge)
 
 
-TOKENS = tuple(_tokens())
+def _read_forms() -> Iterator[tuple[str, Rule]]:
+    for row in tomllib.loads(_TABLES.joinpath("forms.toml").read_text("utf-8"))["form"]:
+        kind, judge = row.get("kind", "password"), _JUDGES[row.get("judge", "chosen")]
+        rule = Rule(tuple(row["hints"]), row["pattern"], kind, judge)
+        yield from ((hint, rule) for hint in rule.hints)
 
-_AUTH = ("bearer", "basic", "authorization")
-_WORDS = r"(?P<value>(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})"
 
-RULES = (
-    Rule(
-        ("hooks.slack.com/",),
-        r"hooks\.slack\.com/services/(?P<body>[A-Za-z0-9/]{20,})",
-        kind="Slack webhook",
-        judge=_is_issued_at_random,
-    ),
-    Rule(
-        ("webhook.office.com/",),
-        r"webhook\.office\.com/webhookb2/(?P<body>[A-Za-z0-9@/-]{40,})",
-        kind="Teams webhook",
-        judge=_is_issued,
-    ),
-    Rule(
-        (".atlasv1.",),
-        r"(?<![A-Za-z0-9])[A-Za-z0-9]*\.atlasv1\.(?P<body>[A-Za-z0-9_=-]{30,})",
-        kind="Terraform token",
-        judge=_is_issued,
-    ),
-    Rule(
-        (":aa",),
-        r"(?<![A-Za-z0-9])[A-Za-z0-9]*\d{6}:AA(?P<body>[A-Za-z0-9_-]{32,})(?![A-Za-z0-9_-])",
-        kind="Telegram token",
-        judge=_is_issued,
-    ),
-    Rule(
-        (".",),
-        r"(?P<value>[MNO](?<![A-Za-z0-9_-][MNO])[\w-]{17,30}\.[\w-]{6,7}\.[\w-]{25,50})",
-        kind="Discord token",
-        judge=_is_random,
-    ),
-    Rule(("q~",), r"[\w~.-]{3}\dQ~[\w~.-]{30,36}", kind="Azure client secret", judge=_always),
-    Rule(
-        ("-us",), r"[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9])", kind="Mailchimp key", judge=_always
-    ),
-    Rule(
-        ("sshpass",),
-        r"sshpass\s+-p\s*[\"']?(?P<value>[^\s\"']{4,128})",
-        kind="SSH password",
-        judge=_is_real,
-    ),
-    Rule(
-        ("pw",),
-        r"\b[Pp][Ww]\b(?: (?:for|of|on|to)(?: [\w.-]{1,40}){1,3}?)?(?: is|[ \t]{0,2}[:=])"
-        r"[ \t\"']{0,3}(?P<value>[^\s\"',;]{6,128})",
-    ),
-    Rule(("login",), r"[Ll]ogin\b[:=]?[ \t]{1,2}\S{1,64}[ \t]{0,2}/[ \t]{0,2}(?P<value>\S{8,128})"),
-    Rule(
-        ("define(",),
-        r"define\(\s*[\"']\w*(?:PASS|SECRET|KEY|TOKEN|SALT)\w*[\"']\s*,"
-        r"\s*[\"'](?P<value>[^\"']{8,256})[\"']",
-    ),
-    Rule(
-        ("secret_key_base",),
-        r"secret_key_base\W{1,5}(?P<value>[0-9a-f]{64,})",
-        kind="secret",
-        judge=_is_real,
-    ),
-    Rule(
-        ("ac",), r"AC(?<!\wAC)[0-9a-f]{32}:(?P<value>[0-9a-f]{32})\b", kind="token", judge=_is_real
-    ),
-    Rule(
-        ("cookie",),
-        r"[Cc]ookie:\s*(?:[^;\n]{0,200};\s*)?[\w.-]{0,40}(?:[Ss]ess|[Ss]id|[Aa]uth|[Tt]oken|jwt)"
-        r"[\w.-]{0,40}=(?P<value>[A-Za-z0-9%._~+/-]{20,})",
-        kind="cookie",
-        judge=_is_real,
-    ),
-    Rule(
-        (":$",),
-        r"[\w.-]{1,64}:(?P<value>\$(?:apr1|1|2[abxy]|5|6|y|7)\$[./A-Za-z0-9$=,-]{20,})",
-        kind="password hash",
-        judge=_always,
-    ),
-    Rule(
-        ("putty-user-key",),
-        r"PuTTY-User-Key-File[^\0]{1,2000}?Private-Lines:\s*\d+\s+(?P<value>[A-Za-z0-9+/=]{16,})",
-        kind="private key",
-        judge=_is_real,
-    ),
-    Rule(
-        (" phrase", "mnemonic"),
-        r"(?:(?:[Ss]eed|[Rr]ecovery|[Mm]nemonic|[Bb]ackup|[Ww]allet) phrase|[Mm]nemonic)\b"
-        rf"[^A-Za-z]{{0,20}}(?:is[^A-Za-z]{{1,5}})?{_WORDS}",
-        kind="seed phrase",
-        judge=_is_real,
-    ),
-    # a line of `.pgpass`
-    Rule(
-        (":",),
-        r":(?<=[\w.*-]{3}:)\d{2,5}:[\w*-]{1,40}:[\w*-]{1,40}:"
-        r"(?P<value>(?=\S{0,63}\d)(?=\S{0,63}[A-Za-z])[^\s:\"'<>]{8,64})",
-    ),
-    Rule(
-        (":",),
-        r"/(?<=(?<![\w/])\d/)\d{10,20}:(?P<value>[0-9a-f]{32})(?![0-9A-Za-z])",
-        kind="token",
-        judge=_is_real,
-    ),
-    # `shippo_live_...`, `acme_key_...`; or a short name and a long random part
-    Rule(
-        ("",),
-        r"(?<![A-Za-z0-9_/.-])(?!sha\d|md5|blake|crc)[a-z][a-z0-9]{1,14}[_-](?:(?P<named>(?:live|prod|"
-        r"secret|pat|api|key|token|tok|tkn|sk|private|admin|access)[_-](?:[a-z0-9]{1,4}[_-])?)"
-        r"(?=[A-Za-z0-9_-]{16})|(?=[A-Za-z0-9]{32}))(?P<body>[A-Za-z0-9]{16,}(?:[_-][A-Za-z0-9]+)*)",
-        kind="token",
-        judge=_is_named_token,
-    ),
-    Rule(
-        ("://",),
-        r"://(?P<user>[^\s:/@?#\"'<>`]{0,128}):(?P<value>[^\s/@\"'<>`]{1,256})@",
-        judge=_is_password_of_url,
-    ),
-    Rule(
-        _AUTH,
-        r"(?i:bearer|digest|token)[ \t]{1,4}(?P<value>[A-Za-z0-9._~+/=-]{8,})",
-        kind="authorization",
-        judge=_is_random,
-    ),
-    Rule(
-        _AUTH,
-        r"(?i:basic)[ \t]{1,4}(?P<value>[A-Za-z0-9._~+/=-]{8,})",
-        kind="authorization",
-        judge=_is_user_and_password,
-    ),
-    Rule(
-        ('auth"', "auth\\", "auth'"),
-        r"(?i:auth)\\?[\"'][ \t]{0,4}:[ \t]{0,4}\\?[\"'](?P<value>[A-Za-z0-9+/=]{8,})",
-        kind="authorization",
-        judge=_is_user_and_password,
-    ),
-    Rule(("login",), r"login[ \t]{1,4}\S{1,128}[ \t\n]{1,4}password[ \t]{1,4}(?P<value>\S{4,256})"),
-    Rule(
-        ("-u", "--user"),
-        r"(?:\s-u|--user)[ =]{1,4}[\"']?[^\s:\"']{1,128}:(?P<value>[^\s\"']{4,256})",
-    ),
+TOKENS, HINTED = tuple(_read_tokens()), tuple(_read_forms())
+
+
+# Values that a text assigns to the name of a secret.
+
+_FOREIGN_PASSWORDS = (
+    "contraseña", "senha", "mot de passe", "kennwort", "wachtwoord", "lösenord", "hasło",
+    "пароль", "密码", "密碼", "パスワード", "비밀번호",
+)  # fmt: skip
+_PASSWORD_NAME = re.compile(
+    r"passwor[dt]|passwd|passphrase|passcode|passe|pass|pwd|" + "|".join(_FOREIGN_PASSWORDS)
+)
+_SECRET_NAME = re.compile(r"secrets?|tokens?|bearer|credentials?|sig|keys?|_pat(?![a-z])")
+_KEY_OF = (
+    "api", "access", "secret", "private", "signing", "encryption", "master", "account", "auth",
+    "license", "deploy", "service", "client", "app", "admin", "subscription", "storage", "shared",
+)  # fmt: skip
+"""Words before `key` that make it a secret (`primary key` and `public key` are not)."""
+_HINTS = (
+    *("pass", "pwd", "secret", "token", "key", "credential", "bearer", "sig", "_pat"),
+    *_FOREIGN_PASSWORDS,
+)
+_VALUE = re.compile(
+    r"(?:[ \t]?\([^()\n]{1,16}\))?"
+    r"(?:[ \t]{1,2}(?:for|of|to|on|at|in)(?:[ \t]{1,2}(?!(?:is|was|are)[ \t])[^\s:=]{1,40}){1,3})?"
+    r"""[\\"'`\])]{0,4}[ \t]{0,4}"""
+    r"(?P<sep>=>|:=|->|→|[:=＝：]=?|(?:is|was|are|ist|est|es|это|は|是)(?=[ \t:])|(?<=[ \t]))"
+    r"""[ \t:]{0,4}(?P<quote>[\\"'`]{0,3})(?P<value>[^\s"'`<>]{6,256})"""
 )
 
-HINTED = tuple((hint, rule) for rule in RULES for hint in rule.hints)
+_LIST_SEPARATOR = re.compile(r"[,;|&]")
+_ASSIGNS = frozenset(["=>", ":=", "->", "→", ":", "=", "==", ":=", "＝", "："])
+
+
+def find_assigned(text: str, lowered: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and kind of each value."""
+    done = 0
+    for hint in _find_hints(lowered):
+        password = _PASSWORD_NAME.match(lowered, hint)
+        name = password or _SECRET_NAME.match(lowered, hint)
+        if hint < done or name is None:
+            continue
+        before = lowered[max(0, hint - 24) : hint]
+        if name[0].startswith("key") and not before[-16:].rstrip(" _-").endswith(_KEY_OF):
+            continue
+        match = _VALUE.match(lowered, name.end())
+        if match is None:
+            continue
+        start, end = match.span("value")
+        value = text[start:end]
+        if not match["quote"]:
+            value = _LIST_SEPARATOR.split(value, maxsplit=1)[0]
+        value = value.rstrip(".,;:!?)]}\\|")
+        kind = "password" if password else "secret"
+        is_option = "--" in before.rsplit(" ", 1)[-1]
+        if _is_assigned(match["sep"], kind, name[0], value, is_option=is_option):
+            yield start, start + len(value), kind
+        if match["sep"] in _ASSIGNS:
+            done = start + len(value)
+
+
+def _find_hints(lowered: str) -> list[int]:
+    """Where the name of a secret may be: far cheaper word by word than by one pattern for all."""
+    hints = (hint for hint in _HINTS if hint in lowered)
+    return sorted(match.start() for hint in hints for match in re.finditer(hint, lowered))
+
+
+def _is_assigned(separator: str, kind: str, name: str, value: str, *, is_option: bool) -> bool:
+    is_uuid = bool(_UUID.fullmatch(value))
+    if not separator:
+        # `password hunter2hunter2` is a sentence more often than a credential.
+        is_random = looks_random(value, min_chars=8 if is_option else 12)
+        return is_random and _is_value(value) and not is_uuid
+    if kind == "password":
+        return _is_password(value, is_assigned=not separator.isalpha())
+    if name == "sig":
+        return looks_random(value, min_chars=24)
+    is_random = looks_random(value, min_chars=12 if _is_mixed(value) else 16)
+    return _is_value(value) and (is_random or is_uuid)
+
+
+# What one value looks like, without its context.
+
+_PLACEHOLDER = re.compile(
+    r"\$\{|\$\(|\{\{|\.\.\.|…|\*\*\*|••|xxxx|your|example|change-?me|redacted|masked|placeholder|"
+    r"dummy|sample|replace|op://|vault:|secretsmanager|arn:aws|ssm:|env:|environ|process\.|getenv|"
+    r"%\(|^%s|^\$[a-z_]|^\{[a-z_.]+\}|^\[|^<|^@|^none\b|^null\b|^true\b|^false\b"
+)
+_TECHNICAL = re.compile(
+    r"(?:sha|md|argon|bcrypt|scrypt|pbkdf|base|utf|oauth|rsa|aes|hmac|hs|rs|es|ed|v|p|id|type|"
+    r"version|level|step|line|page|test|user|admin|field|input|form|key|token|password)"
+    r"-?_?\d{1,4}[a-z]{0,3}",
+    re.IGNORECASE,
+)
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_CALL_OR_PATH_OR_HASH = re.compile(
+    r"[A-Za-z_][\w.]*[(\[]|(?i:sha\d{1,3}|md5|blake\w{1,3})[:-]|~/|\.{1,2}/|"
+    r"/(?:home|usr|etc|var|tmp|opt|run|root|mnt|srv|app|dev|proc|Users|workspace)/"
+)
+_PARTS = re.compile(r"[-_./:@+=~#]+")
+_WORD_PART = re.compile(r"[A-Za-z]?[a-z]*|[A-Z]+|\d{1,4}|[vV]\d{1,3}|[a-z]{2,}\d{1,2}")
+
+
+def looks_random(value: str, *, min_chars: int = 16) -> bool:
+    """Whether a value looks like an issued secret: mixed letters and digits that form no words."""
+    if len(value) < min_chars or is_placeholder(value) or _consists_of_words(value):
+        return False
+    has_letter = any(map(str.isalpha, value))
+    if has_letter and any(map(str.isdigit, value)):
+        counts = Counter(value).values()
+        entropy_bits = -sum(n / len(value) * math.log2(n / len(value)) for n in counts)
+        return entropy_bits >= 2.8
+    flips = sum(a.islower() and b.isupper() for a, b in itertools.pairwise(value))
+    return has_letter and flips * 5 >= len(value)
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value is a placeholder: `${TOKEN}`, `<your key>`, `xxxx`, `AKIA...EXAMPLE`."""
+    lowered = value.lower()
+    return bool(_PLACEHOLDER.search(lowered)) or set(lowered) <= set("x0-_.*")
+
+
+def _is_scrambled(body: str) -> bool:
+    """Whether letters alone look random by their mixed case."""
+    if len(body) < 28 or not body.isalnum():
+        return False
+    upper = sum(c.isupper() for c in body)
+    changes = sum(a.islower() != b.islower() for a, b in itertools.pairwise(body))
+    return len(body) < 5 * upper < 4 * len(body) and changes * 3 >= len(body)
+
+
+def _is_mixed(value: str) -> bool:
+    """Whether it has upper and lower case letters and digits, as issued secrets have."""
+    return all(any(map(has, value)) for has in (str.islower, str.isupper, str.isdigit))
+
+
+def _is_password(value: str, *, is_assigned: bool) -> bool:
+    """Whether a value looks like a password, in an assignment (`is_assigned`) or a sentence."""
+    if len(value) < (6 if is_assigned else 8) or not _is_value(value) or _UUID.fullmatch(value):
+        return False
+    if _TECHNICAL.fullmatch(value):
+        return False
+    if is_assigned and _is_scrambled_password(value.rstrip("!#?*")):
+        return True
+    lower, upper, digit = (any(map(has, value)) for has in (str.islower, str.isupper, str.isdigit))
+    if digit and (lower or upper):
+        is_one_word = is_assigned and not _PARTS.search(value)
+        return is_one_word or not _consists_of_words(value)
+    has_symbol = any(not c.isalnum() and c not in "-_./:" for c in value[:-1])
+    return lower and upper and has_symbol
+
+
+def _is_scrambled_password(value: str) -> bool:
+    """Letters of mixed case, unlike words or identifiers."""
+    if len(value) < 10 or not value.isalpha():
+        return False
+    ups = sum(a.islower() and b.isupper() for a, b in itertools.pairwise(value))
+    downs = sum(a.isupper() and b.islower() for a, b in itertools.pairwise(value))
+    short = sum(1 for part in re.findall(r"[A-Z]?[a-z]+", value) if len(part) < 4)
+    return ups + downs >= len(value) // 3 and short * 2 > ups
+
+
+def _is_value(value: str) -> bool:
+    """Whether it is not a reference, a call, a path, a hash or a URL."""
+    return not (is_placeholder(value) or _CALL_OR_PATH_OR_HASH.match(value) or "://" in value)
+
+
+def _consists_of_words(value: str) -> bool:
+    return all(map(_WORD_PART.fullmatch, _PARTS.split(value)))

@@ -122,7 +122,7 @@ def _lines(path: str) -> list[str]:
         text = Path(path).read_bytes().decode("utf-8", "replace")
     except OSError:
         return []
-    return redact_secrets(text).splitlines()
+    return str(redact_secrets(text)).splitlines()
 
 
 def is_stalled(attempts: Sequence[Attempt]) -> bool:
